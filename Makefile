@@ -55,7 +55,7 @@ node-down: ## stop that node
 check: ## check format, lints, docs, and the licenses and sources of the crates
 	scripts/check.sh
 
-bench: ## run the benchmarks: planning alone, whole plans, the watch of pods, scrapes, the controller; as root
+bench: ## run the benchmarks: planning alone, whole plans, the watch of pods, scrapes, removals, the controller; as root
 	scripts/bench.sh
 
 clean:

@@ -7,6 +7,7 @@ cargo bench --locked --bench plan
 cargo bench --locked --bench pods
 cargo bench --locked --bench whole
 cargo bench --locked --bench scrape
+cargo bench --locked --bench removal
 # The controller, on real API servers; as root. It is the binary of a release, as kube-controller-manager beside it is.
 KUBEGC_BINARY=$(scripts/binary.sh)
 export KUBEGC_BINARY

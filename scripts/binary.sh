@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the static binary that the image, the Debian package and the archive contain, and prints its path.
+# Builds the static binary that the image, the Debian package and the archive contain, and prints its path. It is linked
+# against Debian's C library, so no second toolchain is needed.
 #
 #   scripts/binary.sh [--arch ARCH]
 #

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian package, with dpkg-deb alone: every machine that can install the package has it.
+# Builds the Debian package, with dpkg-deb alone: every machine that can install the package has it. cargo-deb takes longer
+# to compile than all other tools together, and a package of one binary needs little of it.
 #
 #   scripts/deb.sh [--arch ARCH | --binary BINARY] [--version VERSION] [FILE]
 #

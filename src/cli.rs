@@ -3,7 +3,6 @@
 //! Each command has one file, with an `Args` struct whose doc comments are the help text, and one function. Unit tests
 //! here cover output formats only: decisions are in `plan`, and the meaning of flags is in `config`.
 
-mod candidates;
 mod collect;
 mod completions;
 mod config;
@@ -12,11 +11,10 @@ mod controller;
 mod demo;
 mod documents;
 mod error;
-mod examples;
-mod exit_status;
 mod format;
 mod formats;
 mod global;
+mod help;
 mod history;
 mod images;
 mod logging;
@@ -29,8 +27,6 @@ mod output;
 mod overrides;
 mod plan;
 mod pods;
-mod reason_text;
-mod reload;
 mod render;
 mod report;
 mod run;
@@ -38,6 +34,7 @@ mod session;
 mod snapshot;
 mod status;
 mod suggestions;
+mod values;
 mod version;
 mod why;
 
@@ -88,7 +85,7 @@ enum Verb {
 /// Parses the command line, runs the command and reports errors.
 pub fn main() -> ExitCode {
     completions::answer_shell();
-    let command = exit_status::documented(Cli::command());
+    let command = help::with_help(Cli::command(), "");
     let matches = command.clone().try_get_matches();
     let matches = matches.unwrap_or_else(|error| suggestions::with_meant(error, &command, std::env::args_os()).exit());
     let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());

@@ -3,15 +3,15 @@
 //! The input ([`Typed`], [`Environment`], files) and the result ([`Settings`]) are two types. [`load`] converts the
 //! input into the result. One table, [`KEYS`], lists every key. Only this module reads the environment and the
 //! configuration files, and it reads them once. `plan` receives a [`crate::plan::Policy`], without its origin.
+//!
+//! The table reads the values, not serde: a derived reader stops at the first fault, and knows neither the line nor the
+//! permitted range. Flags, documents and suggestions come from the table too.
 
 mod declarations;
-mod duration;
-mod entry;
 mod environment;
 mod error;
 mod files;
 mod key;
-mod keys;
 mod kubelet;
 mod layers;
 mod loaded;
@@ -27,16 +27,15 @@ mod values;
 
 pub use declarations::KEYS;
 pub use environment::Environment;
-pub use error::{ConfigError, ConfigFault, InvalidValue, Origin};
+pub use error::{ConfigError, ConfigFault, Origin};
 pub use files::ConfigFiles;
-pub use key::Key;
-pub use keys::{find, nearest};
+pub use key::{Key, find, nearest};
 pub use layers::Typed;
 pub use loaded::Loaded;
 pub use reference::{default_toml, reference};
 pub use resolve::load;
 pub use settings::{
-    Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, PodSources, RuntimeSettings,
-    Settings, StateSettings,
+    Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, RuntimeSettings, Settings,
+    StateSettings,
 };
 pub use show::schema;

@@ -2,8 +2,10 @@
 //!
 //! [`cycle`] contains one whole pass in one function. It contains no policy: `plan` decides what is removed.
 
+pub mod agent;
 mod clock;
 pub mod cycle;
+mod failed_sources;
 pub mod file_watch;
 mod live;
 pub mod node;
@@ -11,6 +13,7 @@ pub mod notify;
 mod planning;
 mod pressure;
 mod recording;
+pub mod reload;
 pub mod schedule;
 pub mod service;
 pub mod signals;
@@ -19,5 +22,5 @@ pub mod watchdog;
 
 pub use clock::{Clock, now};
 pub use cycle::Cycle;
-pub use planning::{PassKind, look_and_plan, recalled};
-pub use pressure::PressureMonitor;
+pub use failed_sources::failed_sources;
+pub use planning::PassKind;

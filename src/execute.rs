@@ -4,9 +4,9 @@
 //! some seconds old or was read from a file. If the object changed in a way that forbids its removal, the action is
 //! refused (I1, I6, I7, I11). An object that no longer exists counts as success. A failed action is reported and does
 //! not stop the other actions, unless the runtime hangs ([`crate::plan::Halt`]). A shutdown request takes effect between
-//! actions. The action in progress ends and is reported within `stop_wait`.
+//! actions. The actions in progress end and are reported within `stop_wait`.
 //!
-//! A dry run uses the same code with a remover that only records.
+//! A dry run uses the same code with a remover that has no effect.
 
 mod action_result;
 mod confirm_deletion;
@@ -17,36 +17,31 @@ mod layers;
 mod log_entries;
 mod logs;
 mod remover;
+mod run;
 mod sandboxes;
+mod side_by_side;
 mod space;
 #[cfg(test)]
 mod tests;
 
 pub use logs::{LogError, LogFile, LogRoots, RemovedStats};
-pub use remover::{DryRun, LiveRemover, Remover};
+pub use remover::Remover;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use crate::cri::RuntimeReader;
-use crate::model::{ContainerId, SandboxId};
 use crate::observe::{Disks, ImageNames, PodSource};
-use crate::plan::{Action, Kind, Measure, Outcome, Plan, Refusal, Report, Summary, Target};
-use action_result::{Done, ExecuteError};
-use layers::LayerSizes;
-use space::Space;
+use crate::plan::Report;
 
 /// Carries out plans on one node.
 #[derive(Clone)]
-pub struct Executor<H> {
+pub struct Executor {
     /// Reads the current state of an object for the recheck right before its removal.
     pub reader: RuntimeReader,
-    /// Removes objects, or only records what would be removed.
-    pub remover: H,
+    /// Removes objects, or nothing in a dry run.
+    pub remover: Remover,
     /// The pod source, for live lookups and for the images that pods name.
     pub pods: Arc<dyn PodSource>,
     /// Measures the file systems of the images and of the writable layers.
@@ -71,9 +66,6 @@ pub struct ExecuteOptions {
     /// Whether the recheck keeps an image that a pod names by then (I6). Off if `guards.keep_pod_images` is off.
     /// Default on.
     pub keeps_pod_images: bool,
-    /// Grace period between the stop signal and the kill, for a container in state unknown. Default 2 s, the minimum of
-    /// the kubelet.
-    pub stop_grace: Duration,
     /// How long to wait for free space before a fallback candidate is removed. Some runtimes answer a removal first and
     /// delete the data later. The measurement after containers waits up to four times as long for the space of their
     /// writable layers. Default 1 s; 0 = no wait.
@@ -83,147 +75,19 @@ pub struct ExecuteOptions {
     pub stop_wait: Duration,
 }
 
-/// Receives each report as soon as its action ends. The next action begins after it, so that a kill loses no more than
-/// the record of the action in progress (I10).
+/// Receives each report as soon as its action ends. The next action of its pod begins after it, so that a kill loses no
+/// more than the records of the actions in progress (I10).
 pub trait ReportSink {
-    /// Takes one report.
-    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send;
-}
-
-/// The execution of one plan.
-struct Run<'a, H> {
-    exec: &'a Executor<H>,
-    plan: &'a Plan,
-    stop: &'a CancellationToken,
-    noted: Noted,
-    pods_asked: confirm_deletion::Answers,
-    space: Space,
-    unanswered: halt::Unanswered,
-    /// Whether the action in progress had no answer when `stop_wait` ended.
-    is_overdue: bool,
-    layers: LayerSizes,
-    summary: Summary,
-}
-
-/// Objects that a dry run would have removed so far. Later rechecks treat them as removed. Empty unless this is a dry
-/// run.
-#[derive(Debug, Default)]
-struct Noted {
-    containers: BTreeSet<ContainerId>,
-    sandboxes: BTreeSet<SandboxId>,
+    /// Takes reports, in the order in which the actions ended.
+    fn take(&mut self, reports: Vec<Report>) -> impl Future<Output = ()> + Send;
 }
 
 // === impl ReportSink ===
 
 impl<F: FnMut(Report)> ReportSink for F {
-    fn take(&mut self, report: Report) -> impl Future<Output = ()> + Send {
-        self(report);
+    fn take(&mut self, reports: Vec<Report>) -> impl Future<Output = ()> + Send {
+        reports.into_iter().for_each(self);
         std::future::ready(())
-    }
-}
-
-// === impl Executor ===
-
-impl<H: Remover> Executor<H> {
-    /// Carries out a plan, and reports to `sink`. Actions that do not begin, because of a shutdown or because the runtime
-    /// hangs, are counted in the summary and not reported.
-    pub async fn carry_out(&self, plan: &Plan, stop: &CancellationToken, sink: &mut impl ReportSink) -> Summary {
-        let space = Space::new(plan.images.stop_at_available_bytes);
-        let (noted, pods_asked) = (Noted::default(), confirm_deletion::Answers::default());
-        // This module counts the time-outs for each kind of object, so the limit of the reader on unanswered calls is
-        // off.
-        let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
-        let (layers, unanswered, is_overdue, summary) = Default::default();
-        let mut run = Run { exec, plan, stop, noted, pods_asked, space, unanswered, is_overdue, layers, summary };
-        run.planned(sink).await;
-        run.reserve(sink).await;
-        run.summary.halts.retain(|halt| halt.not_begun > 0);
-        run.summary
-    }
-}
-
-// === impl Run ===
-
-impl<H: Remover> Run<'_, H> {
-    async fn planned(&mut self, sink: &mut impl ReportSink) {
-        for action in &self.plan.actions {
-            let kind = action.target.kind();
-            if self.may_begin(kind).await {
-                self.begin_or_end_step(action).await;
-                self.act(action, sink).await;
-            } else {
-                self.not_begun(kind);
-            }
-        }
-        self.end_step().await;
-    }
-
-    /// Removes fallback candidates while the measured free space is below its target (I9). A dry run skips this: it
-    /// frees no space, so it would report all of them, while a real pass would stop earlier.
-    async fn reserve(&mut self, sink: &mut impl ReportSink) {
-        if !H::IS_DRY && !self.is_overdue {
-            for action in &self.plan.images.reserve {
-                if !self.is_still_short().await || !self.may_begin(Kind::Image).await {
-                    break;
-                }
-                self.act(action, sink).await;
-            }
-            self.summary.shortfall_bytes = self.shortfall().await.unwrap_or_default();
-        }
-        self.summary.is_stopped = self.stop.is_cancelled();
-    }
-
-    async fn act(&mut self, action: &Action, sink: &mut impl ReportSink) {
-        let (stop, wait) = (self.stop, self.exec.options.stop_wait);
-        let result = tokio::select! {
-            biased;
-            result = self.recheck_and_remove(action) => result,
-            () = async { stop.cancelled().await; tokio::time::sleep(wait).await } => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
-        };
-        let done = result.unwrap_or_else(|error| self.failed(action, &error));
-        let Done { outcome, freed_bytes, measure, note } = done;
-        let proven_by = self.proven_by(action);
-        let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
-        self.layers.count(&report);
-        self.summary.add(&report);
-        sink.take(report).await;
-    }
-
-    fn failed(&mut self, action: &Action, error: &ExecuteError) -> Done {
-        self.is_overdue |= matches!(error, ExecuteError::Shutdown { .. });
-        self.note_hang(action.target.kind(), error);
-        match error {
-            ExecuteError::AskRuntime(error) if error.is_removal_in_progress() => {
-                Done::refused(Refusal::RemovalInProgress)
-            }
-            error => Done::failed(error),
-        }
-    }
-
-    async fn recheck_and_remove(&mut self, action: &Action) -> Result<Done, ExecuteError> {
-        if self.exec.remover.is_in_progress(&action.target.id()) {
-            return Ok(Done::refused(Refusal::RemovalInProgress));
-        }
-        // The live lookup comes first, so that no wait for it lies between the recheck of the object and its removal.
-        if let Some(refused) = self.pod_against(action).await {
-            return Ok(refused);
-        }
-        match &action.target {
-            Target::RemoveContainer { id, name, state } => self.container(action, id, name, *state).await,
-            Target::RemoveSandbox { id } => self.sandbox(id).await,
-            Target::RemoveLogDir { path } => self.log_dir(path).await,
-            Target::RemoveLogLink { path } => self.log_link(path).await,
-            Target::RemoveImage { id, tags, .. } => self.image(action, id, tags).await,
-        }
-    }
-
-    /// Returns the result of a successful action, with the measured bytes.
-    fn removed(freed_bytes: Option<u64>) -> Done {
-        if H::IS_DRY {
-            return Done::of(Outcome::WouldRemove {});
-        }
-        let measure = if freed_bytes.is_some() { Measure::Measured } else { Measure::Unknown };
-        Done { freed_bytes, measure, ..Done::of(Outcome::Removed {}) }
     }
 }
 
@@ -235,7 +99,6 @@ impl Default for ExecuteOptions {
             kubelet_pods: None,
             asks_for_pods: true,
             keeps_pod_images: true,
-            stop_grace: Duration::from_secs(2),
             space_settle: Duration::from_secs(1),
             stop_wait: Duration::from_mins(1),
         }

@@ -7,10 +7,6 @@
 //! All access from async code uses [`HostFs::run`], or [`BoundedCalls`] for calls that need no path of the host.
 
 mod bounded;
-#[cfg(test)]
-pub(crate) mod frozen_disk;
-#[cfg(test)]
-mod hang;
 
 pub use bounded::{BoundedCalls, CallError};
 

@@ -14,7 +14,6 @@ mod page;
 mod registry;
 mod text;
 mod usage;
-mod values;
 
 pub use agent::{AgentMetrics, PassMetrics};
 pub use calls::{CallTimer, CriCalls};

@@ -10,6 +10,7 @@ mod error;
 mod image_names;
 mod log_sizes;
 mod logs;
+mod needs;
 mod pods;
 mod status;
 
@@ -17,8 +18,8 @@ pub use disk::{DiskFn, Disks, HostDisks};
 pub use error::ObserveError;
 pub use image_names::ImageNames;
 pub use logs::link_target;
+pub use needs::Needs;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
-pub use status::StatusFor;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -28,11 +29,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::cri::{CriError, List, RuntimeReader};
+use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, FileSystem, Image, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Runtime, Sandbox, Seen,
-    Snapshot, SnapshotKind,
+    Container, FileSystem, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen, Snapshot,
+    SnapshotKind,
 };
 use clock_skew::ClockSkew;
 use pods::PodDirs;
@@ -44,15 +45,16 @@ const MOST_UNANSWERED: u32 = 2;
 /// A list for the pod sources.
 type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
 
-/// Paths on the host, and what must exist there.
+/// The longest time to measure the log directories.
+const MEASURING: Duration = Duration::from_secs(2);
+
+/// Paths on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
     /// The host. Default: the agent's own root is the host's.
     pub host: HostFs,
     /// The kubelet's directory. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
-    /// The kubelet's directory must contain a directory of pods if the pods come from a kubelet. Default true.
-    pub require_kubelet_dirs: bool,
     /// The pod log root. Default `/var/log/pods`.
     pub pod_logs: PathBuf,
     /// The container log root. Default `/var/log/containers`.
@@ -73,19 +75,6 @@ pub struct Observer {
     image_names: Arc<ImageNames>,
 }
 
-/// Everything that was read from the runtime in one pass.
-struct RuntimeState {
-    runtime: Seen<Runtime>,
-    listening_since: Seen<Option<Timestamp>>,
-    sandbox_image: Seen<Option<String>>,
-    images: Seen<Vec<Image>>,
-    sandboxes: Seen<Vec<Sandbox>>,
-    containers: Seen<Vec<Container>>,
-    image_filesystem: Seen<FileSystem>,
-    list_bytes: ListBytes,
-    partial: Partial,
-}
-
 // === impl Places ===
 
 impl Default for Places {
@@ -93,7 +82,6 @@ impl Default for Places {
         Self {
             host: HostFs::default(),
             kubelet_root: "/var/lib/kubelet".into(),
-            require_kubelet_dirs: true,
             pod_logs: "/var/log/pods".into(),
             container_logs: "/var/log/containers".into(),
             other_sockets: Vec::new(),
@@ -127,62 +115,74 @@ impl Observer {
         &self.reader
     }
 
-    /// Takes one snapshot. The order matters: an object that is compared with a later list
+    /// Takes one snapshot of the node.
+    pub async fn snapshot(&self, needs: Needs, taken_at: Timestamp, memory: Memory) -> Snapshot {
+        let mut snapshot = self.observe(taken_at, memory).await;
+        self.fill(&mut snapshot, needs).await;
+        snapshot
+    }
+
+    /// Adds parts to a snapshot.
+    pub async fn fill(&self, snapshot: &mut Snapshot, needs: Needs) {
+        let reader = self.reader.limited(MOST_UNANSWERED);
+        if needs.ends || needs.image_volumes {
+            self.statuses.fill(&reader, snapshot, needs).await;
+        }
+        if needs.image_names {
+            self.image_names.resolve(&reader, snapshot).await;
+        }
+        if needs.log_sizes {
+            self.measure_logs(snapshot).await;
+        }
+    }
+
+    /// Reads every source once. The order matters: an object that is compared with a later list
     /// is listed before that list. So an object that is created in between appears in the list that protects it. Log
     /// entries come first, then pulls and images before the containers that use them, sandboxes before the containers
     /// in them, and pods last.
-    pub async fn observe(&self, taken_at: Timestamp, memory: Memory) -> Snapshot {
+    async fn observe(&self, taken_at: Timestamp, memory: Memory) -> Snapshot {
         let log_dirs = self.look(&self.places.pod_logs, |_, at| logs::dirs(at)).await;
         let log_links = self.look(&self.places.container_logs, logs::links).await;
         let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
-        let runtime_state = self.ask_runtime(taken_at, &pods_that_may_be_here(&log_dirs, &memory)).await;
-        let (containers, sandboxes) = runtime_state.for_pods();
-        let pod_dirs = self.pod_dirs(&containers, &sandboxes).await;
-        let pods = self.pods.list(&containers, &sandboxes).await;
-        drop((containers, sandboxes));
         let (pulling, image_uses) = split(pulls);
         let mut snapshot = Snapshot {
             kind: SnapshotKind::Snapshot,
             version: 1,
             taken_at,
             node: self.node.clone(),
-            runtime: runtime_state.runtime,
-            listening_since: runtime_state.listening_since,
-            sandbox_image: runtime_state.sandbox_image,
-            containers: runtime_state.containers,
-            sandboxes: runtime_state.sandboxes,
-            images: runtime_state.images,
-            image_filesystem: runtime_state.image_filesystem,
+            runtime: Seen::default(),
+            listening_since: Seen::default(),
+            sandbox_image: Seen::default(),
+            containers: Seen::default(),
+            sandboxes: Seen::default(),
+            images: Seen::default(),
+            image_filesystem: Seen::default(),
             log_dirs,
             log_links,
-            pods,
-            pod_dirs,
+            pods: Seen::default(),
+            pod_dirs: Seen::default(),
             pulling,
             resolved_images: BTreeMap::new(),
             image_uses,
-            list_bytes: runtime_state.list_bytes,
-            partial: runtime_state.partial,
+            list_bytes: ListBytes::default(),
+            partial: Partial::default(),
             memory,
         };
+        if let Err(error) = self.ask_runtime(&mut snapshot).await {
+            not_seen(&mut snapshot, &error);
+        }
+        let (containers, sandboxes) = for_pods(&snapshot);
+        let pod_dirs = self.pod_dirs(&containers, &sandboxes).await;
+        let pods = self.pods.list(&containers, &sandboxes).await;
+        drop((containers, sandboxes));
+        (snapshot.pod_dirs, snapshot.pods) = (pod_dirs, pods);
         self.clock_skew.correct(&mut snapshot);
         snapshot
     }
 
-    /// Adds to each container the fields that only its own status contains. This is separate from [`Self::observe`]
-    /// because it may need a call for each container. A first plan shows whether the statuses can matter at all.
-    pub async fn fill_statuses(&self, snapshot: &mut Snapshot, what: StatusFor) {
-        self.statuses.fill(&self.reader.limited(MOST_UNANSWERED), snapshot, what).await;
-    }
-
-    /// Adds the images that the names in pods resolve to. Separate from [`Self::observe`] because only an image pass
-    /// needs it.
-    pub async fn resolve_image_names(&self, snapshot: &mut Snapshot) {
-        self.image_names.resolve(&self.reader.limited(MOST_UNANSWERED), snapshot).await;
-    }
-
-    /// Measures the log directories, for display, in their order and until `limit` has passed. The sizes of the others
-    /// stay unknown. Separate from [`Self::observe`] because no pass needs them.
-    pub async fn measure_logs(&self, snapshot: &mut Snapshot, limit: Duration) {
+    /// Measures the log directories in their order. The sizes of those that are not reached in time stay unknown, and the
+    /// output shows it.
+    async fn measure_logs(&self, snapshot: &mut Snapshot) {
         let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
         let names: Vec<_> = dirs.map(|dir| dir.name.clone()).collect();
         let mut measured = HashMap::new();
@@ -195,50 +195,36 @@ impl Observer {
                 }
             }
         };
-        // Sizes that took too long are missing, and the output shows it.
-        let _ = tokio::time::timeout(limit, measure).await;
+        let _ = tokio::time::timeout(MEASURING, measure).await;
         log_sizes::add(snapshot, &measured);
     }
 
-    /// Reads everything from the runtime. An unreachable runtime gets one call: each further call would only wait for
-    /// the same error. `pods` helps to list what is too large for one message.
-    async fn ask_runtime(&self, now: Timestamp, pods: &[PodUid]) -> RuntimeState {
+    /// Reads everything from the runtime.
+    ///
+    /// # Errors
+    /// The runtime is unreachable. It gets one call: each further call would only wait for the same error.
+    async fn ask_runtime(&self, to: &mut Snapshot) -> Result<(), CriError> {
         let reader = self.reader.limited(MOST_UNANSWERED);
-        if let Err(error) = reader.check_alone(&self.places.host, &self.places.other_sockets).await {
-            return RuntimeState::nothing(&error);
-        }
+        check_alone(&reader, &self.places.host, &self.places.other_sockets).await?;
         let runtime = match reader.runtime().await {
-            Err(error) if error.is_unreachable() => return RuntimeState::nothing(&error),
+            Err(error) if error.is_unreachable() => return Err(error),
             answer => Seen::from(answer),
         };
-        let sandbox_image = Seen::from(reader.sandbox_image().await);
-        let (mut list_bytes, mut partial) = (ListBytes::default(), Partial::default());
-        let images = received(reader.image_list().await, &mut list_bytes.images, &mut None);
-        let sandboxes = reader.sandbox_list(pods).await;
-        let sandboxes = received(sandboxes, &mut list_bytes.sandboxes, &mut partial.sandboxes);
-        let listed = sandboxes.as_ref().or(partial.sandboxes.as_ref()).into_iter().flatten();
-        let pods: Vec<_> = listed.filter_map(|sandbox| sandbox.pod_uid()).chain(pods).cloned().collect();
+        to.sandbox_image = Seen::from(reader.sandbox_image().await);
+        to.images = received(reader.image_list().await, &mut to.list_bytes.images, &mut None);
+        // They help to list what is too large for one message.
+        let pods = pods_that_may_be_here(&to.log_dirs, &to.memory);
+        let sandboxes = reader.sandbox_list(&pods).await;
+        to.sandboxes = received(sandboxes, &mut to.list_bytes.sandboxes, &mut to.partial.sandboxes);
+        let listed = to.listed_sandboxes().unwrap_or_default();
+        let pods: Vec<_> = listed.iter().filter_map(|sandbox| sandbox.pod_uid()).chain(&pods).cloned().collect();
         let containers = reader.container_list(&pods).await;
-        let containers = received(containers, &mut list_bytes.containers, &mut partial.containers);
+        to.containers = received(containers, &mut to.list_bytes.containers, &mut to.partial.containers);
         // Checked after the lists too: a restart between them may have made one incomplete (I12).
-        let listening_since = self.listening_since(now).await;
-        let runtime = runtime.map(|runtime| Runtime {
-            listening_since: listening_since.as_ref().copied().flatten(),
-            sandbox_image: sandbox_image.as_ref().cloned().flatten(),
-            ..runtime
-        });
-        let image_filesystem = self.image_filesystem(&reader).await;
-        RuntimeState {
-            runtime,
-            listening_since,
-            sandbox_image,
-            images,
-            sandboxes,
-            containers,
-            image_filesystem,
-            list_bytes,
-            partial,
-        }
+        to.listening_since = self.listening_since(to.taken_at).await;
+        to.runtime = runtime;
+        to.image_filesystem = self.image_filesystem(&reader).await;
+        Ok(())
     }
 
     /// Returns since when the runtime listens: the time of its socket, or of the last reconnect if that is later. A
@@ -249,12 +235,12 @@ impl Observer {
     }
 
     async fn pod_dirs(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
-        let Places { host, kubelet_root, require_kubelet_dirs, .. } = self.places.clone();
+        let Places { host, kubelet_root, .. } = self.places.clone();
         let directory = kubelet_root.join("pods");
         let listed = host.run(&directory, move |host| PodDirs::list(host, &kubelet_root)).await;
         match listed.map_err(ObserveError::from).flatten() {
             Err(error) => Seen::NotSeen(error.to_string()),
-            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(require_kubelet_dirs, containers, sandboxes),
+            Ok(dirs) if self.pods.has_kubelet() => dirs.of_running(containers, sandboxes),
             Ok(dirs) => Seen::Seen(dirs.uids),
         }
     }
@@ -283,31 +269,24 @@ impl Observer {
     }
 }
 
-// === impl RuntimeState ===
+/// Records why nothing was read from the runtime.
+fn not_seen(snapshot: &mut Snapshot, error: &CriError) {
+    let cause = error.to_string();
+    snapshot.runtime = Seen::NotSeen(cause.clone());
+    snapshot.listening_since = Seen::NotSeen(cause.clone());
+    snapshot.sandbox_image = Seen::NotSeen(cause.clone());
+    snapshot.images = Seen::NotSeen(cause.clone());
+    snapshot.sandboxes = Seen::NotSeen(cause.clone());
+    snapshot.containers = Seen::NotSeen(cause.clone());
+    snapshot.image_filesystem = Seen::NotSeen(cause);
+}
 
-impl RuntimeState {
-    fn nothing(error: &CriError) -> Self {
-        let cause = error.to_string();
-        Self {
-            runtime: Seen::NotSeen(cause.clone()),
-            listening_since: Seen::NotSeen(cause.clone()),
-            sandbox_image: Seen::NotSeen(cause.clone()),
-            images: Seen::NotSeen(cause.clone()),
-            sandboxes: Seen::NotSeen(cause.clone()),
-            containers: Seen::NotSeen(cause.clone()),
-            image_filesystem: Seen::NotSeen(cause),
-            list_bytes: ListBytes::default(),
-            partial: Partial::default(),
-        }
-    }
-
-    /// Returns the lists for the pod sources. These use running objects only, so an incomplete list that shows all
-    /// running objects is sufficient.
-    fn for_pods(&self) -> (Shown<'_, Container>, Shown<'_, Sandbox>) {
-        let Self { containers, sandboxes, partial, .. } = self;
-        let shown = self.list_bytes.shows_all_that_runs();
-        (running(containers, partial.containers.as_ref(), shown), running(sandboxes, partial.sandboxes.as_ref(), shown))
-    }
+/// Returns the lists for the pod sources. These use running objects only, so an incomplete list that shows all running
+/// objects is sufficient.
+fn for_pods(snapshot: &Snapshot) -> (Shown<'_, Container>, Shown<'_, Sandbox>) {
+    let Snapshot { containers, sandboxes, partial, list_bytes, .. } = snapshot;
+    let shown = list_bytes.shows_all_that_runs();
+    (running(containers, partial.containers.as_ref(), shown), running(sandboxes, partial.sandboxes.as_ref(), shown))
 }
 
 /// Returns the list, or its received part if that contains all running objects.

@@ -4,6 +4,10 @@
 //! another order gives the same plan. The steps run in the kubelet's order: containers, sandboxes, logs, images. Each
 //! step takes into account what the steps before it remove: a sandbox is empty if this pass removes its last
 //! containers.
+//!
+//! The plan keeps what a recheck would refuse in every pass: a property carries out random plans and expects no
+//! refusal. One gap remains: with the profile `kubelet` the plan ignores images used by name, and the recheck does
+//! not.
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -26,14 +30,12 @@ mod images;
 mod instances;
 mod list_sanity;
 mod logs;
-mod object_facts;
 mod pattern;
 mod plan_builder;
 mod pods;
 mod pressure;
 mod reason;
 mod report;
-mod revalidate;
 mod sandboxes;
 mod selection;
 mod summary;
@@ -51,12 +53,10 @@ pub use image_users::{ImageUsers, images};
 pub use images::ImagePolicy;
 pub use instances::known as known_time;
 pub use logs::LogPolicy;
-pub use object_facts::add as add_object_facts;
 pub use pattern::{Pattern, unmatched_patterns};
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
 pub use report::{FailureCause, Measure, Outcome, Refusal, Report};
-pub use revalidate::{Revalidated, revalidate};
 pub use summary::{Counts, Halt, Summary};
 pub use update_memory::update_memory;
 
@@ -106,11 +106,7 @@ pub enum Scope {
 impl Scope {
     /// Returns the word in documents and logs.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Containers => "containers",
-            Self::Images => "images",
-            Self::All => "all",
-        }
+        self.into()
     }
 }
 

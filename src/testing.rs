@@ -1,5 +1,7 @@
-//! Test doubles of the servers that kubegc connects to, for unit tests. The tests in `tests/it` use [`crate::sim`].
+//! Test doubles of the servers and the disks that kubegc accesses, for unit tests. The tests in `tests/it` use [`crate::sim`].
 
 pub mod fake_api;
 pub mod fake_kubelet;
+pub mod frozen_disk;
+mod hang;
 pub mod scripted_runtime;

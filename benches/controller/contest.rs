@@ -65,7 +65,7 @@ async fn collected_by(collector: Collector) -> Result {
         (format!("dependent-{number}"), Some((name.clone(), uid.clone())))
     };
     create(&maps, (0..DEPENDENTS).map(owned).collect()).await;
-    let limits = ["--owners-only", "--profile", "upstream", "--kube-api-qps", "5000", "--kube-api-burst", "5000"];
+    let limits = ["--owners-only", "--profile", "upstream", "--kube-api-qps", "5000"];
     let run = (collector == Collector::Ours).then(|| node.controller("run", &limits));
     if collector == Collector::Upstream {
         node.launch(Program::ControllerManager);

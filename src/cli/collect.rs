@@ -6,25 +6,25 @@ mod wait;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
-use super::plan::ScopeArg;
-use super::render::{self, Detail, Paint};
-use super::session::{begun, block_on, failed_sources, lock_and_open, look, memory_only, node, warn_without_history};
-use super::{CliError, ErrorKind, Format, Output, format, one_document};
+use super::render::{self, progress, reference};
+use super::session::{block_on, look, recorded, warn_without_history};
+use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::{Loaded, Mode};
+use crate::daemon::agent::lock_and_open;
+use crate::daemon::node::LocalNode;
 use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
-use crate::daemon::{Cycle, PassKind, now, signals};
-use crate::execute::Remover;
+use crate::daemon::{Cycle, PassKind, failed_sources, now, signals};
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
-use crate::plan::{Outcome, Plan, PlanError, Report, Summary};
-use crate::record::{Pass, StoreError, count_no_pass};
+use crate::plan::{Outcome, Plan, PlanError, Report, Scope, Summary};
+use crate::record::{Pass, Store, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub struct Args {
     max_age: Duration,
     /// Object kinds to collect
     #[arg(long, value_enum, default_value = "all")]
-    scope: ScopeArg,
+    scope: Scope,
     #[command(flatten)]
     only: OnlyArgs,
     #[command(flatten)]
@@ -58,6 +58,9 @@ pub struct Args {
     #[arg(short, long)]
     quiet: bool,
 }
+
+/// The progress bar of a pass.
+const PROGRESS: &str = "{bar:30} {pos}/{len} {wide_msg}";
 
 /// The result of a pass, for programs.
 #[derive(JsonSchema, Serialize)]
@@ -84,7 +87,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let loaded = &args.what_if.applied(loaded);
     let needs_history = args.wait.is_none() && args.plan.is_none();
     let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
-    let (pass, interrupted_by) = block_on(async {
+    let (pass, written, interrupted_by) = block_on(async {
         if needs_history {
             warn_without_history(&loaded.settings, output.format).await?;
         }
@@ -96,12 +99,12 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
             () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         };
         if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
-            count_no_pass(&metrics, args.scope.into());
-            write_metrics(args, loaded, &metrics)?;
+            count_no_pass(&metrics, args.scope);
+            write_metrics(args, loaded, &metrics).await?;
         }
-        Ok((pass?, first.get()))
+        let (pass, written) = (pass?, write_metrics(args, loaded, &metrics).await);
+        Ok((pass, written, first.get().copied()))
     })?;
-    let written = write_metrics(args, loaded, &metrics);
     print(&pass, args, loaded, output)?;
     written?;
     if is_dry(args.dry_run, loaded) && !args.dry_run {
@@ -111,9 +114,9 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
 }
 
 /// Writes the file with the metrics, if one is set. A dry run is no pass of the node.
-fn write_metrics(args: &Args, loaded: &Loaded, metrics: &AgentMetrics) -> Result<(), CliError> {
+async fn write_metrics(args: &Args, loaded: &Loaded, metrics: &AgentMetrics) -> Result<(), CliError> {
     let Some(file) = loaded.settings.metrics.file.as_deref().filter(|_| !args.dry_run) else { return Ok(()) };
-    let written = write_text_file(file, &metrics.text(Exposition::Prometheus));
+    let written = write_text_file(file, &metrics.text(Exposition::Prometheus)).await;
     written.map_err(|error| CliError::new(ErrorKind::Partial, error))
 }
 
@@ -162,64 +165,56 @@ async fn collect(
     let settings = loaded.settings.clone();
     let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if is_dry(args.dry_run, loaded) {
-        let store = memory_only(&settings).await?;
-        let started_at = begun(&store)?;
-        let node = node(loaded).await?.counted(metrics.calls());
-        let cycle = Cycle::dry(settings, &node, store, started_at).with_metrics(metrics);
-        return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?);
+        let memory = recorded(&settings).await?.memory()?;
+        let started_at = memory.agent_started_at.unwrap_or_else(now);
+        let node = LocalNode::find(loaded).await?.counted(metrics.calls());
+        let cycle = Cycle::dry(settings, &node, Store::without_file(memory), started_at).with_metrics(metrics);
+        return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await);
     }
-    let (_lock, store) = match lock_and_open(&settings, "collect").await {
+    let (_lock, store) = match lock_and_open(&settings, "collect").await.map_err(CliError::from) {
         Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
             return remote::collect(args, saved, loaded, stop, error, metrics).await;
         }
         opened => opened?,
     };
-    let begun_at = store.call(|store| store.begun_at()).await?;
-    let node = node(loaded).await?.counted(metrics.calls());
-    let cycle = Cycle::live(settings, &node, store, begun_at.unwrap_or_else(now)).with_metrics(metrics);
+    // A single pass does not change the time since when the store has records.
+    let started_at = store.begun_at().unwrap_or_else(now);
+    let node = LocalNode::find(loaded).await?.counted(metrics.calls());
+    let cycle = Cycle::live(settings, &node, store, started_at).with_metrics(metrics);
     if let Some(limit) = args.wait {
-        wait::for_ages(&cycle, args.scope.into(), limit, stop).await?;
+        wait::for_ages(&cycle, args.scope, limit, stop).await;
     }
-    Ok(Box::pin(one_pass(cycle, args, saved, stop)).await?)
+    Ok(Box::pin(one_pass(cycle, args, saved, stop)).await)
 }
 
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
 async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
-    let (snapshot, plan) = look(loaded, args.scope.into()).await?;
+    let (snapshot, plan) = look(loaded, args.scope).await?;
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
-async fn one_pass<H: Remover>(
-    cycle: Cycle<H>,
-    args: &Args,
-    saved: Option<Plan>,
-    stop: &CancellationToken,
-) -> Result<Pass, StoreError> {
-    let bar = progress();
-    let show = |plan: &Plan, report: &Report| {
-        bar.set_length(plan.actions.len() as u64);
-        bar.set_message(report.action.target.id());
-        bar.inc(1);
-    };
+async fn one_pass(cycle: Cycle, args: &Args, saved: Option<Plan>, stop: &CancellationToken) -> Pass {
+    let bar = progress(0, PROGRESS);
+    let show = |plan: &Plan, report: &Report| advance(&bar, plan.actions.len(), report);
     let pressure = match args.what_if.pressure() {
         None => cycle.pressure().await,
-        asked => asked,
+        requested => requested,
     };
-    let kind = match (saved, pressure) {
-        (Some(plan), _) => PassKind::Saved(Box::new(plan)),
-        (None, Some(pressure)) => PassKind::Pressure(pressure, args.scope.into()),
-        (None, None) => PassKind::Regular(args.scope.into()),
+    let kind = match saved {
+        Some(plan) => PassKind::Saved(Box::new(plan)),
+        None => PassKind::of(pressure, args.scope),
     };
     let pass = cycle.pass(kind, stop, show).await;
     bar.finish_and_clear();
-    cycle.into_store().close().await;
-    pass
+    let not_recorded = cycle.into_store().close().await;
+    Pass { not_recorded, ..pass }
 }
 
-/// Returns a progress bar. It is drawn on standard error, and only on a terminal.
-fn progress() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+/// Shows that one of the planned actions is done.
+fn advance(bar: &ProgressBar, planned: usize, report: &Report) {
+    bar.set_length(planned as u64);
+    bar.set_message(report.action.target.id());
+    bar.inc(1);
 }
 
 /// Prints the result of the pass.
@@ -228,18 +223,13 @@ fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Resu
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
     let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
-    let paint = Paint { on: output.color };
-    let detail = |wide| match (args.quiet, wide) {
-        (true, _) => Detail::Totals,
-        (false, true) => Detail::Wide,
-        (false, false) => Detail::Objects,
-    };
-    if output.format == Some(Format::Name) {
-        let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
-        let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
-        return output.names(targets.map(|target| render::reference(target.kind(), &target.id())));
-    }
-    output.result(&document, |wide| render::collection(pass, detail(wide), paint))
+    let paint = output.paint;
+    let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
+    let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
+    let names = targets.map(|target| reference(target.kind(), &target.id()));
+    output.list(&document, names, |wide| {
+        if args.quiet { render::totals(pass, paint) } else { render::collection(pass, wide, paint) }
+    })
 }
 
 /// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
@@ -266,8 +256,8 @@ fn verdict(pass: &Pass, interrupted_by: Option<Signal>, failed_sources: Option<S
         faults.push(format!("the image disk still needs {} of free space", format::size(pass.summary.shortfall_bytes)));
     }
     faults.extend(failed_sources);
-    if let Some(note) = pass.not_recorded() {
-        faults.push(format!("{note}, so this pass is not in the history"));
+    if let Some(cause) = &pass.not_recorded {
+        faults.push(format!("{cause}, so this pass is not in the history"));
     }
     let kind = cut_by.map_or(ErrorKind::Partial, ErrorKind::Interrupted);
     if faults.is_empty() { Ok(()) } else { Err(CliError::message(kind, format::list(&faults))) }

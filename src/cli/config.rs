@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::collect::Collection;
 use super::controller::Answer;
 use super::images::Images;
-use super::render::Grid;
+use super::render::table;
 use super::session::block_on;
-use super::{CliError, ErrorKind, Format, Output, candidates, format, formats};
+use super::{CliError, ErrorKind, Format, Output, completions, format, formats};
 use crate::config::{ConfigError, ConfigFault, KEYS, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
@@ -40,7 +40,7 @@ enum Verb {
     /// Explain a setting: its meaning, values, default and origin
     Explain {
         /// Key, as `images.min_age`
-        #[arg(add = ArgValueCompleter::new(candidates::keys))]
+        #[arg(add = ArgValueCompleter::new(completions::keys))]
         key: String,
     },
     /// Print a configuration file with all defaults as comments
@@ -141,7 +141,7 @@ impl Args {
 impl From<&ConfigFault> for Fault {
     fn from(fault: &ConfigFault) -> Self {
         let (key, value) = fault.written.clone().unzip();
-        Self { origin: fault.origin.to_string(), line: fault.line, key, value, message: fault.right.clone() }
+        Self { origin: fault.origin.to_string(), line: fault.line(), key, value, message: fault.right.clone() }
     }
 }
 
@@ -191,11 +191,10 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         Some(Format::Json) => output.pretty_json(&loaded.to_json()),
         Some(Format::Yaml) => output.yaml(&loaded.to_json()),
         Some(Format::Table | Format::Wide | Format::Name | Format::Html) => {
-            let mut grid = Grid::new(&["KEY", "VALUE", "ORIGIN"]);
-            for key in KEYS {
-                grid.row([key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]);
-            }
-            output.text(&grid.text())
+            let rows = KEYS.iter().map(|key| {
+                [key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]
+            });
+            output.text(&table(["KEY", "VALUE", "ORIGIN"], rows))
         }
     }
 }
@@ -211,7 +210,7 @@ fn explain(name: &str, loaded: &Loaded, output: &mut Output) -> Result<(), CliEr
     };
     let flags: Vec<_> = key.flags.iter().map(|flag| format!("--{flag}")).collect();
     let flags = if flags.is_empty() { String::new() } else { format!("Flags:     {}\n", flags.join(", ")) };
-    let (value, default) = (key.get(&loaded.settings), key.get(&crate::config::Settings::default()));
+    let (value, default) = (key.get(&loaded.settings), key.default());
     output.page(&format!(
         "{name}\n\n{}\n\nValue:     {value} ({})\nDefault:   {default}\nAllowed:   {}\n{flags}",
         key.description(),

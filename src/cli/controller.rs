@@ -87,9 +87,6 @@ pub fn run(
 
 fn snapshot(source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let snapshot = source::observe(source)?;
-    match output.format {
-        Some(Format::Yaml) => output.yaml(&snapshot)?,
-        _ => output.json(&snapshot)?,
-    }
+    output.document(&snapshot)?;
     source::all_listed(&snapshot.missing())
 }

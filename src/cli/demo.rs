@@ -10,15 +10,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::render::{self, Detail, Paint};
+use super::render::{self, Paint};
 use super::session::block_on;
 use super::{CliError, ErrorKind, Output, format};
 use crate::config::Settings;
 use crate::cri::Endpoint;
 use crate::daemon::node::LocalNode;
-use crate::daemon::{Cycle, PassKind, look_and_plan, now};
+use crate::daemon::{Cycle, PassKind, now};
 use crate::model::{FileSystem, Memory, PodList, Seen};
-use crate::observe::{DiskFn, PodSource};
+use crate::observe::{DiskFn, Needs, PodSource};
 use crate::plan::{Plan, Scope};
 use crate::record::Store;
 use crate::sim::Sim;
@@ -46,29 +46,21 @@ pub fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
 }
 
 async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) -> Result<(), CliError> {
-    let paint = Paint { on: output.color };
+    let paint = output.paint;
     let settings = settings(sim);
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = LocalNode::new(endpoint, disks, Arc::new(DemoPods(pods)));
-    let mut store = Store::in_memory()?;
-    store.learn(&Memory::default(), memory)?;
 
     title("A node in memory", &Inventory::of(sim), paint, output)?;
-    let policy = &settings.policy;
-    let memory = store.memory(now())?;
-    let (_, plan) = look_and_plan(&node.observer(&settings), policy, Scope::All, now(), memory).await;
+    let cycle = Cycle::live(settings, &node, Store::without_file(memory.clone()), now());
+    let (_, plan) = cycle.look(Scope::All, Needs::default()).await;
     // The socket of the simulated runtime says nothing.
     let plan = Plan { endpoint: String::new(), ..plan };
     output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
 
-    let cycle = Cycle::live(settings, &node, store, now());
-    let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await?;
-    output.page(&format!(
-        "{}\n{}\n",
-        paint.bold("$ kubegc collect"),
-        render::collection(&pass, Detail::Objects, paint)
-    ))?;
+    let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await;
+    output.page(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
     title("The node after", &Inventory::of(sim), paint, output)?;
     output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")
 }

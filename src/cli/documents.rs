@@ -1,14 +1,18 @@
 //! Reads snapshots from a file or from standard input: a stream of JSON documents, read one by one.
 //!
-//! Usually each document is on a line of its own. A document over many lines is read too. The next document is read
-//! only when the caller needs it. So a program can write a snapshot, wait for its plan, and then write the next one.
+//! The next document is read only when the caller needs it. So a program can write a snapshot, wait for its plan, and then
+//! write the next one.
 
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::Context as _;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::de::{IoRead, StreamDeserializer};
 
 use super::{CliError, ErrorKind};
 use crate::model::Snapshot;
@@ -21,14 +25,19 @@ const STDIN: &str = "standard input";
 
 /// The snapshots of one input.
 pub struct Snapshots {
-    input: Box<dyn BufRead>,
+    /// Finds the end of each document.
+    documents: StreamDeserializer<'static, IoRead<Recorded>, IgnoredAny>,
     name: String,
-    /// The number of lines read so far.
+    /// What was read since the document before.
+    text: Rc<RefCell<Vec<u8>>>,
+    /// The number of lines before that.
     lines: usize,
-    /// The buffered text: whole lines.
-    text: Vec<u8>,
-    /// The number of bytes of the text that are parsed.
-    done: usize,
+}
+
+/// An input that records what is read from it.
+struct Recorded {
+    input: Box<dyn Read>,
+    text: Rc<RefCell<Vec<u8>>>,
 }
 
 /// The header of a document.
@@ -53,8 +62,11 @@ impl Snapshots {
         Ok(Self::new(Box::new(BufReader::new(file)), &name))
     }
 
-    fn new(input: Box<dyn BufRead>, name: &str) -> Self {
-        Self { input, name: name.to_owned(), lines: 0, text: Vec::new(), done: 0 }
+    fn new(input: Box<dyn Read>, name: &str) -> Self {
+        let text = Rc::default();
+        let recorded = Recorded { input, text: Rc::clone(&text) };
+        let documents = serde_json::Deserializer::from_reader(recorded).into_iter();
+        Self { documents, name: name.to_owned(), text, lines: 0 }
     }
 
     /// Returns the first snapshot, for a command that needs only one.
@@ -75,89 +87,39 @@ impl Snapshots {
         CliError::message(ErrorKind::Usage, message).hint("`kubegc snapshot` prints one")
     }
 
-    /// Reads lines until there is text. `false` = end of input.
-    fn fill(&mut self) -> Result<bool, CliError> {
-        loop {
-            let rest = self.text.get(self.done..).unwrap_or_default();
-            if let Some(start) = rest.iter().position(|byte| !byte.is_ascii_whitespace()) {
-                self.done += start;
-                return Ok(true);
-            }
-            self.text.clear();
-            self.done = 0;
-            if !self.line()? {
-                return Ok(false);
-            }
-        }
-    }
-
-    /// Reads one more line. `false` = end of input.
-    fn line(&mut self) -> Result<bool, CliError> {
-        let read = self.input.read_until(b'\n', &mut self.text);
-        let read = read.with_context(|| format!("cannot read {}", self.name));
-        let more = read.map_err(|error| CliError::new(ErrorKind::Usage, error))? > 0;
-        self.lines += usize::from(more);
-        Ok(more)
-    }
-
-    /// Reads lines until the current document is complete, judged by its brackets.
-    fn complete(&mut self) -> Result<(), CliError> {
-        let mut scan = Scan::default();
-        let mut from = self.done;
-        loop {
-            scan.read(self.text.get(from..).unwrap_or_default());
-            from = self.text.len();
-            if !scan.is_open() || !self.line()? {
-                return Ok(());
-            }
-            if self.text.get(from..).is_some_and(begins_document) {
-                // The line before was truncated, so the error is there.
-                self.text.truncate(from);
-                self.lines -= 1;
-                return Ok(());
-            }
-        }
-    }
-
-    fn parse(&mut self) -> Result<Snapshot, CliError> {
-        let mut parsed = parse::<Snapshot>(self.rest());
-        if parsed.as_ref().is_err_and(serde_json::Error::is_eof) {
-            self.complete()?;
-            parsed = parse(self.rest());
-        }
-        let (snapshot, length) = parsed.map_err(|error| self.refuse(&error))?;
-        if snapshot.version != VERSION {
-            return Err(self.other_version(&snapshot.version));
-        }
-        self.done += length;
-        Ok(snapshot)
+    /// Reads a document. `text` begins with the line breaks before it.
+    fn parse(&self, text: &[u8]) -> Result<Snapshot, CliError> {
+        let snapshot: Snapshot = serde_json::from_slice(text).map_err(|error| self.refuse(text, &error))?;
+        if snapshot.version == VERSION { Ok(snapshot) } else { Err(self.other_version(text, &snapshot.version)) }
     }
 
     /// Returns the error. It checks first whether the document is a snapshot of a supported version.
-    fn refuse(&self, error: &serde_json::Error) -> CliError {
-        if self.rest().starts_with(b"[") {
-            return self.error(format_args!("a Snapshot is wanted, and this is a list; write one after the other"));
+    fn refuse(&self, text: &[u8], error: &serde_json::Error) -> CliError {
+        if text.trim_ascii_start().starts_with(b"[") {
+            return self
+                .error(text, format_args!("a Snapshot is wanted, and this is a list; write one after the other"));
         }
-        let header = parse::<Header>(self.rest()).map(|(header, _)| header).unwrap_or_default();
+        let header: Header = serde_json::from_slice(text).unwrap_or_default();
         match (&header.kind, &header.version) {
             (serde_json::Value::String(kind), _) if kind != "Snapshot" => {
-                self.error(format_args!("a Snapshot is wanted, and this is a {kind}"))
+                self.error(text, format_args!("a Snapshot is wanted, and this is a {kind}"))
             }
             (_, serde_json::Value::Number(version)) if version.as_u64() != Some(VERSION.into()) => {
-                self.other_version(version)
+                self.other_version(text, version)
             }
-            _ => self.fault(error),
+            _ => self.fault(self.lines, error),
         }
     }
 
-    fn other_version(&self, version: &impl std::fmt::Display) -> CliError {
-        self.error(format_args!("a snapshot of version {version}; this program reads version {VERSION}"))
+    fn other_version(&self, text: &[u8], version: &impl std::fmt::Display) -> CliError {
+        self.error(text, format_args!("a snapshot of version {version}; this program reads version {VERSION}"))
     }
 
-    fn fault(&self, error: &serde_json::Error) -> CliError {
+    /// Returns the error with its place. `lines` = the number of lines before the text in which the error was found.
+    fn fault(&self, lines: usize, error: &serde_json::Error) -> CliError {
         let place = format!(" at line {} column {}", error.line(), error.column());
         let what = error.to_string().replace(&place, "");
-        let line = self.line_of_document() + error.line() - 1;
+        let line = lines + error.line();
         // serde_json reports a truncated string at the line break after it, which counts as column 0 of the next line.
         let place = match error.column() {
             0 => format!("line {}", line - 1),
@@ -166,18 +128,11 @@ impl Snapshots {
         CliError::message(ErrorKind::Usage, format!("{}, {place}: {what}", self.name))
     }
 
-    fn error(&self, what: std::fmt::Arguments<'_>) -> CliError {
-        CliError::message(ErrorKind::Usage, format!("{}, line {}: {what}", self.name, self.line_of_document()))
-    }
-
-    /// Returns the line on which the current document begins, from 1.
-    fn line_of_document(&self) -> usize {
-        let after = self.rest().split_inclusive(|byte| *byte == b'\n').count();
-        (self.lines + 1).saturating_sub(after.max(1))
-    }
-
-    fn rest(&self) -> &[u8] {
-        self.text.get(self.done..).unwrap_or_default()
+    /// Returns the error about a whole document.
+    fn error(&self, text: &[u8], what: std::fmt::Arguments<'_>) -> CliError {
+        let before = text.len() - text.trim_ascii_start().len();
+        let line = self.lines + line_breaks(text.get(..before).unwrap_or_default()) + 1;
+        CliError::message(ErrorKind::Usage, format!("{}, line {line}: {what}", self.name))
     }
 }
 
@@ -186,56 +141,34 @@ impl Iterator for Snapshots {
 
     /// Returns the next snapshot. After an error the start of the next document is unknown, so the caller must stop.
     fn next(&mut self) -> Option<Self::Item> {
-        match self.fill() {
-            Ok(true) => Some(self.parse()),
-            Ok(false) => None,
-            Err(error) => Some(Err(error)),
-        }
-    }
-}
-
-/// Counts brackets and tracks strings, to find where a document may end.
-#[derive(Default)]
-struct Scan {
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
-}
-
-// === impl Scan ===
-
-impl Scan {
-    fn read(&mut self, text: &[u8]) {
-        for byte in text {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' if self.in_string => self.escaped = true,
-                b'"' => self.in_string = !self.in_string,
-                _ if self.in_string => {}
-                b'{' | b'[' => self.depth += 1,
-                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-                _ => {}
+        match self.documents.next()? {
+            Ok(_) => {
+                let text = self.text.take();
+                let snapshot = self.parse(&text);
+                self.lines += line_breaks(&text);
+                Some(snapshot)
             }
+            Err(error) if error.is_io() => {
+                let error = anyhow::Error::from(error).context(format!("cannot read {}", self.name));
+                Some(Err(CliError::new(ErrorKind::Usage, error)))
+            }
+            Err(error) => Some(Err(self.fault(0, &error))),
         }
     }
+}
 
-    /// Says whether the document continues on the next line. A string never does.
-    fn is_open(&self) -> bool {
-        self.depth > 0 && !self.in_string
+// === impl Recorded ===
+
+impl Read for Recorded {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(into)?;
+        self.text.borrow_mut().extend(into.iter().take(length));
+        Ok(length)
     }
 }
 
-/// Parses the first document of a text and returns it with its length.
-fn parse<'de, T: Deserialize<'de>>(text: &'de [u8]) -> Result<(T, usize), serde_json::Error> {
-    let mut stream = serde_json::Deserializer::from_slice(text).into_iter::<T>();
-    match stream.next() {
-        Some(document) => document.map(|document| (document, stream.byte_offset())),
-        None => Err(serde::de::Error::custom("nothing there")),
-    }
-}
-
-fn begins_document(line: &[u8]) -> bool {
-    line.starts_with(b"{\"kind\"")
+fn line_breaks(text: &[u8]) -> usize {
+    text.split(|byte| *byte == b'\n').skip(1).count()
 }
 
 #[cfg(test)]
@@ -275,6 +208,21 @@ mod tests {
         assert_eq!(read("  \n"), []);
     }
 
+    /// An input that must not be read.
+    struct NotYet;
+
+    impl Read for NotYet {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            panic!("read before the next document is needed");
+        }
+    }
+
+    #[test]
+    fn a_document_is_complete_before_the_next_one_begins() {
+        let mut snapshots = Snapshots::new(Box::new(ONE.as_bytes().chain(NotYet)), "f");
+        assert_eq!(snapshots.next().unwrap().unwrap().node, "n1");
+    }
+
     #[test]
     fn an_error_has_its_line() {
         let cases = [
@@ -283,7 +231,7 @@ mod tests {
                 format!("{ONE}\n\n{{\"taken_at\":1}}\n"),
                 "f, line 3, column 13: invalid type: integer `1`, expected a timestamp string",
             ),
-            (format!("{ONE}\n{{\"kind\":\"Snapshot\",\n{ONE}\n"), "f, line 2: EOF while parsing a value"),
+            (format!("{ONE}\n{{\"kind\":\"Snapshot\",\n{ONE}\n"), "f, line 3, column 1: key must be a string"),
             (format!("{{\n  \"taken_at\": 5\n}}\n{ONE}"), "f, line 2, column 15: invalid type"),
             (format!("{ONE}\n{}", &ONE[..40]), "f, line 2, column 40: EOF while parsing"),
             (

@@ -1,4 +1,4 @@
-//! Errors of the program: a kind, which determines the exit status, a message, and hints.
+//! Errors of the program: a kind, which determines the exit status, a message, and a hint.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind as Io, Write as _};
@@ -36,7 +36,7 @@ pub enum ErrorKind {
 pub struct CliError {
     kind: ErrorKind,
     cause: anyhow::Error,
-    hints: Vec<String>,
+    hint: Option<String>,
 }
 
 /// Prints a warning on standard error.
@@ -72,12 +72,12 @@ impl ErrorKind {
 impl CliError {
     /// Creates an error of this kind.
     pub fn new(kind: ErrorKind, cause: impl Into<anyhow::Error>) -> Self {
-        Self { kind, cause: cause.into(), hints: Vec::new() }
+        Self { kind, cause: cause.into(), hint: None }
     }
 
     /// Creates an error of this kind with a message and no cause.
     pub fn message(kind: ErrorKind, message: impl fmt::Display + fmt::Debug + Send + Sync + 'static) -> Self {
-        Self { kind, cause: anyhow::Error::msg(message), hints: Vec::new() }
+        Self { kind, cause: anyhow::Error::msg(message), hint: None }
     }
 
     /// Creates the error for a second signal, which arrives before the work is done.
@@ -86,11 +86,10 @@ impl CliError {
         Self::message(ErrorKind::Interrupted(signal), message)
     }
 
-    /// Adds a hint.
+    /// Sets the hint.
     #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
-        self
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// Returns the kind of the error.
@@ -115,7 +114,7 @@ impl CliError {
     fn text(&self, color: bool) -> String {
         let (red, cyan, reset) = if color { ("\x1b[1;31m", "\x1b[36m", "\x1b[0m") } else { ("", "", "") };
         let mut text = format!("{red}error:{reset} {}\n", lines(&format!("{:#}", self.cause)));
-        for hint in &self.hints {
+        if let Some(hint) = &self.hint {
             let _ = writeln!(text, "{cyan}hint:{reset} {}", lines(hint));
         }
         text
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_follow_the_message() {
+    fn the_hint_follows_the_message() {
         let error = CliError::message(ErrorKind::Usage, "no such thing").hint("look there");
         assert_eq!(error.text(false), "error: no such thing\nhint: look there\n");
     }

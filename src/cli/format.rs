@@ -1,5 +1,6 @@
 //! Formats sizes and ages for display. Documents have bytes and seconds instead.
 
+use crate::model::Seen;
 pub(super) use crate::model::{count_text as count, printable_text as printable, size_text as size};
 
 /// Formats an age in seconds as kubectl does: `45s`, `3m20s`, `47h`, `2d3h`, `95d`.
@@ -46,11 +47,20 @@ pub(super) fn middle(text: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// Formats lines of a name and a value, with the values in one column.
-pub(super) fn fields(fields: &[(String, String)]) -> String {
-    let width = fields.iter().map(|(name, _)| name.chars().count() + 2).max().unwrap_or_default();
-    let line = |(name, value): &(String, String)| format!("{:<width$}{}\n", format!("{name}:"), printable(value));
-    fields.iter().map(line).collect()
+/// Formats lines of a name and a value, with the values in one column. A line without a value is left out.
+pub(super) fn fields<N: AsRef<str>>(fields: &[(N, String)]) -> String {
+    let width = fields.iter().map(|(name, _)| name.as_ref().chars().count() + 2).max().unwrap_or_default();
+    let shown = fields.iter().filter(|(_, value)| !value.is_empty());
+    let line = |(name, value): &(N, String)| format!("{:<width$}{}\n", format!("{}:", name.as_ref()), printable(value));
+    shown.map(line).collect()
+}
+
+/// Formats a value, or a word and why it is unavailable.
+pub(super) fn seen<T>(seen: &Seen<T>, word: &str, text: impl FnOnce(&T) -> String) -> String {
+    match seen {
+        Seen::Seen(value) => text(value),
+        Seen::NotSeen(cause) => format!("{word}: {cause}"),
+    }
 }
 
 /// Shortens a name to at most `width` characters. Each part between slashes keeps both ends, and short parts are whole:

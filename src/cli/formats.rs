@@ -1,5 +1,5 @@
-//! The output formats of each command. A format that the command does not have is an error, because a script that asked
-//! for names and got a table would go on with wrong words.
+//! The output formats of each command. A format that the command does not have is an error, because a script that
+//! requested names and got a table would go on with wrong words.
 
 use clap::ValueEnum as _;
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use clap_complete::ArgValueCompleter;
 
-use super::{CliError, Color, Format, candidates};
+use super::{CliError, Color, Format, completions};
 use crate::config::{ConfigFiles, Environment, KEYS, Key, Loaded, LogLevel, Typed, load};
 
 /// Flags that every verb takes.
@@ -30,7 +30,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DIRECTORY", requires = "kubelet_config")]
     pub kubelet_config_dir: Option<PathBuf>,
     /// Set a configuration key, as `images.low_threshold_percent=60` (repeatable)
-    #[arg(long, global = true, value_name = "KEY=VALUE", add = ArgValueCompleter::new(candidates::settings))]
+    #[arg(long, global = true, value_name = "KEY=VALUE", add = ArgValueCompleter::new(completions::settings))]
     pub set: Vec<String>,
     /// Output format
     #[arg(short = 'o', long = "output", global = true, value_enum, value_name = "FORMAT")]
@@ -83,9 +83,7 @@ impl Global {
             set: self.set.clone(),
         }
     }
-}
 
-impl Global {
     /// Adds the `--set` flags before the command to those after it.
     ///
     /// If a flag is given both before and after the command, clap keeps only those after it. `--set` may be repeated,

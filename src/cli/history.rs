@@ -5,16 +5,17 @@ mod sums;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::render::{Grid, more_tags, object, reference};
+use super::render::{more_tags, object, reference, table};
 use super::{CliError, Format, Output, format, formats};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::plan::Kind;
-use crate::record::{HistoryEntry, HistoryFilter, RunEntry, Store};
+use crate::record::{HistoryEntry, HistoryFilter, RunEntry, StoreReader};
 
 /// Show past removals and their reasons, newest first
 #[derive(Debug, clap::Args)]
@@ -26,10 +27,10 @@ pub struct Args {
     limit: usize,
     /// Show entries since a duration (24h), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
     #[arg(long, value_name = "WHEN", value_parser = when)]
-    since: Option<When>,
+    since: Option<Timestamp>,
     /// Filter by object kind
     #[arg(long, value_enum)]
-    kind: Option<KindArg>,
+    kind: Option<Kind>,
     /// Filter by namespace of the pod (without a short form: -n is the number of entries)
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -58,28 +59,6 @@ struct RunView<'a> {
     removals: &'a [HistoryEntry],
 }
 
-/// A time as the user writes it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum When {
-    Ago(Duration),
-    At(Timestamp),
-}
-
-/// The kind of an object, as a flag.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum KindArg {
-    /// Containers
-    Container,
-    /// Sandboxes
-    Sandbox,
-    /// Log directories
-    LogDir,
-    /// Log links
-    LogLink,
-    /// Images
-    Image,
-}
-
 // === impl Args ===
 
 impl Args {
@@ -95,8 +74,8 @@ impl Args {
     fn filter(&self) -> HistoryFilter {
         HistoryFilter {
             limit: Some(self.limit),
-            since: self.since.map(When::moment),
-            kind: self.kind.map(Kind::from),
+            since: self.since,
+            kind: self.kind,
             text: self.text.clone(),
             namespace: self.namespace.clone().filter(|_| !self.all_namespaces),
             run: None,
@@ -111,40 +90,16 @@ impl Args {
     }
 }
 
-// === impl KindArg ===
-
-impl From<KindArg> for Kind {
-    fn from(kind: KindArg) -> Self {
-        match kind {
-            KindArg::Container => Self::Container,
-            KindArg::Sandbox => Self::Sandbox,
-            KindArg::LogDir => Self::LogDir,
-            KindArg::LogLink => Self::LogLink,
-            KindArg::Image => Self::Image,
-        }
-    }
-}
-
-// === impl When ===
-
-impl When {
-    fn moment(self) -> Timestamp {
-        match self {
-            Self::At(moment) => moment,
-            Self::Ago(time) => {
-                let back = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-                now().checked_sub(back).unwrap_or(Timestamp::MIN)
-            }
-        }
-    }
-}
-
-fn when(text: &str) -> Result<When, String> {
-    let ago = humantime::parse_duration(text).map(When::Ago);
-    let at = || text.parse().map(When::At);
-    let date =
-        || text.parse::<jiff::civil::Date>()?.to_zoned(jiff::tz::TimeZone::UTC).map(|at| When::At(at.timestamp()));
-    ago.or_else(|_| at())
+/// Reads a time as the user writes it: a duration before now, a time, or a date.
+fn when(text: &str) -> Result<Timestamp, String> {
+    let before_now = |time| {
+        let back = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        now().checked_sub(back).unwrap_or(Timestamp::MIN)
+    };
+    let date = || text.parse::<Date>()?.to_zoned(TimeZone::UTC).map(|at| at.timestamp());
+    humantime::parse_duration(text)
+        .map(before_now)
+        .or_else(|_| text.parse())
         .or_else(|_| date())
         .map_err(|_: jiff::Error| "wants a duration such as 24h, a date, or a time".to_owned())
 }
@@ -152,8 +107,13 @@ fn when(text: &str) -> Result<When, String> {
 /// Reads the store and prints the history.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let path = &loaded.settings.state.path;
-    let Some(store) = Store::open_read_only(path)? else {
-        return nothing(&format!("no removals recorded: no store at {}\n", path.display()), output);
+    let Some(store) = StoreReader::open(path)? else {
+        return match output.format {
+            None | Some(Format::Table | Format::Wide) => {
+                output.text(&format!("no removals recorded: no store at {}\n", path.display()))
+            }
+            _ => Ok(()),
+        };
     };
     let run = args.text.as_deref().and_then(|text| text.parse().ok());
     match run.map(|number| store.run(number)).transpose()?.flatten() {
@@ -166,23 +126,17 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
 }
 
 /// Prints one run and its removals, oldest first.
-fn one_run(run: &RunEntry, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn one_run(run: &RunEntry, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let mut entries = store.history(&HistoryFilter { run: Some(run.id), ..HistoryFilter::default() })?;
     entries.reverse();
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => output.json(&RunView { run, removals: &entries }),
-        Format::Yaml => output.yaml(&RunView { run, removals: &entries }),
-        Format::Name => output.names(entries.iter().map(|entry| reference(entry.kind, &entry.id))),
-        format => {
-            let wide = format == Format::Wide;
-            let removals = if entries.is_empty() { "no removals\n".to_owned() } else { removals_table(&entries, wide) };
-            output.page(&format!("{}\n{removals}", runs_table(std::slice::from_ref(run), wide)))
-        }
-    }
+    output.list(&RunView { run, removals: &entries }, names(&entries), |wide| {
+        let removals = if entries.is_empty() { "no removals\n".to_owned() } else { removals_table(&entries, wide) };
+        format!("{}\n{removals}", runs_table(std::slice::from_ref(run), wide))
+    })
 }
 
 /// Prints new entries as they are recorded, oldest first. Interrupting the command ends it.
-fn follow(args: &Args, loaded: &Loaded, store: Store, output: &mut Output) -> Result<(), CliError> {
+fn follow(args: &Args, loaded: &Loaded, store: StoreReader, output: &mut Output) -> Result<(), CliError> {
     let (mut store, mut known) = (store, HashSet::new());
     let mut filter = args.filter();
     loop {
@@ -190,58 +144,43 @@ fn follow(args: &Args, loaded: &Loaded, store: Store, output: &mut Output) -> Re
         entries.reverse();
         entries.retain(|entry| known.insert((entry.run, entry.at, entry.kind, entry.id.clone())));
         if !entries.is_empty() {
-            match output.format.unwrap_or(Format::Table) {
-                Format::Json => entries.iter().try_for_each(|entry| output.json(entry))?,
-                Format::Yaml => output.yaml(&entries)?,
-                Format::Name => output.names(entries.iter().map(|entry| reference(entry.kind, &entry.id)))?,
-                format => output.page(&removals_table(&entries, format == Format::Wide))?,
-            }
+            output.entries(&entries, names(&entries), |wide| removals_table(&entries, wide))?;
             output.flush()?;
         }
         std::thread::sleep(FOLLOW);
         filter.limit = None;
         filter.since = filter.since.max(entries.iter().map(|entry| entry.at).max());
-        if let Some(again) = Store::open_read_only(&loaded.settings.state.path)? {
+        if let Some(again) = StoreReader::open(&loaded.settings.state.path)? {
             store = again;
         }
     }
 }
 
-fn removals(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn removals(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.history(&args.filter())?;
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
-        Format::Yaml => output.yaml(&entries),
-        Format::Name => output.names(entries.iter().map(|entry| reference(entry.kind, &entry.id))),
-        _ if entries.is_empty() => nothing(args.nothing(), output),
-        format => output.page(&removals_table(&entries, format == Format::Wide)),
-    }
+    output.entries(&entries, names(&entries), |wide| match entries.as_slice() {
+        [] => args.nothing().to_owned(),
+        entries => removals_table(entries, wide),
+    })
 }
 
-fn runs(args: &Args, store: &Store, output: &mut Output) -> Result<(), CliError> {
+fn runs(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.runs(args.limit)?;
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => entries.iter().try_for_each(|entry| output.json(entry)),
-        Format::Yaml => output.yaml(&entries),
-        _ if entries.is_empty() => nothing("no runs\n", output),
-        format => output.page(&runs_table(&entries, format == Format::Wide)),
-    }
+    output.entries(&entries, [], |wide| match entries.as_slice() {
+        [] => "no runs\n".to_owned(),
+        entries => runs_table(entries, wide),
+    })
 }
 
-/// Prints a message for an empty result. In JSON and YAML nothing is printed.
-fn nothing(words: &str, output: &mut Output) -> Result<(), CliError> {
-    match output.format {
-        Some(Format::Json | Format::Yaml) => Ok(()),
-        _ => output.text(words),
-    }
+fn names(entries: &[HistoryEntry]) -> impl Iterator<Item = String> {
+    entries.iter().map(|entry| reference(entry.kind, &entry.id))
 }
 
 fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
-    let mut grid = Grid::new(&["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"]);
-    for entry in entries {
+    let rows = entries.iter().map(|entry| {
         let HistoryEntry { kind, id, name, pod, .. } = entry;
         let [kind, id, name, pod] = object(*kind, id, name.as_deref(), pod.as_ref(), wide);
-        grid.row([
+        [
             second(entry.at),
             kind,
             id,
@@ -250,9 +189,9 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
             entry.outcome.replace('_', " "),
             entry.freed_bytes.map(format::size).unwrap_or_default(),
             why(entry),
-        ]);
-    }
-    grid.text()
+        ]
+    });
+    table(["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"], rows)
 }
 
 /// Returns the rule of the removal, or why the object was kept after all.
@@ -264,7 +203,7 @@ fn why(entry: &HistoryEntry) -> String {
 
 /// Formats one line for each run. The numbers that are nearly always 0 are in the wide table only.
 fn runs_table(entries: &[RunEntry], wide: bool) -> String {
-    let mut grid = Grid::new(&[
+    let titles = [
         "RUN",
         "STARTED",
         "TOOK",
@@ -276,11 +215,11 @@ fn runs_table(entries: &[RunEntry], wide: bool) -> String {
         "FREED",
         "TRIGGER",
         "ERROR",
-    ]);
-    for entry in entries {
+    ];
+    let rows = entries.iter().map(|entry| {
         let took = |end: Timestamp| format::age(end.duration_since(entry.started_at).as_secs());
         let rare = |number: u64| if wide { number.to_string() } else { String::new() };
-        grid.row([
+        [
             entry.id.to_string(),
             second(entry.started_at),
             entry.finished_at.map_or_else(|| "in progress".to_owned(), took),
@@ -292,9 +231,9 @@ fn runs_table(entries: &[RunEntry], wide: bool) -> String {
             format::size(entry.freed_bytes),
             entry.triggered_by.clone().unwrap_or_default(),
             entry.error.clone().unwrap_or_default(),
-        ]);
-    }
-    grid.text()
+        ]
+    });
+    table(titles, rows)
 }
 
 /// Formats a time to the second.
@@ -308,9 +247,11 @@ mod tests {
 
     #[test]
     fn since_accepts_a_time_or_a_duration() {
-        assert_eq!(when("24h"), Ok(When::Ago(Duration::from_hours(24))));
-        assert_eq!(when("2026-11-21T12:00:00Z"), Ok(When::At("2026-11-21T12:00:00Z".parse().unwrap())));
-        assert_eq!(when("2026-11-21"), Ok(When::At("2026-11-21T00:00:00Z".parse().unwrap())));
+        let since = when("24h").unwrap();
+        let ago = now().duration_since(since);
+        assert!((24 * 3600..24 * 3600 + 60).contains(&ago.as_secs()), "{ago}");
+        assert_eq!(when("2026-11-21T12:00:00Z"), Ok("2026-11-21T12:00:00Z".parse().unwrap()));
+        assert_eq!(when("2026-11-21"), Ok("2026-11-21T00:00:00Z".parse().unwrap()));
         assert!(when("yesterday").is_err());
     }
 }

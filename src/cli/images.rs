@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::documents::Snapshots;
-use super::render::{Grid, Screen, reference};
+use super::render::{Screen, reference, table};
 use super::session::{all_seen, block_on, look};
-use super::{CliError, Format, Output, format};
+use super::{CliError, Output, format};
 use crate::config::Loaded;
-use crate::model::{FileSystem, Image, ImageMemory, Seen, Snapshot};
+use crate::model::{FileSystem, Image, Seen, Snapshot};
 use crate::plan::{ImageUsers, KeepReason, Kind, Plan, Policy, Scope, images};
 
 /// List images by size or last use, with their users
@@ -106,10 +106,11 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         None => block_on(look(loaded, Scope::All))?,
     };
     let images = Images::new(&snapshot, &plan, policy, args.sort_by);
-    match output.format {
-        _ if args.quiet => output.names(images.entries.iter().map(|image| image.id.clone()))?,
-        Some(Format::Name) => output.names(images.entries.iter().map(|image| reference(Kind::Image, &image.id)))?,
-        _ => output.result(&images, |wide| images.text(wide))?,
+    let ids = images.entries.iter().map(|image| image.id.as_str());
+    if args.quiet {
+        output.names(ids.map(str::to_owned))?;
+    } else {
+        output.list(&images, ids.map(|id| reference(Kind::Image, id)), |wide| images.text(wide))?;
     }
     all_seen(&plan)
 }
@@ -131,26 +132,33 @@ impl Images {
         let index = ImageUsers::new(snapshot);
         let past: HashMap<_, _> = snapshot.memory.images.iter().map(|past| (past.id.as_str(), past)).collect();
         let decisions = decisions(plan);
-        let mut entries: Vec<_> = images(snapshot, &policy.guards)
-            .into_iter()
-            .map(|image| {
-                let (decision, reason, keep_rule) = decisions.get(image.id.as_str()).cloned().unwrap_or_default();
-                let past = past.get(image.id.as_str()).copied();
-                ImageEntry { keep_rule, decision, reason, ..ImageEntry::new(image, past, &index) }
-            })
-            .collect();
+        let entry = |image: Image| {
+            let (decision, reason, keep_rule) = decisions.get(image.id.as_str()).cloned().unwrap_or_default();
+            let past = past.get(image.id.as_str());
+            ImageEntry {
+                users: users(&index, &image),
+                id: image.id.to_string(),
+                tags: image.tags,
+                size_bytes: image.size_bytes,
+                pinned: image.pinned,
+                first_seen: past.and_then(|past| past.first_seen),
+                last_used: past.and_then(|past| past.last_used),
+                last_used_by: past.and_then(|past| past.last_used_by.clone()),
+                keep_rule,
+                decision,
+                reason,
+            }
+        };
+        let mut entries: Vec<_> = images(snapshot, &policy.guards).into_iter().map(entry).collect();
         sort(&mut entries, order);
         let image_filesystem = snapshot.image_filesystem.clone();
         Self { kind: "Images", version: 1, at: snapshot.taken_at, image_filesystem, entries }
     }
 
     fn text(&self, wide: bool) -> String {
-        let mut grid =
-            Grid::new(&["NAME", "ID", "SIZE", "FIRST SEEN", "LAST USED", "USED BY", "TAGS", "PINNED", "DECISION"]);
-        for image in &self.entries {
-            grid.row(image.row(self.at, wide));
-        }
-        format!("{}\n{}\n", grid.text(), self.sum())
+        let titles = ["NAME", "ID", "SIZE", "FIRST SEEN", "LAST USED", "USED BY", "TAGS", "PINNED", "DECISION"];
+        let rows = self.entries.iter().map(|image| image.row(self.at, wide));
+        format!("{}\n{}\n", table(titles, rows), self.sum())
     }
 
     /// Formats the numbers that answer what fills the disk.
@@ -193,34 +201,17 @@ fn decisions(plan: &Plan) -> HashMap<String, (&'static str, String, Option<Strin
 
 fn sort(images: &mut [ImageEntry], order: Order) {
     images.sort_by(|a, b| (&a.tags, &a.id).cmp(&(&b.tags, &b.id)));
-    let at = |at: Option<Timestamp>| at.unwrap_or(Timestamp::MAX);
     match order {
         Order::Size => images.sort_by_key(|image| Reverse(image.size_bytes)),
         // An image in use was used last.
         Order::LastUsed => images.sort_by_key(|image| (!image.users.is_empty(), image.last_used)),
-        Order::FirstSeen => images.sort_by_key(|image| at(image.first_seen)),
+        Order::FirstSeen => images.sort_by_key(|image| image.first_seen.unwrap_or(Timestamp::MAX)),
     }
 }
 
 // === impl ImageEntry ===
 
 impl ImageEntry {
-    fn new(image: Image, past: Option<&ImageMemory>, index: &ImageUsers) -> Self {
-        Self {
-            users: users(index, &image),
-            id: image.id.to_string(),
-            tags: image.tags,
-            size_bytes: image.size_bytes,
-            pinned: image.pinned,
-            first_seen: past.and_then(|past| past.first_seen),
-            last_used: past.and_then(|past| past.last_used),
-            last_used_by: past.and_then(|past| past.last_used_by.clone()),
-            keep_rule: None,
-            decision: "keep",
-            reason: String::new(),
-        }
-    }
-
     fn row(&self, now: Timestamp, wide: bool) -> [String; 9] {
         let ago = |at: Timestamp| format::age(now.duration_since(at).as_secs());
         let name = self.tags.first().cloned().unwrap_or_else(|| "<none>".to_owned());

@@ -1,12 +1,15 @@
 //! Finds the objects of a snapshot that a word of the user refers to: an id, a name, a pod, a path, or a part of one, as
 //! tables show them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use super::namespace::NamespaceArgs;
+use super::{CliError, ErrorKind, format, values};
 use crate::model::{
-    Container, Image, LogDir, LogLink, PodRef, Sandbox, Snapshot, full_image_name, log_dir_name, log_link_name,
-    pod_of_dir, short_id,
+    Container, Image, LogDir, LogLink, Pod, PodRef, Sandbox, SandboxState, Snapshot, full_image_name, log_dir_name,
+    log_link_name, pod_of_dir, short_id,
 };
 use crate::plan::{Kind, LogPolicy};
 
@@ -19,27 +22,48 @@ const CUT: char = '…';
 /// The similarity from which a name is suggested, and the number of suggestions.
 const SIMILAR: f64 = 0.75;
 const SUGGESTIONS: usize = 3;
+/// The candidates that an error lists.
+const CANDIDATES: usize = 20;
+
+/// The objects to search: those of a node, or of one namespace on it.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) namespace: &'a NamespaceArgs,
+}
+
+/// An object of the node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Object<'a> {
+    Container(&'a Container),
+    Sandbox(&'a Sandbox),
+    LogDir(&'a LogDir),
+    LogLink(&'a LogLink),
+    Image(&'a Image),
+}
 
 /// An object that matches.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Found {
-    /// The kind of the object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Found<'a> {
+    /// The object.
+    pub(super) object: Object<'a>,
+    /// Its kind.
     pub(super) kind: Kind,
     /// Its ID as in plans; for logs its path.
     pub(super) id: String,
     /// A short description of the object.
     pub(super) title: String,
     /// What the object belongs to: its pod, or the object itself. A word that refers to several is ambiguous.
-    pub(super) subject: String,
+    subject: String,
     /// The object in a list of candidates.
     label: String,
 }
 
 /// What a word refers to.
 #[derive(Debug, PartialEq)]
-pub(super) enum Finding {
+pub(super) enum Finding<'a> {
     /// These objects, all of one pod or one image. Sorted by kind and name.
-    Objects(Vec<Found>),
+    Objects(Vec<Found<'a>>),
     /// Several pods or images; their names.
     Ambiguous(Vec<String>),
     /// Nothing; similar names.
@@ -80,7 +104,7 @@ impl WordKind {
             return Some(Self::Pod);
         }
         let is_it = |kind: &Kind| {
-            let rest = word.strip_prefix(&*kind.as_str().replace('_', "-"));
+            let rest = word.strip_prefix(values::word(*kind));
             rest.is_some_and(|rest| ["", "s", "es"].contains(&rest))
         };
         Kind::ALL.into_iter().find(is_it).map(Self::Object)
@@ -97,83 +121,118 @@ pub(super) fn with_kind(words: &[String]) -> Vec<String> {
     }
 }
 
-/// Returns the number of containers that have the word as their name and are not among the objects found: the word also
-/// names an image or a pod, which is more precise.
-pub(super) fn namesakes(snapshot: &Snapshot, word: &str, found: &[Found]) -> usize {
-    let is_found = |id: &str| found.iter().any(|found| found.kind == Kind::Container && found.id == id);
-    let containers = snapshot.listed_containers().into_iter().flatten();
-    containers.filter(|one| !word.is_empty() && one.name == word && !is_found(one.id.as_str())).count()
+/// Returns the error for a word that refers to several pods or images.
+pub(super) fn ambiguous(word: &str, candidates: &[String]) -> CliError {
+    let count = candidates.len();
+    let shown = candidates.iter().take(CANDIDATES).map(|one| format!("\n  {}", format::printable(one)));
+    let more = if count > CANDIDATES { format!("\n  and {} more", count - CANDIDATES) } else { String::new() };
+    let message = format!("{word:?} matches {count} objects:{}{more}", shown.collect::<String>());
+    CliError::message(ErrorKind::Usage, message).hint("name one of them")
 }
 
-/// Finds the objects that the word refers to. Only the most precise matches count. An ID may be as the API server has it,
-/// with its runtime: `containerd://…`.
-pub(super) fn find(snapshot: &Snapshot, logs: &LogPolicy, word: &str) -> Finding {
-    let word = word.split_once("://").map_or(word, |(_, id)| id);
-    let words = [Word::with_kind(word, logs), Some(Word { text: word, kind: None, logs })];
-    let matches = words.into_iter().flatten().map(|word| matches(snapshot, &word)).find(|found| !found.is_empty());
-    let Some(mut matches) = matches else { return Finding::Nothing(similar(snapshot, word)) };
-    let best = matches.iter().map(|(precision, _)| *precision).min();
-    matches.retain(|(precision, _)| Some(*precision) == best);
-    let mut found: Vec<_> = matches.into_iter().map(|(_, found)| found).collect();
-    found.sort_by(|a, b| (a.kind, &a.label, &a.id).cmp(&(b.kind, &b.label, &b.id)));
-    let subjects: HashSet<_> = found.iter().map(|found| &found.subject).collect();
-    if subjects.len() > 1 { Finding::Ambiguous(candidates(&found)) } else { Finding::Objects(found) }
+/// Returns the error for a word that refers to nothing.
+pub(super) fn nothing(word: &str, similar: &[String]) -> CliError {
+    let error = format!("no container, sandbox, image, pod or path matches {word:?}");
+    let error = CliError::message(ErrorKind::Usage, error);
+    match similar {
+        [] => error.hint("name an id or its beginning, an image, a pod, NAMESPACE/POD/CONTAINER, or a log path"),
+        similar => error.hint(format!("similar names: {}", similar.join(", "))),
+    }
 }
 
 /// Names the objects that an ambiguous word refers to, or the pods if it refers to all objects of each.
 fn candidates(found: &[Found]) -> Vec<String> {
-    let labels: BTreeSet<_> = found.iter().map(|found| found.label.clone()).collect();
     let kinds: HashSet<_> = found.iter().map(|found| found.kind).collect();
-    let subjects: BTreeSet<_> = found.iter().map(|found| found.subject.clone()).collect();
     let is_about_pods = kinds.len() > 1 && !kinds.contains(&Kind::Image);
-    if is_about_pods { subjects.into_iter().collect() } else { labels.into_iter().collect() }
+    let names = found.iter().map(|found| if is_about_pods { &found.subject } else { &found.label });
+    names.collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }
 
-/// Returns every match of a word, with its precision.
-fn matches(snapshot: &Snapshot, word: &Word) -> Vec<(Precision, Found)> {
-    let logs = word.logs;
-    let containers = snapshot.listed_containers().into_iter().flatten();
-    let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
-    let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
-    let links = snapshot.log_links.as_ref().into_iter().flatten();
-    let images = snapshot.images.as_ref().into_iter().flatten();
-    let pods: HashMap<_, _> = containers.clone().map(|one| (link_of(one), one.pod.as_ref())).collect();
-    let link = |link: &LogLink| {
-        let pod = pods.get(&link.name).copied().flatten();
-        let precision = least([word.link(link), word.pod_of(Kind::LogLink, pod)]);
-        precision.map(|precision| (precision, log_link(link, pod, logs)))
-    };
-    let found = containers.filter_map(|one| Some((word.container(one)?, container(one))));
-    let found = found.chain(sandboxes.filter_map(|one| Some((word.sandbox(one)?, sandbox(one)))));
-    let found = found.chain(dirs.filter_map(|one| Some((word.dir(one)?, log_dir(one, logs)))));
-    let found = found.chain(links.filter_map(link));
-    found.chain(images.filter_map(|one| Some((word.image(one)?, image(one))))).collect()
-}
+// === impl Place ===
 
-/// Returns the names on the node that are most similar to a word.
-fn similar(snapshot: &Snapshot, word: &str) -> Vec<String> {
-    let names = names(snapshot);
-    let score = |name: &String| {
-        strsim::jaro_winkler(word, name.rsplit('/').next().unwrap_or(name)).max(strsim::jaro_winkler(word, name))
-    };
-    let mut scored: Vec<_> =
-        names.iter().map(|name| (score(name), name)).filter(|(score, _)| *score >= SIMILAR).collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().take(SUGGESTIONS).map(|(_, name)| name.clone()).collect()
-}
+impl<'a> Place<'a> {
+    /// Finds the objects that the word refers to. Only the most precise matches count. An ID may be as the API server has it,
+    /// with its runtime: `containerd://…`.
+    pub(super) fn find(self, logs: &LogPolicy, word: &str) -> Finding<'a> {
+        let word = word.split_once("://").map_or(word, |(_, id)| id);
+        let words = [Word::with_kind(word, logs), Some(Word { text: word, kind: None, logs })];
+        let matches = words.into_iter().flatten().map(|word| self.matches(&word)).find(|found| !found.is_empty());
+        let Some(mut matches) = matches else { return Finding::Nothing(self.similar(word)) };
+        let best = matches.iter().map(|(precision, _)| *precision).min();
+        matches.retain(|(precision, _)| Some(*precision) == best);
+        let mut found: Vec<_> = matches.into_iter().map(|(_, found)| found).collect();
+        found.sort_by(|a, b| (a.kind, &a.label, &a.id).cmp(&(b.kind, &b.label, &b.id)));
+        let subjects: HashSet<_> = found.iter().map(|found| &found.subject).collect();
+        if subjects.len() > 1 { Finding::Ambiguous(candidates(&found)) } else { Finding::Objects(found) }
+    }
 
-/// Returns the names of the node's pods, containers and images, for suggestions and completions.
-pub(super) fn names(snapshot: &Snapshot) -> BTreeSet<String> {
-    let containers = snapshot.listed_containers().into_iter().flatten();
-    let pods = containers.clone().filter_map(|one| one.pod.as_ref());
-    let pods = pods.chain(snapshot.listed_sandboxes().into_iter().flatten().filter_map(|one| one.pod.as_ref()));
-    let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().filter_map(|dir| pod_of_dir(&dir.name));
-    let images = snapshot.images.as_ref().into_iter().flatten().flat_map(|image| &image.tags);
-    let listed = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
-    let listed = listed.map(|pod| format!("{}/{}", pod.namespace, pod.name));
-    let with_container = containers.filter_map(|one| Some(format!("{}/{}", one.pod.as_ref()?, one.name)));
-    let pods = pods.cloned().chain(dirs).map(|pod| pod.to_string());
-    pods.chain(listed).chain(with_container).chain(images.cloned()).filter(|name| name.len() > 1).collect()
+    /// Returns the number of containers that have the word as their name and are not among the objects found: the word also
+    /// names an image or a pod, which is more precise.
+    pub(super) fn namesakes(self, word: &str, found: &[Found]) -> usize {
+        let has_name = |object| matches!(object, Object::Container(one) if !word.is_empty() && one.name == word);
+        let named = self.objects().filter(|(object, _)| has_name(*object));
+        named.filter(|(object, _)| found.iter().all(|found| found.object != *object)).count()
+    }
+
+    /// Returns every match of a word, with its precision.
+    fn matches(self, word: &Word) -> Vec<(Precision, Found<'a>)> {
+        let found = self.objects().filter_map(|(object, pod)| {
+            let precision = word.matches(object, pod.as_deref())?;
+            Some((precision, Found::new(object, pod.as_deref(), word.logs)))
+        });
+        found.collect()
+    }
+
+    /// Returns the objects of the node, each with its pod. The pod of a log link is that of its container.
+    fn objects(self) -> impl Iterator<Item = (Object<'a>, Option<Cow<'a, PodRef>>)> {
+        let Self { snapshot, namespace } = self;
+        let containers = snapshot.listed_containers().into_iter().flatten();
+        let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
+        let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
+        let links = snapshot.log_links.as_ref().into_iter().flatten();
+        let images = snapshot.images.as_ref().into_iter().flatten();
+        let pods: HashMap<_, _> = containers.clone().map(|one| (link_of(one), one.pod.as_ref())).collect();
+        let pod_of_link = move |link: &LogLink| pods.get(&link.name).copied().flatten().map(Cow::Borrowed);
+        let found = containers.map(|one| (Object::Container(one), one.pod.as_ref().map(Cow::Borrowed)));
+        let found = found.chain(sandboxes.map(|one| (Object::Sandbox(one), one.pod.as_ref().map(Cow::Borrowed))));
+        let found = found.chain(dirs.map(|dir| (Object::LogDir(dir), pod_of_dir(&dir.name).map(Cow::Owned))));
+        let found = found.chain(links.map(move |link| (Object::LogLink(link), pod_of_link(link))));
+        let found = found.chain(images.map(|image| (Object::Image(image), None)));
+        found.filter(|(_, pod)| namespace.includes(pod.as_deref()))
+    }
+
+    /// Returns the names on the node that are most similar to a word.
+    fn similar(self, word: &str) -> Vec<String> {
+        let names = self.names();
+        let score = |name: &String| {
+            strsim::jaro_winkler(word, name.rsplit('/').next().unwrap_or(name)).max(strsim::jaro_winkler(word, name))
+        };
+        let mut scored: Vec<_> =
+            names.iter().map(|name| (score(name), name)).filter(|(score, _)| *score >= SIMILAR).collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+        scored.into_iter().take(SUGGESTIONS).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Returns the names of the node's pods, containers and images, for suggestions and completions.
+    pub(super) fn names(self) -> BTreeSet<String> {
+        let mut names: BTreeSet<_> = self.pods().map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+        for (object, pod) in self.objects() {
+            match (object, &pod) {
+                (Object::Image(image), _) => names.extend(image.tags.iter().cloned()),
+                (Object::Container(one), Some(pod)) => names.extend([format!("{pod}/{}", one.name)]),
+                _ => {}
+            }
+            names.extend(pod.map(|pod| pod.to_string()));
+        }
+        names.retain(|name| name.len() > 1);
+        names
+    }
+
+    /// Returns the pods of the pod sources.
+    pub(super) fn pods(self) -> impl Iterator<Item = &'a Pod> {
+        let pods = self.snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
+        pods.filter(move |pod| self.namespace.get().is_none_or(|namespace| pod.namespace == namespace))
+    }
 }
 
 // === impl Word ===
@@ -185,16 +244,35 @@ impl<'a> Word<'a> {
         Some(Self { text: rest, kind: Some(WordKind::of(kind)?), logs })
     }
 
-    fn is_about(&self, kind: Kind) -> bool {
-        self.kind.is_none_or(|wanted| wanted == WordKind::Object(kind))
+    /// Compares the word with an object and with its pod.
+    fn matches(&self, object: Object, pod: Option<&PodRef>) -> Option<Precision> {
+        let is_about = self.kind.is_none_or(|kind| kind == WordKind::Object(object.kind()));
+        let by_pod = pod.filter(|_| is_about || self.kind == Some(WordKind::Pod)).and_then(|pod| self.pod(pod));
+        let whole = |is_whole: bool| is_whole.then_some(Precision::Whole);
+        let path = Path::new(self.text);
+        let by_name = match object {
+            _ if !is_about || self.text.is_empty() => None,
+            Object::Container(container) => self.container(container, pod),
+            Object::Sandbox(sandbox) => self.id(sandbox.id.as_str()),
+            // A path in the directory too.
+            Object::LogDir(dir) => {
+                whole(path.starts_with(self.logs.pods_root.join(&dir.name)) || self.text == dir.name)
+            }
+            Object::LogLink(link) => {
+                whole(path == self.logs.containers_root.join(&link.name) || self.text == link.name)
+            }
+            Object::Image(image) => self.image(image),
+        };
+        least([by_pod, by_name])
     }
 
     /// Compares the word with an ID.
     fn id(&self, id: &str) -> Option<Precision> {
-        match self.text.len() {
-            _ if id == self.text => Some(Precision::Whole),
+        let [id, text] = [id, self.text].map(|text| text.strip_prefix(SHA256).unwrap_or(text));
+        match text.len() {
             0 => None,
-            _ if !id.starts_with(self.text) => None,
+            _ if id == text => Some(Precision::Whole),
+            _ if !id.starts_with(text) => None,
             1..MIN_ID => Some(Precision::Part),
             _ => Some(Precision::Short),
         }
@@ -206,67 +284,35 @@ impl<'a> Word<'a> {
         (is_part && !self.text.is_empty() && !self.text.starts_with('/')).then_some(Precision::Part)
     }
 
-    fn container(&self, container: &Container) -> Option<Precision> {
-        let pod = container.pod.as_ref();
-        let by_pod =
-            if self.is_about(Kind::Container) || self.kind == Some(WordKind::Pod) { self.pod(pod) } else { None };
-        if !self.is_about(Kind::Container) {
-            return by_pod;
-        }
-        let is_log = self.log(container).is_some_and(|log| log == Path::new(self.text));
-        let in_pod = pod.map(|pod| format!("{pod}/{}", container.name));
-        let is_whole = is_log || in_pod.as_deref() == Some(self.text);
-        let is_name = !container.name.is_empty()
-            && (container.name == self.text
-                || pod.is_some_and(|pod| self.text == format!("{}/{}", pod.name, container.name)));
-        let name = is_name.then_some(Precision::Short).or_else(|| self.part(in_pod.as_deref()?));
-        least([is_whole.then_some(Precision::Whole), self.id(container.id.as_str()), by_pod, name])
+    /// Matches an ID, the path of the log, a name, or a part of `namespace/pod/name`.
+    fn container(&self, container: &Container, pod: Option<&PodRef>) -> Option<Precision> {
+        let Container { id, name, .. } = container;
+        let full = pod.map(|pod| format!("{pod}/{name}"));
+        let is_log = pod.is_some_and(|pod| self.log(container, pod) == Path::new(self.text));
+        let is_whole = is_log || full.as_deref() == Some(self.text);
+        let is_in_pod = |pod: &PodRef| self.text == format!("{}/{name}", pod.name);
+        let is_name = !name.is_empty() && (name == self.text || pod.is_some_and(is_in_pod));
+        let name = is_name.then_some(Precision::Short).or_else(|| self.part(full.as_deref()?));
+        least([is_whole.then_some(Precision::Whole), self.id(id.as_str()), name])
     }
 
     /// Returns the path of the container's log, as the kubelet names it. No list of the runtime contains it.
-    fn log(&self, container: &Container) -> Option<PathBuf> {
-        let dir = self.logs.pods_root.join(log_dir_name(container.pod.as_ref()?));
-        Some(dir.join(&container.name).join(format!("{}.log", container.attempt)))
-    }
-
-    fn sandbox(&self, sandbox: &Sandbox) -> Option<Precision> {
-        let id = self.is_about(Kind::Sandbox).then(|| self.id(sandbox.id.as_str())).flatten();
-        least([id, self.pod_of(Kind::Sandbox, sandbox.pod.as_ref())])
-    }
-
-    /// Compares the word with the pod of an object, if the word may be about objects of this kind.
-    fn pod_of(&self, kind: Kind, pod: Option<&PodRef>) -> Option<Precision> {
-        if self.is_about(kind) || self.kind == Some(WordKind::Pod) { self.pod(pod) } else { None }
+    fn log(&self, container: &Container, pod: &PodRef) -> PathBuf {
+        let dir = self.logs.pods_root.join(log_dir_name(pod)).join(&container.name);
+        dir.join(format!("{}.log", container.attempt))
     }
 
     /// Matches `namespace/name`, a name, a uid, the beginning of a uid, or a part of `namespace/name`.
-    fn pod(&self, pod: Option<&PodRef>) -> Option<Precision> {
-        let pod = pod?;
+    fn pod(&self, pod: &PodRef) -> Option<Precision> {
         let full = pod.to_string();
         let is_whole = !pod.name.is_empty() && (pod.name == self.text || full == self.text);
         least([is_whole.then_some(Precision::Whole), self.id(pod.uid.as_str()), self.part(&full)])
     }
 
-    /// Matches the directory, a path in it, or its pod.
-    fn dir(&self, dir: &LogDir) -> Option<Precision> {
-        let path = self.logs.pods_root.join(&dir.name);
-        let is_whole = Path::new(self.text).starts_with(path) || self.text == dir.name;
-        let by_name = is_whole.then_some(Precision::Whole).filter(|_| self.is_about(Kind::LogDir));
-        least([by_name, self.pod_of(Kind::LogDir, pod_of_dir(&dir.name).as_ref())])
-    }
-
-    fn link(&self, link: &LogLink) -> Option<Precision> {
-        let is_whole = Path::new(self.text) == self.logs.containers_root.join(&link.name) || self.text == link.name;
-        (is_whole && self.is_about(Kind::LogLink)).then_some(Precision::Whole)
-    }
-
     /// Matches a name as the runtime resolves it, a digest, the beginning of an ID, a name without registry, directories
     /// or tag, or a part of a name.
     fn image(&self, image: &Image) -> Option<Precision> {
-        if !self.is_about(Kind::Image) || self.text.is_empty() {
-            return None;
-        }
-        let digests = image.digests.iter().filter_map(|name| self.hash(name.split_once('@')?.1)).min();
+        let digests = image.digests.iter().filter_map(|name| self.id(name.split_once('@')?.1)).min();
         let is_short = |tag: &String| {
             let tag = full_image_name(tag);
             let repository = tag.rsplit_once(':').map_or(tag.as_ref(), |(repository, _)| repository);
@@ -275,13 +321,7 @@ impl<'a> Word<'a> {
         let short = image.tags.iter().any(is_short).then_some(Precision::Short);
         let part = image.tags.iter().find_map(|tag| self.part(tag));
         let whole = image.is_named(self.text).then_some(Precision::Whole);
-        least([whole, self.hash(image.id.as_str()), digests, short, part])
-    }
-
-    fn hash(&self, hash: &str) -> Option<Precision> {
-        let bare = hash.strip_prefix(SHA256).unwrap_or(hash);
-        let word = Word { text: self.text.strip_prefix(SHA256).unwrap_or(self.text), ..*self };
-        if word.text.is_empty() { None } else { word.id(bare) }
+        least([whole, self.id(image.id.as_str()), digests, short, part])
     }
 }
 
@@ -297,67 +337,64 @@ fn ends_in(name: &str, end: &str) -> bool {
 /// Returns whether a table may show a name as this text: each part of the name has the ends of a part of the text.
 fn is_shortened(text: &str, name: &str) -> bool {
     let pieces: Vec<_> = text.split(CUT).collect();
-    let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return false };
-    if !name.starts_with(first) || !name.ends_with(last) || name.len() < first.len() + last.len() {
-        return false;
-    }
-    let mut rest = name.get(first.len()..name.len() - last.len()).unwrap_or_default();
-    pieces.get(1..pieces.len() - 1).unwrap_or_default().iter().all(|piece| match rest.find(piece) {
-        Some(at) => {
-            rest = rest.get(at + piece.len()..).unwrap_or_default();
-            true
+    let [first, between @ .., last] = pieces.as_slice() else { return false };
+    let rest = name.strip_prefix(first).and_then(|rest| rest.strip_suffix(last));
+    let after = |rest| between.iter().try_fold(rest, |rest: &str, piece| Some(rest.split_once(piece)?.1));
+    rest.and_then(after).is_some()
+}
+
+// === impl Object ===
+
+impl Object<'_> {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Container(_) => Kind::Container,
+            Self::Sandbox(_) => Kind::Sandbox,
+            Self::LogDir(_) => Kind::LogDir,
+            Self::LogLink(_) => Kind::LogLink,
+            Self::Image(_) => Kind::Image,
         }
-        None => false,
-    })
+    }
 }
 
-fn container(container: &Container) -> Found {
-    let name = if container.name.is_empty() { String::new() } else { format!("{} ", container.name) };
-    let title = format!("container {name}{}, {:?}", container.id, container.state).to_lowercase();
-    let pod = container.pod.as_ref();
-    let label = match pod {
-        Some(pod) => format!("{pod}/{} (container {})", container.name, short_id(container.id.as_str())),
-        None => format!("container/{}", container.id),
-    };
-    let title = title + &of_pod(pod);
-    Found { kind: Kind::Container, subject: subject(pod, &label), id: container.id.to_string(), title, label }
-}
+// === impl Found ===
 
-fn sandbox(sandbox: &Sandbox) -> Found {
-    let state = if sandbox.state == crate::model::SandboxState::Ready { "ready" } else { "not ready" };
-    let pod = sandbox.pod.as_ref();
-    let title = format!("sandbox {}, {state}{}", sandbox.id, of_pod(pod));
-    let label = format!("sandbox/{}", short_id(sandbox.id.as_str()));
-    Found { kind: Kind::Sandbox, subject: subject(pod, &label), id: sandbox.id.to_string(), title, label }
-}
-
-fn log_dir(dir: &LogDir, logs: &LogPolicy) -> Found {
-    let id = logs.pods_root.join(&dir.name).display().to_string();
-    let (title, label) = (format!("log directory {id}"), format!("log-dir/{}", dir.name));
-    Found { kind: Kind::LogDir, subject: subject(pod_of_dir(&dir.name).as_ref(), &label), title, id, label }
-}
-
-fn log_link(link: &LogLink, pod: Option<&PodRef>, logs: &LogPolicy) -> Found {
-    let id = logs.containers_root.join(&link.name).display().to_string();
-    let label = format!("log-link/{}", link.name);
-    Found { kind: Kind::LogLink, title: format!("log link {id}"), subject: subject(pod, &label), id, label }
-}
-
-fn image(image: &Image) -> Found {
-    let names = if image.tags.is_empty() { String::new() } else { format!("{}, ", image.tags.join(", ")) };
-    let label = image.tags.first().cloned().unwrap_or_else(|| format!("image/{}", image.id));
-    let (id, title) = (image.id.to_string(), format!("image {names}{}", image.id));
-    Found { kind: Kind::Image, subject: id.clone(), id, title, label }
-}
-
-/// Returns the pod of an object, or the object itself if it has none.
-fn subject(pod: Option<&PodRef>, label: &str) -> String {
-    let pod = pod.filter(|pod| !pod.name.is_empty());
-    pod.map_or_else(|| label.to_owned(), |pod| format!("pod/{pod}"))
-}
-
-fn of_pod(pod: Option<&PodRef>) -> String {
-    pod.map(|pod| format!(", of pod {pod}")).unwrap_or_default()
+impl<'a> Found<'a> {
+    fn new(object: Object<'a>, pod: Option<&PodRef>, logs: &LogPolicy) -> Self {
+        let of_pod = pod.map(|pod| format!(", of pod {pod}")).unwrap_or_default();
+        let (id, title, label) = match object {
+            Object::Container(Container { id, name, state, .. }) => {
+                let in_pod = pod.map(|pod| format!("{pod}/{name} (container {})", short_id(id.as_str())));
+                let name = if name.is_empty() { String::new() } else { format!("{name} ") };
+                let title = format!("container {name}{id}, {state:?}").to_lowercase() + &of_pod;
+                (id.to_string(), title, in_pod.unwrap_or_else(|| format!("container/{id}")))
+            }
+            Object::Sandbox(Sandbox { id, state, .. }) => {
+                let state = if *state == SandboxState::Ready { "ready" } else { "not ready" };
+                let label = format!("sandbox/{}", short_id(id.as_str()));
+                (id.to_string(), format!("sandbox {id}, {state}{of_pod}"), label)
+            }
+            Object::LogDir(LogDir { name, .. }) => {
+                let id = logs.pods_root.join(name).display().to_string();
+                (id.clone(), format!("log directory {id}"), format!("log-dir/{name}"))
+            }
+            Object::LogLink(LogLink { name, .. }) => {
+                let id = logs.containers_root.join(name).display().to_string();
+                (id.clone(), format!("log link {id}"), format!("log-link/{name}"))
+            }
+            Object::Image(Image { id, tags, .. }) => {
+                let names = if tags.is_empty() { String::new() } else { format!("{}, ", tags.join(", ")) };
+                let label = tags.first().cloned().unwrap_or_else(|| format!("image/{id}"));
+                (id.to_string(), format!("image {names}{id}"), label)
+            }
+        };
+        let subject = match (object, pod) {
+            (Object::Image(_), _) => id.clone(),
+            (_, Some(pod)) if !pod.name.is_empty() => format!("pod/{pod}"),
+            _ => label.clone(),
+        };
+        Self { object, kind: object.kind(), id, title, subject, label }
+    }
 }
 
 fn link_of(container: &Container) -> String {
@@ -391,8 +428,13 @@ mod tests {
         node
     }
 
+    fn place(snapshot: &Snapshot) -> Place<'_> {
+        static ALL: NamespaceArgs = NamespaceArgs { namespace: None, all_namespaces: false };
+        Place { snapshot, namespace: &ALL }
+    }
+
     fn kinds(word: &str) -> Vec<&'static str> {
-        match find(&node(), &LogPolicy::default(), word) {
+        match place(&node()).find(&LogPolicy::default(), word) {
             Finding::Objects(found) => found.iter().map(|found| found.kind.as_str()).collect(),
             Finding::Ambiguous(_) => vec!["ambiguous"],
             Finding::Nothing(_) => Vec::new(),
@@ -458,7 +500,7 @@ mod tests {
             all[0].id = "s1".into();
             all
         });
-        assert!(matches!(find(&node, &LogPolicy::default(), "s1"), Finding::Objects(found) if found.len() == 1));
+        assert!(matches!(place(&node).find(&LogPolicy::default(), "s1"), Finding::Objects(found) if found.len() == 1));
     }
 
     #[test]
@@ -469,7 +511,8 @@ mod tests {
             all.push(Container { pod: all[0].pod.clone().map(|pod| PodRef { name: "web-1".into(), ..pod }), ..other });
             all
         });
-        let find = |word| find(&node, &LogPolicy::default(), word);
+        let logs = LogPolicy::default();
+        let find = |word| place(&node).find(&logs, word);
         let candidates = ["default/web-0/app (container c1234567)", "default/web-1/app (container c7654321)"];
         assert_eq!(find("app"), Finding::Ambiguous(candidates.map(str::to_owned).to_vec()));
         let near = ["default/web-0", "default/web-1", "default/web-0/app"].map(str::to_owned);

@@ -4,10 +4,9 @@ use std::collections::HashSet;
 
 use clap_complete::ArgValueCompleter;
 
-use super::history::KindArg;
-use super::lookup::{Finding, find, with_kind};
+use super::lookup::{Finding, Place, ambiguous, nothing, with_kind};
 use super::namespace::NamespaceArgs;
-use super::{CliError, ErrorKind, candidates};
+use super::{CliError, completions};
 use crate::model::Snapshot;
 use crate::plan::{Action, Kept, Kind, Plan, Policy};
 
@@ -15,11 +14,11 @@ use crate::plan::{Action, Kept, Kind, Plan, Policy};
 #[derive(Debug, clap::Args)]
 pub struct OnlyArgs {
     /// Only these objects: `KIND/NAME`, `KIND NAME...`, or what `why` accepts
-    #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(candidates::objects))]
+    #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(completions::objects))]
     objects: Vec<String>,
     /// Only objects of these kinds
     #[arg(long, value_enum, value_delimiter = ',')]
-    kind: Vec<KindArg>,
+    kind: Vec<Kind>,
     #[command(flatten)]
     namespace: NamespaceArgs,
 }
@@ -42,18 +41,16 @@ impl OnlyArgs {
         }
         let named = self.named(snapshot, policy)?;
         let is_named = |kind: Kind, id: &str| self.objects.is_empty() || named.contains(&(kind, id.to_owned()));
-        let is_of_kind = |kind| self.kind.is_empty() || self.kind.iter().any(|wanted| Kind::from(*wanted) == kind);
-        let is_in = |pod: Option<&crate::model::PodRef>| match self.namespace.get() {
-            Some(namespace) => pod.is_some_and(|pod| pod.namespace == namespace),
-            None => true,
-        };
+        let is_of_kind = |kind| self.kind.is_empty() || self.kind.contains(&kind);
         let is_meant = |action: &Action| {
             let kind = action.target.kind();
-            is_of_kind(kind) && is_in(action.pod.as_ref()) && is_named(kind, &action.target.id())
+            is_of_kind(kind) && self.namespace.includes(action.pod.as_ref()) && is_named(kind, &action.target.id())
         };
         plan.actions.retain(is_meant);
         plan.images.reserve.retain(is_meant);
-        let is_meant = |kept: &Kept| is_of_kind(kept.kind) && is_in(kept.pod.as_ref()) && is_named(kept.kind, &kept.id);
+        let is_meant = |kept: &Kept| {
+            is_of_kind(kept.kind) && self.namespace.includes(kept.pod.as_ref()) && is_named(kept.kind, &kept.id)
+        };
         plan.kept.retain(is_meant);
         Ok(plan)
     }
@@ -62,21 +59,10 @@ impl OnlyArgs {
     fn named(&self, snapshot: &Snapshot, policy: &Policy) -> Result<HashSet<(Kind, String)>, CliError> {
         let mut named = HashSet::new();
         for word in &with_kind(&self.objects) {
-            match find(snapshot, &policy.logs, word) {
+            match (Place { snapshot, namespace: &NamespaceArgs::default() }).find(&policy.logs, word) {
                 Finding::Objects(found) => named.extend(found.into_iter().map(|found| (found.kind, found.id))),
-                Finding::Ambiguous(candidates) => {
-                    let error = format!("{word:?} matches {} objects: {}", candidates.len(), candidates.join(", "));
-                    return Err(CliError::message(ErrorKind::Usage, error).hint("name one of them"));
-                }
-                Finding::Nothing(similar) => {
-                    let error = format!("no container, sandbox, image, pod or path matches {word:?}");
-                    let error = CliError::message(ErrorKind::Usage, error);
-                    return Err(if similar.is_empty() {
-                        error
-                    } else {
-                        error.hint(format!("similar names: {}", similar.join(", ")))
-                    });
-                }
+                Finding::Ambiguous(candidates) => return Err(ambiguous(word, &candidates)),
+                Finding::Nothing(similar) => return Err(nothing(word, &similar)),
             }
         }
         Ok(named)

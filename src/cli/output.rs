@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::render::Screen;
+use super::render::{Paint, Screen};
 use super::{CliError, ErrorKind, format};
 use crate::config::Environment;
 
@@ -44,7 +44,7 @@ pub struct Output {
     /// The requested format; `None` = the default of the command.
     pub format: Option<Format>,
     /// Whether to use color.
-    pub color: bool,
+    pub(super) paint: Paint,
     out: Box<dyn Write>,
 }
 
@@ -67,8 +67,8 @@ impl Output {
     /// Creates an output to the process's standard output.
     pub fn of_process(format: Option<Format>, color: Color, environment: &Environment) -> Self {
         let stdout = io::stdout();
-        let color = color.is_on(stdout.is_terminal(), environment);
-        Self { format, color, out: Box::new(BufWriter::new(stdout.lock())) }
+        let paint = Paint { on: color.is_on(stdout.is_terminal(), environment) };
+        Self { format, paint, out: Box::new(BufWriter::new(stdout.lock())) }
     }
 
     /// Prints a result as a document or as text. `text` is called with whether the table is wide.
@@ -78,6 +78,37 @@ impl Output {
             Format::Yaml => self.yaml(document),
             format => self.page(&text(format == Format::Wide)),
         }
+    }
+
+    /// Prints a list of objects as a document, as names, or as text.
+    pub fn list(
+        &mut self,
+        document: &impl Serialize,
+        names: impl IntoIterator<Item = String>,
+        text: impl FnOnce(bool) -> String,
+    ) -> Result<(), CliError> {
+        match self.format {
+            Some(Format::Name) => self.names(names),
+            _ => self.result(document, text),
+        }
+    }
+
+    /// As [`Self::list`]. In JSON each entry is a document of its own.
+    pub fn entries(
+        &mut self,
+        entries: &[impl Serialize],
+        names: impl IntoIterator<Item = String>,
+        text: impl FnOnce(bool) -> String,
+    ) -> Result<(), CliError> {
+        match self.format {
+            Some(Format::Json) => entries.iter().try_for_each(|entry| self.json(entry)),
+            _ => self.list(&entries, names, text),
+        }
+    }
+
+    /// Prints a document for programs alone: as JSON unless YAML is requested.
+    pub fn document(&mut self, document: &impl Serialize) -> Result<(), CliError> {
+        if self.format == Some(Format::Yaml) { self.yaml(document) } else { self.json(document) }
     }
 
     /// Prints the names of objects, one per line.

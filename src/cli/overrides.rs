@@ -3,7 +3,7 @@
 use crate::config::Loaded;
 use crate::plan::Pressure;
 
-/// Flags that ask for more than the settings do.
+/// Flags that remove more than the settings do.
 #[derive(Debug, clap::Args)]
 pub struct Overrides {
     /// Also remove dead containers and sandboxes of terminated pods

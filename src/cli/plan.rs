@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
-
 use super::documents::Snapshots;
 use super::error::warn;
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
-use super::render::{self, Paint};
-use super::session::{all_seen, block_on, failed_sources, look, warn_without_history};
+use super::render::{self, reference};
+use super::session::{all_seen, block_on, look, warn_without_history};
 use super::{CliError, ErrorKind, Format, Output};
 use crate::config::Loaded;
+use crate::daemon::failed_sources;
 use crate::model::Snapshot;
 use crate::plan::{Plan, Scope, decide, unmatched_patterns};
 
@@ -25,57 +24,33 @@ pub struct Args {
     snapshot: Option<PathBuf>,
     /// Object kinds to plan for
     #[arg(long, value_enum, default_value = "all")]
-    scope: ScopeArg,
+    scope: Scope,
     #[command(flatten)]
     only: OnlyArgs,
     #[command(flatten)]
     what_if: Overrides,
 }
 
-/// The object kinds of a pass.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum ScopeArg {
-    /// Containers, sandboxes and logs
-    Containers,
-    /// Images
-    Images,
-    /// Everything
-    All,
-}
-
-// === impl ScopeArg ===
-
-impl From<ScopeArg> for Scope {
-    fn from(scope: ScopeArg) -> Self {
-        match scope {
-            ScopeArg::Containers => Self::Containers,
-            ScopeArg::Images => Self::Images,
-            ScopeArg::All => Self::All,
-        }
-    }
-}
-
 /// Makes a plan and prints it.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let loaded = args.what_if.applied(loaded);
-    let scope = args.scope.into();
     let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure().or(plan.pressure.clone()), ..plan };
     if let Some(file) = &args.snapshot {
         let decide = |snapshot: &Snapshot| {
             warn_of_patterns(snapshot, &loaded);
             let policy = &loaded.settings.policy;
-            args.only.limit(under_pressure(decide(snapshot, policy, scope)), snapshot, policy)
+            args.only.limit(under_pressure(decide(snapshot, policy, args.scope)), snapshot, policy)
         };
         return offline(Snapshots::open(file)?, decide, output);
     }
     let (snapshot, plan) = block_on(async {
-        let looked = look(&loaded, scope).await?;
+        let looked = look(&loaded, args.scope).await?;
         warn_without_history(&loaded.settings, output.format).await?;
         Ok(looked)
     })?;
     warn_of_patterns(&snapshot, &loaded);
     let plan = args.only.limit(under_pressure(plan), &snapshot, &loaded.settings.policy)?;
-    print(&plan, output.format.unwrap_or(Format::Table), output)?;
+    print(&plan, output)?;
     all_seen(&plan)?;
     let failed = failed_sources(&plan, &loaded.settings);
     failed.map_or(Ok(()), |failed| Err(CliError::message(ErrorKind::Partial, failed)))
@@ -98,25 +73,17 @@ fn offline(
     let Some(first) = snapshots.next().transpose()? else { return Err(snapshots.empty()) };
     let first = decide(&first)?;
     let second = if output.format.is_none() { snapshots.next() } else { None };
-    let format = output.format.unwrap_or(if second.is_some() { Format::Json } else { Format::Table });
-    print(&first, format, output)?;
+    output.format.get_or_insert(if second.is_some() { Format::Json } else { Format::Table });
+    print(&first, output)?;
     for snapshot in second.into_iter().chain(snapshots) {
-        print(&decide(&snapshot?)?, format, output)?;
+        print(&decide(&snapshot?)?, output)?;
     }
     Ok(())
 }
 
 /// Prints one plan.
-pub(super) fn print(plan: &Plan, format: Format, output: &mut Output) -> Result<(), CliError> {
-    match format {
-        Format::Json => output.json(plan),
-        Format::Yaml => output.yaml(plan),
-        Format::Name => {
-            output.names(plan.actions.iter().map(|action| render::reference(action.target.kind(), &action.target.id())))
-        }
-        Format::Table | Format::Wide | Format::Html => {
-            let text = render::plan(plan, format == Format::Wide, Paint { on: output.color });
-            output.page(&text)
-        }
-    }
+fn print(plan: &Plan, output: &mut Output) -> Result<(), CliError> {
+    let names = plan.actions.iter().map(|action| reference(action.target.kind(), &action.target.id()));
+    let paint = output.paint;
+    output.list(plan, names, |wide| render::plan(plan, wide, paint))
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::format;
-use crate::model::{Phase, Pod, PodRef, PodSourceReport, Seen, Snapshot};
+use crate::model::{Phase, Pod, PodRef, PodSourceReport, Seen};
 use crate::plan::{Plan, PodKnowledge};
 
 /// A pod of the list.
@@ -36,12 +36,11 @@ impl PodAnswer {
 }
 
 /// Returns the pods of the list that a word refers to: `namespace/name`, a name, or a uid.
-pub(super) fn answers(snapshot: &Snapshot, word: &str, plan: &Plan) -> Vec<PodAnswer> {
+pub(super) fn answers<'a>(pods: impl Iterator<Item = &'a Pod>, word: &str, plan: &Plan) -> Vec<PodAnswer> {
     let is_meant = |pod: &&Pod| {
         let full = format!("{}/{}", pod.namespace, pod.name);
         !word.is_empty() && [full.as_str(), &pod.name, pod.uid.as_str()].contains(&word)
     };
-    let pods = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
     pods.filter(is_meant).map(|pod| PodAnswer::new(pod, plan)).collect()
 }
 

@@ -5,12 +5,15 @@ mod grid;
 mod plan;
 mod screen;
 
+use indicatif::{ProgressBar, ProgressStyle};
+
 use super::format;
+use super::values::word;
 use crate::model::{PodRef, container_of_link, short_id};
 use crate::plan::Kind;
 
-pub(super) use collection::{Detail, collection};
-pub(super) use grid::Grid;
+pub(super) use collection::{collection, totals};
+pub(super) use grid::table;
 pub(super) use plan::plan;
 pub(super) use screen::Screen;
 
@@ -52,7 +55,7 @@ fn log_name(kind: Kind, name: &str) -> [String; 4] {
 /// Formats the kind and the id of an object, as `why` and `collect` accept them: `image/sha256:…`, `log-dir/NAME`.
 pub(super) fn reference(kind: Kind, id: &str) -> String {
     let id = if matches!(kind, Kind::LogDir | Kind::LogLink) { id.rsplit('/').next().unwrap_or(id) } else { id };
-    format!("{}/{id}", kind.as_str().replace('_', "-"))
+    format!("{}/{id}", word(kind))
 }
 
 /// Formats the number of tags of an image except the first, which is its name; empty = there are no others.
@@ -65,6 +68,12 @@ fn counts(count: impl Fn(Kind) -> usize) -> String {
     let counts = Kind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
     let counts: Vec<_> = counts.map(|(kind, count)| format::count(count, kind.noun())).collect();
     format::list(&counts)
+}
+
+/// Returns a progress bar. It is drawn on standard error, and only on a terminal.
+pub(super) fn progress(length: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length).with_style(style)
 }
 
 /// Formats a line of text from the node with a title.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use super::session::{all_seen, block_on, look, memory_only_blocking};
+use super::session::{all_seen, block_on, look, recorded_blocking};
 use super::{CliError, ErrorKind, Format, Output};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
@@ -72,7 +72,7 @@ pub(super) fn document(settings: &Settings, node: &str, outlook: Result<Outlook,
 /// Reads the store.
 fn past(settings: &Settings, at: Timestamp) -> Past {
     let read = || -> Result<Past, CliError> {
-        let store = memory_only_blocking(settings)?;
+        let store = recorded_blocking(settings)?;
         let filter = HistoryFilter { limit: Some(REMOVALS), ..HistoryFilter::default() };
         Ok(Past {
             usage: store.usage(Past::usage_since(at))?,

@@ -1,7 +1,7 @@
 //! `kubegc snapshot`.
 
 use super::session::{self, all_seen, block_on};
-use super::{CliError, Format, Output};
+use super::{CliError, Output};
 use crate::config::Loaded;
 
 /// Print the observed state of this node, for `plan --snapshot`
@@ -11,9 +11,6 @@ pub struct Args {}
 /// Takes a snapshot and prints it.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let (snapshot, plan) = block_on(session::snapshot(loaded))?;
-    match output.format {
-        Some(Format::Yaml) => output.yaml(&snapshot)?,
-        _ => output.json(&snapshot)?,
-    }
+    output.document(&snapshot)?;
     all_seen(&plan)
 }

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::session::{self, block_on};
-use super::{CliError, ErrorKind, Output, format, pods, reason_text};
+use super::{CliError, ErrorKind, Output, format, pods};
 use crate::config::{Loaded, Settings};
-use crate::daemon::now;
-use crate::model::{FileSystem, ListBytes, Runtime, Seen, Snapshot};
+use crate::daemon::{failed_sources, now};
+use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry};
 use crate::serve::{AgentState, PassState, RunningPass, agent_state};
@@ -30,6 +30,9 @@ const ANSWER: Duration = Duration::from_secs(2);
 const CLEAR: &str = "\x1b[H\x1b[2J";
 /// The number of runs in which to find the last one of each scope.
 const RUNS: usize = 100;
+
+/// What was observed of the node.
+type Looked = Result<(Snapshot, Plan), CliError>;
 
 /// The status of the node.
 #[derive(Debug, Serialize)]
@@ -85,75 +88,47 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
 
 fn once(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let looked = block_on(session::look(loaded, Scope::All));
-    let mut status = Status::begin(loaded)?;
-    let trouble = match looked {
-        Ok((snapshot, plan)) => {
-            status.failed_sources = session::failed_sources(&plan, &loaded.settings);
-            status.observed(snapshot, plan);
-            None
-        }
-        Err(error) => {
-            status.unavailable(&error);
-            Some(error)
-        }
-    };
+    let status = Status::new(loaded, &looked)?;
     output.result(&status, |_| status.text())?;
     // The text has the cause.
-    trouble.map_or(Ok(()), |error| Err(CliError::message(error.kind(), "the runtime is unavailable")))?;
+    looked.map_err(|error| CliError::message(error.kind(), "the runtime is unavailable"))?;
     status.verdict()
 }
 
 // === impl Status ===
 
 impl Status {
-    /// Reads what is in files: the lock and the store.
-    fn begin(loaded: &Loaded) -> Result<Self, CliError> {
+    /// Reads what is in files, the lock and the store, and adds what was observed of the node.
+    fn new(loaded: &Loaded, looked: &Looked) -> Result<Self, CliError> {
         let Loaded { settings, .. } = loaded;
+        let Settings { state, policy, .. } = settings;
+        let (snapshot, plan) = looked.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
         Ok(Self {
             kind: "Status",
             version: 1,
             at: now(),
-            node: settings.node.clone(),
-            agent: Lock::holder(&settings.state.lock),
+            node: snapshot.map_or(&settings.node, |snapshot| &snapshot.node).clone(),
+            agent: Lock::holder(&state.lock),
             live: live(settings),
-            store: Lock::trouble(&settings.state.lock),
-            runtime: Seen::default(),
-            image_filesystem: Seen::default(),
-            list_bytes: ListBytes::default(),
-            pods: Seen::default(),
-            to_remove: Seen::default(),
-            last_runs: newest_of_each_scope(session::memory_only_blocking(settings)?.runs(RUNS)?),
-            pod_sources: String::new(),
-            failed_sources: None,
-            hidden: Lock::is_hidden(&settings.state.lock)
-                .map(|cause| format!("cannot read {}: {cause}", settings.state.lock.display())),
-            thresholds: [settings.policy.images.high_threshold_percent, settings.policy.images.low_threshold_percent],
+            store: Lock::fault(&state.lock),
+            runtime: seen(looked, |snapshot, _| snapshot.runtime.clone()),
+            image_filesystem: seen(looked, |snapshot, _| snapshot.image_filesystem.clone()),
+            list_bytes: snapshot.map(|snapshot| snapshot.list_bytes.clone()).unwrap_or_default(),
+            pods: seen(looked, |_, plan| plan.pods.clone()),
+            to_remove: seen(looked, |_, plan| Seen::Seen(plan.actions.len())),
+            last_runs: newest_of_each_scope(session::recorded_blocking(settings)?.runs(RUNS)?),
+            pod_sources: plan.map(pods::sources_of).unwrap_or_default(),
+            failed_sources: plan.and_then(|plan| failed_sources(plan, settings)),
+            hidden: Lock::is_hidden(&state.lock).map(|cause| format!("cannot read {}: {cause}", state.lock.display())),
+            thresholds: [policy.images.high_threshold_percent, policy.images.low_threshold_percent],
         })
-    }
-
-    fn observed(&mut self, snapshot: Snapshot, plan: Plan) {
-        self.pod_sources = pods::sources_of(&plan);
-        self.to_remove = Seen::Seen(plan.actions.len());
-        self.pods = plan.pods;
-        self.node = snapshot.node;
-        self.runtime = snapshot.runtime;
-        self.image_filesystem = snapshot.image_filesystem;
-        self.list_bytes = snapshot.list_bytes;
-    }
-
-    fn unavailable(&mut self, error: &CliError) {
-        let cause = error.to_string();
-        self.runtime = Seen::NotSeen(cause.clone());
-        self.image_filesystem = Seen::NotSeen(cause.clone());
-        self.pods = Seen::NotSeen(cause.clone());
-        self.to_remove = Seen::NotSeen(cause);
     }
 
     /// Returns a warning for each list that reaches half of the limit on one message.
     fn large_lists(&self) -> impl Iterator<Item = String> {
         let sizes = &self.list_bytes;
         let large = sizes.receipts().filter(|(_, receipt)| sizes.is_near_limit(receipt));
-        large.map(|(list, receipt)| reason_text::large_list(list, receipt, sizes.limit))
+        large.map(|(list, receipt)| large_list(list, receipt, sizes.limit))
     }
 
     /// Formats the agent, as `pid 123, run, up 3h, mode collect, profile safe`.
@@ -178,7 +153,7 @@ impl Status {
     fn last_passes(&self) -> Box<dyn Iterator<Item = String> + '_> {
         match self.live.as_ref().filter(|live| !live.passes.is_empty()) {
             Some(live) => Box::new(live.passes.iter().map(|(scope, pass)| live_pass(scope, pass, self.at))),
-            None => Box::new(self.last_runs.iter().map(|run| pass(run, self.at))),
+            None => Box::new(self.last_runs.iter().map(|run| stored_pass(run, self.at))),
         }
     }
 
@@ -199,6 +174,8 @@ impl Status {
     }
 
     fn text(&self) -> String {
+        // If the runtime is unavailable, the name of the node is known only if it is set. The store has a line only if
+        // there is a problem with it.
         let mut lines = vec![
             ("Node", self.node.clone()),
             ("Agent", self.agent_text()),
@@ -206,25 +183,36 @@ impl Status {
             ("Next pass", self.live.as_ref().map(|live| next_text(live, self.at)).unwrap_or_default()),
             ("Metrics", self.live.as_ref().map(metrics_text).unwrap_or_default()),
             ("Store", self.store.clone().unwrap_or_default()),
-            ("Runtime", text_of(&self.runtime, runtime_text)),
+            ("Runtime", format::seen(&self.runtime, "unavailable", runtime_text)),
             ("Image disk", self.image_filesystem.as_ref().map(|disk| self.disk(disk)).unwrap_or_default()),
             ("Pods", self.pod_sources.clone()),
             ("To remove", self.to_remove.as_ref().map(|count| format::count(*count, "object")).unwrap_or_default()),
         ];
         lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
         lines.extend(self.last_passes().map(|text| ("Last pass", text)));
-        // If the runtime is unavailable, the name of the node is known only if it is set. The store has a line only if
-        // there is a problem with it.
-        lines.retain(|(_, value)| !value.is_empty());
-        let line = |(name, value): (&str, String)| format!("{:<12}{}\n", format!("{name}:"), format::printable(&value));
-        lines.into_iter().map(line).collect()
+        format::fields(&lines)
     }
 }
 
-fn text_of<T>(seen: &Seen<T>, words: impl FnOnce(&T) -> String) -> String {
-    match seen {
-        Seen::Seen(value) => words(value),
-        Seen::NotSeen(cause) => format!("unavailable: {cause}"),
+/// Returns a part of what was observed, or why the node could not be observed.
+fn seen<T>(looked: &Looked, part: impl FnOnce(&Snapshot, &Plan) -> Seen<T>) -> Seen<T> {
+    match looked {
+        Ok((snapshot, plan)) => part(snapshot, plan),
+        Err(error) => Seen::NotSeen(error.to_string()),
+    }
+}
+
+/// Warns of a list that soon does not fit into one message, or no longer does.
+fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> String {
+    let size = format!(
+        "list of {list} is {}, usual limit on one message is {}",
+        format::size(receipt.bytes),
+        format::size(limit)
+    );
+    let hint = "hint: lower containers.max_containers, or raise max_send_message_size in the runtime's configuration";
+    match &receipt.refused {
+        Some(cause) => format!("{size}; received in parts: {cause}; {hint}"),
+        None => format!("{size}; the kubelet fails above it; {hint}"),
     }
 }
 
@@ -242,7 +230,9 @@ fn live(settings: &Settings) -> Option<AgentState> {
 
 /// Formats where metrics are; empty = they are turned off.
 fn metrics_text(live: &AgentState) -> String {
-    live.metrics_address.as_ref().map_or_else(String::new, |at| text_of(at, |at| format!("http://{at}/metrics")))
+    live.metrics_address
+        .as_ref()
+        .map_or_else(String::new, |at| format::seen(at, "unavailable", |at| format!("http://{at}/metrics")))
 }
 
 /// Formats what the agent does now.
@@ -268,23 +258,25 @@ fn next_text(live: &AgentState, now: Timestamp) -> String {
 
 /// Formats the last pass of the agent over one scope.
 fn live_pass(scope: &str, pass: &PassState, now: Timestamp) -> String {
+    let errors = pass.errors.iter().map(|error| format!("; {error}")).collect::<Vec<_>>().concat();
     let age = format::age(now.duration_since(pass.ended_at).as_secs());
-    let errors: Vec<_> = pass.errors.iter().map(|error| format!("; {error}")).collect();
-    let errors = errors.concat();
-    if pass.would_remove > 0 {
-        return format!("{scope}, {age} ago: would remove {}{errors}", pass.would_remove);
+    match pass.would_remove {
+        0 => pass_text(scope, &age, (pass.removed as u64, pass.failed as u64, pass.freed_bytes), &errors),
+        count => format!("{scope}, {age} ago: would remove {count}{errors}"),
     }
-    let (removed, failed, freed) = (pass.removed, pass.failed, format::size(pass.freed_bytes));
-    format!("{scope}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{errors}")
 }
 
-/// Formats one run: `images, 12s ago: removed 3, failed 1, freed 1.2GiB`.
-fn pass(run: &RunEntry, now: Timestamp) -> String {
+/// Formats one run.
+fn stored_pass(run: &RunEntry, now: Timestamp) -> String {
+    let error = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
+    let scope = format!("{}{}", run.scope, if run.dry { ", dry run" } else { "" });
     let age = format::age(now.duration_since(run.started_at).as_secs());
-    let dry = if run.dry { ", dry run" } else { "" };
-    let trouble = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
-    let (removed, failed, freed) = (run.removed, run.failed, format::size(run.freed_bytes));
-    format!("{}{dry}, {age} ago: removed {removed}, failed {failed}, reclaimed {freed}{trouble}", run.scope)
+    pass_text(&scope, &age, (run.removed, run.failed, run.freed_bytes), &error)
+}
+
+/// Formats a pass: `images, 12s ago: removed 3, failed 1, reclaimed 1.2GiB`.
+fn pass_text(scope: &str, age: &str, (removed, failed, bytes): (u64, u64, u64), errors: &str) -> String {
+    format!("{scope}, {age} ago: removed {removed}, failed {failed}, reclaimed {}{errors}", format::size(bytes))
 }
 
 fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {

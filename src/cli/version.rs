@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-use super::session::{block_on, node};
-use super::{CliError, Output};
+use super::session::block_on;
+use super::{CliError, Output, format};
 use crate::config::Loaded;
+use crate::daemon::node::LocalNode;
 use crate::model::{Runtime, Seen};
 
 /// Show the versions of kubegc, the CRI and the runtime
@@ -26,8 +27,8 @@ struct Versions {
 
 /// Prints the versions. Without a runtime, its version is unavailable, and that is no failure.
 pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let runtime = block_on(async { Ok(node(loaded).await?.reader(&loaded.settings).runtime().await?) });
-    let runtime = runtime.map_or_else(|error| Seen::NotSeen(error.to_string()), Seen::Seen);
+    let runtime = block_on(async { Ok(LocalNode::find(loaded).await?.reader(&loaded.settings).runtime().await?) });
+    let runtime = Seen::from(runtime);
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("KUBEGC_COMMIT").filter(|commit| !commit.is_empty());
     let versions = Versions { kind: "Version", version, commit, cri: "v1", runtime };
@@ -38,10 +39,8 @@ pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), C
 
 impl Versions {
     fn text(&self) -> String {
-        let runtime = match &self.runtime {
-            Seen::Seen(runtime) => format!("{} {}", runtime.name, runtime.version),
-            Seen::NotSeen(cause) => format!("unavailable: {cause}"),
-        };
+        let text = |runtime: &Runtime| format!("{} {}", runtime.name, runtime.version);
+        let runtime = format::seen(&self.runtime, "unavailable", text);
         let commit = self.commit.unwrap_or("unknown");
         format!("kubegc:   {}, commit {commit}\nCRI:      {}\nRuntime:  {runtime}\n", self.version, self.cri)
     }

@@ -2,7 +2,6 @@
 
 mod facts;
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -12,15 +11,15 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::documents::Snapshots;
-use super::lookup::{Finding, Found, find, namesakes, with_kind};
-use super::namespace::{NamespaceArgs, of_namespace};
+use super::lookup::{Finding, Found, Place, ambiguous, nothing, with_kind};
+use super::namespace::NamespaceArgs;
 use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
-use super::{CliError, ErrorKind, Format, Output, candidates, format};
+use super::{CliError, ErrorKind, Format, Output, completions, format, values};
 use crate::config::Loaded;
 use crate::model::{Seen, Snapshot};
-use crate::plan::{Explanation, Kind, Plan, PodKnowledge};
+use crate::plan::{Kind, Plan, PodKnowledge};
 use facts::{Facts, seconds_to_go};
 
 /// Explain why an object is kept or removed
@@ -30,7 +29,7 @@ pub struct Args {
     ///
     /// Everything that a table shows is accepted: `pod/NAME` or `pod NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
     /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
-    #[arg(required = true, num_args = 1..=2, add = ArgValueCompleter::new(candidates::objects))]
+    #[arg(required = true, num_args = 1..=2, add = ArgValueCompleter::new(completions::objects))]
     what: Vec<String>,
     #[command(flatten)]
     namespace: NamespaceArgs,
@@ -38,9 +37,6 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
 }
-
-/// The candidates that an error lists.
-const CANDIDATES: usize = 20;
 
 /// One answer.
 #[derive(Debug, Serialize)]
@@ -64,7 +60,7 @@ struct Answer {
     rule: String,
     setting: Option<Setting>,
     /// When the decision changes.
-    change: String,
+    change: &'static str,
     /// Seconds until the decision changes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_to_go: Option<i64>,
@@ -99,19 +95,16 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         None => block_on(explain(loaded))?,
     };
     let what = args.word()?;
-    let place = args
-        .namespace
-        .get()
-        .map_or(Cow::Borrowed(&snapshot), |namespace| Cow::Owned(of_namespace(snapshot.clone(), namespace)));
+    let place = Place { snapshot: &snapshot, namespace: &args.namespace };
     let word = what.strip_prefix("pod/").unwrap_or(&what);
-    let pods: Vec<_> = pods::answers(&place, word, &plan).into_iter().map(Said::Pod).collect();
-    let found = match find(&place, &policy.logs, &what) {
+    let pods: Vec<_> = pods::answers(place.pods(), word, &plan).into_iter().map(Said::Pod).collect();
+    let found = match place.find(&policy.logs, &what) {
         Finding::Objects(found) => found,
         Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
         Finding::Nothing(similar) if pods.is_empty() => return Err(nothing(&what, &similar)),
         Finding::Nothing(_) => Vec::new(),
     };
-    let namesakes = namesakes(&place, &what, &found);
+    let namesakes = place.namesakes(&what, &found);
     let objects =
         found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Said::Object);
     let answers: Vec<_> = pods.into_iter().chain(objects).collect();
@@ -128,42 +121,33 @@ fn others(what: &str, namesakes: usize) -> String {
     format!("\n{count} {verb} this name too: `kubegc why container/{}`\n", format::printable(what))
 }
 
-fn nothing(what: &str, similar: &[String]) -> CliError {
-    let error = format!("no container, sandbox, image, pod or path matches {what:?}");
-    let error = CliError::message(ErrorKind::Usage, error);
-    match similar {
-        [] => error.hint("name an id or its beginning, an image, a pod, NAMESPACE/POD/CONTAINER, or a log path"),
-        similar => error.hint(format!("similar names: {}", similar.join(", "))),
-    }
-}
-
-fn ambiguous(what: &str, candidates: &[String]) -> CliError {
-    let count = candidates.len();
-    let shown = candidates.iter().take(CANDIDATES).map(|one| format!("\n  {}", format::printable(one)));
-    let more = if count > CANDIDATES { format!("\n  and {} more", count - CANDIDATES) } else { String::new() };
-    let message = format!("{what:?} matches {count} objects:{}{more}", shown.collect::<String>());
-    CliError::message(ErrorKind::Usage, message).hint("name one of them")
-}
-
 /// Returns the decision of the plan about an object.
 fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
     let is_it = |kind, id: &str| kind == found.kind && id == found.id;
-    let action = |(action, decision): (&crate::plan::Action, _)| {
-        let is_it = is_it(action.target.kind(), &action.target.id());
-        is_it.then(|| (decision, serde_json::to_value(&action.reason), action.reason.explain(), action.pod.is_some()))
-    };
     let removed = plan.actions.iter().map(|action| (action, Decision::Remove));
     let next = plan.images.reserve.iter().map(|action| (action, Decision::NextInLine));
-    let mut kept = plan.kept.iter().filter(|kept| is_it(kept.kind, &kept.id));
-    let said = removed.chain(next).find_map(action).or_else(|| {
-        let kept = kept.next()?;
-        Some((Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), kept.pod.is_some()))
-    });
-    let (decision, reason, explanation, is_of_pod) = said?;
-    let (facts, seconds_to_go) = (Facts::of(&found, snapshot), seconds_to_go(&found, snapshot, plan));
-    let answer = Answer::new(found, decision, reason.unwrap_or_default(), explanation, loaded);
-    let answer = Answer { seconds_to_go, facts, ..answer };
-    Some(if is_of_pod { answer.with_pods(plan) } else { answer })
+    let action = removed.chain(next).find(|(action, _)| is_it(action.target.kind(), &action.target.id()));
+    let kept = plan.kept.iter().find(|kept| is_it(kept.kind, &kept.id));
+    let (decision, reason, said, pod) = match (action, kept) {
+        (Some((action, decision)), _) => {
+            (decision, serde_json::to_value(&action.reason), action.reason.explain(), &action.pod)
+        }
+        (None, Some(kept)) => (Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), &kept.pod),
+        (None, None) => return None,
+    };
+    Some(Answer {
+        decision,
+        reason: reason.unwrap_or_default(),
+        rule: said.rule.into_owned(),
+        setting: said.setting.and_then(|name| setting(found.kind, name, loaded)),
+        change: said.change,
+        seconds_to_go: kept.and_then(|kept| seconds_to_go(kept, snapshot)),
+        facts: Facts::of(found.object, snapshot),
+        pods: pod.is_some().then(|| plan.pods.clone()),
+        kind: found.kind,
+        id: found.id,
+        title: found.title,
+    })
 }
 
 // === impl Args ===
@@ -175,7 +159,7 @@ impl Args {
             [word] => Ok(word.clone()),
             words => {
                 let message = format!("no kind {:?}", words.first().map_or("", String::as_str));
-                let kinds: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str().replace('_', "-")).collect();
+                let kinds = Kind::ALL.map(values::word);
                 Err(CliError::message(ErrorKind::Usage, message).hint(format!("kinds are pod, {}", kinds.join(", "))))
             }
         }
@@ -197,18 +181,6 @@ impl Said {
 // === impl Answer ===
 
 impl Answer {
-    fn new(found: Found, decision: Decision, reason: Json, said: Explanation, loaded: &Loaded) -> Self {
-        let setting = said.setting.and_then(|name| setting(found.kind, name, loaded));
-        let Found { kind, id, title, .. } = found;
-        let (rule, change) = (said.rule.into_owned(), said.change.to_owned());
-        let (facts, seconds_to_go) = (Facts::default(), None);
-        Self { kind, id, title, decision, reason, rule, setting, change, seconds_to_go, facts, pods: None }
-    }
-
-    fn with_pods(self, plan: &Plan) -> Self {
-        Self { pods: Some(plan.pods.clone()), ..self }
-    }
-
     /// Formats the object and its facts.
     fn heading(&self, now: Timestamp) -> String {
         let lines = self.facts.lines(self.kind, now).into_iter().map(|line| format!("  {line}"));
@@ -245,7 +217,7 @@ fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
 }
 
 fn print(answers: &[Said], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
-    let paint = Paint { on: output.color };
+    let paint = output.paint;
     output.result(&answers, |_| text(answers, plan, paint))
 }
 

@@ -4,7 +4,7 @@
 //! from it. The defaults are those of [`Settings::default`](super::Settings). The first paragraph of a description is
 //! its summary, for the help of a flag.
 
-use super::key::{Field, Key};
+use super::key::Key;
 use super::values::*;
 
 /// The descriptions of tables, by name.
@@ -21,8 +21,8 @@ pub(super) const TABLES: &[(&str, &str)] = &[
     (
         "guards",
         "A guard keeps an object that the kubelet's own rules would remove. The kubelet's own records show what it still\n\
-         needs; kubegc cannot read them. The profiles \"kubelet\" and \"upstream\" turn all guards off. The guards of the\n\
-         controller are those from strict_not_found on.",
+         needs; kubegc cannot read them. The profiles \"kubelet\" and \"upstream\" turn all guards off, also those without\n\
+         a setting. docs/safety-guards.md and docs/cluster-gc.md list them.",
     ),
     ("pod_gc", "These settings are for `kubegc controller`, which deletes pods that no kubelet finishes."),
     (
@@ -41,7 +41,9 @@ macro_rules! settings {
             doc: concat!($($doc, "\n"),+),
             flags: &[$($($flag),+)?],
             short: &[$($short)?],
-            slot: &Field { of: $type, get: |s| &s.$($field).+, get_mut: |s| &mut s.$($field).+ },
+            allowed: &$type.allowed,
+            set: |settings, value| { settings.$($field).+ = ($type.read)(value)?; Some(()) },
+            get: |settings| ($type.print)(&settings.$($field).+),
         }),+];
     };
 }
@@ -49,7 +51,7 @@ macro_rules! settings {
 settings! {
     /// Set of guards: "safe" (all), or "kubelet" or "upstream" (none).
     ///
-    /// "kubelet" and "upstream", which mean the same, turn off all of `[guards]` and apply only the rules of Kubernetes
+    /// "kubelet" and "upstream", which mean the same, turn off all guards and apply only the rules of Kubernetes
     /// itself. Guards set in a file apply on top of the file's profile. `--profile` on the command line discards the guards
     /// of files.
     "profile": PROFILE = policy.profile, flags ["profile"];
@@ -124,19 +126,11 @@ settings! {
     /// Free inodes in percent below which everything unused is removed. 0 = off.
     "pressure.free_inodes_percent": PERCENT = policy.pressure.free_inodes_percent;
 
-    /// Interval between checks for disk pressure.
-    "pressure.interval": INTERVAL = intervals.pressure;
-
     /// Directory of the kubelet's pod log directories.
     "logs.pods_root": LOG_ROOT = policy.logs.pods_root;
 
     /// Directory of the kubelet's links to container logs.
     "logs.containers_root": LOG_ROOT = policy.logs.containers_root;
-
-    /// Keep the newest instance of each container of a pod until the pod is deleted.
-    ///
-    /// Without it the kubelet would run the container again.
-    "guards.keep_newest_instance": SWITCH = policy.guards.keep_newest_instance;
 
     /// Keep younger containers that are created and not started: they may be about to start. 0 = off.
     "guards.created_grace": DURATION = policy.guards.created_grace;
@@ -150,83 +144,31 @@ settings! {
     /// How long a pod must be missing everywhere before it counts as deleted. 0 = missing in the list is enough.
     "guards.gone_after": DURATION = policy.guards.gone_after;
 
-    /// Keep log entries whose names the kubelet does not use.
-    "guards.keep_unrecognized_logs": SWITCH = policy.guards.keep_unrecognized_logs;
-
-    /// Count an image as used if a container names its id, digest or tag, not its id alone.
-    "guards.match_image_names": SWITCH = policy.guards.match_image_names;
-
-    /// Keep the sandbox image of the runtime, pinned or not.
-    "guards.keep_sandbox_image": SWITCH = policy.guards.keep_sandbox_image;
-
     /// Keep images named in specs of pods of this node, and images being pulled.
     "guards.keep_pod_images": SWITCH = policy.guards.keep_pod_images;
-
-    /// Count the maximum age of a never-used image from its first observation, and apply the minimum age.
-    "guards.age_from_first_seen": SWITCH = policy.guards.age_from_first_seen;
 
     /// Time after a start of the runtime in which nothing counts as unused or deleted. 0 = off.
     "guards.settle": DURATION = policy.guards.settle;
 
-    /// Nothing counts as unused or deleted when a list of the runtime falls below this percentage. 0 = off.
+    /// Nothing counts as unused or deleted until a list of the runtime that fell keeps its new length for this long.
+    /// 0 = off.
     ///
-    /// The lists are those of containers, sandboxes and images. 100 % is the length of the list when the lists were
-    /// last trusted.
-    "guards.fall_percent": PERCENT = policy.guards.fall_percent;
-
-    /// How long a list that fell must hold its new level before it is trusted.
-    ///
-    /// It must also hold it in at least three passes.
+    /// A list falls if it has less than half of the highest length that was trusted in this time. It must have the new length
+    /// in at least three passes too.
     "guards.fall_hold": DURATION = policy.guards.fall_hold;
-
-    /// Back-off after a failed removal, doubling up to an hour. 0 = retry in each pass.
-    ///
-    /// It also applies to a removal that is refused again and again.
-    "guards.retry_after": DURATION = policy.guards.retry_after;
-
-    /// Remove further images while the measured free space is below the target, whatever the estimated sizes.
-    "guards.measure_space": SWITCH = policy.guards.measure_space;
-
-    /// Take an owner for absent only if a `Status` of the API server names it, not for any answer with the code 404.
-    ///
-    /// A version of a kind that is not served any more is answered with 404 too, although the owner exists.
-    "guards.strict_not_found": SWITCH = controller.guards.strict_not_found;
-
-    /// After a conflict, delete an object only if its owners, finalizers and deletionTimestamp are still the same.
-    "guards.compare_after_conflict": SWITCH = controller.guards.compare_after_conflict;
-
-    /// Wait with orphaning for resources that were never listed. Later dependents lose the reference. 0 = off.
-    "guards.orphan_wait": DURATION = controller.guards.orphan_wait;
-
-    /// Keep an object whose owner is in another namespace, although such a reference is invalid.
-    "guards.keep_cross_namespace": SWITCH = controller.guards.keep_cross_namespace;
 
     /// `controller run` pauses a resource after so many deletions of objects whose owners were never seen alive. 0 = off.
     ///
     /// A restore from a backup or a replication writes such objects, because the uids of their owners have changed.
+    /// Deletions within ten minutes count.
     "guards.brake_count": COUNT = controller.guards.brake_count;
 
     /// As brake_count, in percent of the objects of the resource. The larger of the two counts.
     "guards.brake_percent": PERCENT = controller.guards.brake_percent;
 
-    /// The time in which brake_count and brake_percent count.
-    "guards.brake_window": DURATION = controller.guards.brake_window;
-
-    /// Delete no pod again that is already deleted and waits for a finalizer.
-    "guards.skip_held_pods": SWITCH = pod_gc.skip_held;
-
-    /// Delete a pod only if it has the uid of the plan, so that a new pod of the same name stays.
-    "guards.pod_uid_precondition": SWITCH = pod_gc.uid_precondition;
-
-    /// Read a node again before its pods are deleted because it is out of service.
-    "guards.recheck_nodes": SWITCH = pod_gc.recheck_nodes;
-
-    /// `controller run` deletes no pod while pods or nodes cannot be watched.
-    "guards.require_watches": SWITCH = pod_gc.require_watches;
-
     /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
     ///
-    /// Separate several with commas. A pod counts as deleted only if all of them agree.
+    /// Write several as a list, or with commas between them. A pod counts as deleted only if all of them agree.
     ///
     /// - `auto`: the sources that kubegc finds
     /// - `none`: no source, so no pod counts as deleted
@@ -236,26 +178,17 @@ settings! {
     /// - `runtime`: for hosts without a kubelet; a pod with no running container and no ready sandbox is deleted
     "pods.source": POD_SOURCES = pods.sources, flags ["pod-source"];
 
-    /// Treat no pod as deleted while the kubelet's directory of pods, kubelet_root/pods, is missing.
-    ///
-    /// It does not apply if "runtime" or "none" is the only source. A directory that exists and cannot be read always
-    /// has this effect.
-    "pods.require_kubelet_dirs": SWITCH = pods.require_kubelet_dirs;
-
     /// Kubeconfig for the API server. Empty = $KUBECONFIG, the in-cluster service account, else the kubelet's
     /// kubeconfig.
     ///
-    /// Several files, with a colon between them, count as one. Those that are missing are skipped. `kubegc controller`
-    /// uses `~/.kube/config` before the service account.
+    /// Several files, as a list or with a colon between them, count as one. Those that are missing are skipped.
+    /// `kubegc controller` uses `~/.kube/config` before the service account.
     "pods.kubeconfig": KUBECONFIGS = pods.kubeconfigs, flags ["kubeconfig"];
 
     /// Let services run the program that a kubeconfig names for its credentials (exec plugin), as those of EKS do.
     ///
     /// Commands run that of a kubeconfig that is set or in $KUBECONFIG, and never that of the kubelet's.
     "pods.exec_plugins": SWITCH = pods.exec_plugins;
-
-    /// Longest silence of a watch of the API server before its list counts as unavailable.
-    "pods.max_silence": INTERVAL = pods.max_silence;
 
     /// Address of the kubelet. "http://127.0.0.1:10255" is its read-only port.
     ///
@@ -287,48 +220,21 @@ settings! {
     "runtime.image_endpoint": SOCKET = runtime.image_endpoint,
         flags ["image-endpoint", "image-service-endpoint"], short 'i';
 
-    /// Timeout of one reading call.
-    "runtime.read_timeout": INTERVAL = runtime.options.read_timeout;
-
     /// Timeout of one removal. The removal itself is never cancelled.
     "runtime.removal_timeout": INTERVAL = runtime.options.removal_timeout;
-
-    /// Largest response accepted from the runtime.
-    "runtime.max_message_bytes": MESSAGE_SIZE = runtime.options.max_message_bytes;
-
-    /// Timeout of the Version call: the first call, and the probe after a call without a response.
-    "runtime.answer_timeout": INTERVAL = runtime.options.answer_timeout;
-
-    /// How long a reading call of the service retries while the runtime is unavailable. 0 = no retry.
-    ///
-    /// It covers a restart of the runtime. The other commands do not retry.
-    "runtime.patience": DURATION = runtime.options.patience;
 
     /// The store: last use and history.
     "state.path": FILE = state.path, flags ["state"];
 
-    /// Lock file: one agent per node, whatever its store.
+    /// Lock file: one agent per node, whatever its store. The socket of the agent is beside it.
     ///
     /// /run is in memory, so a full disk does not prevent a start. In a container, mount the host's directory at the
     /// same path. If /run/kubegc is not writable, set another file on a local file system, the same for all agents of
     /// the node.
     "state.lock": FILE = state.lock, flags ["lock"];
 
-    /// Socket on which the agent shows its state and takes requests. Empty = beside the lock.
-    ///
-    /// `kubegc status` and `kubegc collect` use it. It has mode 0600. By default it is /run/kubegc/kubegc.sock.
-    "state.socket": OPTIONAL_FILE = state.socket, flags ["socket"];
-
     /// Maximum age of history.
     "state.history_max_age": DURATION = state.history_max_age;
-
-    /// Maximum number of removals in the history.
-    ///
-    /// The oldest are deleted first. Refused removals have a separate count with the same maximum.
-    "state.history_max_rows": COUNT = state.history_max_rows;
-
-    /// Longest back-off of the service after failed passes.
-    "daemon.max_backoff": INTERVAL = intervals.max_backoff;
 
     /// Write events on the Node for passes that failed or removed images, if kube-api is a pod source.
     ///
@@ -359,40 +265,11 @@ settings! {
     /// Address of `/metrics`, `/livez` and `/readyz` of `controller run`. Empty = none.
     "controller.address": ADDRESS = controller_address;
 
-    /// Objects that are checked at once.
-    "controller.workers": COUNT = controller.workers, flags ["concurrent-gc-syncs"];
-
     /// Calls to the API server per second.
     "controller.calls_per_second": COUNT = controller.calls.per_second, flags ["kube-api-qps"];
 
-    /// Calls to the API server at once after a pause.
-    "controller.burst": COUNT = controller.calls.burst, flags ["kube-api-burst"];
-
-    /// Calls to the API server in flight at once.
-    "controller.calls_in_flight": COUNT = controller.calls.in_flight;
-
-    /// Longest wait for an answer of the API server.
-    "controller.answer_timeout": INTERVAL = controller.calls.answer;
-
-    /// Lists of resources in flight at once.
-    "controller.lists_in_flight": COUNT = controller.lists;
-
-    /// Interval between two discoveries of what the API server serves.
-    ///
-    /// A changed CustomResourceDefinition or APIService causes one too.
-    "controller.discovery_interval": INTERVAL = controller.discovery;
-
-    /// Time after which the API server ends a watch, and the next one continues. At most 290 s.
-    "controller.watch_timeout": INTERVAL = controller.watch;
-
     /// Namespace of the Lease, with `--leader-elect`.
     "controller.lease_namespace": TEXT = controller.lease.namespace, flags ["leader-elect-resource-namespace"];
-
-    /// Name of the Lease, with `--leader-elect`.
-    "controller.lease_name": TEXT = controller.lease.name, flags ["leader-elect-resource-name"];
-
-    /// Longest wait at the start for the first list of each resource.
-    "controller.first_lists": DURATION = controller.first_lists;
 
     /// Terminated pods to keep in the cluster. 0 = no limit.
     "pod_gc.terminated_pod_threshold": COUNT = pod_gc.terminated_pod_threshold,
@@ -412,7 +289,4 @@ settings! {
 
     /// How long a node must be missing before its pods can be deleted.
     "pod_gc.node_quarantine": DURATION = pod_gc.node_quarantine;
-
-    /// Wait of `controller run` after a pass over pods.
-    "pod_gc.interval": INTERVAL = pod_gc_interval;
 }

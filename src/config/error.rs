@@ -14,8 +14,8 @@ pub enum Origin {
     Profile(Profile),
     /// The host name of the machine.
     HostName,
-    /// The configuration file of kubegc, or one from `conf.d`.
-    File(PathBuf),
+    /// The configuration file of kubegc, or one from `conf.d`, and the line in it, from 1; `None` = unknown.
+    File(PathBuf, Option<usize>),
     /// The file of the kubelet or of crictl, and its name of the setting.
     OtherProgram(PathBuf, &'static str),
     /// An environment variable.
@@ -32,28 +32,11 @@ pub enum Origin {
     SameAs(&'static str),
 }
 
-/// Why a value was rejected.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum InvalidValue {
-    /// The value is not allowed for this key.
-    NotAllowed,
-    /// A duration without a unit: it may mean seconds or minutes.
-    NoUnit,
-    /// A pattern that no image name can match.
-    NoImageName,
-    /// A size without a unit.
-    NoSizeUnit,
-    /// A directory of the system.
-    SystemDirectory,
-}
-
 /// One fault.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigFault {
     /// The source of the value.
     pub origin: Origin,
-    /// The line in the file, from 1; `None` = unknown, or no file.
-    pub line: Option<usize>,
     /// The key and the value from the source; `None` = the fault is in the source as a whole.
     pub written: Option<(String, String)>,
     /// What is allowed instead, or what is wrong.
@@ -86,7 +69,7 @@ impl fmt::Display for Origin {
             Self::BuiltIn => f.write_str("built-in"),
             Self::Profile(profile) => write!(f, "profile {profile}"),
             Self::HostName => f.write_str("host name"),
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::File(path, _) => write!(f, "{}", path.display()),
             Self::OtherProgram(path, name) => write!(f, "{} ({name})", path.display()),
             Self::Environment(name) => write!(f, "${name}"),
             Self::Flag(name) => write!(f, "--{name}"),
@@ -103,24 +86,24 @@ impl fmt::Display for Origin {
 impl ConfigFault {
     /// Creates a fault of one value.
     pub(super) fn of(origin: Origin, key: &str, value: impl fmt::Display, right: impl Into<String>) -> Self {
-        Self { origin, line: None, written: Some((key.to_owned(), value.to_string())), right: right.into() }
-    }
-
-    /// Adds the line in the file.
-    pub(super) fn at(self, line: Option<usize>) -> Self {
-        Self { line, ..self }
+        Self { origin, written: Some((key.to_owned(), value.to_string())), right: right.into() }
     }
 
     /// Creates a fault of a whole source.
     pub(super) fn whole(origin: Origin, right: impl Into<String>) -> Self {
-        Self { origin, line: None, written: None, right: right.into() }
+        Self { origin, written: None, right: right.into() }
+    }
+
+    /// Returns the line in the file, from 1; `None` = unknown, or no file.
+    pub fn line(&self) -> Option<usize> {
+        if let Origin::File(_, line) = self.origin { line } else { None }
     }
 }
 
 impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.origin)?;
-        self.line.map_or(Ok(()), |line| write!(f, "{line}:"))?;
+        self.line().map_or(Ok(()), |line| write!(f, "{line}:"))?;
         match &self.written {
             Some((key, value)) => write!(f, " {key} = {value}: {}", self.right),
             None => write!(f, " {}", self.right),

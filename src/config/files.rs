@@ -1,11 +1,17 @@
-//! Notices changes of the configuration files.
+//! The configuration files: which they are, and whether they have changed.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::layers::{drop_in_dir, drop_ins, kubelet_drop_ins, main_file};
-use super::{Environment, Typed};
+use super::{Environment, Typed, kubelet};
+
+/// The default configuration file. It is optional.
+const DEFAULT_FILE: &str = "/etc/kubegc/kubegc.toml";
+
+/// A directory that cannot be listed, and why.
+pub(super) type Unreadable = (PathBuf, std::io::Error);
 
 /// The configuration files, and the version of each that exists.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -24,14 +30,14 @@ type Version = (u64, u64, u64, i64, i64);
 impl ConfigFiles {
     /// Looks at the files that [`super::load`] reads for the same input.
     pub fn look(typed: &Typed, environment: &Environment) -> Self {
-        let main = main_file(typed, environment).to_owned();
+        let main = main_file(typed, environment).0.to_owned();
         Self { main, typed: typed.clone(), versions: BTreeMap::new() }.look_again()
     }
 
     /// Looks at the same files again. May block.
     #[must_use]
     pub fn look_again(&self) -> Self {
-        let drop_ins = drop_ins(&drop_in_dir(&self.main)).unwrap_or_default();
+        let drop_ins = config_drop_ins(&self.main).unwrap_or_default();
         let kubelet = self.typed.kubelet_config.clone().into_iter();
         let kubelet = kubelet.chain(kubelet_drop_ins(&self.typed).unwrap_or_default());
         let paths = [self.main.clone()].into_iter().chain(kubelet).chain(drop_ins);
@@ -48,6 +54,40 @@ impl ConfigFiles {
     pub fn has_main(&self) -> bool {
         self.versions.contains_key(&self.main)
     }
+}
+
+/// Returns the configuration file, and whether the command line or the environment names it.
+pub(super) fn main_file<'a>(typed: &'a Typed, environment: &'a Environment) -> (&'a Path, bool) {
+    let named = typed.config.as_deref().or(environment.config.as_deref());
+    (named.unwrap_or(Path::new(DEFAULT_FILE)), named.is_some())
+}
+
+/// Lists the files of the drop-in directory beside the configuration file, sorted by name; none if it does not exist.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub(super) fn config_drop_ins(main: &Path) -> Result<Vec<PathBuf>, Unreadable> {
+    let directory = main.parent().unwrap_or(Path::new("")).join("conf.d");
+    let listed = match std::fs::read_dir(&directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>()),
+    };
+    let mut paths = listed.map_err(|error| (directory, error))?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    // Hidden files include the swap files of editors.
+    paths.retain(|path| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b".")));
+    paths.sort();
+    Ok(paths)
+}
+
+/// Lists the kubelet's drop-in files.
+///
+/// # Errors
+/// The directory cannot be listed, or it was named and does not exist.
+pub(super) fn kubelet_drop_ins(typed: &Typed) -> Result<Vec<PathBuf>, Unreadable> {
+    let beside = typed.kubelet_config.as_ref().map(|file| file.with_added_extension("d"));
+    let directory = typed.kubelet_config_dir.clone().or(beside.filter(|directory| directory.is_dir()));
+    directory.map_or(Ok(Vec::new()), |directory| kubelet::drop_ins(&directory).map_err(|error| (directory, error)))
 }
 
 fn version(path: &Path) -> Option<Version> {

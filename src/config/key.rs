@@ -3,9 +3,9 @@
 use serde_json::Value as Json;
 use toml::Value;
 
-use super::error::InvalidValue;
+use super::declarations::KEYS;
 use super::settings::Settings;
-use super::values::{Allowed, ValueType};
+use super::values::Allowed;
 
 /// One setting.
 pub struct Key {
@@ -17,26 +17,22 @@ pub struct Key {
     pub flags: &'static [&'static str],
     /// The flag with one letter; empty = none.
     pub(super) short: &'static [char],
-    pub(super) slot: &'static dyn Slot,
-}
-
-/// A field of the settings, and the type of its values.
-pub(super) struct Field<T: 'static> {
-    pub(super) of: ValueType<T>,
-    pub(super) get: fn(&Settings) -> &T,
-    pub(super) get_mut: fn(&mut Settings) -> &mut T,
-}
-
-/// A [`Field`] of any type.
-pub(super) trait Slot: Sync {
-    /// Sets the field to a value from TOML.
-    fn set(&self, settings: &mut Settings, value: &Value) -> Result<(), InvalidValue>;
-
+    pub(super) allowed: &'static Allowed,
+    /// Sets the field to a value from TOML; `None` = the value is not allowed.
+    pub(super) set: fn(&mut Settings, &Value) -> Option<()>,
     /// Returns the value of the field as TOML.
-    fn get(&self, settings: &Settings) -> Value;
+    pub(super) get: fn(&Settings) -> Value,
+}
 
-    /// Returns which values are allowed.
-    fn allowed(&self) -> &Allowed;
+/// Returns the key with this dotted name.
+pub fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// Returns the known name that is most similar to `name`, if any is similar enough.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let scored = KEYS.iter().map(|key| (key.likeness(name), key.name));
+    scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, name)| name)
 }
 
 // === impl Key ===
@@ -57,14 +53,9 @@ impl Key {
         self.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the name of the table of the key; empty = the top level.
-    pub(super) fn table(&self) -> &'static str {
-        self.name.rsplit_once('.').map_or("", |(table, _)| table)
-    }
-
-    /// Returns the name of the key in its table.
-    pub(super) fn leaf(&self) -> &'static str {
-        self.name.rsplit_once('.').map_or(self.name, |(_, leaf)| leaf)
+    /// Returns the name of the table of the key, or the empty string, and the name of the key in it.
+    pub(super) fn path(&self) -> (&'static str, &'static str) {
+        self.name.rsplit_once('.').unwrap_or(("", self.name))
     }
 
     /// Returns the flag for the help and the messages.
@@ -79,37 +70,37 @@ impl Key {
 
     /// Describes the allowed values, as the object of "wants".
     pub fn allowed(&self) -> String {
-        (self.slot.allowed().text)()
+        self.allowed.text()
     }
 
-    /// Sets the field to a value from TOML.
-    pub fn set(&self, settings: &mut Settings, value: &Value) -> Result<(), InvalidValue> {
-        self.slot.set(settings, value)
+    /// Returns the JSON Schema of the value.
+    pub(super) fn schema(&self) -> Json {
+        self.allowed.schema()
     }
 
     /// Returns the value in force, as TOML.
     pub fn get(&self, settings: &Settings) -> Value {
-        self.slot.get(settings)
+        (self.get)(settings)
     }
 
-    /// Returns the JSON Schema of the value.
-    pub fn schema(&self) -> Json {
-        (self.slot.allowed().schema)()
+    /// Returns the built-in value, as TOML.
+    pub fn default(&self) -> Value {
+        self.get(&Settings::default())
     }
 
-    /// Returns whether the key can take this type of value if the input has no types: text settings take only text.
-    pub(super) fn takes(&self, value: &Value) -> bool {
-        (self.slot.allowed().takes)(value)
+    /// Returns whether a value is allowed.
+    pub(super) fn allows(&self, value: &Value) -> bool {
+        (self.set)(&mut Settings::default(), value).is_some()
     }
 
-    /// Returns whether the value is unset, so that the next source applies, as for the empty endpoint of the commented
-    /// file.
-    pub fn says_nothing(&self, value: &Value) -> bool {
-        self.slot.allowed().may_be_empty && value.as_str().is_some_and(|text| text.trim().is_empty())
+    /// Returns whether the value leaves the setting to the source before: the empty string where that is the default, as for
+    /// the endpoint of the commented file.
+    pub(super) fn is_unset_by(&self, value: &Value) -> bool {
+        value.as_str().is_some_and(|text| text.trim().is_empty()) && self.default().as_str() == Some("")
     }
 
     /// Returns whether the profile sets the default of this key.
-    pub fn is_guard(&self) -> bool {
+    pub(super) fn is_guard(&self) -> bool {
         self.name.starts_with("guards.")
     }
 
@@ -127,23 +118,117 @@ impl Key {
     }
 }
 
-// === impl Field ===
-
-impl<T> Slot for Field<T> {
-    fn set(&self, settings: &mut Settings, value: &Value) -> Result<(), InvalidValue> {
-        *(self.get_mut)(settings) = (self.of.parse)(value)?;
-        Ok(())
-    }
-
-    fn get(&self, settings: &Settings) -> Value {
-        (self.of.print)((self.get)(settings))
-    }
-
-    fn allowed(&self) -> &Allowed {
-        &self.of.allowed
-    }
-}
-
 fn normal(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::owners::OwnerGuards;
+    use crate::plan::{Guards, Profile};
+    use crate::pod_gc::PodGcPolicy;
+
+    #[test]
+    fn no_name_and_no_flag_occurs_twice() {
+        let mut names: Vec<_> = KEYS.iter().flat_map(|key| key.flags.iter().copied().chain([key.name])).collect();
+        names.extend(["config", "kubelet-config", "set"]);
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        // `profile` and `mode` are both a key and its flag.
+        assert_eq!(names.len(), all - 2, "{names:?}");
+    }
+
+    #[test]
+    fn every_field_of_the_settings_has_a_key() {
+        let before = leaves(&Settings::default());
+        let by_keys = KEYS.iter().fold(Settings::default(), |settings, key| another_value(key, &settings));
+        let mut by_profile = Settings::default();
+        by_profile.policy.guards = Guards::of(Profile::Kubelet);
+        (by_profile.controller.guards, by_profile.pod_gc) = (OwnerGuards::none(), PodGcPolicy::upstream());
+        let after = [by_keys, by_profile].map(|settings| leaves(&settings));
+        // Disk pressure is no setting: it is what a disk has now. Two fields are the user's, not the configuration's. The
+        // others are limits that only tests change.
+        let no_settings = [
+            "under_pressure",
+            "pods.by_person",
+            "pods.own_kubeconfig",
+            "guards.fall_percent",
+            "options.read_timeout",
+            "options.max_message_bytes",
+            "options.answer_timeout",
+            "options.patience",
+            "intervals.pressure",
+            "intervals.max_backoff",
+            "calls.answer",
+            "controller.discovery",
+            "controller.first_lists",
+            "lease.name",
+        ];
+        let settings = before.iter().filter(|(path, _)| !no_settings.iter().any(|name| path.ends_with(name)));
+        let same: Vec<_> =
+            settings.filter(|(path, value)| after.iter().all(|after| after.get(*path) == Some(value))).collect();
+        assert_eq!(same, Vec::new());
+    }
+
+    /// Returns the settings with another value of this key.
+    fn another_value(key: &Key, settings: &Settings) -> Settings {
+        let texts = [
+            "77m",
+            "77MiB",
+            "/seventy/seven",
+            "http://127.0.0.1:77",
+            "127.0.0.1:77",
+            "finished",
+            "kubelet",
+            "kube-api",
+            "json",
+            "observe",
+            "warn",
+        ];
+        let values = [true.into(), false.into(), 77.into()].into_iter().chain(texts.map(Value::from));
+        let with = |value| {
+            let mut other = settings.clone();
+            (key.set)(&mut other, &value).map(|()| other)
+        };
+        let mut others = values.filter_map(with);
+        others.find(|other| other != settings).unwrap_or_else(|| panic!("{} has no other value", key.name))
+    }
+
+    /// Returns the leaf fields of the settings by path, from the `Debug` text.
+    fn leaves(settings: &Settings) -> BTreeMap<String, String> {
+        let (text, mut path, mut leaves) = (format!("{settings:#?}"), Vec::new(), BTreeMap::new());
+        for line in text.lines().map(|line| line.trim().trim_end_matches(',')) {
+            let (name, value) = line.split_once(':').unwrap_or(("", line));
+            match line.chars().last() {
+                Some('{' | '[' | '(') => path.push(name.to_owned()),
+                Some('}' | ']' | ')') if line.len() == 1 => drop(path.pop()),
+                _ => drop(leaves.insert(format!("{}.{name}", path.join(".")), value.to_owned())),
+            }
+        }
+        leaves
+    }
+
+    #[test]
+    fn what_is_shown_can_be_written() {
+        let settings = Settings::default();
+        for key in KEYS {
+            let mut again = settings.clone();
+            (key.set)(&mut again, &key.get(&settings)).unwrap_or_else(|| panic!("{}", key.name));
+            assert_eq!(again, settings, "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn the_nearest_key_is_named() {
+        assert_eq!(nearest("image.high_threshold_percent"), Some("images.high_threshold_percent"));
+        assert_eq!(nearest("high_threshold_percent"), Some("images.high_threshold_percent"));
+        assert_eq!(nearest("images.min-age"), Some("images.min_age"));
+        assert_eq!(nearest("containers.max_per_container"), Some("containers.max_per_pod_container"));
+        assert_eq!(nearest("image_gc_high_threshold"), Some("images.high_threshold_percent"));
+        assert_eq!(nearest("colour"), None);
+    }
 }

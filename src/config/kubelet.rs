@@ -4,41 +4,32 @@
 //! other fields are ignored. `sockets` reads the endpoints of this file, because crictl's file has precedence over them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value as Json;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use toml::Value;
 use walkdir::WalkDir;
 
-use super::duration;
-use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
+use super::layers::Entry;
+use super::parse::LONGEST;
 use crate::model::{duration_text, yaml_error_text};
 
-/// A field of `KubeletConfiguration` and its parser.
-struct Field {
-    name: &'static str,
-    key: &'static str,
-    read: fn(&Json) -> Read,
-}
+/// The units of Go's `time.ParseDuration`.
+const GO_UNITS: [&str; 7] = ["ns", "us", "µs", "ms", "s", "m", "h"];
 
-/// The result of reading a field.
-enum Read {
-    /// The kubelet treats it as unset.
-    Unset,
-    /// A value.
-    Value(Value),
-    /// The kubelet would reject it.
-    Wants(&'static str),
-}
-
-const FIELDS: [Field; 5] = [
-    Field { name: "imageGCHighThresholdPercent", key: "images.high_threshold_percent", read: percent },
-    Field { name: "imageGCLowThresholdPercent", key: "images.low_threshold_percent", read: percent },
-    Field { name: "imageMinimumGCAge", key: "images.min_age", read: minimum_age },
-    Field { name: "imageMaximumGCAge", key: "images.max_age", read: age },
-    Field { name: "podLogsDir", key: "logs.pods_root", read: text },
+/// Fields of `KubeletConfiguration`, their keys here, and their readers.
+const FIELDS: [(&str, &str, Read); 5] = [
+    ("imageGCHighThresholdPercent", "images.high_threshold_percent", percent),
+    ("imageGCLowThresholdPercent", "images.low_threshold_percent", percent),
+    ("imageMinimumGCAge", "images.min_age", minimum_age),
+    ("imageMaximumGCAge", "images.max_age", maximum_age),
+    ("podLogsDir", "logs.pods_root", text),
 ];
+
+/// Reads a field; `None` = the kubelet treats it as unset. The error says what the kubelet wants instead.
+type Read = fn(&Json) -> Result<Option<Value>, &'static str>;
 
 /// The kubelet's configuration: its file, and the files of its drop-in directory, the later ones stronger.
 #[derive(Debug, Default)]
@@ -63,7 +54,7 @@ impl KubeletFiles {
             }
             Err(error) => {
                 let right = format!("not YAML: {}", yaml_error_text(&error));
-                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned()), right));
+                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned(), None), right));
             }
         }
     }
@@ -77,16 +68,17 @@ impl KubeletFiles {
 
     /// Returns the settings.
     pub(super) fn entries(&mut self) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        let mut faults = Vec::new();
-        for field in &FIELDS {
-            let Some((path, written)) = self.get(field.name) else { continue };
-            match (field.read)(written) {
-                Read::Unset => {}
-                Read::Value(value) => entries.push(field.entry(path, value)),
-                Read::Wants(wants) => {
-                    let origin = Origin::File(path.to_owned());
-                    faults.push(ConfigFault::of(origin, field.name, written, format!("wants {wants}")));
+        let (mut entries, mut faults) = (Vec::new(), Vec::new());
+        for (name, key, read) in FIELDS {
+            let Some((path, written)) = self.get(name) else { continue };
+            match read(written) {
+                Ok(value) => entries.extend(value.map(|value| {
+                    let origin = Origin::OtherProgram(path.to_owned(), name);
+                    Entry { key: key.to_owned(), value, origin }
+                })),
+                Err(wants) => {
+                    let origin = Origin::File(path.to_owned(), None);
+                    faults.push(ConfigFault::of(origin, name, written, format!("wants {wants}")));
                 }
             }
         }
@@ -133,48 +125,41 @@ fn header(path: &Path, document: &Json) -> Vec<ConfigFault> {
     let wrong = wanted.into_iter().filter(|(name, value)| document.get(name).and_then(Json::as_str) != Some(value));
     let fault = |(name, value)| {
         let written = document.get(name).unwrap_or(&Json::Null);
-        ConfigFault::of(Origin::File(path.to_owned()), name, written, format!("wants {value}"))
+        ConfigFault::of(Origin::File(path.to_owned(), None), name, written, format!("wants {value}"))
     };
     wrong.map(fault).collect()
 }
 
-// === impl Field ===
-
-impl Field {
-    fn entry(&self, path: &Path, value: Value) -> Entry {
-        Entry { key: self.key.to_owned(), value, origin: Origin::OtherProgram(path.to_owned(), self.name), line: None }
-    }
-}
-
-fn percent(written: &Json) -> Read {
+fn percent(written: &Json) -> Result<Option<Value>, &'static str> {
     // A float without a fraction is an integer for the kubelet too.
     let percent = written.as_f64().filter(|percent| (0.0..=100.0).contains(percent) && percent.fract() == 0.0);
     #[expect(clippy::cast_possible_truncation, reason = "it is at most 100")]
-    let percent = percent.map(|percent| percent as i64);
-    percent.map_or(Read::Wants("an integer from 0 to 100"), |percent| Read::Value(percent.into()))
+    percent.map(|percent| Some((percent as i64).into())).ok_or("an integer from 0 to 100")
 }
 
 /// The kubelet cannot distinguish 0 from unset, so 0 means its default.
-fn minimum_age(written: &Json) -> Read {
-    match age(written) {
-        Read::Value(value) if value.as_str() == Some("0s") => Read::Value("2m".into()),
-        other => other,
-    }
+fn minimum_age(written: &Json) -> Result<Option<Value>, &'static str> {
+    age(written).map(|age| Some(if age.is_zero() { "2m".into() } else { duration_text(age).into() }))
 }
 
-fn age(written: &Json) -> Read {
-    let age = written.as_str().and_then(duration::parse_go);
-    age.map_or(Read::Wants("a duration as Go writes it, such as \"2m0s\""), |age| {
-        Read::Value(duration_text(age).into())
-    })
+fn maximum_age(written: &Json) -> Result<Option<Value>, &'static str> {
+    age(written).map(|age| Some(duration_text(age).into()))
 }
 
-fn text(written: &Json) -> Read {
-    match written.as_str() {
-        Some("") => Read::Unset,
-        Some(text) => Read::Value(text.into()),
-        None => Read::Wants("a string"),
-    }
+fn age(written: &Json) -> Result<Duration, &'static str> {
+    written.as_str().and_then(go_duration).ok_or("a duration as Go writes it, such as \"2m0s\"")
+}
+
+/// Reads a duration in Go's notation, which has no days and longer units, and no spaces.
+fn go_duration(text: &str) -> Option<Duration> {
+    let mut units = text.split(|c: char| c.is_ascii_digit() || c == '.').filter(|unit| !unit.is_empty());
+    let is_go = units.all(|unit| GO_UNITS.contains(&unit));
+    humantime::parse_duration(text).ok().filter(|time| is_go && *time <= LONGEST)
+}
+
+fn text(written: &Json) -> Result<Option<Value>, &'static str> {
+    let text = written.as_str().ok_or("a string")?;
+    Ok((!text.is_empty()).then(|| text.into()))
 }
 
 #[cfg(test)]
@@ -290,5 +275,17 @@ mod tests {
         let names: Vec<_> = drop_ins(dir.path()).unwrap();
         let names: Vec<_> = names.iter().map(|path| path.strip_prefix(dir.path()).unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["10.conf", "15.conf/1.conf", "20.conf"]);
+    }
+
+    #[test]
+    fn go_knows_no_days() {
+        assert_eq!(go_duration("2m0s"), Some(Duration::from_mins(2)));
+        assert_eq!(go_duration("1h30m"), Some(Duration::from_mins(90)));
+        assert_eq!(go_duration("1.5h"), Some(Duration::from_mins(90)));
+        assert_eq!(go_duration("0"), Some(Duration::ZERO));
+        assert_eq!(go_duration("0s"), Some(Duration::ZERO));
+        for bad in ["7d", "2 m", "2min", "-5m", "5", ""] {
+            assert_eq!(go_duration(bad), None, "{bad:?}");
+        }
     }
 }

@@ -1,23 +1,20 @@
 //! The values from all sources, not yet checked: a flat list of keys and values, in which later values override earlier
 //! ones.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize as _;
+use serde::de::IntoDeserializer as _;
+use toml::Value;
 use toml::de::{DeTable, DeValue};
-use toml::{Table, Value};
 
 use super::Environment;
 use super::declarations::KEYS;
-use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
-use super::key::Key;
-use super::keys;
-use super::kubelet::{self, KubeletFiles};
-use super::sockets::OtherSockets;
-
-/// The default configuration file. It is optional.
-const DEFAULT_FILE: &str = "/etc/kubegc/kubegc.toml";
+use super::files::{Unreadable, config_drop_ins, kubelet_drop_ins, main_file};
+use super::key::find;
+use super::kubelet::KubeletFiles;
+use super::sockets::{self, Sockets};
 
 /// The input from the command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -34,6 +31,17 @@ pub struct Typed {
     pub set: Vec<String>,
 }
 
+/// One value from a source.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    /// The dotted key.
+    pub(super) key: String,
+    /// The value, of any type.
+    pub(super) value: Value,
+    /// The source of the value.
+    pub(super) origin: Origin,
+}
+
 /// All values, in order of precedence.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
@@ -42,7 +50,7 @@ pub(super) struct Layers {
     /// Faults of sources that cannot be read.
     pub(super) faults: Vec<ConfigFault>,
     /// The sockets in the kubelet's files, if some were given and read.
-    pub(super) kubelet: OtherSockets,
+    pub(super) kubelet: Sockets,
     /// What is allowed and doubtful.
     pub(super) warnings: Vec<String>,
 }
@@ -53,178 +61,108 @@ impl Layers {
     /// Reads all sources. The order here is the order of precedence.
     pub(super) fn read(typed: &Typed, environment: &Environment) -> Self {
         let mut layers = Self::default();
-        layers.host_name();
+        if let Some(name) = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()) {
+            layers.push("node", name.into(), Origin::HostName);
+        }
         // Below kubegc's own files: if a kubelet leaves images to kubegc, its own image collection is off.
         layers.kubelet(typed);
-        layers.files(main_file(typed, environment), named_file(typed, environment).is_some());
-        layers.environment(environment);
-        layers.flags(&typed.flags);
-        layers.set(&typed.set);
+        layers.files(typed, environment);
+        for (variable, key, value) in environment.settings() {
+            layers.push(key, value.into(), Origin::Environment(variable));
+        }
+        layers.command_line(typed);
         layers
     }
 
-    fn push(&mut self, key: &str, value: impl Into<Value>, origin: Origin) {
-        self.entries.push(Entry { key: key.to_owned(), value: value.into(), origin, line: None });
-    }
-
-    fn host_name(&mut self) {
-        if let Some(name) = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()) {
-            self.push("node", name, Origin::HostName);
-        }
+    fn push(&mut self, key: &str, value: Value, origin: Origin) {
+        self.entries.push(Entry { key: key.to_owned(), value, origin });
     }
 
     fn kubelet(&mut self, typed: &Typed) {
         let mut files = KubeletFiles::default();
-        let drop_ins = kubelet_drop_ins(typed);
-        let drop_ins = drop_ins.unwrap_or_else(|(directory, error)| {
-            self.unreadable(&directory, &error);
-            Vec::new()
-        });
+        let drop_ins = self.listed(kubelet_drop_ins(typed));
         for path in typed.kubelet_config.iter().chain(&drop_ins) {
-            match std::fs::read_to_string(path) {
-                Ok(text) => files.add(path, &text),
-                Err(error) => self.unreadable(path, &error),
+            if let Some(text) = self.text(path) {
+                files.add(path, &text);
             }
         }
         self.entries.extend(files.entries());
-        self.kubelet = OtherSockets::of_kubelet(&files);
+        self.kubelet = sockets::of_kubelet(&files);
         self.faults.extend(files.faults);
         self.warnings.extend(files.warnings);
     }
 
-    fn files(&mut self, main: &Path, is_named: bool) {
-        match std::fs::read_to_string(main) {
-            Ok(text) => self.toml(main, &text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => {}
-            Err(error) => self.unreadable(main, &error),
-        }
-        let beside = drop_in_dir(main);
-        match drop_ins(&beside) {
-            Ok(paths) => paths.iter().for_each(|path| match std::fs::read_to_string(path) {
-                Ok(text) => self.toml(path, &text),
-                Err(error) => self.unreadable(path, &error),
-            }),
-            Err(error) => self.unreadable(&beside, &error),
+    fn files(&mut self, typed: &Typed, environment: &Environment) {
+        let (main, is_named) = main_file(typed, environment);
+        let exists = is_named || main.try_exists().unwrap_or(true);
+        let drop_ins = self.listed(config_drop_ins(main));
+        for path in exists.then_some(main).into_iter().chain(drop_ins.iter().map(PathBuf::as_path)) {
+            if let Some(text) = self.text(path) {
+                self.toml(path, &text);
+            }
         }
     }
 
-    fn unreadable(&mut self, path: &Path, error: &std::io::Error) {
-        self.faults.push(ConfigFault::whole(Origin::File(path.to_owned()), format!("cannot be read: {error}")));
+    /// Returns the files of a directory. That it cannot be listed is a fault.
+    fn listed(&mut self, listed: Result<Vec<PathBuf>, Unreadable>) -> Vec<PathBuf> {
+        listed.unwrap_or_else(|(directory, error)| {
+            self.unreadable(directory, &error);
+            Vec::new()
+        })
+    }
+
+    /// Reads a file. That it cannot be read is a fault.
+    fn text(&mut self, path: &Path) -> Option<String> {
+        std::fs::read_to_string(path).map_err(|error| self.unreadable(path.to_owned(), &error)).ok()
+    }
+
+    fn unreadable(&mut self, path: PathBuf, error: &std::io::Error) {
+        self.faults.push(ConfigFault::whole(Origin::File(path, None), format!("cannot be read: {error}")));
     }
 
     /// Splits the text of a file into dotted keys.
     pub(super) fn toml(&mut self, path: &Path, text: &str) {
-        let origin = Origin::File(path.to_owned());
-        match text.parse::<Table>() {
-            Ok(table) => flatten(&mut self.entries, "", table, &Source { origin, lines: lines(text) }),
+        match DeTable::parse(text) {
+            Ok(table) => self.flatten(path, text, "", table.into_inner()),
             Err(error) => {
-                self.faults.push(ConfigFault::whole(origin, format!("not TOML: {}", error.to_string().trim_end())));
+                let right = format!("not TOML: {}", error.to_string().trim_end());
+                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned(), None), right));
             }
         }
     }
 
-    fn environment(&mut self, environment: &Environment) {
-        for (variable, key, value) in environment.settings() {
-            self.push(key, value, Origin::Environment(variable));
-        }
-    }
-
-    fn flags(&mut self, flags: &[(&'static str, String)]) {
-        for (flag, value) in flags {
-            if let Some(key) = KEYS.iter().find(|key| key.flags.contains(flag)) {
-                self.push(key.name, typed(Some(key), value), Origin::Flag(flag));
-            }
-        }
-    }
-
-    fn set(&mut self, set: &[String]) {
-        for text in set {
-            match text.split_once('=') {
-                Some((key, value)) => {
-                    let (key, value) = (key.trim(), value.trim());
-                    self.push(key, typed(keys::find(key), value), Origin::Set);
-                }
-                None => self.faults.push(ConfigFault::whole(Origin::Set, format!("{text:?} is not key=value"))),
-            }
-        }
-    }
-}
-
-/// Returns the configuration file that the command line or the environment names.
-fn named_file<'a>(typed: &'a Typed, environment: &'a Environment) -> Option<&'a Path> {
-    typed.config.as_deref().or(environment.config.as_deref())
-}
-
-/// Returns the configuration file. It need not exist.
-pub(super) fn main_file<'a>(typed: &'a Typed, environment: &'a Environment) -> &'a Path {
-    named_file(typed, environment).unwrap_or(Path::new(DEFAULT_FILE))
-}
-
-/// Lists the kubelet's drop-in files.
-///
-/// # Errors
-/// The directory cannot be read, or it was named and does not exist.
-pub(super) fn kubelet_drop_ins(typed: &Typed) -> Result<Vec<PathBuf>, (PathBuf, std::io::Error)> {
-    let beside = typed.kubelet_config.as_ref().map(|file| file.with_added_extension("d"));
-    let directory = typed.kubelet_config_dir.clone().or(beside.filter(|directory| directory.is_dir()));
-    directory.map_or(Ok(Vec::new()), |directory| kubelet::drop_ins(&directory).map_err(|error| (directory, error)))
-}
-
-/// Returns the drop-in directory beside the configuration file.
-pub(super) fn drop_in_dir(main: &Path) -> PathBuf {
-    main.parent().unwrap_or(Path::new("")).join("conf.d")
-}
-
-/// Lists the files of a drop-in directory, sorted by name; none if the directory does not exist.
-pub(super) fn drop_ins(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = match std::fs::read_dir(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    // Hidden files include the swap files of editors.
-    paths.retain(|path| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b".")));
-    paths.sort();
-    Ok(paths)
-}
-
-/// A file, and the line of each of its keys.
-struct Source {
-    origin: Origin,
-    lines: BTreeMap<String, usize>,
-}
-
-/// Returns the line of each dotted key of a TOML text, from 1.
-fn lines(text: &str) -> BTreeMap<String, usize> {
-    fn walk(table: &DeTable, prefix: &str, text: &str, lines: &mut BTreeMap<String, usize>) {
+    /// Appends the leaves of a table. A table in place of a value, and an empty table, are kept as they are: the check
+    /// against the known keys rejects them.
+    fn flatten(&mut self, path: &Path, text: &str, prefix: &str, table: DeTable<'_>) {
         for (name, value) in table {
             let key = format!("{prefix}{}", name.get_ref());
-            if let DeValue::Table(inner) = value.get_ref() {
-                walk(inner, &format!("{key}."), text, lines);
+            match value.get_ref() {
+                DeValue::Table(inner) if !inner.is_empty() => {
+                    self.flatten(path, text, &format!("{key}."), inner.clone());
+                }
+                DeValue::Table(_) if is_section(&key) => {}
+                _ => {
+                    let before = text.get(..name.span().start).unwrap_or_default();
+                    let origin = Origin::File(path.to_owned(), Some(1 + before.matches('\n').count()));
+                    match Value::deserialize(value.into_deserializer()) {
+                        Ok(value) => self.push(&key, value, origin),
+                        Err(error) => self.faults.push(ConfigFault::whole(origin, error.to_string())),
+                    }
+                }
             }
-            let before = text.get(..name.span().start).unwrap_or_default();
-            lines.insert(key, 1 + before.matches('\n').count());
         }
     }
-    let mut lines = BTreeMap::new();
-    if let Ok(table) = DeTable::parse(text) {
-        walk(table.get_ref(), "", text, &mut lines);
-    }
-    lines
-}
 
-/// Appends the leaves of a table. A table in place of a value, and an empty table, are kept as they are: the check
-/// against the known keys rejects them.
-fn flatten(entries: &mut Vec<Entry>, prefix: &str, table: Table, source: &Source) {
-    for (name, value) in table {
-        let key = format!("{prefix}{name}");
-        match value {
-            Value::Table(inner) if !inner.is_empty() => flatten(entries, &format!("{key}."), inner, source),
-            Value::Table(_) if is_section(&key) => {}
-            value => {
-                let line = source.lines.get(&key).copied();
-                entries.push(Entry { key, value, origin: source.origin.clone(), line });
+    fn command_line(&mut self, typed: &Typed) {
+        for (flag, text) in &typed.flags {
+            if let Some(key) = KEYS.iter().find(|key| key.flags.contains(flag)) {
+                self.push(key.name, of_words(key.name, text), Origin::Flag(flag));
+            }
+        }
+        for text in &typed.set {
+            match text.split_once('=') {
+                Some((key, value)) => self.push(key.trim(), of_words(key.trim(), value.trim()), Origin::Set),
+                None => self.faults.push(ConfigFault::whole(Origin::Set, format!("{text:?} is not key=value"))),
             }
         }
     }
@@ -235,9 +173,10 @@ pub(super) fn is_section(key: &str) -> bool {
     KEYS.iter().any(|known| known.name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Parses a value from the command line: as TOML if possible, otherwise as a string, so that neither `2m` nor `85`
-/// needs quotes. A text setting also takes a number as text: a node may be named `12345`.
-fn typed(key: Option<&Key>, text: &str) -> Value {
-    let value = text.parse().unwrap_or_else(|_| text.into());
-    if key.is_some_and(|key| !key.takes(&value)) { text.into() } else { value }
+/// Reads a value from the command line: as TOML if possible, otherwise as a string, so that neither `2m` nor `85` needs
+/// quotes. It is a string too where only a string is allowed: a node may be named `12345`.
+fn of_words(key: &str, text: &str) -> Value {
+    let (string, value) = (Value::from(text), text.parse().unwrap_or_else(|_| text.into()));
+    let is_text = find(key).is_some_and(|key| !key.allows(&value) && key.allows(&string));
+    if is_text { string } else { value }
 }

@@ -1,26 +1,27 @@
 //! The settings in force, the origin of each, and the sockets that they result in.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::environment::Environment;
 use super::error::{ConfigFault, Origin};
-use super::key::Key;
-use super::keys;
+use super::key::{Key, find};
 use super::settings::Settings;
-use super::sockets::{IMAGES, OtherSockets, RUNTIME};
+use super::sockets::Sockets;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::host_path::HostFs;
 
+/// The keys of the sockets.
+const RUNTIME: &str = "runtime.endpoint";
+const IMAGES: &str = "runtime.image_endpoint";
+
 /// The settings in force, and the origin of each.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Loaded {
     /// The resolved settings.
     pub settings: Settings,
     pub(super) origins: BTreeMap<&'static str, Origin>,
-    /// The line of each key in its file.
-    pub(super) lines: BTreeMap<&'static str, usize>,
     /// What the sources have that is allowed and doubtful.
     pub(super) warnings: Vec<String>,
 }
@@ -43,38 +44,39 @@ impl Loaded {
     /// directory. Only `config check` reports them: a file may be written later than the agent starts.
     pub fn missing_files(&self) -> Vec<ConfigFault> {
         let Settings { pods, state, host_root, .. } = &self.settings;
-        let named = [
-            ("pods.kubelet_ca", &pods.kubelet.ca),
-            ("pods.kubelet_token_file", &pods.kubelet.token_file),
-            ("pods.kubelet_client_certificate", &pods.kubelet.client_certificate),
-            ("pods.kubelet_client_key", &pods.kubelet.client_key),
-        ];
         let exists = |path: &Path| path.exists() || host_root.join(path.strip_prefix("/").unwrap_or(path)).exists();
-        let named = named.into_iter().filter_map(|(key, path)| Some((key, path.as_ref()?)));
-        let no_kubeconfig = !pods.kubeconfigs.is_empty() && !pods.kubeconfigs.iter().any(|path| exists(path));
-        let missing = named.filter(|(_, path)| !exists(path)).map(|(key, _)| key);
-        let missing = no_kubeconfig.then_some("pods.kubeconfig").into_iter().chain(missing);
-        let missing = missing.map(|key| (key, "no such file"));
-        let own = [("state.path", &state.path), ("state.lock", &state.lock)];
-        let directories =
-            own.into_iter().filter(|(_, path)| path.is_dir()).map(|(key, _)| (key, "is a directory; wants a file"));
-        missing.chain(directories).map(|(key, what)| self.fault(key, what)).collect()
+        let is_missing = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| !exists(path));
+        let (kubelet, kubeconfigs) = (&pods.kubelet, &pods.kubeconfigs);
+        let (missing, directory) = ("no such file", "is a directory; wants a file");
+        let checks = [
+            ("pods.kubeconfig", missing, !kubeconfigs.is_empty() && !kubeconfigs.iter().any(|path| exists(path))),
+            ("pods.kubelet_ca", missing, is_missing(&kubelet.ca)),
+            ("pods.kubelet_token_file", missing, is_missing(&kubelet.token_file)),
+            ("pods.kubelet_client_certificate", missing, is_missing(&kubelet.client_certificate)),
+            ("pods.kubelet_client_key", missing, is_missing(&kubelet.client_key)),
+            ("state.path", directory, state.path.is_dir()),
+            ("state.lock", directory, state.lock.is_dir()),
+        ];
+        checks.into_iter().filter(|(_, _, is_wrong)| *is_wrong).map(|(key, what, _)| self.fault(key, what)).collect()
     }
 
-    fn fault(&self, name: &'static str, what: &str) -> ConfigFault {
-        let value = keys::find(name).map(|key| key.get(&self.settings).to_string()).unwrap_or_default();
-        let origin = self.origins.get(name).cloned().unwrap_or(Origin::BuiltIn);
-        ConfigFault::of(origin, name, value, what).at(self.lines.get(name).copied())
+    /// Returns the value of a key and its origin.
+    pub(super) fn in_force(&self, name: &str) -> (String, Origin) {
+        let key = find(name);
+        let value = key.map(|key| key.get(&self.settings).to_string()).unwrap_or_default();
+        (value, key.map_or(Origin::BuiltIn, |key| self.origin(key)))
+    }
+
+    /// Returns a fault of the value in force of a key.
+    pub(super) fn fault(&self, name: &str, what: &str) -> ConfigFault {
+        let (value, origin) = self.in_force(name);
+        ConfigFault::of(origin, name, value, what)
     }
 
     /// Returns whether a flag or `--set` sets a key that decides what is removed.
     pub fn has_rules_of_command_line(&self) -> bool {
-        let is_rule = |key: &&str| {
-            *key == "profile"
-                || ["containers.", "images.", "pressure.", "logs.", "guards."]
-                    .iter()
-                    .any(|table| key.starts_with(table))
-        };
+        let tables = ["profile", "containers", "images", "pressure", "logs", "guards"];
+        let is_rule = |key: &str| key.split('.').next().is_some_and(|table| tables.contains(&table));
         self.origins.iter().any(|(key, origin)| is_rule(key) && origin.is_command_line())
     }
 
@@ -103,14 +105,11 @@ impl Loaded {
         self.warnings.iter().cloned().chain(off).collect()
     }
 
-    /// Takes the sockets from the first program that names the runtime's, unless a setting names it. The image
+    /// Takes the sockets from the first program that names the runtime's, if no setting names it. The image
     /// service's comes from the same program, unless a setting names it.
-    pub(super) fn adopt(&mut self, others: impl IntoIterator<Item = OtherSockets>) {
-        if self.settings.runtime.endpoint.is_none()
-            && let Some(OtherSockets { runtime, images }) = others.into_iter().find(|other| other.runtime.is_some())
-        {
-            self.default_socket(RUNTIME, runtime);
-            self.default_socket(IMAGES, images);
+    pub(super) fn adopt(&mut self, others: [Sockets; 2]) {
+        if let Some(sockets) = others.into_iter().find(|[runtime, _]| runtime.is_some()) {
+            self.default_sockets(sockets);
         }
     }
 
@@ -119,10 +118,10 @@ impl Loaded {
     #[must_use]
     pub fn with_endpoint(mut self, found: &Result<Endpoint, CriError>) -> Self {
         match found {
-            Ok(endpoint) => {
-                self.default_socket(RUNTIME, Some((endpoint.runtime.clone(), Origin::Search)));
-                self.default_socket(IMAGES, Some((endpoint.images.clone(), Origin::SameAs(RUNTIME))));
-            }
+            Ok(Endpoint { runtime, images, .. }) => self.default_sockets([
+                Some((runtime.clone(), Origin::Search)),
+                Some((images.clone(), Origin::SameAs(RUNTIME))),
+            ]),
             Err(error) if self.settings.runtime.endpoint.is_none() => {
                 // Without the list of the sockets that were tried, the comment fits beside the value.
                 let is_plain = matches!(error, CriError::NoEndpoint { .. });
@@ -149,15 +148,17 @@ impl Loaded {
         }
     }
 
-    /// Sets a socket that is not set yet.
-    fn default_socket(&mut self, key: &'static str, socket: Option<(String, Origin)>) {
-        let runtime = &mut self.settings.runtime;
-        let field = if key == RUNTIME { &mut runtime.endpoint } else { &mut runtime.image_endpoint };
-        if field.is_none()
-            && let Some((socket, origin)) = socket
-        {
-            *field = Some(socket);
-            self.origins.insert(key, origin);
+    /// Sets the sockets that are not set yet.
+    fn default_sockets(&mut self, [runtime, images]: Sockets) {
+        let settings = &mut self.settings.runtime;
+        let fields = [(RUNTIME, &mut settings.endpoint, runtime), (IMAGES, &mut settings.image_endpoint, images)];
+        for (key, field, socket) in fields {
+            if field.is_none()
+                && let Some((socket, origin)) = socket
+            {
+                *field = Some(socket);
+                self.origins.insert(key, origin);
+            }
         }
     }
 }

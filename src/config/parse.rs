@@ -1,16 +1,16 @@
-//! Parsers of TOML values.
+//! Readers of TOML values. `None` = the value is not allowed.
 
 use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use toml::Value;
 
-use super::duration::{self, LONGEST};
-use super::error::InvalidValue;
+use crate::model::PodSourceName;
 use crate::plan::Pattern;
 
-/// The smallest useful message limit, and the largest message size in gRPC.
-const MESSAGE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=(4 << 30) - 1;
+/// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
+pub(super) const LONGEST: Duration = Duration::from_hours(100 * 8766);
 
 /// The directories of the file hierarchy standard. A log root there would expose the files of other programs to removal.
 const SYSTEM_DIRECTORIES: &[&str] = &[
@@ -52,98 +52,80 @@ const SYSTEM_DIRECTORIES: &[&str] = &[
     "/var/tmp",
 ];
 
-pub(super) fn text(value: &Value) -> Result<&str, InvalidValue> {
-    value.as_str().ok_or(InvalidValue::NotAllowed)
+/// Reads a list of texts, or a text with a separator between them.
+pub(super) fn texts(value: &Value, separator: char) -> Option<Vec<&str>> {
+    match value {
+        Value::Array(list) => list.iter().map(Value::as_str).collect(),
+        value => Some(value.as_str()?.split(separator).collect()),
+    }
 }
 
-pub(super) fn some_text(value: &Value) -> Result<&str, InvalidValue> {
-    text(value).ok().filter(|text| !text.trim().is_empty()).ok_or(InvalidValue::NotAllowed)
+pub(super) fn number(value: &Value) -> Option<u64> {
+    u64::try_from(value.as_integer()?).ok()
 }
 
-pub(super) fn number(value: &Value, most: u64) -> Result<u64, InvalidValue> {
-    let number = value.as_integer().and_then(|number| u64::try_from(number).ok());
-    number.filter(|number| *number <= most).ok_or(InvalidValue::NotAllowed)
-}
-
-/// Parses a duration. 0 needs no unit; any other bare number is ambiguous between seconds and minutes.
-pub(super) fn time(value: &Value, least: Duration) -> Result<Duration, InvalidValue> {
+/// Reads a duration. 0 needs no unit; any other bare number is ambiguous between seconds and minutes.
+pub(super) fn time(value: &Value, least: Duration) -> Option<Duration> {
     let time = match value {
         Value::Integer(0) => Duration::ZERO,
-        Value::Integer(_) | Value::Float(_) => return Err(InvalidValue::NoUnit),
-        other => {
-            let text = text(other)?.trim();
-            if text != "0" && text.parse::<f64>().is_ok() {
-                return Err(InvalidValue::NoUnit);
-            }
-            duration::parse(text).ok_or(InvalidValue::NotAllowed)?
-        }
+        value => humantime::parse_duration(value.as_str()?.trim()).ok()?,
     };
-    Some(time).filter(|time| (least..=LONGEST).contains(time)).ok_or(InvalidValue::NotAllowed)
+    Some(time).filter(|time| (least..=LONGEST).contains(time))
 }
 
-/// Parses a size: 0, or a string with a unit of 1024. Any other bare number is a fault: it may mean MiB or GiB.
-pub(super) fn bytes(value: &Value) -> Result<u64, InvalidValue> {
-    let bytes = match value {
-        Value::Integer(0) => Some(0),
-        Value::Integer(1..) => return Err(InvalidValue::NoSizeUnit),
-        other => {
-            let text = text(other)?.trim();
-            if text != "0" && text.parse::<u64>().is_ok() {
-                return Err(InvalidValue::NoSizeUnit);
-            }
-            parse_bytes(text)
-        }
-    };
-    bytes.ok_or(InvalidValue::NotAllowed)
-}
-
-pub(super) fn message_size(value: &Value) -> Result<usize, InvalidValue> {
-    let bytes = Some(bytes(value)?).filter(|bytes| MESSAGE_BYTES.contains(bytes));
-    bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or(InvalidValue::NotAllowed)
-}
-
-fn parse_bytes(text: &str) -> Option<u64> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
+/// Reads a size: 0, or a string with a unit of 1024. Any other bare number may mean MiB or GiB.
+pub(super) fn bytes(value: &Value) -> Option<u64> {
+    if value.as_integer() == Some(0) {
+        return Some(0);
+    }
+    let text = value.as_str()?.trim();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u64 = number.parse().ok()?;
     let shift = match unit.trim() {
-        "" | "B" => 0,
+        "" if number == 0 => 0,
+        "B" => 0,
         "Ki" | "KiB" => 10,
         "Mi" | "MiB" => 20,
         "Gi" | "GiB" => 30,
         "Ti" | "TiB" => 40,
         _ => return None,
     };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+    number.checked_mul(1 << shift)
 }
 
-pub(super) fn socket(value: &Value) -> Result<Option<String>, InvalidValue> {
-    let text = text(value)?.trim();
+/// Says that a number lacks a unit. `units` has the letter N in place of the number.
+pub(super) fn no_unit<N: FromStr + Default + PartialOrd>(value: &Value, units: &str) -> Option<String> {
+    let text = value.to_string();
+    let number = text.trim_matches('"');
+    number.parse::<N>().ok().filter(|number| *number > N::default())?;
+    Some(format!("wants a unit: {}", units.replace('N', number)))
+}
+
+/// Reads the address of a unix socket: a path, with or without a scheme.
+pub(super) fn socket(text: &str) -> Option<&str> {
     let path = text.strip_prefix("unix://").unwrap_or(text);
-    match text {
-        "" => Ok(None),
-        _ if path.starts_with('/') && path.len() > 1 => Ok(Some(text.to_owned())),
-        _ => Err(InvalidValue::NotAllowed),
-    }
+    (path.starts_with('/') && path.len() > 1).then_some(text)
 }
 
-pub(super) fn absolute(value: &Value) -> Result<PathBuf, InvalidValue> {
-    let path = Path::new(text(value)?);
-    let plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
-    plain.then(|| path.components().collect()).ok_or(InvalidValue::NotAllowed)
+pub(super) fn absolute(value: &Value) -> Option<PathBuf> {
+    let path = Path::new(value.as_str()?);
+    let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
+    is_plain.then(|| path.components().collect())
 }
 
-pub(super) fn log_root(value: &Value) -> Result<PathBuf, InvalidValue> {
-    let path = absolute(value)?;
-    if path.parent().is_none() {
-        return Err(InvalidValue::NotAllowed);
-    }
-    if is_of_system(&path) { Err(InvalidValue::SystemDirectory) } else { Ok(path) }
+pub(super) fn log_root(value: &Value) -> Option<PathBuf> {
+    absolute(value).filter(|path| !is_of_system(path))
 }
 
-/// Parses the path of a file that kubegc creates.
-pub(super) fn own_file(value: &Value) -> Result<PathBuf, InvalidValue> {
-    let path: PathBuf = Path::new(some_text(value)?).into();
-    if is_of_system(&path) { Err(InvalidValue::SystemDirectory) } else { Ok(path) }
+/// Reads the path of a file that kubegc creates.
+pub(super) fn own_file(value: &Value) -> Option<PathBuf> {
+    let path = value.as_str().filter(|path| !path.trim().is_empty())?;
+    Some(PathBuf::from(path)).filter(|path| !is_of_system(path))
+}
+
+/// Says that a path is a directory of the system.
+pub(super) fn of_system(path: &Path) -> Option<String> {
+    is_of_system(path).then(|| "is a directory of the system; choose another path".to_owned())
 }
 
 /// Returns whether a path is a directory that every host has and that belongs to no single program.
@@ -152,74 +134,93 @@ fn is_of_system(path: &Path) -> bool {
     path == Path::new("/") || SYSTEM_DIRECTORIES.iter().any(|directory| path == Path::new(directory))
 }
 
-/// Parses the address of a server: no path, no user, no query.
-pub(super) fn http(value: &Value) -> Result<&str, InvalidValue> {
-    let text = some_text(value)?;
-    let host =
-        text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or(InvalidValue::NotAllowed)?;
-    let is_plain = !host.is_empty() && !host.contains(['/', '?', '#', '@', ' ']);
-    is_plain.then_some(text).ok_or(InvalidValue::NotAllowed)
+/// Reads the address of a server: no path, no user, no query.
+pub(super) fn http(value: &Value) -> Option<&str> {
+    let text = value.as_str()?;
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    (!host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])).then_some(text)
 }
 
-/// Parses a list of names. A single name is a list of one, as in `--set images.keep=…`.
-pub(super) fn patterns(value: &Value) -> Result<Vec<Pattern>, InvalidValue> {
-    let one = [value.clone()];
-    let list = value.as_array().map_or(&one[..], Vec::as_slice);
-    let patterns = list.iter().map(|name| Ok(Pattern::from(some_text(name)?))).collect::<Result<Vec<_>, _>>()?;
-    if patterns.iter().all(Pattern::can_match) { Ok(patterns) } else { Err(InvalidValue::NoImageName) }
+/// Reads a list of names. A single name is a list of one.
+pub(super) fn patterns(value: &Value) -> Option<Vec<Pattern>> {
+    let names = value.as_str().map_or_else(|| texts(value, ','), |name| Some(vec![name]))?;
+    names.iter().all(|name| !name.trim().is_empty()).then(|| names.into_iter().map(Pattern::from).collect())
+}
+
+/// Says that a pattern can match no image.
+pub(super) fn no_image_name(value: &Value, wants: &str) -> Option<String> {
+    patterns(value).map(|_| format!("a pattern is no image name, so it matches nothing; wants {wants}"))
+}
+
+/// Reads sources that fit together: `auto` alone, `none` alone, or one or more others, each once.
+pub(super) fn pod_sources(value: &Value) -> Option<Vec<PodSourceName>> {
+    let words = texts(value, ',')?.into_iter().map(|word| word.trim().parse());
+    let sources: Vec<PodSourceName> = words.collect::<Result<_, _>>().ok()?;
+    let stands_alone = |source: &PodSourceName| matches!(source, PodSourceName::Auto | PodSourceName::None);
+    let is_alone = sources.len() == 1 || !sources.iter().any(stands_alone);
+    let is_new = |(at, source)| !sources.iter().take(at).any(|before| before == source);
+    (!sources.is_empty() && is_alone && sources.iter().enumerate().all(is_new)).then_some(sources)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::duration_text;
 
     #[test]
     fn a_number_without_a_unit_is_not_a_duration_but_zero_is() {
-        assert_eq!(time(&120.into(), Duration::ZERO), Err(InvalidValue::NoUnit));
-        assert_eq!(time(&"120".into(), Duration::ZERO), Err(InvalidValue::NoUnit));
-        assert_eq!(time(&1.5.into(), Duration::ZERO), Err(InvalidValue::NoUnit));
-        assert_eq!(time(&"-5m".into(), Duration::ZERO), Err(InvalidValue::NotAllowed));
-        assert_eq!(time(&"200y".into(), Duration::ZERO), Err(InvalidValue::NotAllowed));
-        assert_eq!(time(&0.into(), Duration::ZERO), Ok(Duration::ZERO));
-        assert_eq!(time(&0.into(), Duration::from_secs(1)), Err(InvalidValue::NotAllowed));
-        assert_eq!(time(&"7d".into(), Duration::ZERO), Ok(Duration::from_hours(168)));
+        assert_eq!(time(&120.into(), Duration::ZERO), None);
+        assert_eq!(time(&"120".into(), Duration::ZERO), None);
+        assert_eq!(time(&1.5.into(), Duration::ZERO), None);
+        assert_eq!(time(&"-5m".into(), Duration::ZERO), None);
+        assert_eq!(time(&"200y".into(), Duration::ZERO), None);
+        assert_eq!(time(&0.into(), Duration::ZERO), Some(Duration::ZERO));
+        assert_eq!(time(&0.into(), Duration::from_secs(1)), None);
+        assert_eq!(time(&"7d".into(), Duration::ZERO), Some(Duration::from_hours(168)));
     }
 
     #[test]
     fn bytes_take_units_of_1024() {
-        assert_eq!(message_size(&"16MiB".into()), Ok(16 << 20));
-        assert_eq!(message_size(&"1 Gi".into()), Ok(1 << 30));
-        assert_eq!(bytes(&"2TiB".into()), Ok(2 << 40));
-        assert_eq!((bytes(&0.into()), bytes(&(-1).into())), (Ok(0), Err(InvalidValue::NotAllowed)));
-        assert_eq!(
-            (message_size(&65536.into()), bytes(&"10".into())),
-            (Err(InvalidValue::NoSizeUnit), Err(InvalidValue::NoSizeUnit))
-        );
-        assert_eq!((bytes(&"65537B".into()), bytes(&"0".into())), (Ok(65537), Ok(0)));
-        assert_eq!(message_size(&"16MB".into()), Err(InvalidValue::NotAllowed));
-        assert_eq!(message_size(&"99999999999999999999GiB".into()), Err(InvalidValue::NotAllowed));
+        assert_eq!(bytes(&"16MiB".into()), Some(16 << 20));
+        assert_eq!(bytes(&"1 Gi".into()), Some(1 << 30));
+        assert_eq!(bytes(&"2TiB".into()), Some(2 << 40));
+        assert_eq!((bytes(&0.into()), bytes(&(-1).into())), (Some(0), None));
+        assert_eq!((bytes(&65536.into()), bytes(&"10".into())), (None, None));
+        assert_eq!((bytes(&"65537B".into()), bytes(&"0".into())), (Some(65537), Some(0)));
+        assert_eq!(bytes(&"16MB".into()), None);
+        assert_eq!(bytes(&"99999999999999999999GiB".into()), None);
     }
 
     #[test]
     fn the_root_of_everything_is_no_log_root() {
         for bad in ["/", "//", "/./", "var/log/pods", "/var/log/../..", ""] {
-            assert_eq!(log_root(&bad.into()), Err(InvalidValue::NotAllowed), "{bad:?}");
+            assert_eq!(log_root(&bad.into()), None, "{bad:?}");
         }
-        assert_eq!(log_root(&"/var/log//pods/".into()), Ok("/var/log/pods".into()));
+        assert_eq!(log_root(&"/var/log//pods/".into()), Some("/var/log/pods".into()));
         for system in ["/etc", "/var/", "/var/log", "//usr", "/var/lib/kubelet"] {
-            assert_eq!(log_root(&system.into()), Err(InvalidValue::SystemDirectory), "{system}");
-            assert_eq!(own_file(&system.into()), Err(InvalidValue::SystemDirectory), "{system}");
+            assert_eq!(log_root(&system.into()), None, "{system}");
+            assert_eq!(own_file(&system.into()), None, "{system}");
         }
-        assert_eq!(own_file(&"/".into()), Err(InvalidValue::SystemDirectory));
-        assert_eq!(own_file(&"kubegc.db".into()), Ok("kubegc.db".into()));
+        assert_eq!(own_file(&"/".into()), None);
+        assert_eq!(own_file(&"kubegc.db".into()), Some("kubegc.db".into()));
     }
 
     #[test]
     fn an_endpoint_is_a_unix_socket() {
-        assert_eq!(socket(&"".into()), Ok(None));
-        assert_eq!(socket(&"unix:///run/x.sock".into()), Ok(Some("unix:///run/x.sock".to_owned())));
-        assert_eq!(socket(&"/run/x.sock".into()), Ok(Some("/run/x.sock".to_owned())));
-        assert_eq!(socket(&"tcp://1.2.3.4:5".into()), Err(InvalidValue::NotAllowed));
-        assert_eq!(socket(&"containerd.sock".into()), Err(InvalidValue::NotAllowed));
+        assert_eq!(socket("unix:///run/x.sock"), Some("unix:///run/x.sock"));
+        assert_eq!(socket("/run/x.sock"), Some("/run/x.sock"));
+        assert_eq!(socket("tcp://1.2.3.4:5"), None);
+        assert_eq!(socket("containerd.sock"), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for (seconds, want) in [(0, "0s"), (90, "1m30s"), (120, "2m"), (5400, "1h30m"), (30 * 86400, "30d")] {
+            let duration = Duration::from_secs(seconds);
+            assert_eq!(duration_text(duration), want);
+            assert_eq!(time(&want.into(), Duration::ZERO), Some(duration));
+        }
+        let odd = Duration::new(3_456_789, 123_456_789);
+        assert_eq!(time(&duration_text(odd).into(), Duration::ZERO), Some(odd));
     }
 }

@@ -1,6 +1,5 @@
 //! Documents made from the declarations: the configuration file with comments, and `docs/configuration.md`.
 
-use super::Settings;
 use super::declarations::{KEYS, TABLES};
 use super::key::Key;
 
@@ -50,9 +49,9 @@ pub fn reference() -> String {
 
 /// Formats each table, by its name, its description and its keys.
 fn tables(format: impl Fn(&str, &str, &[Key]) -> String) -> String {
-    let tables = KEYS.chunk_by(|one, next| one.table() == next.table());
+    let tables = KEYS.chunk_by(|one, next| one.path().0 == next.path().0);
     let formatted = tables.map(|keys| {
-        let name = keys.first().map_or("", Key::table);
+        let name = keys.first().map_or("", |key| key.path().0);
         let about = TABLES.iter().find(|(table, _)| *table == name).map_or("", |(_, about)| about);
         format(name, about, keys)
     });
@@ -62,11 +61,11 @@ fn tables(format: impl Fn(&str, &str, &[Key]) -> String) -> String {
 fn toml_key(key: &Key) -> String {
     let about: String = key.lines().filter(|line| !line.is_empty()).map(comment).collect();
     let flag = key.flag().map_or_else(String::new, |flag| format!("# Flag: --{flag}\n"));
-    format!("{about}{flag}#{} = {}\n", key.leaf(), key.get(&Settings::default()))
+    format!("{about}{flag}#{} = {}\n", key.path().1, key.default())
 }
 
 fn markdown_key(key: &Key) -> String {
-    let (about, default) = (key.description(), key.get(&Settings::default()));
+    let (about, default) = (key.description(), key.default());
     let short = key.short().map(|short| format!("`-{short}`"));
     let flags: Vec<_> = key.flags.iter().map(|flag| format!("`--{flag}`")).chain(short).collect();
     let flags = if flags.is_empty() { String::new() } else { format!("- Flag: {}\n", flags.join(", ")) };

@@ -1,32 +1,15 @@
 //! Resolves the input into settings: checks that keys are known, that values are allowed, and that the settings fit
 //! together.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
-use super::entry::Entry;
-use super::error::{ConfigError, ConfigFault, InvalidValue, Origin};
-use super::key::Key;
-use super::keys;
-use super::layers::{Layers, is_section};
+use super::error::{ConfigError, ConfigFault};
+use super::key::{find, nearest};
+use super::layers::{Entry, Layers, is_section};
 use super::loaded::Loaded;
-use super::sockets::OtherSockets;
-use super::{Environment, Settings, Typed};
+use super::{Environment, Typed, sockets};
 use crate::host_path::HostFs;
 use crate::owners::OwnerGuards;
 use crate::plan::{Guards, Profile};
 use crate::pod_gc::PodGcPolicy;
-
-/// The state while resolving.
-#[derive(Default)]
-struct Resolver {
-    settings: Settings,
-    origins: BTreeMap<&'static str, Origin>,
-    faults: Vec<ConfigFault>,
-    faulty: Vec<&'static str>,
-    /// The line of each key in its file.
-    lines: BTreeMap<&'static str, usize>,
-}
 
 /// Reads and resolves all sources.
 ///
@@ -43,37 +26,33 @@ pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigEr
     loaded.settings.pods.own_kubeconfig = environment.home.as_ref().map(|home| home.join(".kube/config"));
     if loaded.settings.runtime.endpoint.is_none() {
         let host = HostFs::new(&loaded.settings.host_root);
-        loaded.adopt([OtherSockets::of_crictl(environment, &host)?, kubelet]);
+        loaded.adopt([sockets::of_crictl(environment, &host)?, kubelet]);
     }
     Ok(loaded)
 }
 
 /// Resolves the layers.
 pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
-    let Layers { mut entries, faults, warnings, .. } = layers;
-    let mut resolver = Resolver { faults, ..Resolver::default() };
-    forget_guards(&mut entries);
-    resolver.profile(&entries);
-    entries.iter().filter(|entry| entry.key != "profile").for_each(|entry| resolver.take(entry));
-    resolver.check_together();
-    let Resolver { settings, origins, faults, lines, .. } = resolver;
-    if faults.is_empty() { Ok(Loaded { settings, origins, lines, warnings }) } else { Err(ConfigError { faults }) }
-}
-
-/// A profile on the command line discards the guards that files set one by one, to show the effect of the profile
-/// alone. A profile in a file only sets the defaults.
-fn forget_guards(entries: &mut Vec<Entry>) {
-    if entries.iter().any(|entry| entry.key == "profile" && entry.origin.is_command_line()) {
-        entries.retain(|entry| !entry.key.starts_with("guards.") || entry.origin.is_command_line());
+    let Layers { entries, mut faults, warnings, .. } = layers;
+    let mut loaded = Loaded { warnings, ..Loaded::default() };
+    // The profile first, wherever it is in the input: single guards override it.
+    let (profiles, mut others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.key == "profile");
+    faults.extend(profiles.iter().filter_map(|entry| loaded.take(entry).err()));
+    loaded.apply_profile();
+    // A profile on the command line discards the guards that files set one by one, to show the effect of the profile alone. A
+    // profile in a file only sets the defaults.
+    if profiles.iter().any(|entry| entry.origin.is_command_line()) {
+        others.retain(|entry| !entry.key.starts_with("guards.") || entry.origin.is_command_line());
     }
+    faults.extend(others.iter().filter_map(|entry| loaded.take(entry).err()));
+    faults.extend(loaded.misfits(&faults));
+    if faults.is_empty() { Ok(loaded) } else { Err(ConfigError { faults }) }
 }
 
-// === impl Resolver ===
+// === impl Loaded: resolving ===
 
-impl Resolver {
-    /// Applies the profile first, wherever it is in the input: single guards override it.
-    fn profile(&mut self, entries: &[Entry]) {
-        entries.iter().filter(|entry| entry.key == "profile").for_each(|entry| self.take(entry));
+impl Loaded {
+    fn apply_profile(&mut self) {
         let profile = self.settings.policy.profile;
         self.settings.policy.guards = Guards::of(profile);
         if profile != Profile::Safe {
@@ -82,41 +61,20 @@ impl Resolver {
         }
     }
 
-    fn take(&mut self, entry: &Entry) {
-        let Some(key) = keys::find(&entry.key) else { return self.unknown(entry) };
-        if key.says_nothing(&entry.value) {
-            return;
+    /// Takes over one value, unless it has a fault.
+    fn take(&mut self, entry: &Entry) -> Result<(), ConfigFault> {
+        let Entry { key: name, value, origin } = entry;
+        let fault = |right| ConfigFault::of(origin.clone(), name, value, right);
+        let key = find(name).ok_or_else(|| fault(unknown(name)))?;
+        if !key.is_unset_by(value) {
+            (key.set)(&mut self.settings, value).ok_or_else(|| fault(key.allowed.wrong(value)))?;
+            self.origins.insert(key.name, origin.clone());
         }
-        match key.set(&mut self.settings, &entry.value) {
-            Ok(()) => {
-                self.origins.insert(key.name, entry.origin.clone());
-                match entry.line {
-                    Some(line) => drop(self.lines.insert(key.name, line)),
-                    None => drop(self.lines.remove(key.name)),
-                }
-            }
-            Err(wrong) => {
-                self.faulty.push(key.name);
-                self.fault(entry, wants(key, wrong, &entry.value));
-            }
-        }
+        Ok(())
     }
 
-    fn unknown(&mut self, entry: &Entry) {
-        let right = match keys::nearest(&entry.key) {
-            _ if is_section(&entry.key) => format!("wants settings of its own, in a table [{}]", entry.key),
-            Some(nearest) => format!("no such setting; did you mean {nearest}?"),
-            None => "no such setting".to_owned(),
-        };
-        self.fault(entry, right);
-    }
-
-    fn fault(&mut self, entry: &Entry, right: String) {
-        self.faults.push(ConfigFault::of(entry.origin.clone(), &entry.key, &entry.value, right).at(entry.line));
-    }
-
-    /// Checks settings that are allowed alone but not together.
-    fn check_together(&mut self) {
+    /// Checks settings that are allowed alone but not together. Reports nothing if one of two already has a fault.
+    fn misfits(&self, faults: &[ConfigFault]) -> Vec<ConfigFault> {
         let images = &self.settings.policy.images;
         let logs = &self.settings.policy.logs;
         let kubelet = &self.settings.pods.kubelet;
@@ -143,27 +101,19 @@ impl Resolver {
             (takes_no(&kubelet.token_file), plain("pods.kubelet_token_file")),
             (takes_no(&kubelet.client_certificate), plain("pods.kubelet_client_certificate")),
         ];
-        checks.into_iter().filter(|(fit, _)| !fit).for_each(|(_, pair)| self.misfit(&pair));
+        let is_faulty =
+            |key: &str| faults.iter().any(|fault| fault.written.as_ref().is_some_and(|(name, _)| name == key));
+        let misfits =
+            checks.iter().filter(|(fit, Pair(left, _, right, _))| !fit && !is_faulty(left) && !is_faulty(right));
+        misfits.map(|(_, pair)| self.misfit(pair)).collect()
     }
 
-    /// Reports the left key if it was set, otherwise the right key. Reports nothing if one of them already has a fault.
-    fn misfit(&mut self, Pair(left, left_wants, right, right_wants): &Pair) {
-        if self.faulty.contains(left) || self.faulty.contains(right) {
-            return;
-        }
+    /// Reports the left key if it was set, otherwise the right key.
+    fn misfit(&self, Pair(left, left_wants, right, right_wants): &Pair) -> ConfigFault {
         let blame_left = self.origins.contains_key(left);
         let (key, wants, other) = if blame_left { (left, left_wants, right) } else { (right, right_wants, left) };
-        let text = format!("wants {wants} {other}, which is {} ({})", self.value(other), self.origin(other));
-        let line = self.lines.get(key).copied();
-        self.faults.push(ConfigFault::of(self.origin(key), key, self.value(key), text).at(line));
-    }
-
-    fn origin(&self, key: &str) -> Origin {
-        self.origins.get(key).cloned().unwrap_or(Origin::BuiltIn)
-    }
-
-    fn value(&self, key: &str) -> String {
-        keys::find(key).map(|key| key.get(&self.settings).to_string()).unwrap_or_default()
+        let (value, origin) = self.in_force(other);
+        self.fault(key, &format!("wants {wants} {other}, which is {value} ({origin})"))
     }
 }
 
@@ -175,20 +125,11 @@ fn plain(credential: &'static str) -> Pair {
     Pair(credential, "\"https\" in", "pods.kubelet_endpoint", "\"https\" because of")
 }
 
-fn wants(key: &Key, wrong: InvalidValue, value: &impl fmt::Display) -> String {
-    match wrong {
-        InvalidValue::NotAllowed => format!("wants {}", key.allowed()),
-        InvalidValue::NoUnit => {
-            let number = value.to_string().trim_matches('"').to_owned();
-            format!("wants a unit: \"{number}s\" for seconds, \"{number}m\" for minutes")
-        }
-        InvalidValue::NoImageName => {
-            format!("a pattern is no image name, so it matches nothing; wants {}", key.allowed())
-        }
-        InvalidValue::NoSizeUnit => {
-            let number = value.to_string().trim_matches('"').to_owned();
-            format!("wants a unit: \"{number}MiB\" or \"{number}GiB\"")
-        }
-        InvalidValue::SystemDirectory => "is a directory of the system; choose another path".to_owned(),
+/// Says what is wrong with a key that does not exist.
+fn unknown(name: &str) -> String {
+    match nearest(name) {
+        _ if is_section(name) => format!("wants settings of its own, in a table [{name}]"),
+        Some(nearest) => format!("no such setting; did you mean {nearest}?"),
+        None => "no such setting".to_owned(),
     }
 }

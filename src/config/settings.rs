@@ -49,8 +49,6 @@ pub struct Settings {
     pub controller: ControllerSettings,
     /// `pod_gc.*`, and the guards for pods in `guards.*`
     pub pod_gc: PodGcPolicy,
-    /// `pod_gc.interval`
-    pub pod_gc_interval: Duration,
 }
 
 /// The runtime's sockets and limits.
@@ -60,15 +58,15 @@ pub struct RuntimeSettings {
     pub endpoint: Option<String>,
     /// `runtime.image_endpoint`
     pub image_endpoint: Option<String>,
-    /// The other settings of `runtime.*`.
+    /// `runtime.removal_timeout`, and limits that no key sets.
     pub options: CriOptions,
 }
 
 /// The pod sources, and how to connect to them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodSettings {
-    /// `pods.source`
-    pub sources: PodSources,
+    /// `pods.source`: `auto` alone, `none` alone, or one or more others in the given order, each once.
+    pub sources: Vec<PodSourceName>,
     /// `pods.kubeconfig`. Several count as one.
     pub kubeconfigs: Vec<PathBuf>,
     /// `pods.exec_plugins`
@@ -77,10 +75,6 @@ pub struct PodSettings {
     pub own_kubeconfig: Option<PathBuf>,
     /// For a command, which a person runs: the proxies of the environment. No key sets it. `None` = a service.
     pub by_person: Option<Proxies>,
-    /// `pods.require_kubelet_dirs`
-    pub require_kubelet_dirs: bool,
-    /// `pods.max_silence`
-    pub max_silence: Duration,
     /// `pods.kubelet_*`
     pub kubelet: KubeletSettings,
 }
@@ -101,10 +95,6 @@ pub struct KubeletSettings {
     pub client_key: Option<PathBuf>,
 }
 
-/// The pod sources in use: `auto` alone, `none` alone, or one or more others in the given order, each once.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PodSources(Vec<PodSourceName>);
-
 /// The store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateSettings {
@@ -112,12 +102,8 @@ pub struct StateSettings {
     pub path: PathBuf,
     /// `state.lock`
     pub lock: PathBuf,
-    /// `state.socket`
-    pub socket: Option<PathBuf>,
     /// `state.history_max_age`
     pub history_max_age: Duration,
-    /// `state.history_max_rows`
-    pub history_max_rows: u64,
 }
 
 /// The metrics.
@@ -136,9 +122,9 @@ pub struct Intervals {
     pub containers: Duration,
     /// `images.interval`
     pub images: Duration,
-    /// `pressure.interval`
+    /// Between two checks for disk pressure, which cost a few statvfs calls. Always 10 s, as in the kubelet's eviction.
     pub pressure: Duration,
-    /// `daemon.max_backoff`
+    /// The longest back-off after failed passes. Always 15 min: a node that was repaired is collected soon.
     pub max_backoff: Duration,
 }
 
@@ -203,19 +189,33 @@ impl Default for Settings {
             node: String::new(),
             host_root: "/".into(),
             kubelet_root: "/var/lib/kubelet".into(),
-            runtime: RuntimeSettings::default(),
-            pods: PodSettings::default(),
+            runtime: RuntimeSettings {
+                endpoint: None,
+                image_endpoint: None,
+                // A restart of the runtime takes seconds.
+                options: CriOptions { patience: Duration::from_secs(10), ..CriOptions::default() },
+            },
+            pods: PodSettings { sources: vec![PodSourceName::Auto], ..PodSettings::default() },
             policy: Policy::default(),
-            state: StateSettings::default(),
-            intervals: Intervals::default(),
+            state: StateSettings {
+                path: "/var/lib/kubegc/kubegc.db".into(),
+                lock: "/run/kubegc/kubegc.lock".into(),
+                history_max_age: Duration::from_hours(30 * 24),
+            },
+            intervals: Intervals {
+                containers: Duration::from_mins(1),
+                images: Duration::from_mins(5),
+                pressure: Duration::from_secs(10),
+                max_backoff: Duration::from_mins(15),
+            },
             tells_events: true,
-            metrics: MetricsSettings::default(),
+            // Metrics and health show nothing secret, but other hosts reach them only if the user wants that.
+            metrics: MetricsSettings { address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 10273))), file: None },
             log_format: LogFormat::default(),
             log_level: LogLevel::default(),
-            controller_address: Some(loopback(10274)),
+            controller_address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 10274))),
             controller: ControllerSettings::default(),
             pod_gc: PodGcPolicy::default(),
-            pod_gc_interval: PodGcSettings::default().interval,
         }
     }
 }
@@ -223,41 +223,9 @@ impl Default for Settings {
 impl Settings {
     /// Returns the settings of the collection of pods. It shares limits with the collection by owner references.
     pub fn pods_of_cluster(&self) -> PodGcSettings {
-        let ControllerSettings { calls, guards, workers, watch, .. } = self.controller.clone();
-        PodGcSettings {
-            calls,
-            policy: self.pod_gc.clone(),
-            strict_not_found: guards.strict_not_found,
-            workers,
-            interval: self.pod_gc_interval,
-            watch,
-        }
-    }
-}
-
-// === impl RuntimeSettings ===
-
-impl Default for RuntimeSettings {
-    fn default() -> Self {
-        let options = CriOptions { patience: Duration::from_secs(10), ..CriOptions::default() };
-        Self { endpoint: None, image_endpoint: None, options }
-    }
-}
-
-// === impl PodSettings ===
-
-impl Default for PodSettings {
-    fn default() -> Self {
-        Self {
-            sources: PodSources::default(),
-            require_kubelet_dirs: true,
-            kubeconfigs: Vec::new(),
-            exec_plugins: false,
-            own_kubeconfig: None,
-            by_person: None,
-            max_silence: Duration::from_mins(3),
-            kubelet: KubeletSettings::default(),
-        }
+        let ControllerSettings { calls, guards, .. } = self.controller.clone();
+        let (policy, strict_not_found) = (self.pod_gc.clone(), guards.strict_not_found);
+        PodGcSettings { calls, policy, strict_not_found, ..PodGcSettings::default() }
     }
 }
 
@@ -265,13 +233,8 @@ impl Default for PodSettings {
 
 impl Default for KubeletSettings {
     fn default() -> Self {
-        Self {
-            endpoint: "https://127.0.0.1:10250".to_owned(),
-            ca: None,
-            token_file: None,
-            client_certificate: None,
-            client_key: None,
-        }
+        let endpoint = "https://127.0.0.1:10250".to_owned();
+        Self { endpoint, ca: None, token_file: None, client_certificate: None, client_key: None }
     }
 }
 
@@ -282,78 +245,12 @@ impl KubeletSettings {
     }
 }
 
-// === impl PodSources ===
-
-impl PodSources {
-    /// Creates the list of sources; `None` if they cannot be combined.
-    pub fn of(sources: Vec<PodSourceName>) -> Option<Self> {
-        let stands_alone = |source: &PodSourceName| matches!(source, PodSourceName::Auto | PodSourceName::None);
-        let is_alone = sources.len() == 1 || !sources.iter().any(stands_alone);
-        let is_new = |(at, source)| !sources.iter().take(at).any(|before| before == source);
-        let fits = !sources.is_empty() && is_alone && sources.iter().enumerate().all(is_new);
-        fits.then_some(Self(sources))
-    }
-
-    /// Lists the sources.
-    pub fn iter(&self) -> impl Iterator<Item = PodSourceName> {
-        self.0.iter().copied()
-    }
-
-    /// Returns whether this source is in use.
-    pub fn contains(&self, source: PodSourceName) -> bool {
-        self.0.contains(&source)
-    }
-}
-
-impl Default for PodSources {
-    fn default() -> Self {
-        Self(vec![PodSourceName::Auto])
-    }
-}
-
 // === impl StateSettings ===
 
-impl Default for StateSettings {
-    fn default() -> Self {
-        Self {
-            path: "/var/lib/kubegc/kubegc.db".into(),
-            lock: "/run/kubegc/kubegc.lock".into(),
-            socket: None,
-            history_max_age: Duration::from_hours(30 * 24),
-            history_max_rows: 10_000,
-        }
-    }
-}
-
 impl StateSettings {
-    /// Returns the socket of the agent: that of the settings, else the one beside the lock.
+    /// Returns the socket of the agent, with mode 0600. It is beside the lock, because both are one of the node, and what
+    /// allows the one to be written allows the other.
     pub fn socket(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(|| self.lock.with_extension("sock"))
-    }
-}
-
-// === impl MetricsSettings ===
-
-impl Default for MetricsSettings {
-    fn default() -> Self {
-        Self { address: Some(loopback(10273)), file: None }
-    }
-}
-
-/// Metrics and health show nothing secret, but other hosts reach them only if the user wants that.
-fn loopback(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
-}
-
-// === impl Intervals ===
-
-impl Default for Intervals {
-    fn default() -> Self {
-        Self {
-            containers: Duration::from_mins(1),
-            images: Duration::from_mins(5),
-            pressure: Duration::from_secs(10),
-            max_backoff: Duration::from_mins(15),
-        }
+        self.lock.with_extension("sock")
     }
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::Loaded;
 use super::declarations::KEYS;
 use super::key::Key;
-use super::{Loaded, Settings};
 
 /// The column of the comments, if the value is short enough.
 const COMMENT_COLUMN: usize = 44;
@@ -19,11 +19,12 @@ impl Loaded {
     pub fn to_toml(&self) -> String {
         let (mut text, mut section) = (String::new(), "");
         for key in KEYS {
-            if key.table() != section {
-                section = key.table();
+            let (table, name) = key.path();
+            if table != section {
+                section = table;
                 let _ = write!(text, "\n[{section}]\n");
             }
-            let line = format!("{} = {}", key.leaf(), key.get(&self.settings));
+            let line = format!("{name} = {}", key.get(&self.settings));
             let _ = writeln!(text, "{line:COMMENT_COLUMN$} # {}", self.origin(key));
         }
         text
@@ -40,8 +41,9 @@ impl Loaded {
 pub fn schema() -> Json {
     let (mut top, mut tables) = (Map::new(), BTreeMap::<_, Map<_, _>>::new());
     for key in KEYS {
-        let keys = if key.table().is_empty() { &mut top } else { tables.entry(key.table()).or_default() };
-        keys.insert(key.leaf().to_owned(), of_key(key));
+        let (table, name) = key.path();
+        let keys = if table.is_empty() { &mut top } else { tables.entry(table).or_default() };
+        keys.insert(name.to_owned(), of_key(key));
     }
     top.extend(tables.into_iter().map(|(table, keys)| (table.to_owned(), object(&keys))));
     json!({
@@ -57,7 +59,7 @@ fn of_key(key: &Key) -> Json {
     let mut schema = key.schema();
     if let Some(object) = schema.as_object_mut() {
         object.insert("description".to_owned(), key.description().into());
-        object.insert("default".to_owned(), json!(key.get(&Settings::default())));
+        object.insert("default".to_owned(), json!(key.default()));
     }
     schema
 }

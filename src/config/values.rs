@@ -9,167 +9,168 @@ use serde_json::{Value as Json, json};
 use strum::VariantNames;
 use toml::Value;
 
-use super::error::InvalidValue;
-use super::parse::{absolute, bytes, http, log_root, message_size, number, own_file, patterns, socket, text, time};
-use super::settings::{LogFormat, LogLevel, Mode, PodSources};
+use super::parse::{absolute, bytes, http, log_root, number, own_file, patterns, pod_sources, socket, texts, time};
+use super::parse::{no_image_name, no_unit, of_system};
+use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{PodSourceName, duration_text};
 use crate::plan::{AgeFrom, Pattern, Profile};
 use crate::pod_gc::PodOrder;
 
 /// A type of setting.
 pub(super) struct ValueType<T> {
-    /// Reads a value from TOML.
-    pub(super) parse: fn(&Value) -> Result<T, InvalidValue>,
+    /// Reads a value from TOML; `None` = it is not allowed.
+    pub(super) read: fn(&Value) -> Option<T>,
     /// Prints a value as TOML.
     pub(super) print: fn(&T) -> Value,
     pub(super) allowed: Allowed,
 }
 
 /// Which values a type allows.
-#[derive(Clone, Copy)]
 pub(super) struct Allowed {
-    /// Describes them, as the object of "wants".
-    pub(super) text: fn() -> String,
-    /// Returns their JSON Schema.
-    pub(super) schema: fn() -> Json,
-    /// Returns whether the type can take this kind of TOML value if the input has no types, as on the command line.
-    pub(super) takes: fn(&Value) -> bool,
-    /// Whether the empty string means that the setting is unset.
-    pub(super) may_be_empty: bool,
+    /// Describes them, as the object of "wants", unless they are `words`.
+    text: &'static str,
+    words: &'static [&'static str],
+    /// Returns their JSON Schema, unless they are `words`.
+    schema: fn() -> Json,
+    /// Says more exactly what is wrong with a value, if it can.
+    wrong: fn(&Value) -> Option<String>,
 }
 
 /// A duration, possibly 0.
-pub(super) const DURATION: ValueType<Duration> = ValueType::other(
-    || "a duration such as \"90s\", \"2m\", \"168h\" or \"7d\", at most 100 years".to_owned(),
-    || json!({"type": "string"}),
+pub(super) const DURATION: ValueType<Duration> = ValueType::text(
+    "a duration such as \"90s\", \"2m\", \"168h\" or \"7d\", at most 100 years",
     |value| time(value, Duration::ZERO),
     |time| duration_text(*time).into(),
-);
+)
+.explained_by(|value| no_unit::<f64>(value, "\"Ns\" for seconds, \"Nm\" for minutes"));
 
 /// A duration to wait for: at least one second, to prevent a busy loop.
-pub(super) const INTERVAL: ValueType<Duration> = ValueType::other(
-    || "a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years".to_owned(),
-    || json!({"type": "string"}),
-    |value| time(value, Duration::from_secs(1)),
-    |time| duration_text(*time).into(),
-);
+pub(super) const INTERVAL: ValueType<Duration> = ValueType {
+    read: |value| time(value, Duration::from_secs(1)),
+    allowed: Allowed {
+        text: "a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
+        ..DURATION.allowed
+    },
+    ..DURATION
+};
 
 /// On or off.
-pub(super) const SWITCH: ValueType<bool> = ValueType::other(
-    || "true or false".to_owned(),
-    || json!({"type": "boolean"}),
-    |value| value.as_bool().ok_or(InvalidValue::NotAllowed),
-    |switch| (*switch).into(),
-);
+pub(super) const SWITCH: ValueType<bool> =
+    ValueType::other("true or false", || json!({"type": "boolean"}), Value::as_bool, |switch| (*switch).into());
 
 /// A number of objects; `None` = no limit, written as a negative number.
 pub(super) const LIMIT: ValueType<Option<u64>> = ValueType::other(
-    || "an integer; negative = no limit".to_owned(),
+    "an integer; negative = no limit",
     || json!({"type": "integer"}),
-    |value| value.as_integer().map(|limit| u64::try_from(limit).ok()).ok_or(InvalidValue::NotAllowed),
+    |value| value.as_integer().map(|limit| u64::try_from(limit).ok()),
     |limit| limit.map_or_else(|| (-1).into(), integer),
 );
 
 /// A percentage.
 pub(super) const PERCENT: ValueType<u64> = ValueType::other(
-    || "an integer from 0 to 100".to_owned(),
+    "an integer from 0 to 100",
     || json!({"type": "integer", "minimum": 0, "maximum": 100}),
-    |value| number(value, 100),
+    |value| number(value).filter(|percent| *percent <= 100),
     |percent| integer(*percent),
 );
 
 /// A number from 0.
-pub(super) const COUNT: ValueType<u64> = ValueType::other(
-    || "an integer from 0".to_owned(),
-    || json!({"type": "integer", "minimum": 0}),
-    |value| number(value, u64::MAX),
-    |count| integer(*count),
-);
+pub(super) const COUNT: ValueType<u64> =
+    ValueType::other("an integer from 0", || json!({"type": "integer", "minimum": 0}), number, |count| integer(*count));
 
 /// Space on a disk, possibly 0.
 pub(super) const BYTES: ValueType<u64> = ValueType::other(
-    || "bytes, such as \"10GiB\" or 0".to_owned(),
+    "bytes, such as \"10GiB\" or 0",
     || json!({"type": ["string", "integer"], "maximum": 0}),
     bytes,
     |bytes| bytes_text(*bytes).into(),
-);
-
-/// The size of a gRPC message.
-pub(super) const MESSAGE_SIZE: ValueType<usize> = ValueType::other(
-    || "bytes from \"64KiB\" to less than \"4GiB\"".to_owned(),
-    || json!({"type": "string"}),
-    message_size,
-    |bytes| bytes_text(*bytes as u64).into(),
-);
+)
+.explained_by(|value| no_unit::<u64>(value, "\"NMiB\" or \"NGiB\""));
 
 /// Any text.
 pub(super) const TEXT: ValueType<String> =
-    ValueType::text(|| "a string".to_owned(), |value| Ok(text(value)?.to_owned()), |text| text.as_str().into())
-        .or_empty();
+    ValueType::text("a string", |value| value.as_str().map(str::to_owned), |text| text.as_str().into());
 
 /// A unix socket; `None` is written as the empty string.
 pub(super) const SOCKET: ValueType<Option<String>> = ValueType::text(
-    || "a unix socket such as \"unix:///run/containerd/containerd.sock\"".to_owned(),
-    socket,
+    "a unix socket such as \"unix:///run/containerd/containerd.sock\"",
+    |value| match value.as_str()?.trim() {
+        "" => Some(None),
+        text => socket(text).map(|socket| Some(socket.to_owned())),
+    },
     |socket| socket.clone().unwrap_or_default().into(),
-)
-.or_empty();
+);
 
 /// An absolute path.
 pub(super) const DIRECTORY: ValueType<PathBuf> =
-    ValueType::text(|| "an absolute path without \"..\"".to_owned(), absolute, |path| path_text(path));
+    ValueType::text("an absolute path without \"..\"", absolute, |path| path_text(path));
 
 /// An absolute path under which kubegc removes files, so never the file system root.
 pub(super) const LOG_ROOT: ValueType<PathBuf> =
-    ValueType::text(|| "an absolute path without \"..\", and not \"/\"".to_owned(), log_root, |path| path_text(path));
+    ValueType::text("an absolute path without \"..\", and not \"/\"", log_root, |path| path_text(path))
+        .explained_by(|value| of_system(&absolute(value).filter(|path| path.parent().is_some())?));
 
 /// The path of a file that kubegc creates, so never a directory of the system.
-pub(super) const FILE: ValueType<PathBuf> = ValueType::text(|| "a path".to_owned(), own_file, |path| path_text(path));
+pub(super) const FILE: ValueType<PathBuf> = ValueType::text("a path", own_file, |path| path_text(path))
+    .explained_by(|value| of_system(value.as_str()?.as_ref()));
 
 /// Any path; `None` is written as the empty string.
 pub(super) const OPTIONAL_FILE: ValueType<Option<PathBuf>> = ValueType::text(
-    || "a path".to_owned(),
-    |value| text(value).map(|path| (!path.is_empty()).then(|| path.into())),
+    "a path",
+    |value| value.as_str().map(|path| (!path.is_empty()).then(|| path.into())),
     |path| path.as_deref().map_or_else(|| "".into(), path_text),
-)
-.or_empty();
+);
 
-/// Any paths, with colons between them.
-pub(super) const KUBECONFIGS: ValueType<Vec<PathBuf>> = ValueType::text(
-    || "a path, or several with \":\" between them".to_owned(),
-    |value| Ok(text(value)?.split(':').filter(|path| !path.is_empty()).map(PathBuf::from).collect()),
-    |paths: &Vec<PathBuf>| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":").into(),
-)
-.or_empty();
+/// Any paths: a list, or a text with colons between them, as it is printed.
+pub(super) const KUBECONFIGS: ValueType<Vec<PathBuf>> = ValueType::other(
+    "a path, or several with \":\" between them",
+    || json!({"type": ["string", "array"], "items": {"type": "string"}}),
+    |value| Some(texts(value, ':')?.into_iter().filter(|path| !path.is_empty()).map(PathBuf::from).collect()),
+    |paths| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":").into(),
+);
 
 /// An HTTP or HTTPS address.
 pub(super) const HTTP: ValueType<String> = ValueType::text(
-    || "an address such as \"https://127.0.0.1:10250\"".to_owned(),
-    |value| Ok(http(value)?.to_owned()),
+    "an address such as \"https://127.0.0.1:10250\"",
+    |value| http(value).map(str::to_owned),
     |address| address.as_str().into(),
 );
 
 /// An address of this host to listen on; `None` is written as the empty string.
 pub(super) const ADDRESS: ValueType<Option<SocketAddr>> = ValueType::text(
-    || "an IP address with a port, such as \"127.0.0.1:10273\" or \"[::1]:10273\", or \"\"".to_owned(),
-    |value| match text(value)? {
-        "" => Ok(None),
-        address => address.parse().map(Some).map_err(|_| InvalidValue::NotAllowed),
+    "an IP address with a port, such as \"127.0.0.1:10273\" or \"[::1]:10273\", or \"\"",
+    |value| match value.as_str()? {
+        "" => Some(None),
+        address => address.parse().ok().map(Some),
     },
-    |address| address.map(|address: SocketAddr| address.to_string()).unwrap_or_default().into(),
+    |address| address.map(|address| address.to_string()).unwrap_or_default().into(),
 );
 
-/// Image names with `*` as a wildcard.
-pub(super) const PATTERNS: ValueType<Vec<Pattern>> = ValueType {
-    parse: patterns,
-    print: |patterns| patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().into(),
-    allowed: Allowed {
-        text: || "a list of image names such as [\"registry.k8s.io/pause:*\"]".to_owned(),
-        schema: || json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
-        takes: |value| value.is_str() || value.is_array(),
-        may_be_empty: false,
+const IMAGE_NAMES: &str = "a list of image names such as [\"registry.k8s.io/pause:*\"]";
+
+/// Image names with `*` as a wildcard: a list, or one name as in `--set images.keep=…`.
+pub(super) const PATTERNS: ValueType<Vec<Pattern>> = ValueType::other(
+    IMAGE_NAMES,
+    || json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
+    |value| patterns(value).filter(|patterns| patterns.iter().all(Pattern::can_match)),
+    |patterns| patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().into(),
+)
+.explained_by(|value| no_image_name(value, IMAGE_NAMES));
+
+/// Pod sources: a list, or a text with commas between them, as they are printed.
+pub(super) const POD_SOURCES: ValueType<Vec<PodSourceName>> = ValueType::other(
+    "\"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\" and \"runtime\", each once, with commas",
+    || {
+        let one = "(kube-api|kubelet|runtime)";
+        let words = json!({"enum": PodSourceName::VARIANTS});
+        json!({"anyOf": [
+            {"type": "string", "pattern": format!("^(auto|none|{one}(,{one})*)$")},
+            {"type": "array", "minItems": 1, "uniqueItems": true, "items": words},
+        ]})
     },
-};
+    pod_sources,
+    |sources| sources.iter().map(<&str>::from).collect::<Vec<_>>().join(",").into(),
+);
 
 /// The start of the age of a container.
 pub(super) const AGE_FROM: ValueType<AgeFrom> = ValueType::word();
@@ -189,45 +190,26 @@ pub(super) const LOG_FORMAT: ValueType<LogFormat> = ValueType::word();
 /// The level of the log.
 pub(super) const LOG_LEVEL: ValueType<LogLevel> = ValueType::word();
 
-/// Pod sources, separated by commas.
-pub(super) const POD_SOURCES: ValueType<PodSources> = ValueType {
-    parse: pod_sources,
-    print: |sources| sources.iter().map(<&str>::from).collect::<Vec<_>>().join(",").into(),
-    allowed: Allowed {
-        text: allowed_pod_sources,
-        schema: || {
-            let words = json!({"enum": PodSourceName::VARIANTS});
-            json!({"anyOf": [
-                {"type": "string", "pattern": pod_sources_pattern()},
-                {"type": "array", "minItems": 1, "uniqueItems": true, "items": words},
-            ]})
-        },
-        takes: |value| value.is_str() || value.is_array(),
-        may_be_empty: false,
-    },
-};
-
 // === impl ValueType ===
 
 impl<T> ValueType<T> {
     /// Creates a type whose values are strings in TOML.
-    const fn text(text: fn() -> String, parse: fn(&Value) -> Result<T, InvalidValue>, print: fn(&T) -> Value) -> Self {
-        let schema = || json!({"type": "string"});
-        Self { parse, print, allowed: Allowed { text, schema, takes: Value::is_str, may_be_empty: false } }
+    const fn text(text: &'static str, read: fn(&Value) -> Option<T>, print: fn(&T) -> Value) -> Self {
+        Self::other(text, || json!({"type": "string"}), read, print)
     }
 
     /// Creates a type whose values are not only strings in TOML.
     const fn other(
-        text: fn() -> String,
+        text: &'static str,
         schema: fn() -> Json,
-        parse: fn(&Value) -> Result<T, InvalidValue>,
+        read: fn(&Value) -> Option<T>,
         print: fn(&T) -> Value,
     ) -> Self {
-        Self { parse, print, allowed: Allowed { text, schema, takes: |_| true, may_be_empty: false } }
+        Self { read, print, allowed: Allowed { text, words: &[], schema, wrong: |_| None } }
     }
 
-    const fn or_empty(mut self) -> Self {
-        self.allowed.may_be_empty = true;
+    const fn explained_by(mut self, wrong: fn(&Value) -> Option<String>) -> Self {
+        self.allowed.wrong = wrong;
         self
     }
 }
@@ -235,16 +217,29 @@ impl<T> ValueType<T> {
 impl<T: FromStr + VariantNames + Copy + Into<&'static str>> ValueType<T> {
     /// Creates a type whose values are words.
     const fn word() -> Self {
-        Self {
-            parse: |value| text(value)?.parse().map_err(|_| InvalidValue::NotAllowed),
-            print: |word| (*word).into().into(),
-            allowed: Allowed {
-                text: || quoted(T::VARIANTS.iter().copied()).join(" or "),
-                schema: || json!({"enum": T::VARIANTS}),
-                takes: Value::is_str,
-                may_be_empty: false,
-            },
-        }
+        let mut words = Self::text("", |value| value.as_str()?.parse().ok(), |word| (*word).into().into());
+        words.allowed.words = T::VARIANTS;
+        words
+    }
+}
+
+// === impl Allowed ===
+
+impl Allowed {
+    /// Describes the values, as the object of "wants".
+    pub(super) fn text(&self) -> String {
+        let words: Vec<_> = self.words.iter().map(|word| format!("\"{word}\"")).collect();
+        if words.is_empty() { self.text.to_owned() } else { words.join(" or ") }
+    }
+
+    /// Returns the JSON Schema of the values.
+    pub(super) fn schema(&self) -> Json {
+        if self.words.is_empty() { (self.schema)() } else { json!({"enum": self.words}) }
+    }
+
+    /// Says what is wrong with a value that is not allowed.
+    pub(super) fn wrong(&self, value: &Value) -> String {
+        (self.wrong)(value).unwrap_or_else(|| format!("wants {}", self.text()))
     }
 }
 
@@ -262,37 +257,6 @@ fn bytes_text(bytes: u64) -> String {
     let whole = units.into_iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);
     let plain = || if bytes == 0 { "0".to_owned() } else { format!("{bytes}B") };
     whole.map_or_else(plain, |(shift, unit)| format!("{}{unit}", bytes >> shift))
-}
-
-/// Parses words that are allowed together: a list, or a text with commas between them.
-fn pod_sources(value: &Value) -> Result<PodSources, InvalidValue> {
-    let one = [value.clone()];
-    let texts = value.as_array().map_or(&one[..], Vec::as_slice).iter().map(text);
-    let texts = texts.collect::<Result<Vec<_>, _>>()?;
-    let words = texts.iter().flat_map(|text| text.split(',')).map(|word| word.trim().parse());
-    let sources = words.collect::<Result<_, _>>().map_err(|_| InvalidValue::NotAllowed)?;
-    PodSources::of(sources).ok_or(InvalidValue::NotAllowed)
-}
-
-/// Lists the words of the pod sources that can be combined.
-fn combinable() -> impl Iterator<Item = &'static str> {
-    PodSourceName::VARIANTS.iter().copied().filter(|word| !["auto", "none"].contains(word))
-}
-
-fn allowed_pod_sources() -> String {
-    let mut words = quoted(combinable());
-    let last = words.pop().unwrap_or_default();
-    format!("\"auto\", \"none\", or one or several of {} and {last}, each once, with commas", words.join(", "))
-}
-
-/// Returns a regular expression for the JSON Schema.
-fn pod_sources_pattern() -> String {
-    let one = format!("({})", combinable().collect::<Vec<_>>().join("|"));
-    format!("^(auto|none|{one}(,{one})*)$")
-}
-
-fn quoted(words: impl Iterator<Item = &'static str>) -> Vec<String> {
-    words.map(|word| format!("\"{word}\"")).collect()
 }
 
 #[cfg(test)]

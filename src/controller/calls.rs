@@ -10,15 +10,15 @@ use tokio::time::{Instant, sleep_until};
 use crate::kubernetes::{ApiNode, ApiResource, Connection, KubernetesError, read_metadata, read_node};
 use crate::model::ObjectMeta;
 
+/// Calls in flight at once: more than [`WORKERS`](super::settings::WORKERS), as each makes one call or two, and few enough
+/// for one HTTP/2 connection.
+const IN_FLIGHT: usize = 64;
+
 /// Limits on the calls of the workers to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallLimits {
-    /// Calls per second. Default 100.
+    /// Calls per second. Default 100. After a pause, twice as many may be made at once.
     pub per_second: u64,
-    /// Calls at once after a pause. Default 200.
-    pub burst: u64,
-    /// Calls in flight. Default 64.
-    pub in_flight: u64,
     /// The longest wait for one answer. Default 30 s.
     pub answer: Duration,
 }
@@ -55,14 +55,13 @@ impl Calls {
         trusts_any_404: bool,
         is_dry_run: bool,
     ) -> Self {
-        let [per_second, burst, in_flight] = [limits.per_second, limits.burst, limits.in_flight]
-            .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX).max(1));
+        let per_second = u32::try_from(limits.per_second).unwrap_or(u32::MAX).max(1);
         let interval = Duration::from_secs(1) / per_second;
         Self {
             connection,
             answer: limits.answer,
-            in_flight: Semaphore::new(in_flight as usize),
-            bucket: Mutex::new(Bucket::full(interval, burst)),
+            in_flight: Semaphore::new(IN_FLIGHT),
+            bucket: Mutex::new(Bucket::full(interval, per_second.saturating_mul(2))),
             trusts_any_404,
             is_dry_run,
             made: AtomicUsize::new(0),
@@ -115,7 +114,7 @@ impl Calls {
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self { per_second: 100, burst: 200, in_flight: 64, answer: Duration::from_secs(30) }
+        Self { per_second: 100, answer: Duration::from_secs(30) }
     }
 }
 

@@ -292,7 +292,7 @@ impl Engine {
             Some(_) => Ok(OwnerState::Exists),
             None => {
                 self.state().graph.absent.insert(owner, at);
-                Ok(self.absent(namespace, reference))
+                Ok(self.absent(reference))
             }
         }
     }
@@ -303,7 +303,7 @@ impl Engine {
         if !is_path_segment(&reference.name) {
             return Some(OwnerState::Unverified(format!("{:?} is no name of an object", reference.name)));
         }
-        self.is_known_absent(namespace, reference).then(|| self.absent(namespace, reference))
+        self.is_known_absent(namespace, reference).then(|| self.absent(reference))
     }
 
     /// An owner that is absent in the cluster scope or in the namespace of the dependent.
@@ -313,17 +313,7 @@ impl Engine {
         is_absent("") || is_absent(namespace)
     }
 
-    fn absent(&self, namespace: &str, reference: &OwnerReference) -> OwnerState {
-        if self.state().orphaned.touch(&reference.uid) {
-            return OwnerState::Orphaned;
-        }
-        let is_elsewhere = |item: &Item| {
-            !item.is_virtual && !item.identity.is_cluster_scoped() && *item.identity.namespace != *namespace
-        };
-        let elsewhere = self.item(&reference.uid).filter(is_elsewhere);
-        match elsewhere {
-            Some(_) if self.guards.keep_cross_namespace => OwnerState::InOtherNamespace,
-            _ => OwnerState::Absent,
-        }
+    fn absent(&self, reference: &OwnerReference) -> OwnerState {
+        if self.state().orphaned.touch(&reference.uid) { OwnerState::Orphaned } else { OwnerState::Absent }
     }
 }

@@ -15,7 +15,7 @@ use super::calls::Calls;
 use super::decision::{Decision, Next};
 use super::engine::{Engine, Key, Notice};
 use super::served::{Served, served};
-use super::settings::at_once;
+use super::settings::{LISTS, WORKERS};
 use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Clock, Connection, discover, list_metadata};
 use crate::model::{Identity, ObjectMeta, Uid};
@@ -116,7 +116,7 @@ pub async fn collect(
     let mut engine = Engine::new(calls, guards, clock, report);
     engine.is_in_waves = true;
     engine.limit_objects(options.max_objects);
-    engine.queue.share_out(at_once(settings.workers));
+    engine.queue.share_out(WORKERS);
     let until = Instant::now() + options.timeout;
     let report = ClusterReport { version: 1, ..ClusterReport::default() };
     let collection = Collection { engine, settings, outcomes, report, until, stop };
@@ -159,7 +159,7 @@ impl Collection {
         let wanted = found.resources.iter().filter(|resource| everything.selects(resource));
         let (connection, limit) = (&engine.calls.connection, settings.calls.answer);
         let lists = wanted.map(|resource| async move { (resource, list_metadata(connection, resource, limit).await) });
-        let mut lists = stream::iter(lists).buffered(at_once(settings.lists));
+        let mut lists = stream::iter(lists).buffered(LISTS);
         while let Some((resource, list)) = lists.next().await {
             match list {
                 Ok(objects) => show(engine, resource, objects, &mut report.waiting),
@@ -208,7 +208,7 @@ impl Collection {
                 }
             }
         };
-        let mut workers = std::pin::pin!(join_all((0..at_once(self.settings.workers)).map(|_| work())));
+        let mut workers = std::pin::pin!(join_all((0..WORKERS).map(|_| work())));
         let is_settled = tokio::select! {
             _ = &mut workers => false,
             () = self.engine.queue.settled(FAILURES) => true,
@@ -233,7 +233,7 @@ impl Collection {
             let decision = if self.has_ended() { Next::Done.into() } else { decision };
             self.engine.carry_out(&key, decision).await;
         });
-        stream::iter(changes).buffer_unordered(at_once(self.settings.workers)).collect::<()>().await;
+        stream::iter(changes).buffer_unordered(WORKERS).collect::<()>().await;
     }
 
     async fn ended(&self) {

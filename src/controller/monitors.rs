@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::engine::Engine;
 use super::served::{Served, served};
-use super::settings::at_once;
+use super::settings::{LISTS, WATCH};
 use super::{ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Discovered, Follower, MetadataOnly, Monitor, News, Timing};
 use crate::model::ApiKind;
@@ -62,8 +62,8 @@ struct GraphSink {
 
 impl Monitors {
     pub(super) fn new(engine: Arc<Engine>, settings: &ControllerSettings) -> Self {
-        let timing = Timing { answer: settings.calls.answer, watch: settings.watch, ..Timing::default() };
-        let lists = Arc::new(Semaphore::new(at_once(settings.lists)));
+        let timing = Timing { answer: settings.calls.answer, watch: WATCH, ..Timing::default() };
+        let lists = Arc::new(Semaphore::new(LISTS));
         Self { engine, timing, lists, running: HashMap::new(), kinds_changed: Arc::default(), unknown: Vec::new() }
     }
 

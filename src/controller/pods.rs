@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ControllerError;
 use super::calls::Calls;
-use super::settings::at_once;
+use super::settings::{WATCH, WORKERS};
 use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Watched, list_objects};
 use crate::pod_gc::{MissingNodes, NodeAnswer, PodPlan, PodsSnapshot, plan};
 
@@ -93,7 +93,7 @@ impl PodCollector {
         self.nodes.clear();
         let due = self.missing.observe(snapshot, self.settings.policy.node_quarantine);
         let reads = due.into_iter().map(|node| async { (self.read_node(&node).await, node) });
-        let answers: Vec<_> = stream::iter(reads).buffered(at_once(self.settings.workers)).collect().await;
+        let answers: Vec<_> = stream::iter(reads).buffered(WORKERS).collect().await;
         let states = self.missing.resolve(answers.into_iter().map(|(answer, node)| (node, answer)));
         plan(snapshot, &states, &self.settings.policy)
     }

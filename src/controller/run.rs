@@ -12,7 +12,7 @@ use super::calls::Calls;
 use super::engine::{Engine, Notice};
 use super::events::{ClusterEvents, EventQueue};
 use super::monitors::Monitors;
-use super::settings::at_once;
+use super::settings::WORKERS;
 use super::{ControllerSettings, QueueLength, ResourceFilter};
 use crate::kubernetes::{Clock, Connection, discover};
 use crate::metrics::ControllerMetrics;
@@ -99,8 +99,8 @@ impl OwnersService {
             let unlisted: Vec<_> = engine.unlisted().into_iter().map(|(name, _)| name).collect();
             let objects = engine.state().graph.len();
             tracing::info!(objects, ?unlisted, elapsed = ?begun.elapsed(), "collecting");
-            engine.queue.share_out(at_once(settings.workers));
-            for _ in 0..at_once(settings.workers) {
+            engine.queue.share_out(WORKERS);
+            for _ in 0..WORKERS {
                 let engine = Arc::clone(&engine);
                 tasks.spawn(async move { engine.work().await });
             }

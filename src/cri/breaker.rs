@@ -14,23 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tonic::Status;
-
-use super::connect::{Method, Socket};
-use super::generated as pb;
-use super::retry::Retry;
-use super::{CriError, CriOptions};
-use crate::metrics::CriCalls;
-
-pub(super) const VERSION: Method = Method("/runtime.v1.RuntimeService/Version");
+use super::CriError;
+use super::connect::Method;
 
 /// The breaker of one runtime. Clones share the suspicion, and the limits of the stage if there is one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Breaker {
-    runtime: Socket,
-    /// The time limit of a probe.
-    answer_timeout: Duration,
-    max_bytes: usize,
     shared: Arc<Shared>,
     stage: Option<Arc<Mutex<Stage>>>,
 }
@@ -56,52 +45,16 @@ struct Stage {
 // === impl Breaker ===
 
 impl Breaker {
-    pub(super) fn new(runtime: &Socket, options: &CriOptions) -> Self {
-        let answer_timeout = options.first_answer_timeout();
-        let max_bytes = options.max_message_bytes;
-        Self { runtime: runtime.clone(), answer_timeout, max_bytes, shared: Arc::default(), stage: None }
-    }
-
-    /// Returns the counts of calls of the reader.
-    pub(super) fn calls(&self) -> &CriCalls {
-        self.runtime.calls()
-    }
-
     /// Returns the same breaker for one stage of a pass. `most_unanswered` limits the calls of each method that may
     /// remain without an answer. A failed probe ends the stage.
-    #[must_use]
     pub fn limited(&self, most_unanswered: u32) -> Self {
         let (unanswered, impatient) = (HashMap::new(), HashSet::new());
         let stage = Stage { most_unanswered, unanswered, impatient, ended_by: None };
         Self { stage: Some(Arc::new(Mutex::new(stage))), ..self.clone() }
     }
 
-    /// Waits for an answer within `limit`. The inner error comes from the runtime or the connection. The outer error
-    /// means that there was no answer, or that nothing was sent.
-    pub(super) async fn call<T>(
-        &self,
-        call: Method,
-        limit: Duration,
-        attempt: impl Future<Output = Result<T, Status>>,
-    ) -> Result<Result<T, Status>, CriError> {
-        let is_probe = call.0 == VERSION.0;
-        if !is_probe {
-            let call = call.name();
-            self.admit(call).await.map_err(|cause| CriError::NotSent { call, cause })?;
-        }
-        match tokio::time::timeout(limit, attempt).await {
-            Ok(answer) => {
-                if is_probe && answer.is_ok() {
-                    self.shared.is_suspect.store(false, Ordering::SeqCst);
-                }
-                Ok(answer)
-            }
-            Err(_) => Err(self.unanswered(call, limit)),
-        }
-    }
-
     /// Records a call without an answer and returns the error for it.
-    pub(super) fn unanswered(&self, call: Method, limit: Duration) -> CriError {
+    pub fn unanswered(&self, call: Method, limit: Duration) -> CriError {
         self.shared.is_suspect.store(true, Ordering::SeqCst);
         if let Some(mut stage) = self.stage() {
             *stage.unanswered.entry(call.name()).or_default() += 1;
@@ -109,30 +62,29 @@ impl Breaker {
         CriError::Timeout { call: call.name(), seconds: limit.as_secs() }
     }
 
-    /// Checks that the runtime answers, with a probe if it is suspect.
-    ///
-    /// # Errors
-    /// The cause of the hang: the runtime does not answer the probe, or did not answer one in this stage.
-    pub async fn check(&self) -> Result<(), String> {
-        self.admit(VERSION.name()).await
+    /// Records an answer to Version.
+    pub fn answered(&self) {
+        self.shared.is_suspect.store(false, Ordering::SeqCst);
     }
 
     /// Returns how long a call waits for an unavailable runtime. `patience` is the limit for each call.
-    pub(super) fn patience(&self, call: Method, patience: Duration) -> Duration {
+    pub fn patience(&self, call: Method, patience: Duration) -> Duration {
         let is_impatient = self.stage().is_some_and(|stage| stage.impatient.contains(call.name()));
         if is_impatient { Duration::ZERO } else { patience }
     }
 
     /// Records that a call waited for an unavailable runtime without success.
-    pub(super) fn waited_in_vain(&self, call: Method) {
+    pub fn waited_in_vain(&self, call: Method) {
         if let Some(mut stage) = self.stage() {
             stage.impatient.insert(call.name());
         }
     }
 
+    /// Waits until a call of this method may be sent: at once, or after `probe` if the runtime is suspect.
+    ///
     /// # Errors
-    /// Why a call of this method is not sent.
-    async fn admit(&self, call: &'static str) -> Result<(), String> {
+    /// Why it is not sent.
+    pub async fn admit(&self, call: Method, probe: impl Future<Output = Result<(), CriError>>) -> Result<(), String> {
         if !self.needs_probe(call)? {
             return Ok(());
         }
@@ -141,9 +93,9 @@ impl Breaker {
         if !self.needs_probe(call)? {
             return Ok(());
         }
-        let probed = self.probe().await.map_err(|error| error.to_string());
+        let probed = probe.await.map_err(|error| error.to_string());
         match &probed {
-            Ok(()) => self.shared.is_suspect.store(false, Ordering::SeqCst),
+            Ok(()) => self.answered(),
             Err(cause) => self.end_stage(cause),
         }
         probed
@@ -151,9 +103,9 @@ impl Breaker {
 
     /// # Errors
     /// Why the stage sends no call of this method.
-    fn needs_probe(&self, call: &'static str) -> Result<bool, String> {
+    fn needs_probe(&self, call: Method) -> Result<bool, String> {
         if let Some(stage) = self.stage() {
-            stage.allows(call)?;
+            stage.allows(call.name())?;
         }
         Ok(self.shared.is_suspect.load(Ordering::SeqCst))
     }
@@ -162,30 +114,6 @@ impl Breaker {
         if let Some(mut stage) = self.stage() {
             stage.ended_by = Some(cause.to_owned());
         }
-    }
-
-    /// Sends Version. An error from the runtime itself counts as an answer.
-    async fn probe(&self) -> Result<(), CriError> {
-        let mut retry = Retry::new(Duration::ZERO);
-        loop {
-            let sent =
-                self.runtime.unary::<_, pb::VersionResponse>(VERSION, pb::VersionRequest::default(), self.max_bytes);
-            let error = match tokio::time::timeout(self.answer_timeout, sent).await {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(status)) => self.runtime.error(VERSION, status),
-                Err(_) => self.mute(),
-            };
-            match error {
-                CriError::Call { .. } => return Ok(()),
-                error if retry.after(&error).is_some() => {}
-                error => return Err(error),
-            }
-        }
-    }
-
-    fn mute(&self) -> CriError {
-        let (endpoint, seconds) = (self.runtime.path().to_path_buf(), self.answer_timeout.as_secs());
-        CriError::Unanswered { endpoint, call: VERSION.name(), seconds }
     }
 
     fn stage(&self) -> Option<MutexGuard<'_, Stage>> {

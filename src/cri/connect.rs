@@ -54,15 +54,13 @@ struct Made {
 #[derive(Clone, Copy, Debug)]
 pub struct Method(pub &'static str);
 
-/// An answer with its encoded size. The decoded message may have fewer fields, so it does not show that size.
-#[derive(Debug)]
-pub struct Measured<A> {
-    pub message: A,
-    /// The encoded size in bytes.
-    pub bytes: u64,
-}
+/// A message that is sent.
+pub trait Sent: Message + Clone + 'static {}
 
-/// Prost's codec, which also measures the size of each answer.
+/// A message that is received.
+pub trait Answer: Message + Default + 'static {}
+
+/// Prost's codec, which also returns the encoded size of each answer. The decoded message may have fewer fields.
 struct Measuring<Q, A>(PhantomData<(Q, A)>);
 
 /// The decoder of [`Measuring`].
@@ -76,12 +74,21 @@ struct Unreached {
     source: io::Error,
 }
 
+impl<Q: Message + Clone + 'static> Sent for Q {}
+
+impl<A: Message + Default + 'static> Answer for A {}
+
 // === impl Method ===
 
 impl Method {
     /// Returns the name of the call in the CRI.
     pub fn name(self) -> &'static str {
         self.0.rsplit('/').next().unwrap_or(self.0)
+    }
+
+    /// Returns whether the image service has it.
+    pub fn is_of_images(self) -> bool {
+        self.0.contains(".ImageService/")
     }
 }
 
@@ -115,11 +122,6 @@ impl Socket {
         Self { calls: calls.clone(), ..self }
     }
 
-    /// Returns the counts of its calls.
-    pub fn calls(&self) -> &CriCalls {
-        &self.calls
-    }
-
     /// Makes a call and counts it. A call that is dropped counts as one without an answer in time.
     pub async fn counted<T>(&self, method: Method, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let timer = self.calls.begin(method.name());
@@ -146,20 +148,17 @@ impl Socket {
     }
 
     /// Sends a request and receives one answer of at most `limit` bytes. Sends no deadline.
-    pub async fn unary<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<A, Status>
-    where
-        Q: Message + 'static,
-        A: Message + Default + 'static,
-    {
-        Ok(self.measured(method, request, limit).await?.message)
+    pub async fn unary<Q: Sent, A: Answer>(&self, method: Method, request: Q, limit: usize) -> Result<A, Status> {
+        self.measured(method, request, limit).await.map(|(answer, _)| answer)
     }
 
-    /// Like [`Self::unary`], with the size of the answer.
-    pub async fn measured<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<Measured<A>, Status>
-    where
-        Q: Message + 'static,
-        A: Message + Default + 'static,
-    {
+    /// Like [`Self::unary`], with the size of the answer in bytes.
+    pub async fn measured<Q: Sent, A: Answer>(
+        &self,
+        method: Method,
+        request: Q,
+        limit: usize,
+    ) -> Result<(A, u64), Status> {
         // In a box, or the futures of all that call this would be large.
         let call = Box::pin(async {
             let mut grpc = self.grpc(limit).await?;
@@ -169,12 +168,13 @@ impl Socket {
         self.counted(method, call).await
     }
 
-    /// Sends a request and receives a stream of answers of at most `limit` bytes each.
-    pub async fn stream<Q, A>(&self, method: Method, request: Q, limit: usize) -> Result<Streaming<Measured<A>>, Status>
-    where
-        Q: Message + 'static,
-        A: Message + Default + 'static,
-    {
+    /// Sends a request and receives a stream of answers of at most `limit` bytes each, each with its size in bytes.
+    pub async fn stream<Q: Sent, A: Answer>(
+        &self,
+        method: Method,
+        request: Q,
+        limit: usize,
+    ) -> Result<Streaming<(A, u64)>, Status> {
         let mut grpc = self.grpc(limit).await?;
         let path = PathAndQuery::from_static(method.0);
         Ok(grpc.server_streaming(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
@@ -202,9 +202,9 @@ impl Socket {
 
 // === impl Measuring ===
 
-impl<Q: Message + 'static, A: Message + Default + 'static> Codec for Measuring<Q, A> {
+impl<Q: Sent, A: Answer> Codec for Measuring<Q, A> {
     type Encode = Q;
-    type Decode = Measured<A>;
+    type Decode = (A, u64);
     type Encoder = <ProstCodec<Q, A> as Codec>::Encoder;
     type Decoder = MeasuringDecoder<A>;
 
@@ -217,14 +217,14 @@ impl<Q: Message + 'static, A: Message + Default + 'static> Codec for Measuring<Q
     }
 }
 
-impl<A: Message + Default> Decoder for MeasuringDecoder<A> {
-    type Item = Measured<A>;
+impl<A: Answer> Decoder for MeasuringDecoder<A> {
+    type Item = (A, u64);
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
         let bytes = from.remaining() as u64;
-        let message = A::decode(from).map_err(|error| Status::internal(error.to_string()))?;
-        Ok(Some(Measured { message, bytes }))
+        let answer = A::decode(from).map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Some((answer, bytes)))
     }
 }
 
@@ -291,8 +291,8 @@ fn find<'a, E: std::error::Error + 'static>(error: &'a (dyn std::error::Error + 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cri::breaker::VERSION;
     use crate::cri::generated::{VersionRequest, VersionResponse};
+    use crate::cri::reader::VERSION;
 
     #[tokio::test]
     async fn a_socket_on_a_file_system_that_hangs_is_an_error_within_the_limit_and_not_connected_to() {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use prost::Message;
 use prost::bytes::Bytes;
 
-use super::{generated as pb, lists};
+use super::generated as pb;
 use crate::model::{Container, ContainerState, Image, PodRef, PodUid, Sandbox, SandboxState};
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
@@ -78,10 +78,10 @@ fn is_static(annotations: &[Bytes]) -> bool {
 /// Returns the entries that contain `wanted`, and decodes no others. Skips entries that cannot be decoded.
 fn picked<'a>(map: &'a [Bytes], wanted: &'a [u8]) -> impl Iterator<Item = (String, String)> + 'a {
     let ours = map.iter().filter(move |raw| raw.windows(wanted.len()).any(|window| window == wanted));
-    ours.filter_map(|raw| lists::Label::decode(raw.as_ref()).ok()).map(|label| (label.key, label.value))
+    ours.filter_map(|raw| pb::LeanLabel::decode(raw.as_ref()).ok()).map(|label| (label.key, label.value))
 }
 
-pub fn container(from: lists::LeanContainer) -> Container {
+pub fn container(from: pb::LeanContainer) -> Container {
     let metadata = from.metadata.unwrap_or_default();
     let image_id = if from.image_id.is_empty() { from.image_ref } else { from.image_id };
     Container {
@@ -102,7 +102,7 @@ pub fn container(from: lists::LeanContainer) -> Container {
     }
 }
 
-pub fn sandbox(from: lists::PodSandbox) -> Sandbox {
+pub fn sandbox(from: pb::LeanSandbox) -> Sandbox {
     Sandbox {
         id: from.id.into(),
         attempt: from.metadata.as_ref().map_or(0, |metadata| metadata.attempt),

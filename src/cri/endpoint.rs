@@ -95,14 +95,14 @@ pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> R
     Ok(Endpoint { runtime: text(&runtime), images: text(&images), others })
 }
 
-/// Checks that no runtime is at the other sockets.
-pub(super) async fn check_alone(
-    host: &HostFs,
-    endpoint: &Path,
-    others: &[PathBuf],
-    options: &CriOptions,
-) -> Result<(), CriError> {
-    let mut rivals = look(host, others, options).await.runtimes;
+/// Checks that no runtime has come to another well-known socket since that of `reader` was selected: the kubelet's may have
+/// started later.
+///
+/// # Errors
+/// One has.
+pub async fn check_alone(reader: &RuntimeReader, host: &HostFs, others: &[PathBuf]) -> Result<(), CriError> {
+    let endpoint = reader.runtime.path();
+    let mut rivals = look(host, others, &reader.options).await.runtimes;
     rivals.retain(|(_, answer)| !matches!(answer, Ok(path) if path == endpoint));
     if rivals.is_empty() { Ok(()) } else { Err(several(text(endpoint), &rivals)) }
 }
@@ -151,7 +151,7 @@ async fn look(host: &HostFs, sockets: &[PathBuf], options: &CriOptions) -> Found
     let mut found = Found::default();
     for path in sockets {
         match answers(&host, path, &options).await {
-            Err(CriError::NoSocket { .. }) => {}
+            Err(error) if error.is_no_socket() => {}
             Err(error @ (CriError::NotCri { .. } | CriError::Access(_))) => found.error = found.error.or(Some(error)),
             Ok(at) if found.runtimes.iter().any(|(_, known)| matches!(known, Ok(known) if *known == at)) => {}
             answer => found.runtimes.push((path.clone(), answer)),

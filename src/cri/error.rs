@@ -11,38 +11,17 @@ use crate::host_path::CallError;
 /// An error of the runtime: not found, not reachable, or a failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum CriError {
-    /// The socket file does not exist.
-    #[error(
-        "{}: no such socket; start the runtime, or name its socket with --runtime-endpoint or runtime.endpoint",
-        endpoint.display()
-    )]
-    NoSocket {
+    /// No connection was established, so nothing was sent.
+    #[error("{}: {}", endpoint.display(), why_unconnected(cause))]
+    Unconnected {
         /// The socket.
         endpoint: PathBuf,
-    },
-    /// The process has no permission to open the socket.
-    #[error("{}: permission denied; run as root or as a user who may open the socket", endpoint.display())]
-    NoPermission {
-        /// The socket.
-        endpoint: PathBuf,
-    },
-    /// The file exists, but no process listens on it. A runtime that stopped leaves its socket file behind.
-    #[error("{}: nothing listens on this socket; start the runtime", endpoint.display())]
-    Refused {
-        /// The socket.
-        endpoint: PathBuf,
+        /// The error of the system.
+        cause: io::Error,
     },
     /// The file system of the socket did not respond.
     #[error(transparent)]
     Access(#[from] CallError),
-    /// The connect failed for another reason.
-    #[error("{}: cannot connect: {source}", endpoint.display())]
-    Connect {
-        /// The socket.
-        endpoint: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
     /// The socket accepts connections, but the first call was not answered.
     #[error(
         "{}: accepts connections but did not answer {call} within {seconds} s; the runtime hangs, or this is no CRI socket",
@@ -178,14 +157,17 @@ impl CriError {
 
     /// Returns the error for a failed connect, from the error of the operating system.
     pub(super) fn unreached(endpoint: &Path, source: &io::Error) -> Self {
-        let endpoint = endpoint.to_path_buf();
-        match source.kind() {
-            io::ErrorKind::NotFound => Self::NoSocket { endpoint },
-            io::ErrorKind::PermissionDenied => Self::NoPermission { endpoint },
-            io::ErrorKind::ConnectionRefused => Self::Refused { endpoint },
-            // An `io::Error` cannot be cloned. The OS error number is all that a connect provides.
-            _ => Self::Connect { endpoint, source: copy(source) },
-        }
+        // An `io::Error` cannot be cloned. The OS error number is all that a connect provides.
+        let cause = match source.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(source.kind(), source.to_string()),
+        };
+        Self::Unconnected { endpoint: endpoint.to_path_buf(), cause }
+    }
+
+    /// Returns whether the socket file does not exist.
+    pub(super) fn is_no_socket(&self) -> bool {
+        matches!(self, Self::Unconnected { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
     }
 
     /// Returns whether the runtime reports that the object does not exist.
@@ -210,27 +192,22 @@ impl CriError {
 
     /// Returns whether no usable runtime was reached: exit code 3.
     pub fn is_unreachable(&self) -> bool {
-        self.is_unconnected()
-            || matches!(
-                self,
-                Self::Access(_)
-                    | Self::Unanswered { .. }
-                    | Self::OnlyV1alpha2 { .. }
-                    | Self::NotCri { .. }
-                    | Self::Broken { .. }
-                    | Self::NoEndpoint { .. }
-                    | Self::SeveralRuntimes { .. }
-            )
+        matches!(
+            self,
+            Self::Unconnected { .. }
+                | Self::Access(_)
+                | Self::Unanswered { .. }
+                | Self::OnlyV1alpha2 { .. }
+                | Self::NotCri { .. }
+                | Self::Broken { .. }
+                | Self::NoEndpoint { .. }
+                | Self::SeveralRuntimes { .. }
+        )
     }
 
     /// Returns whether the configuration is wrong: exit code 2.
     pub fn is_configuration(&self) -> bool {
         matches!(self, Self::NotUnix { .. })
-    }
-
-    /// Returns whether no connection was established, so that nothing was sent.
-    pub(super) fn is_unconnected(&self) -> bool {
-        matches!(self, Self::NoSocket { .. } | Self::NoPermission { .. } | Self::Refused { .. } | Self::Connect { .. })
     }
 
     /// Returns whether the runtime does not implement the method.
@@ -256,15 +233,21 @@ impl CriError {
     /// Returns whether a runtime that is starting may cause this error.
     pub(super) fn is_away(&self) -> bool {
         let unavailable = matches!(self, Self::Call { status, .. } if status.code() == Code::Unavailable);
-        unavailable || self.is_unconnected() || matches!(self, Self::Broken { .. })
+        unavailable || matches!(self, Self::Unconnected { .. } | Self::Broken { .. })
     }
 }
 
-fn copy(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(number) => io::Error::from_raw_os_error(number),
-        None => io::Error::new(error.kind(), error.to_string()),
-    }
+/// Returns why a connect failed, and what to do. A runtime that stopped leaves its socket file behind.
+fn why_unconnected(cause: &io::Error) -> String {
+    let text = match cause.kind() {
+        io::ErrorKind::NotFound => {
+            "no such socket; start the runtime, or name its socket with --runtime-endpoint or runtime.endpoint"
+        }
+        io::ErrorKind::PermissionDenied => "permission denied; run as root or as a user who may open the socket",
+        io::ErrorKind::ConnectionRefused => "nothing listens on this socket; start the runtime",
+        _ => return format!("cannot connect: {cause}"),
+    };
+    text.to_owned()
 }
 
 #[cfg(test)]

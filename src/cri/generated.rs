@@ -2663,3 +2663,67 @@ pub mod image_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// ListContainersResponse and StreamContainersResponse.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LeanContainers {
+    #[prost(message, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<LeanContainer>,
+}
+/// Container.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeanContainer {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub pod_sandbox_id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub metadata: ::core::option::Option<ContainerMetadata>,
+    #[prost(message, optional, tag = "4")]
+    pub image: ::core::option::Option<LeanImageSpec>,
+    #[prost(string, tag = "5")]
+    pub image_ref: ::prost::alloc::string::String,
+    #[prost(enumeration = "ContainerState", tag = "6")]
+    pub state: i32,
+    #[prost(int64, tag = "7")]
+    pub created_at: i64,
+    #[prost(bytes = "bytes", repeated, tag = "8")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(string, tag = "10")]
+    pub image_id: ::prost::alloc::string::String,
+}
+/// ListPodSandboxResponse and StreamPodSandboxesResponse.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LeanSandboxes {
+    #[prost(message, repeated, tag = "1")]
+    pub items: ::prost::alloc::vec::Vec<LeanSandbox>,
+}
+/// PodSandbox.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeanSandbox {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub metadata: ::core::option::Option<PodSandboxMetadata>,
+    #[prost(enumeration = "PodSandboxState", tag = "3")]
+    pub state: i32,
+    #[prost(int64, tag = "4")]
+    pub created_at: i64,
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub annotations: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+/// ImageSpec.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeanImageSpec {
+    #[prost(string, tag = "1")]
+    pub image: ::prost::alloc::string::String,
+}
+/// An entry of a map of labels or annotations.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeanLabel {
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub value: ::prost::alloc::string::String,
+}

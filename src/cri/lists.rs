@@ -1,20 +1,16 @@
-//! Decodes the three lists into types that hold only the fields that the model needs.
+//! The three lists, decoded into messages that hold only the fields that the model needs (`proto/lists.proto`).
 //!
-//! On a node with 10,000 containers, most of a list is annotations and labels that kubegc does not read. The types here
-//! omit the annotations that it does not need, so the decoder skips them. Labels are kept as raw bytes, and only those
-//! that identify the pod are decoded. Field names and numbers are those of `proto/cri.proto`; tests compare the two. A
-//! unary answer and a batch of a stream have the same encoding, so one type serves both.
+//! Of the labels, which stay encoded, only those that identify the pod are decoded. Tests compare the messages with those of
+//! `proto/cri.proto`.
 
-use prost::Message;
-use prost::bytes::Bytes;
 use tonic::{Code, Status};
 
-use super::connect::{Method, Socket};
+use super::connect::{Answer, Method, Socket};
 use super::{CriError, convert, generated as pb};
 use crate::model;
 
 /// The answer to a list call.
-pub trait Listed: Message + Default + 'static {
+pub trait Listed: Answer {
     /// The model type of one entry.
     type Item;
     /// The call that returns the whole list in one message.
@@ -55,89 +51,9 @@ impl<T> Received<T> {
     }
 }
 
-/// `ListContainersResponse` and `StreamContainersResponse`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Containers {
-    #[prost(message, repeated, tag = "1")]
-    items: Vec<LeanContainer>,
-}
+// === impl LeanContainers ===
 
-/// `ListPodSandboxResponse` and `StreamPodSandboxesResponse`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Sandboxes {
-    #[prost(message, repeated, tag = "1")]
-    items: Vec<PodSandbox>,
-}
-
-/// `ListImagesResponse` and `StreamImagesResponse`.
-#[derive(Clone, PartialEq, Message)]
-pub struct Images {
-    #[prost(message, repeated, tag = "1")]
-    items: Vec<pb::Image>,
-}
-
-/// `Container` without its annotations.
-#[derive(Clone, PartialEq, Message)]
-pub struct LeanContainer {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(string, tag = "2")]
-    pub pod_sandbox_id: String,
-    #[prost(message, optional, tag = "3")]
-    pub metadata: Option<pb::ContainerMetadata>,
-    #[prost(message, optional, tag = "4")]
-    pub image: Option<ImageName>,
-    #[prost(string, tag = "5")]
-    pub image_ref: String,
-    #[prost(enumeration = "pb::ContainerState", tag = "6")]
-    pub state: i32,
-    #[prost(int64, tag = "7")]
-    pub created_at: i64,
-    /// Each entry is an encoded [`Label`].
-    #[prost(bytes = "bytes", repeated, tag = "8")]
-    pub labels: Vec<Bytes>,
-    #[prost(string, tag = "10")]
-    pub image_id: String,
-}
-
-/// `PodSandbox`.
-#[derive(Clone, PartialEq, Message)]
-pub struct PodSandbox {
-    #[prost(string, tag = "1")]
-    pub id: String,
-    #[prost(message, optional, tag = "2")]
-    pub metadata: Option<pb::PodSandboxMetadata>,
-    #[prost(enumeration = "pb::PodSandboxState", tag = "3")]
-    pub state: i32,
-    #[prost(int64, tag = "4")]
-    pub created_at: i64,
-    /// Each entry is an encoded [`Label`].
-    #[prost(bytes = "bytes", repeated, tag = "5")]
-    pub labels: Vec<Bytes>,
-    /// Each entry is an encoded [`Label`].
-    #[prost(bytes = "bytes", repeated, tag = "6")]
-    pub annotations: Vec<Bytes>,
-}
-
-/// `ImageSpec` without its annotations.
-#[derive(Clone, PartialEq, Message)]
-pub struct ImageName {
-    #[prost(string, tag = "1")]
-    pub image: String,
-}
-
-/// An entry of a label map or an annotation map.
-#[derive(Clone, PartialEq, Message)]
-pub struct Label {
-    #[prost(string, tag = "1")]
-    pub key: String,
-    #[prost(string, tag = "2")]
-    pub value: String,
-}
-
-// === impl Containers ===
-
-impl Listed for Containers {
+impl Listed for pb::LeanContainers {
     type Item = model::Container;
     const UNARY: Method = Method("/runtime.v1.RuntimeService/ListContainers");
     const STREAM: Method = Method("/runtime.v1.RuntimeService/StreamContainers");
@@ -151,9 +67,9 @@ impl Listed for Containers {
     }
 }
 
-// === impl Sandboxes ===
+// === impl LeanSandboxes ===
 
-impl Listed for Sandboxes {
+impl Listed for pb::LeanSandboxes {
     type Item = model::Sandbox;
     const UNARY: Method = Method("/runtime.v1.RuntimeService/ListPodSandbox");
     const STREAM: Method = Method("/runtime.v1.RuntimeService/StreamPodSandboxes");
@@ -167,15 +83,15 @@ impl Listed for Sandboxes {
     }
 }
 
-// === impl Images ===
+// === impl ListImagesResponse ===
 
-impl Listed for Images {
+impl Listed for pb::ListImagesResponse {
     type Item = model::Image;
     const UNARY: Method = Method("/runtime.v1.ImageService/ListImages");
     const STREAM: Method = Method("/runtime.v1.ImageService/StreamImages");
 
     fn into_items(self) -> impl Iterator<Item = Self::Item> {
-        self.items.into_iter().map(convert::image)
+        self.images.into_iter().map(convert::image)
     }
 
     fn id(item: &Self::Item) -> &str {
@@ -193,10 +109,10 @@ async fn receive<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L:
     let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
     let mut received = Received { items: Vec::new(), bytes: 0, streamed: true };
     let mut begun = false;
-    while let Some(batch) = batches.message().await.map_err(|status| broken_off(status, begun))? {
+    while let Some((batch, bytes)) = batches.message().await.map_err(|status| broken_off(status, begun))? {
         begun = true;
-        received.bytes += batch.bytes;
-        received.items.extend(batch.message.into_items());
+        received.bytes += bytes;
+        received.items.extend(batch.into_items());
     }
     Ok(received)
 }
@@ -212,6 +128,8 @@ fn broken_off(status: Status, begun: bool) -> Status {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message;
+
     use super::*;
 
     fn map(entries: &[(&str, &str)]) -> std::collections::HashMap<String, String> {
@@ -246,7 +164,7 @@ mod tests {
             image_id: "sha256:aa".into(),
         };
         let wire = pb::ListContainersResponse { containers: vec![written] }.encode_to_vec();
-        let read: Vec<_> = Containers::decode(wire.as_slice()).unwrap().into_items().collect();
+        let read: Vec<_> = pb::LeanContainers::decode(wire.as_slice()).unwrap().into_items().collect();
         assert_eq!(
             serde_json::to_value(read).unwrap(),
             serde_json::json!([{
@@ -274,7 +192,7 @@ mod tests {
             annotations: map(&[("kubernetes.io/config.source", "file")]),
         };
         let wire = pb::ListPodSandboxResponse { items: vec![written] }.encode_to_vec();
-        let read: Vec<_> = Sandboxes::decode(wire.as_slice()).unwrap().into_items().collect();
+        let read: Vec<_> = pb::LeanSandboxes::decode(wire.as_slice()).unwrap().into_items().collect();
         assert_eq!(
             serde_json::to_value(read).unwrap(),
             serde_json::json!([{
@@ -295,7 +213,7 @@ mod tests {
             pinned: true,
         };
         let wire = pb::ListImagesResponse { images: vec![written] }.encode_to_vec();
-        let read: Vec<_> = Images::decode(wire.as_slice()).unwrap().into_items().collect();
+        let read: Vec<_> = pb::ListImagesResponse::decode(wire.as_slice()).unwrap().into_items().collect();
         assert_eq!(
             serde_json::to_value(read).unwrap(),
             serde_json::json!([{

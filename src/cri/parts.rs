@@ -18,7 +18,7 @@ use futures::stream::{self, StreamExt};
 
 use super::lists::{Listed, Received};
 use super::reader::RuntimeReader;
-use super::{CriError, convert, generated as pb, lists};
+use super::{CriError, convert, generated as pb};
 use crate::model::{Container, Image, ListReceipt, MissingPart, PartState, PodRef, PodUid, Sandbox};
 
 /// The number of parts requested at the same time. Each part may need as much memory as one message.
@@ -98,25 +98,25 @@ impl RuntimeReader {
     /// Lists containers in every state, in parts if the list is too large. `pods` names pods that may have sandboxes.
     /// It is used only if the list of sandboxes is too large as well.
     pub async fn container_list(&self, pods: &[PodUid]) -> Result<List<Container>, CriError> {
-        match self.all_containers().await {
+        match self.all::<pb::LeanContainers>().await {
             Err(error) if error.is_too_large() => self.containers_in_parts(pods, &error).await,
-            whole => Ok(List::distinct(lists::Containers::UNARY.name(), whole?, lists::Containers::id)),
+            whole => Ok(List::distinct(pb::LeanContainers::UNARY.name(), whole?, pb::LeanContainers::id)),
         }
     }
 
     /// Lists sandboxes, in parts if the list is too large. `pods` names pods that may have sandboxes. If the list of
     /// one state is also too large, sandboxes can only be listed pod by pod.
     pub async fn sandbox_list(&self, pods: &[PodUid]) -> Result<List<Sandbox>, CriError> {
-        match self.all_sandboxes().await {
+        match self.all::<pb::LeanSandboxes>().await {
             Err(error) if error.is_too_large() => self.sandboxes_in_parts(pods, &error).await,
-            whole => Ok(List::distinct(lists::Sandboxes::UNARY.name(), whole?, lists::Sandboxes::id)),
+            whole => Ok(List::distinct(pb::LeanSandboxes::UNARY.name(), whole?, pb::LeanSandboxes::id)),
         }
     }
 
     /// Lists images. The CRI has no filter that splits this list.
     pub async fn image_list(&self) -> Result<List<Image>, CriError> {
-        let call = lists::Images::UNARY.name();
-        match self.all_images().await {
+        let call = pb::ListImagesResponse::UNARY.name();
+        match self.all::<pb::ListImagesResponse>().await {
             Err(error) if error.is_too_large() => {
                 Err(CriError::TooLarge { call, refused: cause(&error), missing: "all images".to_owned() })
             }
@@ -125,7 +125,7 @@ impl RuntimeReader {
     }
 
     async fn containers_in_parts(&self, pods: &[PodUid], refused: &CriError) -> Result<List<Container>, CriError> {
-        let mut parts = Parts::new(Some(refused), lists::Containers::id);
+        let mut parts = Parts::new(Some(refused), pb::LeanContainers::id);
         // Listed after the first part was requested, so that it contains the sandbox of each container that existed
         // then.
         let mut sandboxes = None;
@@ -143,7 +143,7 @@ impl RuntimeReader {
                 part => parts.add(part?),
             }
         }
-        Ok(parts.into_list(lists::Containers::UNARY.name()))
+        Ok(parts.into_list(pb::LeanContainers::UNARY.name()))
     }
 
     /// Lists the containers in one state, sandbox by sandbox.
@@ -167,7 +167,7 @@ impl RuntimeReader {
     }
 
     async fn sandboxes_in_parts(&self, pods: &[PodUid], refused: &CriError) -> Result<List<Sandbox>, CriError> {
-        let mut parts = Parts::new(Some(refused), lists::Sandboxes::id);
+        let mut parts = Parts::new(Some(refused), pb::LeanSandboxes::id);
         let mut too_large = Vec::new();
         for (state, wanted) in SANDBOX_STATES {
             let value = pb::PodSandboxStateValue { state: wanted.into() };
@@ -183,7 +183,7 @@ impl RuntimeReader {
             let uids: BTreeSet<PodUid> = listed.chain(pods.iter().cloned()).filter(|uid| !uid.is_empty()).collect();
             self.sandboxes_by_pod(&too_large, uids, &mut parts).await?;
         }
-        Ok(parts.into_list(lists::Sandboxes::UNARY.name()))
+        Ok(parts.into_list(pb::LeanSandboxes::UNARY.name()))
     }
 
     /// Lists the sandboxes of some pods, pod by pod. Records each state as missing, because other pods may have

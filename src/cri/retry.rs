@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     fn refused() -> CriError {
-        CriError::Refused { endpoint: "/run/x.sock".into() }
+        CriError::Unconnected { endpoint: "/run/x.sock".into(), cause: std::io::ErrorKind::ConnectionRefused.into() }
     }
 
     fn broken() -> CriError {

@@ -2,51 +2,30 @@
 
 use std::time::Duration;
 
-use prost::Message;
 use tonic::Status;
 
-use super::breaker::Breaker;
-use super::connect::{Method, Socket};
+use super::CriError;
+use super::connect::{Method, Sent};
 use super::generated as pb;
 use super::in_progress::InProgress;
-use super::{CriError, CriOptions};
+use super::reader::RuntimeReader;
 use crate::model::{ContainerId, ImageId, SandboxId};
 
 /// Stops and removes objects. A call is never canceled once it is sent: it runs in its own task, and has no deadline at
 /// which the runtime could cancel it. Clones share the removals in progress.
 #[derive(Clone, Debug)]
 pub struct RuntimeWriter {
-    runtime: Socket,
-    images: Socket,
-    options: CriOptions,
-    breaker: Breaker,
+    reader: RuntimeReader,
     in_progress: InProgress,
 }
 
 // === impl RuntimeWriter ===
 
 impl RuntimeWriter {
-    /// Creates a writer for the runtime service and the image service, which may use two sockets. Endpoints are paths,
-    /// with or without `unix://`. The first call connects. Must be called within a tokio runtime.
-    pub fn new(endpoint: &str, image_endpoint: &str, options: CriOptions) -> Self {
-        let [runtime, images] = Socket::pair(endpoint, image_endpoint, options.answer_timeout);
-        let breaker = Breaker::new(&runtime, &options);
-        Self { runtime, images, options, breaker, in_progress: InProgress::default() }
-    }
-
-    /// Returns the same writer with the breaker of a reader. Removals without an answer then make the runtime suspect
-    /// for that reader, and are counted with its calls.
-    #[must_use]
-    pub fn with_breaker(self, breaker: &Breaker) -> Self {
-        let calls = breaker.calls();
-        let (runtime, images) = (self.runtime.with_calls(calls), self.images.with_calls(calls));
-        Self { runtime, images, breaker: breaker.clone(), ..self }
-    }
-
-    /// Returns the same writer, which shares the removals in progress.
-    #[must_use]
-    pub fn with_removals(self, removals: &InProgress) -> Self {
-        Self { in_progress: removals.clone(), ..self }
+    /// Creates a writer for the runtime of a reader. They share the connection. Removals without an answer make the runtime
+    /// suspect for the reader, and are counted with its calls. `removals` has the removals in progress.
+    pub fn new(reader: &RuntimeReader, removals: &InProgress) -> Self {
+        Self { reader: reader.clone(), in_progress: removals.clone() }
     }
 
     /// Returns whether a call that stops or removes this object has no answer yet.
@@ -58,46 +37,40 @@ impl RuntimeWriter {
     pub async fn stop_container(&self, id: &ContainerId, grace: Duration) -> Result<(), CriError> {
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let request = pb::StopContainerRequest { container_id: id.to_string(), timeout };
-        self.call(&self.runtime, Method("/runtime.v1.RuntimeService/StopContainer"), id.as_str(), request).await
+        self.call(Method("/runtime.v1.RuntimeService/StopContainer"), id.as_str(), request).await
     }
 
     /// Removes a container. Succeeds if the container no longer exists.
     pub async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError> {
         let request = pb::RemoveContainerRequest { container_id: id.to_string() };
-        self.call(&self.runtime, Method("/runtime.v1.RuntimeService/RemoveContainer"), id.as_str(), request).await
+        self.call(Method("/runtime.v1.RuntimeService/RemoveContainer"), id.as_str(), request).await
     }
 
     /// Stops a sandbox and releases its network. Succeeds if the sandbox no longer exists.
     pub async fn stop_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
         let request = pb::StopPodSandboxRequest { pod_sandbox_id: id.to_string() };
-        self.call(&self.runtime, Method("/runtime.v1.RuntimeService/StopPodSandbox"), id.as_str(), request).await
+        self.call(Method("/runtime.v1.RuntimeService/StopPodSandbox"), id.as_str(), request).await
     }
 
     /// Removes a sandbox. Succeeds if the sandbox no longer exists.
     pub async fn remove_sandbox(&self, id: &SandboxId) -> Result<(), CriError> {
         let request = pb::RemovePodSandboxRequest { pod_sandbox_id: id.to_string() };
-        self.call(&self.runtime, Method("/runtime.v1.RuntimeService/RemovePodSandbox"), id.as_str(), request).await
+        self.call(Method("/runtime.v1.RuntimeService/RemovePodSandbox"), id.as_str(), request).await
     }
 
     /// Removes an image with all its tags. Succeeds if the image no longer exists.
     pub async fn remove_image(&self, id: &ImageId) -> Result<(), CriError> {
         let image = pb::ImageSpec { image: id.to_string(), ..pb::ImageSpec::default() };
         let request = pb::RemoveImageRequest { image: Some(image) };
-        self.call(&self.images, Method("/runtime.v1.ImageService/RemoveImage"), id.as_str(), request).await
+        self.call(Method("/runtime.v1.ImageService/RemoveImage"), id.as_str(), request).await
     }
 
     /// Sends a call. If the connection broke, sends it once more at once: the runtime may have been restarted since the
     /// last call, and a removal can be repeated safely. Does not wait for an unavailable runtime, because the recheck
     /// before the call would no longer be fresh.
-    async fn call<Q: Message + Clone + 'static>(
-        &self,
-        on: &Socket,
-        call: Method,
-        id: &str,
-        request: Q,
-    ) -> Result<(), CriError> {
-        let answer = match self.wait(on, call, id, request.clone()).await {
-            Err(CriError::Broken { .. }) => self.wait(on, call, id, request).await,
+    async fn call<Q: Sent>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
+        let answer = match self.wait(call, id, request.clone()).await {
+            Err(CriError::Broken { .. }) => self.wait(call, id, request).await,
             answer => answer,
         };
         match answer {
@@ -107,26 +80,21 @@ impl RuntimeWriter {
     }
 
     /// Sends a call in its own task and waits for it within the limit for removals. The task outlives the wait.
-    async fn wait<Q: Message + 'static>(
-        &self,
-        on: &Socket,
-        call: Method,
-        id: &str,
-        request: Q,
-    ) -> Result<(), CriError> {
+    async fn wait<Q: Sent>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
         let Some(removal) = self.in_progress.begin(id) else {
             return Err(CriError::InProgress { call: call.name(), id: id.to_owned() });
         };
-        let (socket, max_bytes) = (on.clone(), self.options.max_message_bytes);
+        let RuntimeReader { options, breaker, .. } = &self.reader;
+        let (socket, max_bytes) = (self.reader.socket(call).clone(), options.max_message_bytes);
+        let sending = socket.clone();
         let sent = tokio::spawn(async move {
             let _until_answered = removal;
-            socket.unary::<Q, ()>(call, request, max_bytes).await
+            sending.unary::<Q, ()>(call, request, max_bytes).await
         });
-        let limit = self.options.removal_timeout;
-        match tokio::time::timeout(limit, sent).await {
-            Ok(Ok(answer)) => answer.map_err(|status| on.error(call, status)),
-            Ok(Err(broken)) => Err(on.error(call, Status::internal(broken.to_string()))),
-            Err(_) => Err(self.breaker.unanswered(call, limit)),
+        match tokio::time::timeout(options.removal_timeout, sent).await {
+            Ok(Ok(answer)) => answer.map_err(|status| socket.error(call, status)),
+            Ok(Err(broken)) => Err(socket.error(call, Status::internal(broken.to_string()))),
+            Err(_) => Err(breaker.unanswered(call, options.removal_timeout)),
         }
     }
 }

@@ -13,60 +13,52 @@ use tokio_util::sync::CancellationToken;
 
 use super::clock::{self, Clock};
 use super::node::LocalNode;
-use super::planning::{PassKind, Planned, recalled};
+use super::planning::{PassKind, Planned};
 use super::pressure::PressureMonitor;
 use super::recording::{Logged, Recording, Records, logged_as};
 use super::usage::file_systems;
 use crate::config::{Mode, Settings};
-use crate::cri::{Endpoint, RuntimeReader, RuntimeWriter};
-use crate::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover, ReportSink};
+use crate::cri::RuntimeWriter;
+use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::metrics::{AgentMetrics, UsageOf};
-use crate::model::{Memory, Snapshot};
-use crate::observe::Observer;
+use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
+use crate::observe::{Needs, Observer};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
-use crate::record::{Pass, PassEnd, SharedStore, Store, StoreError, after_outcomes, count_pass};
+use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
 
 /// Runs GC passes on one node. Passes can overlap.
-pub struct Cycle<H> {
+pub struct Cycle {
     observer: Observer,
     settings: Settings,
-    executor: Executor<H>,
-    /// Locked for one call at a time, never while a pass waits for anything else.
-    store: SharedStore,
+    executor: Executor,
+    store: Store,
     /// The start of the agent's observations.
     started_at: Timestamp,
     clock: Clock,
     /// What the last dry pass of each scope would have removed. The next one does not log it again.
     logged: Mutex<BTreeMap<String, Logged>>,
     metrics: AgentMetrics,
-    running: Running,
 }
-
-/// How many passes run, by scope: a requested pass can overlap with one of the schedule.
-#[derive(Debug, Default)]
-struct Running(Mutex<BTreeMap<&'static str, u32>>);
 
 // === impl Cycle ===
 
-impl<H: Remover> Cycle<H> {
+impl Cycle {
     /// Runs one pass. `watch` receives each report as soon as its action ends.
-    ///
-    /// # Errors
-    /// None in practice: if the file of the store cannot be used, the pass keeps its records in memory and reports this
-    /// in [`Pass::store`].
+    /// If the file of the store cannot be used, the pass keeps its records in memory and reports this in
+    /// [`Pass::not_recorded`].
     pub async fn pass(
         &self,
         kind: PassKind,
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
-    ) -> Result<Pass, StoreError> {
+    ) -> Pass {
         let (scope, begun) = (kind.scope(), Instant::now());
-        self.metrics.running(scope, self.running.begin(scope));
+        self.metrics.begun(scope);
         let pass = self.plan_and_carry_out(kind, stop, watch).await;
-        self.metrics.running(scope, self.running.end(scope));
+        self.metrics.ended(scope);
         let end = PassEnd { scope, duration: Some(begun.elapsed()), at: (self.clock)() };
         count_pass(end, &pass, &self.metrics);
-        let is_in_file = pass.as_ref().is_ok_and(|pass| pass.not_recorded().is_none());
+        let is_in_file = pass.not_recorded.is_none();
         let size = if is_in_file { self.store.size_bytes().await } else { None };
         self.metrics.store(size);
         pass
@@ -77,103 +69,105 @@ impl<H: Remover> Cycle<H> {
         kind: PassKind,
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
-    ) -> Result<Pass, StoreError> {
-        let (taken_at, policy) = ((self.clock)(), &self.settings.policy);
-        let memory = self.memory(taken_at).await?;
-        let planned = Planned::of(kind, &self.observer, policy, taken_at, memory).await;
+    ) -> Pass {
+        let planned = self.planned(kind, Needs::default()).await;
         self.metrics.observed(&planned.snapshot);
-        self.show_usage(&planned).await?;
-        self.carry_out(planned, stop, watch).await
+        let usage = self.usage(&planned).await;
+        self.carry_out(planned, usage, stop, watch).await
+    }
+
+    /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
+    async fn planned(&self, kind: PassKind, shown: Needs) -> Planned {
+        let taken_at = (self.clock)();
+        Planned::of(kind, shown, &self.observer, &self.settings.policy, taken_at, self.memory(taken_at)).await
     }
 
     /// Returns what the passes before remembered.
-    async fn memory(&self, taken_at: Timestamp) -> Result<Memory, StoreError> {
-        let started_at = self.started_at;
-        let memory = self.store.call(move |store| store.recall(started_at, taken_at)).await?;
-        Ok(recalled(memory, &self.settings))
+    fn memory(&self, taken_at: Timestamp) -> Memory {
+        let memory = self.store.recall(self.started_at, taken_at);
+        // Without a pod source no new list of pods replaces the remembered one, so the images that its pods named are
+        // forgotten.
+        let has_pods = !self.settings.pods.sources.contains(&PodSourceName::None);
+        Memory { named_images: memory.named_images.filter(|_| has_pods), ..memory }
+    }
+
+    /// Takes a snapshot of the node now.
+    pub async fn snapshot(&self, needs: Needs) -> Snapshot {
+        let taken_at = (self.clock)();
+        self.observer.snapshot(needs, taken_at, self.memory(taken_at)).await
+    }
+
+    /// Observes the node and plans the next pass over these objects, under disk pressure if a disk has it. Nothing is stored.
+    /// `shown` has parts of the snapshot for display, without effect on the plan.
+    pub async fn look(&self, scope: Scope, shown: Needs) -> (Snapshot, Plan) {
+        let kind = PassKind::of(self.pressure().await, scope);
+        let Planned { snapshot, plan, .. } = self.planned(kind, shown).await;
+        (snapshot, plan)
     }
 
     /// Observes the node and stores what it learns, without removing anything. Returns the snapshot, the memory
     /// after it, and the plan.
-    ///
-    /// # Errors
-    /// As [`Self::pass`].
-    pub async fn learn(&self, scope: Scope) -> Result<(Snapshot, Memory, Plan), StoreError> {
-        let (taken_at, policy) = ((self.clock)(), &self.settings.policy);
-        let memory = self.memory(taken_at).await?;
-        let planned = Planned::of(PassKind::Regular(scope), &self.observer, policy, taken_at, memory).await;
-        let Planned { snapshot, plan, .. } = planned;
-        let (before, after) = (snapshot.memory.clone(), update_memory(&snapshot, policy));
-        let learnt = after.clone();
-        self.store.call(move |store| store.learn(&before, &learnt)).await?;
-        Ok((snapshot, after, plan))
+    pub async fn learn(&self, scope: Scope) -> (Snapshot, Memory, Plan) {
+        let Planned { mut snapshot, plan, .. } = self.planned(PassKind::Regular(scope), Needs::default()).await;
+        let policy = &self.settings.policy;
+        let learn = |state: &mut StoreState| {
+            state.learn(|memory| {
+                snapshot.memory = memory;
+                update_memory(&snapshot, policy)
+            });
+            state.memory().clone()
+        };
+        let after = self.store.change(learn).await;
+        (snapshot, after, plan)
     }
 
-    /// Carries out the plan, records each outcome as soon as its action ends, and updates the memory.
+    /// Carries out the plan, and records each outcome as soon as its action ends. What the snapshot shows is recorded
+    /// before the first removal, so that a kill in the middle does not lose it (I10).
     async fn carry_out(
         &self,
         planned: Planned,
+        usage: Option<Vec<FileSystem>>,
         stop: &CancellationToken,
         mut watch: impl FnMut(&Plan, &Report) + Send,
-    ) -> Result<Pass, StoreError> {
+    ) -> Pass {
         let Planned { scope, snapshot, plan, refused } = planned;
-        let (taken_at, learnt) = (snapshot.taken_at, Arc::new(update_memory(&snapshot, &self.settings.policy)));
-        let (before, after) = (snapshot.memory, Arc::clone(&learnt));
-        self.store.call(move |store| store.learn(&before, &after)).await?;
+        let (started_at, policy) = (snapshot.taken_at, &self.settings.policy);
+        let triggered_by = plan.pressure.as_ref().map(ToString::to_string);
+        let start = RunStart { started_at, scope, dry: self.is_dry(), triggered_by };
+        let begin = |state: &mut StoreState| {
+            state.learn(|memory| update_memory(&Snapshot { memory, ..snapshot }, policy));
+            if let Some(usage) = usage {
+                state.record_usage(started_at, usage);
+            }
+            state.begin_run(start)
+        };
+        let run = self.store.change(begin).await;
         let watch = |report: &Report| watch(&plan, report);
-        let to = Records { store: &self.store, clock: &self.clock, metrics: &self.metrics };
-        let mut recording = Recording::begin(to, watch, taken_at, scope, H::IS_DRY, self.logged(scope)).await?;
-        if let Some(pressure) = &plan.pressure {
-            recording.set_trigger(pressure.to_string()).await?;
-        }
-        for report in &refused {
-            recording.take(report.clone()).await;
-        }
+        let Self { store, clock, metrics, settings, .. } = self;
+        let mut recording = Recording::of(run, Records { store, clock, metrics, settings }, watch, self.logged(scope));
+        recording.take(refused.clone()).await;
         let mut summary = self.executor.carry_out(&plan, stop, &mut recording).await;
         for report in &refused {
             summary.add(report);
         }
-        self.learn_outcomes(learnt, taken_at, &recording.reports).await?;
-        if H::IS_DRY {
+        if self.is_dry() {
             let logged = recording.reports.iter().map(|report| logged_as(&report.action)).collect();
             self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), logged);
         }
-        let (reports, store) = recording.end(&plan, &summary).await?;
-        Ok(Pass { plan, reports, summary, store })
+        let (reports, not_recorded) = recording.end(&plan, &summary).await;
+        Pass { plan, reports, summary, not_recorded }
     }
 
-    /// Shows how full the file systems are. Passes over images also record it: those over containers are five times as
-    /// many.
-    async fn show_usage(&self, planned: &Planned) -> Result<(), StoreError> {
+    /// Shows how full the file systems are, and returns what passes over images record of it. Those over containers are
+    /// five times as many.
+    async fn usage(&self, planned: &Planned) -> Option<Vec<FileSystem>> {
         let Settings { policy, kubelet_root, .. } = &self.settings;
         let (logs, kubelet) = (&policy.logs.pods_root, kubelet_root.join("pods"));
         let others = [(UsageOf::Logs, &**logs), (UsageOf::Kubelet, &*kubelet)];
         let images = planned.snapshot.image_filesystem.as_ref();
         let found = file_systems(images, &*self.executor.disks, others).await;
         self.metrics.file_systems(&found, policy);
-        if planned.scope == Scope::Containers {
-            return Ok(());
-        }
-        let (at, found) = (planned.snapshot.taken_at, found.into_iter().map(|(_, disk)| disk).collect::<Vec<_>>());
-        self.store.call(move |store| store.record_usage(at, &found)).await
-    }
-
-    /// Updates the memory with the outcomes, and prunes old history. The memory is already updated with the snapshot
-    /// before the first removal, so that a kill in the middle loses neither (I10).
-    async fn learn_outcomes(
-        &self,
-        learnt: Arc<Memory>,
-        taken_at: Timestamp,
-        reports: &[Report],
-    ) -> Result<(), StoreError> {
-        let Settings { state, policy, .. } = &self.settings;
-        let after = after_outcomes(&learnt, reports, taken_at, policy.guards.retry_after);
-        let (max_age, max_rows) = (state.history_max_age, state.history_max_rows);
-        let learn = move |store: &mut Store| {
-            store.learn(&learnt, &after)?;
-            store.prune(taken_at, max_age, max_rows).map(drop)
-        };
-        self.store.call(learn).await
+        (planned.scope != Scope::Containers).then(|| found.into_iter().map(|(_, disk)| disk).collect())
     }
 
     /// Returns the settings. A reload makes another cycle.
@@ -188,57 +182,47 @@ impl<H: Remover> Cycle<H> {
 
     /// Returns a monitor for the disks of this node.
     pub fn monitor(&self) -> PressureMonitor {
-        PressureMonitor::of(&self.settings, self.executor.reader.clone(), Arc::clone(&self.executor.disks))
+        let Settings { policy, kubelet_root, .. } = &self.settings;
+        // Not kubelet_root itself: the DaemonSet mounts only directories in it.
+        let node = vec![policy.logs.pods_root.clone(), kubelet_root.join("pods")];
+        PressureMonitor::new(self.executor.reader.clone(), Arc::clone(&self.executor.disks), node)
     }
 
     /// Sets where passes are counted, and shows the settings there.
     #[must_use]
     pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
-        let mode = if H::IS_DRY { Mode::Observe } else { Mode::Collect };
-        metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter());
+        let mode = if self.is_dry() { Mode::Observe } else { Mode::Collect };
+        metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter().copied());
         Self { metrics: metrics.clone(), ..self }
     }
 }
 
-impl Cycle<LiveRemover> {
+impl Cycle {
     /// Creates a cycle that removes objects.
-    pub fn live(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
-        let (Endpoint { runtime, images, .. }, options) = (&node.endpoint, settings.runtime.options.clone());
-        let writer = RuntimeWriter::new(runtime, images, options).with_removals(&node.removals);
-        let remover = |reader: &RuntimeReader, roots: &LogRoots| LiveRemover {
-            writer: writer.with_breaker(reader.breaker()),
-            roots: roots.clone(),
-        };
-        Self::with(remover, settings, node, store, started_at)
+    pub fn live(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
+        let cycle = Self::dry(settings, node, store, started_at);
+        let (writer, roots) =
+            (RuntimeWriter::new(&cycle.executor.reader, &node.removals), cycle.executor.roots.clone());
+        Self { executor: Executor { remover: Remover::Live { writer, roots }, ..cycle.executor }, ..cycle }
     }
-}
 
-impl Cycle<DryRun> {
     /// Creates a cycle that only records what it would remove.
-    pub fn dry(settings: Settings, node: &LocalNode, store: impl Into<SharedStore>, started_at: Timestamp) -> Self {
-        Self::with(|_, _| DryRun::default(), settings, node, store, started_at)
-    }
-}
-
-impl<H> Cycle<H> {
-    fn with(
-        remover: impl FnOnce(&RuntimeReader, &LogRoots) -> H,
-        settings: Settings,
-        node: &LocalNode,
-        store: impl Into<SharedStore>,
-        started_at: Timestamp,
-    ) -> Self {
-        let (observer, roots) = (node.observer(&settings), roots(&settings));
+    pub fn dry(settings: Settings, node: &LocalNode, store: Store, started_at: Timestamp) -> Self {
+        let observer = node.observer(&settings);
+        let roots = LogRoots::new(&settings.host_root, settings.policy.logs.clone());
         // Both use one reader, so that the observations and the rechecks share the state of a runtime that hangs.
-        let reader = observer.reader().clone();
-        let remover = remover(&reader, &roots);
+        let (reader, image_names, remover) = (observer.reader().clone(), observer.image_names(), Remover::Dry);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
         let options = options(&settings, node.space_settle);
-        let image_names = observer.image_names();
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
-        let (logged, running, metrics) = (Mutex::default(), Running::default(), AgentMetrics::default());
-        let (store, clock) = (store.into(), clock::system());
-        Self { observer, settings, executor, store, started_at, clock, logged, metrics, running }
+        let (logged, metrics) = (Mutex::default(), AgentMetrics::default());
+        let clock = clock::system();
+        Self { observer, settings, executor, store, started_at, clock, logged, metrics }
+    }
+
+    /// Returns whether its passes remove nothing.
+    pub fn is_dry(&self) -> bool {
+        self.executor.remover.is_dry()
     }
 
     fn logged(&self, scope: Scope) -> Logged {
@@ -247,7 +231,7 @@ impl<H> Cycle<H> {
     }
 
     /// Ends the cycle. Returns its store, which must be closed or used by another cycle.
-    pub fn into_store(self) -> SharedStore {
+    pub fn into_store(self) -> Store {
         self.store
     }
 
@@ -256,31 +240,6 @@ impl<H> Cycle<H> {
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
-}
-
-// === impl Running ===
-
-impl Running {
-    /// Records the begin of a pass. Returns how many run.
-    fn begin(&self, scope: Scope) -> u32 {
-        self.change(scope, |count| count + 1)
-    }
-
-    /// Records the end of a pass. Returns how many still run.
-    fn end(&self, scope: Scope) -> u32 {
-        self.change(scope, |count| count.saturating_sub(1))
-    }
-
-    fn change(&self, scope: Scope, change: impl FnOnce(u32) -> u32) -> u32 {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = running.entry(scope.as_str()).or_default();
-        *count = change(*count);
-        *count
-    }
-}
-
-fn roots(settings: &Settings) -> LogRoots {
-    LogRoots::new(&settings.host_root, settings.policy.logs.clone())
 }
 
 /// Builds the execution options. If `guards.gone_after` is not 0, the recheck of a deleted pod includes the kubelet's

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::signals::RequestReload;
+use super::signals::Reload;
 use crate::config::ConfigFiles;
 use crate::host_path::BoundedCalls;
 
@@ -45,7 +45,7 @@ impl FileWatch {
     }
 
     /// Looks at the files until the end of the process. Never returns.
-    pub async fn run(&self, reload: &RequestReload) {
+    pub async fn run(&self, reload: &Reload) {
         let (calls, mut changes) = (BoundedCalls::default(), Changes::default());
         loop {
             sleep(INTERVAL).await;
@@ -55,7 +55,7 @@ impl FileWatch {
             let Ok(now) = calls.run(&main, move || files.look_again()).await else { continue };
             if changes.are_complete(&self.0.borrow(), now) {
                 tracing::info!("the configuration files have changed: reloading the settings");
-                reload.send();
+                reload.request();
             }
         }
     }

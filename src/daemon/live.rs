@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::clock::now;
 use crate::plan::Scope;
-use crate::record::{Pass, StoreError};
+use crate::record::Pass;
 use crate::serve::{Live, PassDone, PassEvent, PassState, RunningPass};
 
 /// Shows that a pass begins.
@@ -26,51 +26,29 @@ pub(super) fn progressed(live: &Live, scope: Scope, planned: usize) {
 }
 
 /// Shows the result of a pass.
-pub(super) fn ended(live: &Live, scope: Scope, pass: &Result<Pass, StoreError>, next_at: Option<Timestamp>) {
+pub(super) fn ended(live: &Live, scope: Scope, pass: &Pass, next_at: Option<Timestamp>) {
     let result = result(pass, next_at);
     live.update(|state| {
         state.running.remove(&name(scope));
-        if let Ok(pass) = pass {
-            state.pods = pass.plan.pods.clone();
-        }
+        state.pods = pass.plan.pods.clone();
         state.passes.insert(name(scope), result);
     });
 }
 
-fn result(pass: &Result<Pass, StoreError>, next_at: Option<Timestamp>) -> PassState {
-    let ended_at = now();
-    match pass {
-        Ok(pass) => {
-            let total = pass.summary.total();
-            let errors = pass.plan.errors.iter().map(ToString::to_string);
-            let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
-            let errors = errors.chain(pass.not_recorded().map(ToString::to_string)).collect();
-            let freed_bytes = pass.summary.total_measured_bytes();
-            let (removed, would_remove, failed) = (total.removed, total.would_remove, total.failed);
-            PassState { ended_at, next_at, removed, would_remove, failed, freed_bytes, errors }
-        }
-        Err(error) => PassState {
-            ended_at,
-            next_at,
-            removed: 0,
-            would_remove: 0,
-            failed: 0,
-            freed_bytes: 0,
-            errors: vec![error.to_string()],
-        },
-    }
+fn result(pass: &Pass, next_at: Option<Timestamp>) -> PassState {
+    let total = pass.summary.total();
+    let errors = pass.plan.errors.iter().map(ToString::to_string);
+    let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
+    let errors = errors.chain(pass.not_recorded.clone()).collect();
+    let freed_bytes = pass.summary.total_measured_bytes();
+    let (removed, would_remove, failed) = (total.removed, total.would_remove, total.failed);
+    PassState { ended_at: now(), next_at, removed, would_remove, failed, freed_bytes, errors }
 }
 
 /// Returns the last event of a requested pass.
-pub(super) fn done(pass: Result<Pass, StoreError>, observes: bool) -> PassEvent {
-    match pass {
-        Ok(pass) => {
-            let not_recorded = pass.not_recorded().map(ToString::to_string);
-            let Pass { plan, reports, summary, .. } = pass;
-            PassEvent::Done(Box::new(PassDone { observes, plan, reports, summary, not_recorded }))
-        }
-        Err(error) => PassEvent::Failed { error: error.to_string() },
-    }
+pub(super) fn done(pass: Pass, observes: bool) -> PassEvent {
+    let Pass { plan, reports, summary, not_recorded } = pass;
+    PassEvent::Done(Box::new(PassDone { observes, plan, reports, summary, not_recorded }))
 }
 
 fn name(scope: Scope) -> String {

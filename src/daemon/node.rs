@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock;
-use crate::config::{KubeletSettings, Settings};
-use crate::cri::{Endpoint, InProgress, RuntimeReader};
+use crate::config::{KubeletSettings, Loaded, Settings};
+use crate::cri::{self, CriError, CriOptions, Endpoint, InProgress, RuntimeReader};
 use crate::host_path::HostFs;
 use crate::kubernetes::{Connection, CredentialCandidates, ExecPlugins, KubeletAccess};
 use crate::metrics::CriCalls;
@@ -36,6 +36,20 @@ impl LocalNode {
     pub fn new(endpoint: Endpoint, disks: Arc<dyn Disks>, pods: Arc<dyn PodSource>) -> Self {
         let (calls, removals) = (CriCalls::default(), InProgress::default());
         Self { endpoint, disks, pods, space_settle: Duration::ZERO, calls, removals }
+    }
+
+    /// Finds the runtime of this host and checks whether it answers.
+    ///
+    /// # Errors
+    /// No usable runtime was found, or it does not answer. There is no wait for one that starts.
+    pub async fn find(loaded: &Loaded) -> Result<Self, CriError> {
+        let (settings, candidates) = (&loaded.settings, loaded.candidates());
+        let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
+        let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
+        let options = CriOptions { patience: Duration::ZERO, ..settings.runtime.options.clone() };
+        RuntimeReader::new(&endpoint.runtime, &endpoint.images, options).check().await?;
+        tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
+        Ok(Self::of_host(settings, endpoint))
     }
 
     /// Returns the node for this host.
@@ -69,7 +83,6 @@ fn places(settings: &Settings) -> Places {
     Places {
         host: HostFs::new(&settings.host_root),
         kubelet_root: settings.kubelet_root.clone(),
-        require_kubelet_dirs: settings.pods.require_kubelet_dirs,
         pod_logs: settings.policy.logs.pods_root.clone(),
         container_logs: settings.policy.logs.containers_root.clone(),
         other_sockets: Vec::new(),
@@ -78,10 +91,9 @@ fn places(settings: &Settings) -> Places {
 
 fn pod_source_options(settings: &Settings) -> PodSourceOptions {
     PodSourceOptions {
-        sources: settings.pods.sources.iter().collect(),
+        sources: settings.pods.sources.clone(),
         node: settings.node.clone(),
         credentials: credential_candidates(settings),
-        max_silence: settings.pods.max_silence,
         kubelet: kubelet_access(settings),
         kubelet_key: kubelet_key(&settings.pods.kubelet),
         clock: clock::now,
@@ -137,7 +149,7 @@ fn kubelet_key(kubelet: &KubeletSettings) -> Option<&'static str> {
 /// Returns the connection for events. It opens at the first event. `None` = events are off, or the API server is not a
 /// pod source.
 pub fn connection_for_events(settings: &Settings) -> Option<Connection> {
-    let uses = |source| settings.pods.sources.contains(source);
+    let uses = |source| settings.pods.sources.contains(&source);
     let has_server = uses(PodSourceName::Auto) || uses(PodSourceName::KubeApi);
     (settings.tells_events && has_server).then(|| Connection::new(credential_candidates(settings)))
 }

@@ -2,10 +2,9 @@
 
 use jiff::Timestamp;
 
-use crate::config::Settings;
-use crate::model::{Memory, PodSourceName, Snapshot};
-use crate::observe::{Observer, StatusFor};
-use crate::plan::{AgeFrom, Kind, Plan, Policy, Pressure, Report, Revalidated, Scope, decide, revalidate};
+use crate::model::{Memory, Snapshot};
+use crate::observe::{Needs, Observer};
+use crate::plan::{AgeFrom, Confirmed, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -30,6 +29,11 @@ pub(super) struct Planned {
 // === impl PassKind ===
 
 impl PassKind {
+    /// Returns the kind of the next pass over these objects.
+    pub fn of(pressure: Option<Pressure>, scope: Scope) -> Self {
+        pressure.map_or(Self::Regular(scope), |pressure| Self::Pressure(pressure, scope))
+    }
+
     /// Returns the kinds of objects.
     pub fn scope(&self) -> Scope {
         match self {
@@ -42,66 +46,47 @@ impl PassKind {
 // === impl Planned ===
 
 impl Planned {
-    /// Observes the node and plans a pass of this kind.
-    pub async fn of(kind: PassKind, observer: &Observer, policy: &Policy, taken_at: Timestamp, memory: Memory) -> Self {
-        match kind {
-            PassKind::Regular(scope) => {
-                let (snapshot, plan) = look_and_plan(observer, policy, scope, taken_at, memory).await;
-                Self { scope, snapshot, plan, refused: Vec::new() }
-            }
-            PassKind::Pressure(pressure, scope) => {
-                let policy = policy.under_pressure();
-                let (snapshot, plan) = look_and_plan(observer, &policy, scope, taken_at, memory).await;
-                let plan = Plan { pressure: Some(pressure), ..plan };
-                Self { scope, snapshot, plan, refused: Vec::new() }
-            }
+    /// Observes the node and plans a pass of this kind. `shown` has more parts of the snapshot, for display.
+    pub async fn of(
+        kind: PassKind,
+        shown: Needs,
+        observer: &Observer,
+        policy: &Policy,
+        taken_at: Timestamp,
+        memory: Memory,
+    ) -> Self {
+        let (pressure, scope) = match kind {
+            PassKind::Regular(scope) => (None, scope),
+            PassKind::Pressure(pressure, scope) => (Some(pressure), scope),
             PassKind::Saved(saved) => {
-                let snapshot = look_for(&saved, observer, taken_at, memory).await;
-                let Revalidated { plan, refused } = revalidate(*saved, &snapshot, policy);
-                Self { scope: Scope::All, snapshot, plan, refused }
+                let snapshot = observer.snapshot(needs_of_saved(&saved), taken_at, memory).await;
+                let Confirmed { plan, denied } = confirm(*saved, &snapshot, policy);
+                let refused = denied.into_iter().map(|(action, denial)| denial.report(action)).collect();
+                return Self { scope: Scope::All, snapshot, plan, refused };
             }
-        }
+        };
+        let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
+        let snapshot = observer.snapshot(needs(policy, scope).and(shown), taken_at, memory).await;
+        let plan = Plan { pressure, ..decide(&snapshot, policy, scope) };
+        Self { scope, snapshot, plan, refused: Vec::new() }
     }
 }
 
-/// Observes what the recheck of a saved plan needs.
-async fn look_for(saved: &Plan, observer: &Observer, taken_at: Timestamp, memory: Memory) -> Snapshot {
-    let mut snapshot = observer.observe(taken_at, memory).await;
-    if saved.actions.iter().chain(&saved.images.reserve).any(|action| action.target.kind() == Kind::Image) {
-        observer.resolve_image_names(&mut snapshot).await;
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-    }
-    snapshot
-}
-
-/// Returns the memory for a pass. If the pod source is `none`, no new pod list replaces the remembered one, so the
-/// images that its pods named are removed from the memory.
-pub fn recalled(memory: Memory, settings: &Settings) -> Memory {
-    if settings.pods.sources.contains(PodSourceName::None) {
-        return Memory { named_images: None, ..memory };
-    }
-    memory
-}
-
-/// Observes the node and plans. A pass over images reads the image volumes of each container that is new to the
+/// Returns what a pass needs to observe. A pass over images reads the image volumes of each container that is new to the
 /// observer, even if no image is to be removed: the memory counts an image that is mounted now as used now.
-pub async fn look_and_plan(
-    observer: &Observer,
-    policy: &Policy,
-    scope: Scope,
-    taken_at: Timestamp,
-    memory: Memory,
-) -> (Snapshot, Plan) {
-    let mut snapshot = observer.observe(taken_at, memory).await;
-    if policy.containers.age_from == AgeFrom::Finished {
-        observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+fn needs(policy: &Policy, scope: Scope) -> Needs {
+    let has_images = scope != Scope::Containers;
+    Needs {
+        ends: policy.containers.age_from == AgeFrom::Finished,
+        image_volumes: has_images,
+        image_names: has_images && policy.guards.keep_pod_images,
+        log_sizes: false,
     }
-    if scope != Scope::Containers {
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
-    }
-    if scope != Scope::Containers && policy.guards.keep_pod_images {
-        observer.resolve_image_names(&mut snapshot).await;
-    }
-    let plan = decide(&snapshot, policy, scope);
-    (snapshot, plan)
+}
+
+/// Returns what the recheck of a saved plan needs to observe.
+fn needs_of_saved(plan: &Plan) -> Needs {
+    let mut actions = plan.actions.iter().chain(&plan.images.reserve);
+    let has_images = actions.any(|action| action.target.kind() == Kind::Image);
+    Needs { image_volumes: has_images, image_names: has_images, ..Needs::default() }
 }

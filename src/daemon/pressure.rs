@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::config::{Intervals, Settings};
+use crate::config::Intervals;
 use crate::cri::RuntimeReader;
 use crate::model::Backoff;
 use crate::observe::Disks;
@@ -39,13 +39,6 @@ impl PressureMonitor {
     /// directories `node`.
     pub fn new(reader: RuntimeReader, disks: Arc<dyn Disks>, node: Vec<PathBuf>) -> Self {
         Self { reader, disks, node, images: None }
-    }
-
-    /// Creates the monitor for the disks of a node.
-    pub fn of(settings: &Settings, reader: RuntimeReader, disks: Arc<dyn Disks>) -> Self {
-        // Not kubelet_root itself: the DaemonSet mounts only directories in it.
-        let kubelet = settings.kubelet_root.join("pods");
-        Self::new(reader, disks, vec![settings.policy.logs.pods_root.clone(), kubelet])
     }
 
     /// Returns the disk pressure, if any disk has it. A disk that cannot be measured is skipped, because the passes

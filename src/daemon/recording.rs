@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
 use super::clock::Clock;
+use crate::config::Settings;
 use crate::execute::ReportSink;
 use crate::metrics::AgentMetrics;
-use crate::plan::{Action, Plan, Report, Scope, Summary};
-use crate::record::{RunId, SharedStore, Store, StoreError, StoreNote, count_and_log_outcome};
+use crate::plan::{Action, Plan, Report, Summary};
+use crate::record::{Retention, Run, RunEnd, Store, StoreState, count_and_log_outcome};
+
+/// The most removals in the history, and the most refusals: a month of a busy node, and a few MiB in the store.
+const HISTORY_ROWS: u64 = 10_000;
 
 /// What a dry pass logged: the key and the name of each object. A name that comes later is logged, because an image can be
 /// listed before its tag.
@@ -16,76 +18,60 @@ pub(super) type Logged = BTreeSet<(String, Option<String>)>;
 
 /// A pass in progress, and its reports so far.
 pub(super) struct Recording<'a, W> {
-    store: &'a SharedStore,
-    clock: &'a Clock,
-    metrics: &'a AgentMetrics,
+    to: Records<'a>,
     /// Receives each report first.
     watch: W,
-    id: RunId,
-    dry: bool,
+    run: Run,
     /// What the pass before would have removed. A dry run does not log it again.
     known: Logged,
     pub reports: Vec<Report>,
-    trouble: Option<StoreError>,
 }
 
 /// Where a pass is recorded.
 pub(super) struct Records<'a> {
-    pub store: &'a SharedStore,
+    pub store: &'a Store,
     pub clock: &'a Clock,
     pub metrics: &'a AgentMetrics,
+    pub settings: &'a Settings,
 }
 
 // === impl Recording ===
 
 impl<'a, W> Recording<'a, W> {
-    /// Begins a run. `known` = what the dry pass before would have removed.
-    pub async fn begin(
-        to: Records<'a>,
-        watch: W,
-        taken_at: Timestamp,
-        scope: Scope,
-        dry: bool,
-        known: Logged,
-    ) -> Result<Self, StoreError> {
-        let Records { store, clock, metrics } = to;
-        let id = store.call(move |store| store.begin_run(taken_at, scope, dry)).await?;
-        Ok(Self { store, clock, metrics, watch, id, dry, known, reports: Vec::new(), trouble: None })
+    /// Records in a run that has begun. `known` = what the dry pass before would have removed.
+    pub fn of(run: Run, to: Records<'a>, watch: W, known: Logged) -> Self {
+        Self { to, watch, run, known, reports: Vec::new() }
     }
 
-    /// Records why the run removes everything unused.
-    pub async fn set_trigger(&self, trigger: String) -> Result<(), StoreError> {
-        let id = self.id;
-        self.store.call(move |store| store.set_trigger(id, &trigger)).await
-    }
-
-    /// Ends the run. Returns the reports, and how the store handled errors of its file.
-    pub async fn end(self, plan: &Plan, summary: &Summary) -> Result<(Vec<Report>, Vec<StoreNote>), StoreError> {
+    /// Ends the run. Returns the reports, and why the file of the store does not have the pass.
+    pub async fn end(self, plan: &Plan, summary: &Summary) -> (Vec<Report>, Option<String>) {
         let planning = plan.errors.iter().map(ToString::to_string);
         let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));
-        let (id, at, summary) = (self.id, (self.clock)(), summary.clone());
-        let finish = move |store: &mut Store| {
-            store.finish_run(id, at, &summary, error.as_deref())?;
-            Ok(store.take_trouble())
-        };
-        let notes = self.store.call(finish).await?;
-        self.trouble.map_or(Ok((self.reports, notes)), Err)
+        let state = &self.to.settings.state;
+        let keep = Retention { max_age: state.history_max_age, max_rows: HISTORY_ROWS };
+        let end = RunEnd { at: (self.to.clock)(), summary: summary.clone(), error, keep };
+        self.to.store.change(|state| state.end_run(&self.run, end)).await;
+        (self.reports, self.to.store.fault())
     }
 }
 
 impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
-    /// Records one outcome. An error of the store does not stop the pass: the removal has already happened, and the log
-    /// contains it.
-    async fn take(&mut self, report: Report) {
-        (self.watch)(&report);
-        count_and_log_outcome(&report, self.metrics, self.known.contains(&logged_as(&report.action)));
-        if !self.dry {
-            let (id, at, recorded) = (self.id, (self.clock)(), report.clone());
-            let recorded = self.store.call(move |store| store.record(id, at, &recorded)).await;
-            self.trouble = self.trouble.take().or(recorded.err());
+    /// Records outcomes. The store keeps them if its file cannot be written, and the log contains them.
+    async fn take(&mut self, reports: Vec<Report>) {
+        let Records { store, clock, metrics, settings } = &self.to;
+        for report in &reports {
+            (self.watch)(report);
+            count_and_log_outcome(report, metrics, self.known.contains(&logged_as(&report.action)));
         }
-        self.reports.push(report);
+        let (at, retry_after) = (clock(), settings.policy.guards.retry_after);
+        let record = |state: &mut StoreState| {
+            for report in &reports {
+                state.record(&self.run, at, report, retry_after);
+            }
+        };
+        store.change(record).await;
+        self.reports.extend(reports);
     }
 }
 

@@ -15,17 +15,16 @@ use super::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::schedule::{self, Job, Limits, PassResult};
 use super::signals::Reload;
-use crate::execute::Remover;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
-use crate::record::{Pass, SharedStore, StoreError, log_pass};
+use crate::record::{Pass, Store, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
 
 /// The name of a requested pass in [`Progress`].
 const REQUESTED: &str = "requested pass";
 
 /// The shared state of the loops. A borrow never lasts across an await.
-struct Service<'a, H, A> {
-    cycle: Cycle<H>,
+struct Service<'a, A> {
+    cycle: Cycle,
     stop: &'a CancellationToken,
     hold_up: Duration,
     after: RefCell<A>,
@@ -52,14 +51,14 @@ pub struct Requests {
 /// reports its errors itself. The passes that run finish the action in progress, as at a shutdown, so that every pass has one
 /// policy. Returns the store, and the result of `reload`; `None` = stopped. `after` receives the result of each pass and
 /// must not delay the next one.
-pub async fn run<H: Remover, T>(
-    cycle: Cycle<H>,
+pub async fn run<T>(
+    cycle: Cycle,
     limits: &Limits,
     stop: &CancellationToken,
     requests: &mut Requests,
     reload: impl FnMut() -> Option<T>,
-    after: impl FnMut(Scope, &Result<Pass, StoreError>),
-) -> (SharedStore, Option<T>) {
+    after: impl FnMut(Scope, &Pass),
+) -> (Store, Option<T>) {
     let Requests { reload: requested, inbox: Inbox { live, orders }, progress } = requests;
     let (intervals, ends) = (cycle.settings().intervals.clone(), stop.child_token());
     let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(&intervals)));
@@ -84,10 +83,9 @@ pub async fn run<H: Remover, T>(
 
 // === impl Service ===
 
-impl<H, A> Service<'_, H, A>
+impl<A> Service<'_, A>
 where
-    H: Remover,
-    A: FnMut(Scope, &Result<Pass, StoreError>),
+    A: FnMut(Scope, &Pass),
 {
     async fn job(&self, job: Job) -> PassResult {
         let scope = match job {
@@ -143,13 +141,13 @@ where
         tracing::warn!(%scope, %pressure, "disk pressure: removing everything unused");
         let pass = self.scheduled(PassKind::Pressure(pressure, scope), scope).await;
         self.ended(scope, &pass);
-        pass.map_or(0, |pass| pass.summary.total().removed)
+        pass.summary.total().removed
     }
 
-    fn ended(&self, scope: Scope, pass: &Result<Pass, StoreError>) -> PassResult {
+    fn ended(&self, scope: Scope, pass: &Pass) -> PassResult {
         (self.after.borrow_mut())(scope, pass);
         log_pass(scope, pass);
-        let is_success = pass.as_ref().is_ok_and(Pass::is_success);
+        let is_success = pass.is_success();
         // A failed pass causes a back-off of its loop.
         let result = if is_success { PassResult::Succeeded } else { PassResult::Failed };
         let intervals = &self.cycle.settings().intervals;
@@ -164,7 +162,7 @@ where
     }
 
     /// Runs a pass of the schedule.
-    async fn scheduled(&self, kind: PassKind, scope: Scope) -> Result<Pass, StoreError> {
+    async fn scheduled(&self, kind: PassKind, scope: Scope) -> Pass {
         self.running.send_modify(|running| *running += 1);
         let pass = self.shown(kind, scope, |_, _| {}).await;
         self.running.send_modify(|running| *running -= 1);
@@ -172,12 +170,7 @@ where
     }
 
     /// Runs a pass, and shows its progress on the socket.
-    async fn shown(
-        &self,
-        kind: PassKind,
-        scope: Scope,
-        mut watch: impl FnMut(&Plan, &Report) + Send,
-    ) -> Result<Pass, StoreError> {
+    async fn shown(&self, kind: PassKind, scope: Scope, mut watch: impl FnMut(&Plan, &Report) + Send) -> Pass {
         live::begun(&self.live, scope);
         let shown = self.live.clone();
         let watch = move |plan: &Plan, report: &Report| {
@@ -213,8 +206,7 @@ where
         tracing::info!(?scope, pressure, saved_plan = plan.is_some(), "pass requested by a command");
         let (kind, scope) = match plan {
             Some(plan) => (PassKind::Saved(plan), Scope::All),
-            None if pressure => (PassKind::Pressure(Pressure::Asked {}, scope), scope),
-            None => (PassKind::Regular(scope), scope),
+            None => (PassKind::of(pressure.then_some(Pressure::Asked {}), scope), scope),
         };
         let sink = events.clone();
         let watch = move |plan: &Plan, report: &Report| {
@@ -224,7 +216,7 @@ where
         let pass = self.shown(kind, scope, watch).await;
         self.ended(scope, &pass);
         // A command that was interrupted no longer listens.
-        let _ = events.send(live::done(pass, H::IS_DRY));
+        let _ = events.send(live::done(pass, self.cycle.is_dry()));
     }
 }
 

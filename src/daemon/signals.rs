@@ -19,7 +19,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The signals of this process since [`listen`].
@@ -32,21 +32,13 @@ pub struct Signals {
     user2: Stream,
     alarm: Stream,
     stop: CancellationToken,
-    reload: mpsc::Sender<()>,
-    first: FirstSignal,
+    reload: Reload,
+    first: Arc<OnceLock<Signal>>,
 }
 
-/// Requests reloads for other reasons than SIGHUP.
-#[derive(Clone, Debug)]
-pub struct RequestReload(mpsc::Sender<()>);
-
-/// The signal that requested the shutdown.
+/// The requests to reload the settings. Clones share them. Several requests since the last check count as one.
 #[derive(Clone, Debug, Default)]
-pub struct FirstSignal(Arc<OnceLock<Signal>>);
-
-/// Receives reload requests. Several requests since the last check count as one.
-#[derive(Debug)]
-pub struct Reload(mpsc::Receiver<()>);
+pub struct Reload(Arc<Notify>);
 
 /// A signal that ends the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,8 +54,7 @@ pub enum Signal {
 /// # Errors
 /// The system refuses a handler, or no tokio runtime is running.
 pub fn listen() -> io::Result<(Signals, CancellationToken, Reload)> {
-    let stop = CancellationToken::new();
-    let (reload, reloads) = mpsc::channel(1);
+    let (stop, reload) = (CancellationToken::new(), Reload::default());
     let signals = Signals {
         terminate: signal(SignalKind::terminate())?,
         interrupt: signal(SignalKind::interrupt())?,
@@ -72,29 +63,24 @@ pub fn listen() -> io::Result<(Signals, CancellationToken, Reload)> {
         user2: signal(SignalKind::user_defined2())?,
         alarm: signal(SignalKind::alarm())?,
         stop: stop.clone(),
-        reload,
-        first: FirstSignal::default(),
+        reload: reload.clone(),
+        first: Arc::default(),
     };
-    Ok((signals, stop, Reload(reloads)))
+    Ok((signals, stop, reload))
 }
 
 // === impl Signals ===
 
 impl Signals {
     /// Returns the place of the signal that requests the shutdown.
-    pub fn first(&self) -> FirstSignal {
-        self.first.clone()
-    }
-
-    /// Returns another sender of reload requests.
-    pub fn request_reload(&self) -> RequestReload {
-        RequestReload(self.reload.clone())
+    pub fn first(&self) -> Arc<OnceLock<Signal>> {
+        Arc::clone(&self.first)
     }
 
     /// Handles signals as they arrive. The first SIGTERM or SIGINT requests the shutdown. Returns at the second one.
     pub async fn aborted(mut self) -> Signal {
         let first = self.end().await;
-        let _ = self.first.0.set(first);
+        let _ = self.first.set(first);
         tracing::info!(signal = first.name(), "finishing the action in progress; a second signal aborts");
         self.stop.cancel();
         let second = self.end().await;
@@ -108,10 +94,9 @@ impl Signals {
             tokio::select! {
                 Some(()) = self.terminate.recv() => return Signal::Terminate,
                 Some(()) = self.interrupt.recv() => return Signal::Interrupt,
-                // If a request is already pending, or the receiver was dropped, this one is not needed.
                 Some(()) = self.hangup.recv() => {
                     tracing::info!("SIGHUP received: reloading the settings");
-                    let _ = self.reload.try_send(());
+                    self.reload.request();
                 }
                 Some(()) = self.user1.recv() => without_effect("SIGUSR1"),
                 Some(()) = self.user2.recv() => without_effect("SIGUSR2"),
@@ -124,24 +109,6 @@ impl Signals {
 
 fn without_effect(signal: &str) {
     tracing::warn!(signal, "this signal has no effect; SIGHUP reloads the settings");
-}
-
-// === impl RequestReload ===
-
-impl RequestReload {
-    /// Requests a reload. If one is already requested, this one is not needed.
-    pub fn send(&self) {
-        let _ = self.0.try_send(());
-    }
-}
-
-// === impl FirstSignal ===
-
-impl FirstSignal {
-    /// Returns the signal that requested the shutdown; `None` = none did.
-    pub fn get(&self) -> Option<Signal> {
-        self.0.get().copied()
-    }
 }
 
 // === impl Signal ===
@@ -167,8 +134,13 @@ impl Signal {
 // === impl Reload ===
 
 impl Reload {
-    /// Waits for a request whose `reload` returns a result. Waits forever if the senders were dropped.
-    pub async fn accepted<T>(&mut self, mut reload: impl FnMut() -> Option<T>) -> T {
+    /// Requests a reload.
+    pub fn request(&self) {
+        self.0.notify_one();
+    }
+
+    /// Waits for a request whose `reload` returns a result.
+    pub async fn accepted<T>(&self, mut reload: impl FnMut() -> Option<T>) -> T {
         loop {
             self.requested().await;
             if let Some(reloaded) = reload() {
@@ -177,11 +149,9 @@ impl Reload {
         }
     }
 
-    /// Waits for a reload request. Waits forever if the senders were dropped.
-    pub async fn requested(&mut self) {
-        if self.0.recv().await.is_none() {
-            std::future::pending::<()>().await;
-        }
+    /// Waits for a request.
+    pub async fn requested(&self) {
+        self.0.notified().await;
     }
 }
 
@@ -246,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn a_hangup_requests_a_reload_and_stops_no_pass() {
         let _alone = alone().await;
-        let (abort, stop, mut reload) = start();
+        let (abort, stop, reload) = start();
         for _ in 0..3 {
             raise(Raw::SIGHUP).unwrap();
             soon(reload.requested()).await;
@@ -263,7 +233,7 @@ mod tests {
     #[tokio::test]
     async fn hangups_that_no_one_answers_are_one_and_hinder_nothing() {
         let _alone = alone().await;
-        let (abort, stop, mut reload) = start();
+        let (abort, stop, reload) = start();
         for _ in 0..5 {
             raise(Raw::SIGHUP).unwrap();
             yield_now().await;
@@ -271,7 +241,7 @@ mod tests {
         raise(Raw::SIGTERM).unwrap();
         soon(stop.cancelled()).await;
         soon(reload.requested()).await;
-        assert!(reload.0.try_recv().is_err());
+        assert!(timeout(Duration::ZERO, reload.requested()).await.is_err());
         abort.abort();
     }
 

@@ -10,8 +10,9 @@ use tokio::time::{Instant, sleep};
 use super::notify::Notifier;
 use crate::serve::{Progress, Stalled};
 
-/// Answers at this interval. Never returns.
-pub async fn run(notifier: &Notifier, progress: &Progress, interval: Duration) {
+/// Answers twice within the limit of the service manager, if it has one. Never returns.
+pub async fn run(notifier: &Notifier, progress: &Progress, limit: Option<Duration>) {
+    let Some(limit) = limit else { return std::future::pending().await };
     let mut reported = None;
     loop {
         match progress.stalled(Instant::now()) {
@@ -21,7 +22,7 @@ pub async fn run(notifier: &Notifier, progress: &Progress, interval: Duration) {
             }
             Some(stalled) => report(stalled, &mut reported),
         }
-        sleep(interval).await;
+        sleep(limit / 2).await;
     }
 }
 
@@ -59,7 +60,7 @@ mod tests {
             assert_eq!(answers(), 10, "it moves again");
         };
         tokio::select! {
-            () = run(&notifier, &progress, SECOND) => {}
+            () = run(&notifier, &progress, Some(2 * SECOND)) => {}
             () = script => {}
         }
     }

@@ -104,7 +104,11 @@ mod tests {
         let cause = |error: CriError| ExecuteError::from(error).cause();
         assert_eq!(cause(CriError::Timeout { call, seconds: 1 }), FailureCause::Timeout);
         assert_eq!(cause(CriError::InProgress { call, id: "c1".to_owned() }), FailureCause::Timeout);
-        assert_eq!(cause(CriError::Refused { endpoint: "/run/cri.sock".into() }), FailureCause::Unreachable);
+        let refused = CriError::Unconnected {
+            endpoint: "/run/cri.sock".into(),
+            cause: std::io::ErrorKind::ConnectionRefused.into(),
+        };
+        assert_eq!(cause(refused), FailureCause::Unreachable);
         assert_eq!(cause(CriError::Defective { call, defect: "empty".to_owned() }), FailureCause::Runtime);
         assert_eq!(ExecuteError::VerifyImage { id: "sha256:a".into() }.cause(), FailureCause::StillListed);
         assert_eq!(ExecuteError::Shutdown { seconds: 1 }.cause(), FailureCause::Shutdown);

@@ -5,32 +5,23 @@
 //! proves nothing (I2). If the source hangs, the lookups of the pass end, because the duration of a pass must not grow
 //! with the number of pods (I14).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::action_result::Done;
-use super::{Remover, Run};
-use crate::model::{PodRef, PodUid, Seen, pod_uid_of_dir};
+use super::run::{Run, State};
+use crate::model::{PodRef, Seen, pod_uid_of_dir};
 use crate::plan::{Action, Refusal, RemoveReason, Target};
 
 /// The longest total time of lookups without an answer in one pass.
 const MOST_WAITED: Duration = Duration::from_secs(30);
 
-/// The results of the lookups of this pass: whether each pod still exists.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    of_pods: BTreeMap<PodUid, Seen<bool>>,
-    /// The total time of the lookups without an answer.
-    waited: Duration,
-}
-
 // === impl Run ===
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Returns why an object of a deleted pod is kept. `None` = the action may proceed.
-    pub(super) async fn pod_against(&mut self, action: &Action) -> Option<Done> {
+    pub(super) async fn pod_against(&self, action: &Action) -> Option<Done> {
         if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {
             return None;
         }
@@ -41,27 +32,35 @@ impl<H: Remover> Run<'_, H> {
         }
     }
 
-    async fn still_exists(&mut self, pod: &PodRef) -> Seen<bool> {
-        if let Some(answer) = self.pods_asked.of_pods.get(&pod.uid) {
-            return answer.clone();
-        }
-        if self.pods_asked.waited >= MOST_WAITED {
-            let seconds = self.pods_asked.waited.as_secs();
-            return Seen::NotSeen(format!(
-                "not looked up: earlier lookups of this pass took {seconds} s without an answer"
-            ));
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        let known = self.state().known(pod);
+        if let Some(answer) = known {
+            return answer;
         }
         let begun = Instant::now();
         let answer = self.exec.pods.still_exists(pod).await;
+        let mut state = self.state();
         if let Seen::NotSeen(_) = answer {
-            self.pods_asked.waited += begun.elapsed();
+            state.lookups_waited += begun.elapsed();
         }
-        self.pods_asked.of_pods.insert(pod.uid.clone(), answer.clone());
+        state.lookups.insert(pod.uid.clone(), answer.clone());
         answer
     }
 }
 
-impl<H> Run<'_, H> {
+// === impl State ===
+
+impl State {
+    /// Returns the answer about a pod, if there is one or no more lookups are made.
+    fn known(&self, pod: &PodRef) -> Option<Seen<bool>> {
+        let seconds = self.lookups_waited.as_secs();
+        let waited_too_long = (self.lookups_waited >= MOST_WAITED)
+            .then(|| format!("not looked up: earlier lookups of this pass took {seconds} s without an answer"));
+        self.lookups.get(&pod.uid).cloned().or(waited_too_long.map(Seen::NotSeen))
+    }
+}
+
+impl Run<'_> {
     /// Returns the pod source that proved the pod of an action deleted, if that is the reason of the action.
     pub(super) fn proven_by(&self, action: &Action) -> Option<String> {
         let source = self.plan.pods.as_ref().map(|pods| pods.source.clone())?;

@@ -6,17 +6,22 @@
 //! the removal of the container.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::action_result::{Done, ExecuteError};
-use super::{LogError, RemovedStats, Remover, Run};
+use super::run::Run;
+use super::{LogError, RemovedStats};
 use crate::cri::ContainerStatus;
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
-use crate::plan::{Action, Refusal};
+use crate::plan::{Action, Measure, Refusal};
 
-impl<H: Remover> Run<'_, H> {
+/// The time between the stop signal and the kill, for a container in state unknown: the minimum of the kubelet.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+impl Run<'_> {
     /// Removes a container that is still in the planned state (I1).
     pub(super) async fn container(
-        &mut self,
+        &self,
         action: &Action,
         id: &ContainerId,
         name: &str,
@@ -38,18 +43,25 @@ impl<H: Remover> Run<'_, H> {
             return Ok(Done { note: Some(note), ..Done::refused(Refusal::StateChanged) });
         }
         if status.state == ContainerState::Unknown {
-            self.exec.remover.stop_container(id, self.exec.options.stop_grace).await?;
+            self.exec.remover.stop_container(id, STOP_GRACE).await?;
         }
         let pod = status.pod.as_ref().or(action.pod.as_ref());
         let mut left = Vec::new();
         let mut removed = self.log_files(&status, pod, &mut left).await?;
         removed += self.link(pod, name, id, &mut left).await?;
         self.exec.remover.remove_container(id).await?;
-        if H::IS_DRY {
-            self.noted.containers.insert(id.clone());
+        if self.exec.remover.is_dry() {
+            self.state().noted.containers.insert(id.clone());
         }
-        self.layers.add_logs(removed.bytes);
+        self.state().layers.add_logs(removed.bytes);
         Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, removed) })
+    }
+
+    /// Returns the result of the removal of a container.
+    fn removed_container(&self, id: &ContainerId, logs: RemovedStats) -> Done {
+        let freed_bytes = self.state().layers.size(id).map(|size| size + logs.bytes);
+        let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
+        Done { freed_bytes, measure, ..self.removed(None) }
     }
 
     /// Removes the log files. A container without a log path has no log files.

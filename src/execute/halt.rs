@@ -7,54 +7,61 @@
 //!
 //! Objects whose removal failed have a back-off (`record::after_outcomes`), so the next pass begins with other objects.
 
-use std::collections::BTreeMap;
-
 use super::action_result::ExecuteError;
-use super::{Remover, Run};
+use super::run::{Run, State};
 use crate::cri::CriError;
 use crate::plan::{Halt, Kind};
 
 /// The number of actions of one kind without an answer that ends the removals of that kind.
 const MOST_UNANSWERED: u32 = 2;
 
-/// The number of calls without an answer so far, per kind.
-#[derive(Debug, Default)]
-pub(super) struct Unanswered(BTreeMap<Kind, u32>);
-
 // === impl Run ===
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Returns whether an action of this kind may begin. Halts the pass if the runtime does not answer.
-    pub(super) async fn may_begin(&mut self, kind: Kind) -> bool {
-        if self.stop.is_cancelled() || self.halt_of(kind).is_some() {
+    pub(super) async fn may_begin(&self, kind: Kind) -> bool {
+        if self.stop.is_cancelled() || self.state().halt_of(kind).is_some() {
             return false;
         }
-        if let Err(cause) = self.exec.reader.breaker().check().await {
-            self.summary.halts.push(Halt { kind: None, cause, not_begun: 0 });
+        if let Err(cause) = self.exec.reader.check_suspicion().await {
+            self.state().halt(None, cause);
             return false;
         }
         true
     }
 
     /// Counts an action that was not begun.
-    pub(super) fn not_begun(&mut self, kind: Kind) {
-        self.summary.not_begun += 1;
-        if let Some(halt) = self.halt_of(kind) {
+    pub(super) fn not_begun(&self, kind: Kind) {
+        let mut state = self.state();
+        state.summary.not_begun += 1;
+        if let Some(halt) = state.halt_of(kind) {
             halt.not_begun += 1;
         }
     }
 
     /// Counts an action without an answer. Halts its kind at the limit.
-    pub(super) fn note_hang(&mut self, kind: Kind, error: &ExecuteError) {
+    pub(super) fn note_hang(&self, kind: Kind, error: &ExecuteError) {
         let ExecuteError::AskRuntime(hang) = error else { return };
         if !hang.is_hang() {
             return;
         }
-        let count = self.unanswered.0.entry(kind).or_default();
+        let mut state = self.state();
+        let count = state.unanswered.entry(kind).or_default();
         *count += 1;
         let is_unmeasured = matches!(hang, CriError::Timeout { call: "RemoveImage", .. });
         if *count >= MOST_UNANSWERED || is_unmeasured {
-            self.summary.halts.push(Halt { kind: Some(kind), cause: error.to_string(), not_begun: 0 });
+            state.halt(Some(kind), error.to_string());
+        }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Halts a kind, or the whole pass, unless an action in flight at the same time did.
+    fn halt(&mut self, kind: Option<Kind>, cause: String) {
+        if !self.summary.halts.iter().any(|halt| halt.kind == kind) {
+            self.summary.halts.push(Halt { kind, cause, not_begun: 0 });
         }
     }
 

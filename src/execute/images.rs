@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::action_result::{Done, ExecuteError};
-use super::{Remover, Run};
+use super::run::Run;
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
 use crate::plan::{Action, Outcome, Refusal, RemoveReason};
@@ -13,11 +13,11 @@ use crate::plan::{Action, Outcome, Refusal, RemoveReason};
 /// checked for image volumes.
 const CLOCK_SLACK: Duration = Duration::from_mins(1);
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Removes an image that is unused and not pinned (I6). An image planned for space is kept if enough space is free
     /// by then (I9).
-    pub(super) async fn image(&mut self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
-        let before = self.available().await;
+    pub(super) async fn image(&self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
+        let before = self.space.available(self.exec).await;
         if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) {
             return Ok(Done::of(Outcome::NotNeeded {}));
         }
@@ -36,14 +36,14 @@ impl<H: Remover> Run<'_, H> {
             return Ok(Done { note: Some(format!("the pod {pod} names it")), ..Done::refused(Refusal::NamedByPod) });
         }
         self.exec.remover.remove_image(id).await?;
-        if H::IS_DRY {
-            return Ok(Self::removed(None));
+        if self.exec.remover.is_dry() {
+            return Ok(self.removed(None));
         }
         if self.exec.reader.image(id.as_str()).await?.is_some() {
             return Err(ExecuteError::VerifyImage { id: id.clone() });
         }
-        let after = self.available().await;
-        Ok(Self::removed(after.zip(before).map(|(after, before)| after.saturating_sub(before))))
+        let after = self.space.available(self.exec).await;
+        Ok(self.removed(after.zip(before).map(|(after, before)| after.saturating_sub(before))))
     }
 
     /// Returns whether any container in any state uses an image, by any of its names now or in the plan.
@@ -51,7 +51,7 @@ impl<H: Remover> Run<'_, H> {
         let tags = image.tags.iter().chain(tags).cloned().collect();
         let image = Image { tags, ..image.clone() };
         let mut containers = self.exec.reader.containers(Only::All).await?;
-        containers.retain(|container| !self.noted.containers.contains(&container.id));
+        containers.retain(|container| !self.state().noted.containers.contains(&container.id));
         let is_this = |name: &Option<String>| name.as_deref().is_some_and(|name| image.is_named(name));
         if containers.iter().any(|container| is_this(&container.image_id) || is_this(&container.image)) {
             return Ok(true);

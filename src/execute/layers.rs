@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
 
-use super::action_result::Done;
-use super::{RemovedStats, Remover, Run};
+use super::Executor;
 use crate::model::ContainerId;
-use crate::plan::{Action, Kind, Measure, Outcome, Report, Target};
+use crate::plan::{Kind, Measure, Outcome, Report, Target};
 
 /// The interval between measurements while the runtime may still delete layers.
 const POLL: Duration = Duration::from_millis(50);
@@ -70,8 +70,36 @@ impl LayerSizes {
         }
     }
 
-    fn size(&self, id: &ContainerId) -> Option<u64> {
+    /// Returns the size of a container's layer, as the runtime reported it before the step.
+    pub(super) fn size(&self, id: &ContainerId) -> Option<u64> {
         self.0.as_ref()?.sizes.get(id).copied()
+    }
+
+    /// Begins a step before its first removal.
+    pub(super) async fn begin(&mut self, exec: &Executor) {
+        if exec.remover.is_dry() || self.0.is_some() {
+            return;
+        }
+        let sizes = exec.reader.writable_layers().await.unwrap_or_default();
+        let path = exec.reader.container_filesystem().await.ok().flatten();
+        let before = match path {
+            Some(path) => exec.disks.measure(&path).await.ok().map(|disk| (path, disk.available_bytes)),
+            None => None,
+        };
+        self.0 = Some(Step { before, sizes, log_bytes: 0, expected: 0, is_complete: true, removed: [0; 2] });
+    }
+
+    /// Ends the step in progress. Returns the bytes that it reclaimed; `None` = it removed nothing.
+    pub(super) async fn end(&mut self, exec: &Executor, stop: &CancellationToken) -> Option<(Kind, u64, Measure)> {
+        let step = self.0.take()?;
+        let kind = match step.removed {
+            [0, 0] => return None,
+            [0, _] => Kind::Sandbox,
+            _ => Kind::Container,
+        };
+        let reclaimed = step.reclaimed(exec, stop).await;
+        let (bytes, measure) = step.figure(reclaimed, step.shares_disk(exec).await);
+        Some((kind, bytes, measure))
     }
 }
 
@@ -95,55 +123,16 @@ impl Step {
     fn longest_wait(&self, settle: Duration) -> Duration {
         if self.is_complete { settle * SETTLES } else { settle }
     }
-}
-
-// === impl Run ===
-
-impl<H: Remover> Run<'_, H> {
-    /// Begins a step before the first container or sandbox, and ends it before any other kind of object.
-    pub(super) async fn begin_or_end_step(&mut self, action: &Action) {
-        match action.target.kind() {
-            Kind::Container | Kind::Sandbox => self.begin_step().await,
-            _ => self.end_step().await,
-        }
-    }
-
-    async fn begin_step(&mut self) {
-        if H::IS_DRY || self.layers.0.is_some() {
-            return;
-        }
-        let sizes = self.exec.reader.writable_layers().await.unwrap_or_default();
-        let path = self.exec.reader.container_filesystem().await.ok().flatten();
-        let before = match path {
-            Some(path) => self.exec.disks.measure(&path).await.ok().map(|disk| (path, disk.available_bytes)),
-            None => None,
-        };
-        let step = Step { before, sizes, log_bytes: 0, expected: 0, is_complete: true, removed: [0; 2] };
-        self.layers.0 = Some(step);
-    }
-
-    /// Measures the bytes that a step reclaimed, if it removed something.
-    pub(super) async fn end_step(&mut self) {
-        let Some(step) = self.layers.0.take() else { return };
-        let kind = match step.removed {
-            [0, 0] => return,
-            [0, _] => Kind::Sandbox,
-            _ => Kind::Container,
-        };
-        let reclaimed = self.reclaimed(&step).await;
-        let (bytes, measure) = step.figure(reclaimed, self.shares_disk(&step).await);
-        self.summary.add_step(kind, bytes, measure);
-    }
 
     /// Returns the bytes that became available since the step began, after the runtime had time to delete the layers.
-    async fn reclaimed(&self, step: &Step) -> Option<u64> {
-        let (path, before) = step.before.as_ref()?;
-        let until = Instant::now() + step.longest_wait(self.exec.options.space_settle);
+    async fn reclaimed(&self, exec: &Executor, stop: &CancellationToken) -> Option<u64> {
+        let (path, before) = self.before.as_ref()?;
+        let until = Instant::now() + self.longest_wait(exec.options.space_settle);
         loop {
-            let after = self.exec.disks.measure(path).await.ok()?.available_bytes;
+            let after = exec.disks.measure(path).await.ok()?.available_bytes;
             let reclaimed = after.saturating_sub(*before);
-            let is_all = step.is_complete && reclaimed.saturating_add(NOISE_BYTES) >= step.expected;
-            if is_all || Instant::now() >= until || self.stop.is_cancelled() {
+            let is_all = self.is_complete && reclaimed.saturating_add(NOISE_BYTES) >= self.expected;
+            if is_all || Instant::now() >= until || stop.is_cancelled() {
                 return Some(reclaimed);
             }
             sleep(POLL).await;
@@ -152,15 +141,8 @@ impl<H: Remover> Run<'_, H> {
 
     /// Returns whether the log files are on the disk of the writable layers. If that is unknown, the result is `true`:
     /// missing a byte in the sum does less harm than counting it twice.
-    async fn shares_disk(&self, step: &Step) -> bool {
-        let Some((path, _)) = step.before.clone() else { return true };
-        step.log_bytes == 0 || self.exec.roots.in_pods(move |roots| roots.is_on_disk_of(&path)).await.unwrap_or(true)
-    }
-
-    /// Returns the result of the removal of a container.
-    pub(super) fn removed_container(&self, id: &ContainerId, logs: RemovedStats) -> Done {
-        let freed_bytes = self.layers.size(id).map(|size| size + logs.bytes);
-        let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
-        if H::IS_DRY { Self::removed(None) } else { Done { freed_bytes, measure, ..Self::removed(None) } }
+    async fn shares_disk(&self, exec: &Executor) -> bool {
+        let Some((path, _)) = self.before.clone() else { return true };
+        self.log_bytes == 0 || exec.roots.in_pods(move |roots| roots.is_on_disk_of(&path)).await.unwrap_or(true)
     }
 }

@@ -4,17 +4,18 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
+use super::LogError;
 use super::action_result::{Done, ExecuteError};
-use super::{LogError, Remover, Run};
+use super::run::Run;
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid, container_id_of_link, pod_uid_of_dir};
 use crate::plan::Refusal;
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Removes the log directory of a pod that has no sandbox or container in the runtime and no directory of the
     /// kubelet (I11).
-    pub(super) async fn log_dir(&mut self, path: &Path) -> Result<Done, ExecuteError> {
+    pub(super) async fn log_dir(&self, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.dir_name(path) {
             Ok(name) => name,
             Err(error) => return Done::refused_if_foreign(error),
@@ -34,14 +35,14 @@ impl<H: Remover> Run<'_, H> {
             return Ok(Done::refused(Refusal::HasContainers));
         }
         match self.exec.remover.remove_log_dir(&name).await {
-            Ok(removed) => Ok(Self::removed(Some(removed.bytes))),
+            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
             Err(error) => Done::refused_if_foreign(error),
         }
     }
 
     /// Removes a dangling log symlink whose container exited or no longer exists. The symlink of a running container
     /// can also be dangling, between the two steps of a log rotation.
-    pub(super) async fn log_link(&mut self, path: &Path) -> Result<Done, ExecuteError> {
+    pub(super) async fn log_link(&self, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.link_name(path) {
             Ok(name) => name,
             Err(error) => return Done::refused_if_foreign(error),
@@ -56,7 +57,7 @@ impl<H: Remover> Run<'_, H> {
             return Ok(Done::refused(Refusal::InUseLink));
         }
         match self.exec.remover.remove_log_link(&name).await {
-            Ok(removed) => Ok(Self::removed(Some(removed.bytes))),
+            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
             Err(error) => Done::refused_if_foreign(error),
         }
     }
@@ -71,18 +72,18 @@ impl<H: Remover> Run<'_, H> {
     async fn may_still_write(&self, link: &OsStr) -> Result<bool, ExecuteError> {
         let Some(id) = container_id_of_link(&link.to_string_lossy()) else { return Ok(false) };
         let status = self.exec.reader.container_status(&id).await?;
-        let is_left = |id: &ContainerId| !self.noted.containers.contains(id);
+        let is_left = |id: &ContainerId| !self.state().noted.containers.contains(id);
         Ok(status.is_some_and(|status| status.state != ContainerState::Exited && is_left(&status.id)))
     }
 
     async fn is_in_runtime(&self, uid: &PodUid) -> Result<bool, ExecuteError> {
         let reader = &self.exec.reader;
         let sandboxes = reader.sandboxes(Only::Pod(uid.clone())).await?;
-        if sandboxes.iter().any(|sandbox| !self.noted.sandboxes.contains(&sandbox.id)) {
+        if sandboxes.iter().any(|sandbox| !self.state().noted.sandboxes.contains(&sandbox.id)) {
             return Ok(true);
         }
         let containers = reader.containers(Only::Pod(uid.clone())).await?;
-        Ok(containers.iter().any(|container| !self.noted.containers.contains(&container.id)))
+        Ok(containers.iter().any(|container| !self.state().noted.containers.contains(&container.id)))
     }
 
     /// Returns whether the kubelet has a directory for a pod. The kubelet creates it before the log directory of the

@@ -1,15 +1,15 @@
-//! Removes sandboxes. A sandbox is stopped first, which releases its network, and then removed.
+//! Removes sandboxes.
 
 use super::action_result::{Done, ExecuteError};
-use super::{Remover, Run};
+use super::run::Run;
 use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};
 use crate::plan::Refusal;
 
-impl<H: Remover> Run<'_, H> {
+impl Run<'_> {
     /// Removes a sandbox that is not ready and has no containers (I1). The removal of a sandbox also removes its
     /// containers, so the containers are listed last, right before it.
-    pub(super) async fn sandbox(&mut self, id: &SandboxId) -> Result<Done, ExecuteError> {
+    pub(super) async fn sandbox(&self, id: &SandboxId) -> Result<Done, ExecuteError> {
         let reader = &self.exec.reader;
         let sandboxes = reader.sandboxes(Only::Sandbox(id.clone())).await?;
         let Some(sandbox) = sandboxes.into_iter().find(|sandbox| sandbox.id == *id) else { return Ok(Done::gone()) };
@@ -17,14 +17,13 @@ impl<H: Remover> Run<'_, H> {
             return Ok(Done::refused(Refusal::Ready));
         }
         let containers = reader.containers(Only::Sandbox(id.clone())).await?;
-        if containers.iter().any(|container| !self.noted.containers.contains(&container.id)) {
+        if containers.iter().any(|container| !self.state().noted.containers.contains(&container.id)) {
             return Ok(Done::refused(Refusal::HasContainers));
         }
-        self.exec.remover.stop_sandbox(id).await?;
         self.exec.remover.remove_sandbox(id).await?;
-        if H::IS_DRY {
-            self.noted.sandboxes.insert(id.clone());
+        if self.exec.remover.is_dry() {
+            self.state().noted.sandboxes.insert(id.clone());
         }
-        Ok(Self::removed(None))
+        Ok(self.removed(None))
     }
 }

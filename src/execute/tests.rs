@@ -10,6 +10,7 @@ mod images;
 mod logs;
 mod run;
 mod sandboxes;
+mod side_by_side;
 mod space;
 
 use std::collections::BTreeMap;
@@ -18,12 +19,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
-use crate::cri::{CriOptions, RuntimeWriter};
+use crate::cri::{CriOptions, InProgress, RuntimeWriter};
 use crate::host_path::HostFs;
 use crate::model::{ContainerState, PodRef, Seen};
 use crate::observe::{DiskFn, NoPods};
-use crate::plan::{ImageSummary, LogPolicy, PlanKind, Profile, RemoveReason};
+use crate::plan::{
+    Action, ImageSummary, LogPolicy, Measure, Outcome, Plan, PlanKind, Profile, Refusal, RemoveReason, Summary, Target,
+};
 use crate::sim::{Node, Rpc, Sim};
 
 const WEB: &str = "docker.io/library/web:1";
@@ -60,19 +65,25 @@ impl Bench {
         LogRoots { host: self.host.clone(), policy }
     }
 
-    fn executor<H>(&self, remover: H) -> Executor<H> {
-        let reader = RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), self.cri.clone());
+    fn reader(&self) -> RuntimeReader {
+        RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), self.cri.clone())
+    }
+
+    fn executor(&self, reader: RuntimeReader, remover: Remover) -> Executor {
         let disks = self.disks.clone().unwrap_or_else(|| Arc::new(DiskFn(self.sim.disk_reader())));
         let pods = Arc::clone(&self.pods);
         let (image_names, roots) = (Arc::default(), self.roots());
         Executor { reader, remover, pods, disks, image_names, roots, options: self.options.clone() }
     }
 
-    fn live(&self) -> Executor<LiveRemover> {
-        let writer = RuntimeWriter::new(&self.sim.endpoint(), &self.sim.endpoint(), self.cri.clone());
-        let mut executor = self.executor(LiveRemover { writer, roots: self.roots() });
-        executor.remover.writer = executor.remover.writer.with_breaker(executor.reader.breaker());
-        executor
+    fn live(&self) -> Executor {
+        let reader = self.reader();
+        let writer = RuntimeWriter::new(&reader, &InProgress::default());
+        self.executor(reader, Remover::Live { writer, roots: self.roots() })
+    }
+
+    fn dry(&self) -> Executor {
+        self.executor(self.reader(), Remover::Dry)
     }
 
     async fn carry_out(&self, actions: Vec<Action>) -> Vec<String> {
@@ -89,8 +100,8 @@ impl Bench {
     /// Carries out the actions as a dry run.
     async fn rehearse(&self, actions: Vec<Action>) -> Vec<String> {
         let mut reports = Vec::new();
-        let dry = self.executor(DryRun::default());
-        dry.carry_out(&plan(actions), &CancellationToken::new(), &mut |report: Report| reports.push(lines(&report)))
+        self.dry()
+            .carry_out(&plan(actions), &CancellationToken::new(), &mut |report: Report| reports.push(lines(&report)))
             .await;
         reports
     }

@@ -8,13 +8,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::{OwnedMutexGuard, oneshot};
-use tokio::time::timeout;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout};
 
 /// The default limit of one call, enough to read a directory or remove a tree of some thousand entries.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -55,11 +53,12 @@ pub enum CallError {
 #[derive(Debug, Default)]
 struct Spot {
     lock: Arc<tokio::sync::Mutex<()>>,
-    is_blocked: AtomicBool,
+    /// When the limit of the call in progress passes.
+    overdue_at: Mutex<Option<Instant>>,
 }
 
 /// A call in progress. Dropping it frees the place, for every outcome of the call.
-struct PlaceLock {
+struct InProgress {
     spot: Arc<Spot>,
     _lock: OwnedMutexGuard<()>,
 }
@@ -95,30 +94,19 @@ impl BoundedCalls {
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let spot = self.spot(place);
-        if spot.is_blocked.load(Ordering::SeqCst) {
+        if spot.overdue_at().is_some_and(|at| at <= Instant::now()) {
             return Err(CallError::StillBlocked { place: place.to_owned() });
         }
         let timed_out = || CallError::TimedOut { place: place.to_owned(), seconds: self.limit.as_secs() };
-        let ended_early = || CallError::Aborted { place: place.to_owned() };
         let lock = timeout(self.limit, Arc::clone(&spot.lock).lock_owned()).await.map_err(|_| timed_out())?;
-        let (sender, mut result) = oneshot::channel();
-        let held = PlaceLock { spot: Arc::clone(&spot), _lock: lock };
-        let thread = move || {
-            let _held = held;
-            let _sent = sender.send(call());
-        };
-        tokio::task::spawn_blocking(thread);
-        if let Ok(result) = timeout(self.limit, &mut result).await {
-            return result.map_err(|_| ended_early());
-        }
-        spot.is_blocked.store(true, Ordering::SeqCst);
-        // The thread may have ended between the limit and this store. Then it would never clear the flag.
-        let late = match result.try_recv() {
-            Err(TryRecvError::Empty) => return Err(timed_out()),
-            late => late.map_err(|_| ended_early()),
-        };
-        spot.is_blocked.store(false, Ordering::SeqCst);
-        late
+        *spot.overdue_at() = Instant::now().checked_add(self.limit);
+        let in_progress = InProgress { spot, _lock: lock };
+        let thread = tokio::task::spawn_blocking(move || {
+            let _until_it_returns = in_progress;
+            call()
+        });
+        let returned = timeout(self.limit, thread).await.map_err(|_| timed_out())?;
+        returned.map_err(|_| CallError::Aborted { place: place.to_owned() })
     }
 
     fn spot(&self, place: &Path) -> Arc<Spot> {
@@ -127,16 +115,25 @@ impl BoundedCalls {
     }
 }
 
-// === impl PlaceLock ===
+// === impl Spot ===
 
-impl Drop for PlaceLock {
+impl Spot {
+    fn overdue_at(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.overdue_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl InProgress ===
+
+impl Drop for InProgress {
     fn drop(&mut self) {
-        self.spot.is_blocked.store(false, Ordering::SeqCst);
+        *self.spot.overdue_at() = None;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
 
     use super::*;

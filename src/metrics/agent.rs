@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use strum::VariantArray as _;
 
 use super::calls::CriCalls;
 use super::definitions::*;
-use super::registry::{Counters, Histograms, Labels, Metrics};
+use super::registry::{Counters, Histograms, Labels, Metrics, number};
 use super::text::Exposition;
 use super::usage::{self, UsageOf};
 use crate::model::{FileSystem, PodSourceName, PodSourceReport, Seen, Snapshot};
@@ -40,6 +41,7 @@ pub struct AgentMetrics(Arc<Inner>);
 struct Inner {
     metrics: Metrics,
     calls: CriCalls,
+    running: Family<Labels, Gauge>,
     passes: Counters,
     pass_seconds: Histograms,
     removed: Counters,
@@ -102,10 +104,14 @@ impl AgentMetrics {
         self.0.metrics.values.replace(STORE_BYTES, "", bytes.map(|bytes| (Labels::new(), number(bytes))));
     }
 
-    /// Shows how many passes over these objects run.
-    pub fn running(&self, scope: Scope, passes: u32) {
-        let scope = scope.as_str();
-        self.0.metrics.values.replace(PASS_RUNNING, scope, [(vec![("scope", scope)], f64::from(passes))]);
+    /// Shows that a pass over these objects begins.
+    pub fn begun(&self, scope: Scope) {
+        self.0.running.get_or_create(&vec![("scope", scope.as_str())]).inc();
+    }
+
+    /// Shows that a pass over these objects ends.
+    pub fn ended(&self, scope: Scope) {
+        self.0.running.get_or_create(&vec![("scope", scope.as_str())]).dec();
     }
 
     /// Counts a pass.
@@ -222,10 +228,13 @@ impl Default for AgentMetrics {
             .flat_map(|scope| RESULTS.map(|result| vec![("scope", scope.as_str()), ("result", result)]));
         let pass_seconds: Histograms = Family::new_with_constructor(|| Histogram::new(BOUNDS));
         metrics.add(PASS_SECONDS, pass_seconds.clone());
+        let running = Family::<Labels, Gauge>::default();
+        metrics.add(PASS_RUNNING, running.clone());
         let calls = CriCalls::default();
         metrics.add(CRI_ERRORS, calls.errors.clone());
         metrics.add(CRI_SECONDS, calls.seconds.clone());
         Self(Arc::new(Inner {
+            running,
             passes: metrics.counters(PASSES, passes),
             pass_seconds,
             calls,
@@ -261,12 +270,6 @@ fn counts(
 
 fn seconds(at: Timestamp) -> f64 {
     at.as_duration().as_secs_f64()
-}
-
-/// Converts a value to the type of metrics. Sizes below 8 PiB stay exact.
-#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
-pub(super) fn number(value: u64) -> f64 {
-    value as f64
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::agent::number;
 use super::definitions::*;
-use super::registry::{Counters, Labels, Metrics};
+use super::registry::{Counters, Labels, Metrics, number};
 use super::text::Exposition;
 
 /// The name of the queue in the metrics.
@@ -52,7 +51,7 @@ pub struct EngineFigures {
     pub failing: usize,
     /// Time since the first of the failures in a row, for the object that has failed for the longest time.
     pub longest_failure: Duration,
-    /// How long the foreground deletion has waited for dependents that waits the longest.
+    /// Age of the oldest foreground deletion that waits for its dependents.
     pub longest_wait: Duration,
     /// Resources that the brake has paused.
     pub paused: usize,

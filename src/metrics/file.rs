@@ -4,10 +4,10 @@ use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use super::text::continued;
+use crate::host_path::BoundedCalls;
 
 /// `node_exporter` has no privileges.
 const MODE: u32 = 0o644;
@@ -31,10 +31,12 @@ pub struct FileError {
 /// # Errors
 /// A file in its directory cannot be created or renamed, there is something else than a file at the path, or the disk does
 /// not respond within 30 s.
-pub fn write_text_file(path: &Path, text: &str) -> Result<(), FileError> {
-    let (of_thread, text) = (path.to_owned(), text.to_owned());
-    let written = within(LIMIT, move || write(&of_thread, &text));
-    written.map_err(|cause| FileError { path: path.to_owned(), cause })
+pub async fn write_text_file(path: &Path, text: &str) -> Result<(), FileError> {
+    let (file, text) = (path.to_owned(), text.to_owned());
+    let written = BoundedCalls::new(LIMIT).run(path, move || write(&file, &text)).await;
+    written
+        .unwrap_or_else(|late| Err(io::Error::other(late)))
+        .map_err(|cause| FileError { path: path.to_owned(), cause })
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
@@ -44,14 +46,6 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     }
     let earlier = std::fs::read(path).unwrap_or_default();
     replace(path, &continued(&String::from_utf8_lossy(&earlier), text))
-}
-
-/// Makes a call in a thread of its own. A disk that hangs blocks the thread, and no limit ends it.
-fn within(limit: Duration, call: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<()> {
-    let (sender, result) = mpsc::channel();
-    std::thread::Builder::new().name("metrics file".to_owned()).spawn(move || sender.send(call()))?;
-    let no_response = |_| io::Error::other(format!("file system did not respond within {} s", limit.as_secs()));
-    result.recv_timeout(limit).map_err(no_response)?
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
@@ -70,51 +64,40 @@ mod tests {
 
     const COUNTER: &str = "# TYPE a_total counter\na_total 1\n# TYPE g gauge\ng 1\n";
 
-    #[test]
-    fn the_file_is_readable_for_all_and_its_counters_continue() {
+    #[tokio::test]
+    async fn the_file_is_readable_for_all_and_its_counters_continue() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kubegc.prom");
-        write_text_file(&path, COUNTER).unwrap();
-        write_text_file(&path, COUNTER).unwrap();
+        write_text_file(&path, COUNTER).await.unwrap();
+        write_text_file(&path, COUNTER).await.unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), COUNTER.replace("a_total 1", "a_total 2"));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file stays");
     }
 
-    #[test]
-    fn a_file_that_is_no_text_is_replaced() {
+    #[tokio::test]
+    async fn a_file_that_is_no_text_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kubegc.prom");
         std::fs::write(&path, [0xff, b'\n', 0]).unwrap();
-        write_text_file(&path, COUNTER).unwrap();
+        write_text_file(&path, COUNTER).await.unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), COUNTER);
     }
 
     /// Reading it would wait for a writer without end.
-    #[test]
-    fn a_fifo_is_refused() {
+    #[tokio::test]
+    async fn a_fifo_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kubegc.prom");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let (sender, written) = mpsc::channel();
-        std::thread::spawn(move || sender.send(write_text_file(&path, COUNTER)));
-        let written = written.recv_timeout(Duration::from_secs(5)).expect("it blocks");
+        let written = tokio::time::timeout(Duration::from_secs(5), write_text_file(&path, COUNTER));
+        let written = written.await.expect("it blocks");
         assert!(written.unwrap_err().to_string().ends_with("there is something else than a file"));
     }
 
-    #[test]
-    fn a_disk_that_hangs_costs_the_limit() {
-        let (_held, hangs) = mpsc::channel::<()>();
-        let error = within(Duration::from_millis(20), move || {
-            let _ = hangs.recv();
-            Ok(())
-        });
-        assert!(error.unwrap_err().to_string().contains("did not respond"));
-    }
-
-    #[test]
-    fn an_error_names_the_file() {
-        let error = write_text_file(Path::new("/nowhere/kubegc.prom"), "").unwrap_err().to_string();
+    #[tokio::test]
+    async fn an_error_names_the_file() {
+        let error = write_text_file(Path::new("/nowhere/kubegc.prom"), "").await.unwrap_err().to_string();
         assert!(error.starts_with("cannot write metrics to /nowhere/kubegc.prom: No such file"), "{error}");
     }
 }

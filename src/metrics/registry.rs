@@ -1,16 +1,22 @@
-//! The registry: creates each metric from its definition.
+//! The metrics of a process: counters and histograms, which the library keeps, and values that are replaced as a whole:
+//! gauges, and counters that another part of kubegc counts. A scrape sees all values of one plan or none of them.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::Timestamp;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
-use super::definitions::Definition;
+use super::definitions::{Definition, MetricType};
 use super::text::{self, Exposition};
-use super::values::Values;
 
 /// The labels of a sample. Values are words of kubegc, which are known at compile time.
 pub(super) type Labels = Vec<(&'static str, &'static str)>;
@@ -25,6 +31,13 @@ pub(super) struct Metrics {
     registry: Mutex<Registry>,
     pub(super) values: Values,
 }
+
+/// The samples of a metric, by the part of kubegc that sets them.
+type Parts = BTreeMap<&'static str, Vec<(Labels, f64)>>;
+
+/// All such values of a process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Values(Arc<Mutex<BTreeMap<&'static str, (Definition, Parts)>>>);
 
 // === impl Metrics ===
 
@@ -61,4 +74,70 @@ impl Metrics {
             Exposition::Prometheus => text::prometheus(&text),
         }
     }
+}
+
+/// Converts a value to the type of metrics. Sizes below 8 PiB stay exact.
+#[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
+pub(super) fn number(value: u64) -> f64 {
+    value as f64
+}
+
+// === impl Values ===
+
+impl Values {
+    /// Replaces the samples of a metric that this part has set. Those of other parts stay.
+    pub(super) fn replace(
+        &self,
+        definition: Definition,
+        part: &'static str,
+        samples: impl IntoIterator<Item = (Labels, f64)>,
+    ) {
+        let samples = samples.into_iter().collect();
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, parts) = values.entry(definition.name).or_insert_with(|| (definition, Parts::new()));
+        parts.insert(part, samples);
+    }
+
+    /// Sets whether the last load of the configuration succeeded, and when the last one did that succeeded.
+    pub(super) fn reloaded(&self, [successful, last]: [Definition; 2], at: Option<Timestamp>) {
+        self.set(successful, f64::from(u8::from(at.is_some())));
+        if let Some(at) = at {
+            self.set(last, at.as_duration().as_secs_f64());
+        }
+    }
+
+    /// Sets a metric without labels.
+    pub(super) fn set(&self, definition: Definition, value: f64) {
+        self.replace(definition, "", [(Labels::new(), value)]);
+    }
+}
+
+impl Collector for Values {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        // The samples are copied: a slow encoder must not delay a pass.
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (definition, parts) in values.into_values() {
+            let samples: Vec<_> = parts.into_values().flatten().collect();
+            let is_counter = definition.of == MetricType::Counter;
+            if samples.is_empty() {
+                continue;
+            }
+            // As the registry does for other metrics.
+            let help = format!("{}.", definition.help);
+            let of = if is_counter { metrics::MetricType::Counter } else { metrics::MetricType::Gauge };
+            let mut metric = encoder.encode_descriptor(definition.name, &help, None, of)?;
+            for (labels, value) in samples {
+                if labels.is_empty() {
+                    sample(&mut metric, is_counter, value)?;
+                } else {
+                    sample(&mut metric.encode_family(&labels)?, is_counter, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sample(metric: &mut MetricEncoder<'_>, is_counter: bool, value: f64) -> fmt::Result {
+    if is_counter { metric.encode_counter::<NoLabelSet, f64, f64>(&value, None) } else { metric.encode_gauge(&value) }
 }

@@ -1,5 +1,6 @@
 //! The two text formats, and the sum of two texts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::definitions::PASS_SUCCEEDED_AT;
@@ -31,104 +32,90 @@ impl Exposition {
     }
 }
 
+/// A metric in a text: its description and its samples.
+struct Family<'a> {
+    name: Cow<'a, str>,
+    /// The type.
+    of: &'a str,
+    help: Option<&'a str>,
+    /// Series and value.
+    samples: Vec<(&'a str, Cow<'a, str>)>,
+}
+
 /// Converts `OpenMetrics` to the format of Prometheus. There the name of a counter has the suffix `_total` in its
 /// description too, and there are no units and no end mark.
 pub(super) fn prometheus(open_metrics: &str) -> String {
-    let (mut lines, mut help) = (Vec::new(), None);
-    for line in open_metrics.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            help = rest.split_once(' ').or(Some((rest, "")));
-        } else if let Some((name, of)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
-            let suffix = if of == "counter" { "_total" } else { "" };
-            lines.extend(help.take().map(|(_, help)| format!("# HELP {name}{suffix} {help}")));
-            lines.push(format!("# TYPE {name}{suffix} {of}"));
-        } else if !line.starts_with('#') {
-            lines.push(line.to_owned());
-        }
+    let mut families = families(open_metrics);
+    for family in families.iter_mut().filter(|family| family.of == "counter") {
+        family.name += "_total";
     }
-    text_of(&lines)
-}
-
-fn text_of(lines: &[String]) -> String {
-    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
-}
-
-/// What becomes of the samples of an earlier text.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Carry {
-    /// The later text has the value alone.
-    Replace,
-    /// Both values are added.
-    Add,
-    /// The earlier value stays if the later text has none.
-    Keep,
+    text_of(&families)
 }
 
 /// Adds the counters and histograms of an earlier text to a later one, both in the format of Prometheus. The time of the
 /// last success stays until the next one. Other gauges are those of the later text.
 pub(super) fn continued(earlier: &str, later: &str) -> String {
-    let mut before = carried(earlier);
-    let (mut lines, mut family) = (Vec::new(), None);
-    for line in later.lines() {
-        // A description begins the next family.
-        if line.starts_with("# ") {
-            lines.extend(leftover(&mut before, family.take()));
-            family = family_of(line);
+    let mut before: BTreeMap<_, _> =
+        families(earlier).into_iter().map(|family| (family.name.clone(), family)).collect();
+    let mut families = families(later);
+    for family in &mut families {
+        if let Some(known) = before.remove(&family.name) {
+            family.continue_from(known);
         }
-        let sample = sample(line);
-        let earlier = sample.and_then(|(series, _)| before.remove(series)).unwrap_or_default();
-        lines.push(match (sample, family) {
-            (Some((series, value)), Some((_, Carry::Add))) => format!("{series} {}", value + earlier),
-            _ => line.to_owned(),
-        });
     }
-    lines.extend(leftover(&mut before, family));
-    let kept = leftover(&mut before, Some((PASS_SUCCEEDED_AT.name, Carry::Keep)));
-    if !kept.is_empty() {
-        let (name, help) = (PASS_SUCCEEDED_AT.name, PASS_SUCCEEDED_AT.help);
-        lines.extend([format!("# HELP {name} {help}."), format!("# TYPE {name} gauge")]);
-        lines.extend(kept);
-    }
-    text_of(&lines)
+    families.extend(before.remove(PASS_SUCCEEDED_AT.name));
+    text_of(&families)
 }
 
-/// Takes the samples of the earlier text that belong to a family and are not in the later text.
-fn leftover(before: &mut BTreeMap<String, f64>, family: Option<(&str, Carry)>) -> Vec<String> {
-    let is_of = |series: &str| {
-        let rest = family.and_then(|(family, _)| series.strip_prefix(family));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['{', '_']))
-    };
-    before.extract_if(.., |series, _| is_of(series)).map(|(series, value)| format!("{series} {value}")).collect()
-}
-
-/// Returns the samples that do not end with their text.
-fn carried(text: &str) -> BTreeMap<String, f64> {
-    let (mut samples, mut family) = (BTreeMap::new(), None);
+/// Reads a text. Lines that belong to no metric are left out.
+fn families(text: &str) -> Vec<Family<'_>> {
+    let (mut families, mut described) = (Vec::<Family>::new(), None);
     for line in text.lines() {
-        if line.starts_with("# ") {
-            family = family_of(line);
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            described = rest.split_once(' ').map(|(_, help)| help);
+        } else if let Some((name, of)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            families.push(Family { name: name.into(), of, help: described.take(), samples: Vec::new() });
+        } else if let (Some(family), Some((series, value)), false) =
+            (families.last_mut(), line.rsplit_once(' '), line.starts_with('#'))
+        {
+            family.samples.push((series, value.into()));
         }
-        let sample = sample(line).filter(|_| family.is_some_and(|(_, carry)| carry != Carry::Replace));
-        samples.extend(sample.map(|(series, value)| (series.to_owned(), value)));
     }
-    samples
+    families
 }
 
-/// Returns the name in the line of a type, and what becomes of its samples. `None` = another line.
-fn family_of(line: &str) -> Option<(&str, Carry)> {
-    let (name, of) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
-    Some(match of {
-        "counter" | "histogram" => (name, Carry::Add),
-        _ if name == PASS_SUCCEEDED_AT.name => (name, Carry::Keep),
-        _ => (name, Carry::Replace),
-    })
+fn text_of(families: &[Family]) -> String {
+    let mut text = String::new();
+    for Family { name, of, help, samples } in families {
+        text.extend(help.map(|help| format!("# HELP {name} {help}\n")));
+        text.extend([format!("# TYPE {name} {of}\n")]);
+        text.extend(samples.iter().map(|(series, value)| format!("{series} {value}\n")));
+    }
+    text
 }
 
-/// Returns the series and the value of a sample; `None` = another line, or a value that is not finite.
-fn sample(line: &str) -> Option<(&str, f64)> {
-    let (series, value) = line.rsplit_once(' ')?;
-    let value = value.parse().ok().filter(|value: &f64| value.is_finite())?;
-    (!line.starts_with('#')).then_some((series, value))
+// === impl Family ===
+
+impl Family<'_> {
+    /// Adds the samples of an earlier text: their values where the metric counts, and the series that it lacks. A value that
+    /// is not a finite number is left out.
+    fn continue_from(&mut self, earlier: Self) {
+        let counts = matches!(self.of, "counter" | "histogram");
+        if !counts && self.name != PASS_SUCCEEDED_AT.name {
+            return;
+        }
+        let number = |value: &str| value.parse().ok().filter(|value: &f64| value.is_finite());
+        for (series, before) in earlier.samples {
+            let Some(added) = number(&before) else { continue };
+            match self.samples.iter_mut().find(|(known, _)| *known == series) {
+                Some((_, value)) if counts => {
+                    *value = number(value).map_or_else(|| value.clone(), |now| (now + added).to_string().into());
+                }
+                Some(_) => {}
+                None => self.samples.push((series, before)),
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! How full the file systems are, and at which usage kubegc responds.
 
-use super::agent::number;
 use super::definitions::*;
-use super::registry::Labels;
-use super::values::Values;
+use super::registry::{Labels, Values, number};
 use crate::model::FileSystem;
 use crate::plan::{Policy, PressurePolicy};
 

@@ -20,12 +20,6 @@ pub struct Runtime {
     /// Its socket, as a path for the agent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
-    /// The name of the sandbox image (pause), if the runtime reports it.
-    #[serde(default)]
-    pub sandbox_image: Option<String>,
-    /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12).
-    #[serde(default)]
-    pub listening_since: Option<Timestamp>,
 }
 
 /// A container's state in the CRI. All states but `Running` are dead in the kubelet's terms.

@@ -32,12 +32,11 @@ pub struct Snapshot {
     /// The container runtime.
     #[serde(default)]
     pub runtime: Seen<Runtime>,
-    /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12). `null` = a
-    /// document of an older version, which may have the value in `runtime`.
+    /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12). `null` = not
+    /// known.
     #[serde(default = "seen_none::<Timestamp>")]
     pub listening_since: Seen<Option<Timestamp>>,
-    /// The sandbox image (pause), as the runtime names it (I6). `null` = the runtime names none, or a document of an
-    /// older version, which may have it in `runtime`.
+    /// The sandbox image (pause), as the runtime names it (I6). `null` = the runtime names none.
     #[serde(default = "seen_none::<String>")]
     pub sandbox_image: Seen<Option<String>>,
     /// All containers, in every state.
@@ -114,26 +113,17 @@ impl Snapshot {
         self.sandboxes.as_ref().or(self.partial.sandboxes.as_ref()).map(Vec::as_slice)
     }
 
-    /// Returns since when the runtime's socket exists; `None` = not in the document.
-    pub fn listening_since(&self) -> Seen<Option<Timestamp>> {
-        let in_runtime = || self.runtime.as_ref().and_then(|runtime| runtime.listening_since);
-        self.listening_since.clone().map(|since| since.or_else(in_runtime))
-    }
-
     /// Returns the sandbox image that the runtime names now or, if it is unavailable, that it named before. A name is
     /// valid until the runtime restarts: a later response without a name proves nothing. `None` = it names none.
     pub fn sandbox_image(&self) -> Seen<Option<&str>> {
         let before = self.memory.runtime.as_ref();
         let remembered = before.and_then(|before| before.sandbox_image.as_ref());
-        let since = self.listening_since();
-        let is_same_runtime = before.map(|before| before.listening_since) == since.as_ref().copied();
+        let since = self.listening_since.as_ref().copied();
+        let is_same_runtime = before.map(|before| before.listening_since) == since;
         match (&self.sandbox_image, remembered) {
             (Seen::Seen(Some(name)), _) | (Seen::NotSeen(_), Some(Some(name))) => Seen::Seen(Some(name)),
             (Seen::Seen(None), Some(Some(name))) if is_same_runtime => Seen::Seen(Some(name)),
-            (Seen::Seen(None), _) => {
-                Seen::Seen(self.runtime.as_ref().and_then(|runtime| runtime.sandbox_image.as_deref()))
-            }
-            (Seen::NotSeen(_), Some(None)) => Seen::Seen(None),
+            (Seen::Seen(None), _) | (Seen::NotSeen(_), Some(None)) => Seen::Seen(None),
             (Seen::NotSeen(cause), None) => Seen::NotSeen(cause.clone()),
         }
     }

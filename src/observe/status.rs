@@ -11,22 +11,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 
-use crate::cri::{ContainerStatus, CriError, RuntimeReader};
+use super::needs::Needs;
+use crate::cri::{ContainerStatus, RuntimeReader};
 use crate::model::{Container, ContainerId, ContainerState, Snapshot};
 
 /// The most calls at the same time.
 const AT_ONCE: usize = 16;
-
-/// The purpose of the statuses.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum StatusFor {
-    /// The image volumes of every container that may have some mounted (I6): all except EXITED ones. If a status fails,
-    /// the container records that they are unknown.
-    ImageVolumes,
-    /// The exit time of every exited container, from which its age counts. If it is unavailable, the container counts
-    /// as finished at the snapshot's time. It finished then at the latest, so it never counts as older than it is.
-    Ends,
-}
 
 /// The statuses so far.
 #[derive(Debug, Default)]
@@ -37,9 +27,9 @@ pub struct Statuses {
 /// The statuses that are unavailable.
 #[derive(Debug, Default)]
 struct Failed {
-    causes: HashMap<ContainerId, String>,
-    /// Containers that the runtime listed but has no status of: they were removed in between.
-    gone: HashSet<ContainerId>,
+    /// Why, for each container that was requested. `None` = the runtime listed the container but has no status of it: it was
+    /// removed in between.
+    causes: HashMap<ContainerId, Option<String>>,
     /// Why all other statuses were not read.
     rest: Option<String>,
 }
@@ -57,10 +47,10 @@ struct Known {
 impl Statuses {
     /// Reads the unknown statuses and adds them to the snapshot. A container that was removed in between is not
     /// changed: it uses nothing. Without a list of containers there is nothing to read, and the plan removes nothing.
-    pub async fn fill(&self, reader: &RuntimeReader, snapshot: &mut Snapshot, what: StatusFor) {
+    pub async fn fill(&self, reader: &RuntimeReader, snapshot: &mut Snapshot, needs: Needs) {
         let taken_at = snapshot.taken_at;
         let Some(containers) = snapshot.listed_containers_mut() else { return };
-        let failed = self.ask(reader, self.lacking(containers, what)).await;
+        let failed = self.ask(reader, self.lacking(containers, needs)).await;
         let known = self.known();
         for container in containers.iter_mut() {
             if let Some(known) = known.get(&container.id) {
@@ -68,23 +58,27 @@ impl Statuses {
                 container.finished_at = known.finished_at;
                 container.exit_code = known.exit_code.filter(|_| known.had_exited);
             }
-            let cause = failed.cause(&container.id).filter(|_| !has(&known, container, what));
-            match what {
-                StatusFor::ImageVolumes => container.image_volumes_unknown = cause,
-                StatusFor::Ends if cause.is_some() => container.finished_at = Some(taken_at),
-                StatusFor::Ends => {}
+            let cause = failed.cause(&container.id);
+            if needs.ends && cause.is_some() && lacks_end(&known, container) {
+                container.finished_at = Some(taken_at);
+            }
+            if needs.image_volumes {
+                container.image_volumes_unknown = cause.filter(|_| lacks_volumes(&known, container));
             }
         }
     }
 
     /// Drops the containers that are no longer listed, and returns those whose status is needed.
-    fn lacking(&self, containers: &[Container], what: StatusFor) -> Vec<ContainerId> {
+    fn lacking(&self, containers: &[Container], needs: Needs) -> Vec<ContainerId> {
         let listed: HashSet<&ContainerId> = containers.iter().map(|container| &container.id).collect();
         let mut known = self.known();
         known.retain(|id, _| listed.contains(id));
         containers
             .iter()
-            .filter(|container| !has(&known, container, what))
+            .filter(|container| {
+                (needs.ends && lacks_end(&known, container))
+                    || (needs.image_volumes && lacks_volumes(&known, container))
+            })
             .map(|container| container.id.clone())
             .collect()
     }
@@ -97,19 +91,16 @@ impl Statuses {
         let mut failed = Failed::default();
         while let Some((answer, id)) = answers.next().await {
             match answer {
-                Ok(status) => self.learn(&mut failed, id, status),
-                Err(error) if error.is_of_runtime() => return failed.all(error.to_string()),
-                Err(error) => failed.add(id, &error),
+                Ok(Some(status)) => self.learn(status),
+                Ok(None) => drop(failed.causes.insert(id, None)),
+                Err(error) if error.is_of_runtime() => return Failed { rest: Some(error.to_string()), ..failed },
+                Err(error) => drop(failed.causes.insert(id, Some(error.to_string()))),
             }
         }
         failed
     }
 
-    fn learn(&self, failed: &mut Failed, id: ContainerId, status: Option<ContainerStatus>) {
-        let Some(status) = status else {
-            failed.gone.insert(id);
-            return;
-        };
+    fn learn(&self, status: ContainerStatus) {
         let known = Known {
             image_volumes: status.image_volumes,
             finished_at: status.finished_at,
@@ -132,25 +123,18 @@ impl Statuses {
 // === impl Failed ===
 
 impl Failed {
-    fn add(&mut self, id: ContainerId, error: &CriError) {
-        self.causes.insert(id, error.to_string());
-    }
-
-    fn all(self, cause: String) -> Self {
-        Self { rest: Some(cause), ..self }
-    }
-
-    /// Returns why the requested status of a container is unknown.
+    /// Returns why the status of a container is unknown that was not read.
     fn cause(&self, id: &ContainerId) -> Option<String> {
-        self.causes.get(id).or(self.rest.as_ref()).filter(|_| !self.gone.contains(id)).cloned()
+        self.causes.get(id).unwrap_or(&self.rest).clone()
     }
 }
 
-/// Returns whether a container needs no status. An EXITED one has nothing mounted; an UNKNOWN one may run.
-fn has(known: &HashMap<ContainerId, Known>, container: &Container, what: StatusFor) -> bool {
-    let known = known.get(&container.id);
-    match what {
-        StatusFor::ImageVolumes => container.state == ContainerState::Exited || known.is_some(),
-        StatusFor::Ends => container.state != ContainerState::Exited || known.is_some_and(|known| known.had_exited),
-    }
+/// Returns whether it is unknown when a container ended.
+fn lacks_end(known: &HashMap<ContainerId, Known>, container: &Container) -> bool {
+    container.state == ContainerState::Exited && !known.get(&container.id).is_some_and(|known| known.had_exited)
+}
+
+/// Returns whether the images are unknown that a container has mounted. An EXITED one has none; an UNKNOWN one may run.
+fn lacks_volumes(known: &HashMap<ContainerId, Known>, container: &Container) -> bool {
+    container.state != ContainerState::Exited && !known.contains_key(&container.id)
 }

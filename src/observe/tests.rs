@@ -10,6 +10,8 @@ use crate::cri::CriOptions;
 use crate::model::ContainerId;
 use crate::sim::{Fault, MIB, Node, Rpc, Sim, Streaming, Times};
 
+const ENDS: Needs = Needs { ends: true, image_volumes: false, image_names: false, log_sizes: false };
+const VOLUMES: Needs = Needs { image_volumes: true, ends: false, ..ENDS };
 const NOON: &str = "2026-11-21T12:00:00Z";
 
 fn noon() -> Timestamp {
@@ -91,8 +93,7 @@ async fn a_snapshot_holds_what_every_source_told() {
     assert_eq!(snapshot.pod_dirs, Seen::Seen(vec!["u1".into()]));
     assert_eq!(snapshot.pulling, ["docker.io/library/new:1"]);
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
-    assert!(snapshot.runtime.as_ref().unwrap().listening_since.is_some());
-    assert_eq!(snapshot.listening_since, snapshot.runtime.map(|runtime| runtime.listening_since));
+    assert!(snapshot.listening_since.as_ref().unwrap().is_some());
 }
 
 #[tokio::test]
@@ -100,7 +101,7 @@ async fn without_a_version_it_is_known_since_when_the_runtime_listens() {
     let sim = Sim::start(node().sandbox_image("registry.k8s.io/pause:3.9")).unwrap();
     sim.fault(Rpc::Version, Fault::Fail(Code::Internal), Times::Forever);
     let snapshot = observed(&sim).await;
-    assert!(snapshot.listening_since().as_ref().unwrap().is_some());
+    assert!(snapshot.listening_since.as_ref().unwrap().is_some());
     assert_eq!(snapshot.sandbox_image(), Seen::Seen(Some("registry.k8s.io/pause:3.9")));
 }
 
@@ -110,7 +111,7 @@ async fn a_connection_that_was_made_again_to_a_socket_of_the_runtime_is_no_resta
     filetime(sim.socket(), std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
     let observer = observer(&sim);
     for _ in 0..2 {
-        let since = observer.observe(noon(), Memory::default()).await.listening_since();
+        let since = observer.observe(noon(), Memory::default()).await.listening_since;
         assert_eq!(since, Seen::Seen(Some(Timestamp::from_second(1_000_000).unwrap())), "the socket shows restarts");
         sim.cut_connections();
     }
@@ -171,22 +172,12 @@ impl PodSource for OfKubelet {
 
 /// Returns the kubelet's directories of pods in a snapshot of this host, with `web-0` (u1) running or nothing.
 async fn pod_dirs(runs: bool, dirs: &[&str], has_kubelet: bool) -> Seen<Vec<crate::model::PodUid>> {
-    pod_dirs_if(false, runs, dirs, has_kubelet).await
-}
-
-/// As [`pod_dirs`]; the directory of pods may be required.
-async fn pod_dirs_if(
-    require_kubelet_dirs: bool,
-    runs: bool,
-    dirs: &[&str],
-    has_kubelet: bool,
-) -> Seen<Vec<crate::model::PodUid>> {
     let sim = Sim::start(if runs { node() } else { Node::new() }).unwrap();
     for dir in dirs {
         std::fs::create_dir_all(sim.dir().join(dir)).unwrap();
     }
     let mut observer = observer(&sim);
-    observer.places = Places { host: HostFs::new(sim.dir()), require_kubelet_dirs, ..Places::default() };
+    observer.places = Places { host: HostFs::new(sim.dir()), ..Places::default() };
     if has_kubelet {
         observer.pods = Arc::new(OfKubelet);
     }
@@ -215,20 +206,18 @@ async fn a_kubelet_root_without_the_running_pods_is_unavailable_and_says_which_o
     }
     let right = &["var/lib/kubelet/pods/u1", "var/lib/kubelet/pods/u9", of_k0s][..];
     assert_eq!(pod_dirs(true, right, true).await, Seen::Seen(vec!["u1".into(), "u9".into()]));
-    for dirs in [&[][..], &[default][..]] {
-        assert_eq!(pod_dirs(false, dirs, true).await, Seen::Seen(Vec::new()), "a node before its first pod");
-    }
+    assert_eq!(pod_dirs(false, &[default], true).await, Seen::Seen(Vec::new()), "a node before its first pod");
 }
 
 #[tokio::test]
-async fn a_required_directory_of_pods_that_is_missing_is_unavailable_where_pods_come_from_a_kubelet() {
+async fn a_missing_directory_of_pods_is_unavailable_where_pods_come_from_a_kubelet() {
     let cause = "cannot list /var/lib/kubelet/pods: entity not found; \
                  hint: set kubelet_root to the --root-dir of the kubelet";
     for dirs in [&[][..], &["var/lib/kubelet"]] {
-        assert_eq!(pod_dirs_if(true, false, dirs, true).await.cause(), Some(cause));
-        assert_eq!(pod_dirs_if(true, false, dirs, false).await, Seen::Seen(Vec::new()), "without a kubelet");
+        assert_eq!(pod_dirs(false, dirs, true).await.cause(), Some(cause));
+        assert_eq!(pod_dirs(false, dirs, false).await, Seen::Seen(Vec::new()), "without a kubelet");
     }
-    assert_eq!(pod_dirs_if(true, false, &["var/lib/kubelet/pods"], true).await, Seen::Seen(Vec::new()));
+    assert_eq!(pod_dirs(false, &["var/lib/kubelet/pods"], true).await, Seen::Seen(Vec::new()));
 }
 
 // --- sources that fail -----------------------------------------------------------------------------------------------
@@ -347,7 +336,7 @@ async fn a_restart_during_the_pass_shows_in_the_age_of_the_socket() {
 }
 
 fn since(snapshot: &Snapshot) -> Timestamp {
-    snapshot.runtime.as_ref().unwrap().listening_since.unwrap()
+    snapshot.listening_since.as_ref().unwrap().unwrap()
 }
 
 /// Sets the modification time by path, because a socket cannot be opened.
@@ -399,7 +388,7 @@ async fn a_status_is_asked_once_and_its_volumes_are_remembered() {
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
         let running = id(&sim, "web-0", "app");
         assert_eq!(volumes(&snapshot, &running), [""; 0]);
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        observer.fill(&mut snapshot, VOLUMES).await;
         assert_eq!(volumes(&snapshot, &running), [sim.state().image_id("docker.io/library/data:1").unwrap()]);
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
     }
@@ -412,7 +401,7 @@ async fn a_container_that_is_gone_is_no_error() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::NotFound), Times::N(1));
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
     assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
 }
@@ -433,7 +422,7 @@ async fn a_status_that_fails_leaves_the_volumes_of_its_container_unknown_and_of_
         sim.fault_of(Rpc::ContainerStatus, broken.as_str(), Fault::Fail(Code::Internal), Times::N(1));
         let observer = super::tests::observer(&sim);
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        observer.fill(&mut snapshot, VOLUMES).await;
         for id in [&first, &second] {
             assert_eq!(unknown_volumes(&snapshot, id).is_some(), id == broken);
             assert_eq!(volumes(&snapshot, id).len(), usize::from(id != broken));
@@ -442,7 +431,7 @@ async fn a_status_that_fails_leaves_the_volumes_of_its_container_unknown_and_of_
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
     }
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(unknown_volumes(&snapshot, &first), None, "known as soon as the status answers");
 }
 
@@ -459,7 +448,7 @@ async fn an_end_that_cannot_be_had_is_unknown_for_its_own_container_alone() {
     sim.fault_of(Rpc::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    observer.fill(&mut snapshot, ENDS).await;
     let mut ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
     ends.sort();
     assert_eq!(ends, ["2026-11-21T11:00:00Z".parse().unwrap(), noon()]);
@@ -476,7 +465,7 @@ async fn statuses_that_hang_cost_one_deadline() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Hang, Times::Forever);
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     let containers = snapshot.containers.as_ref().unwrap();
     assert!(containers.iter().all(|container| container.image_volumes_unknown.is_some()));
     assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 16);
@@ -487,11 +476,11 @@ async fn containers_that_are_gone_are_forgotten() {
     let sim = Sim::start(node().pod("default", "web-1", "u3").created("app", "docker.io/library/web:1")).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(observer.statuses.len(), 2);
     let Seen::Seen(containers) = &mut snapshot.containers else { unreachable!() };
     containers.retain(|container| container.name == "app" && container.state == crate::model::ContainerState::Running);
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(observer.statuses.len(), 1);
 }
 
@@ -501,7 +490,7 @@ async fn ends_are_asked_of_exited_containers_alone_and_once() {
     let observer = observer(&sim);
     for _ in 0..2 {
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
-        observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+        observer.fill(&mut snapshot, ENDS).await;
         let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
         assert_eq!(ends, ["2026-11-21T11:30:00Z".parse().unwrap()]);
     }
@@ -513,11 +502,11 @@ async fn a_container_that_ended_since_its_status_was_asked_is_asked_again() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+    observer.fill(&mut snapshot, VOLUMES).await;
     let ended = id(&sim, "web-0", "app");
     sim.state().end_container(ended.as_str(), 0);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    observer.fill(&mut snapshot, ENDS).await;
     assert!(snapshot.containers.as_ref().unwrap().iter().all(|container| container.finished_at.is_some()));
     assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 3, "the running one twice, the exited one once");
 }
@@ -528,7 +517,7 @@ async fn an_end_that_cannot_be_had_is_now_at_the_latest() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
-    observer.fill_statuses(&mut snapshot, StatusFor::Ends).await;
+    observer.fill(&mut snapshot, ENDS).await;
     let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
     assert_eq!(ends, [noon()]);
     assert_eq!(snapshot.image_uses, Seen::Seen(()));

@@ -9,6 +9,9 @@ use jiff::Timestamp;
 use super::{OwnerGuards, ResourceId};
 use crate::model::Uid;
 
+/// The time in which deletions count. A restore writes its objects within minutes, and their deletions follow at once.
+const WINDOW: Duration = Duration::from_mins(10);
+
 /// Counts such deletions for each resource. A resource that was paused stays paused.
 #[derive(Debug, Default)]
 pub struct Brake {
@@ -57,7 +60,7 @@ impl Brake {
         if counted.is_paused {
             return BrakeAnswer::Paused;
         }
-        counted.forget_before(now, guards.brake_window);
+        counted.forget_before(now, WINDOW);
         let is_known = counted.uids.contains(uid) || counted.in_flight.contains(uid);
         let deleted = counted.deleted.len() as u64;
         let begun = deleted + counted.in_flight.len() as u64;

@@ -21,9 +21,6 @@ pub enum OwnerState {
     KindNotServed,
     /// The owner's kind is namespaced and the dependent is cluster-scoped, which Kubernetes does not allow.
     Namespaced,
-    /// The owner has no namespace of the dependent, but its uid is that of an object in another one. Only with the guard
-    /// `keep_cross_namespace`; without it such an owner is absent.
-    InOtherNamespace,
     /// The owner was deleted with the policy orphan, and the dependent was created during that: its reference is removed, and it
     /// is kept.
     Orphaned,
@@ -81,8 +78,6 @@ pub enum ObjectKeepReason {
     OwnerKindNotServed(OwnerReference),
     /// It is cluster-scoped and names a namespaced owner.
     OwnerNamespaced(OwnerReference),
-    /// An owner is in another namespace, and the guard `keep_cross_namespace` is on.
-    OwnerInOtherNamespace(OwnerReference),
     /// This object has the same uid, and is not to be deleted.
     SharesUid(Identity),
     /// The state of an owner is unknown; the cause.
@@ -160,7 +155,6 @@ fn continue_deletion(live: &ObjectMeta, dependents: &[Dependent]) -> Verdict {
 fn unknown(reference: &OwnerReference, state: &OwnerState) -> Option<ObjectKeepReason> {
     match state {
         OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent | OwnerState::Orphaned => None,
-        OwnerState::InOtherNamespace => Some(ObjectKeepReason::OwnerInOtherNamespace(reference.clone())),
         OwnerState::KindNotServed => Some(ObjectKeepReason::OwnerKindNotServed(reference.clone())),
         OwnerState::Namespaced => Some(ObjectKeepReason::OwnerNamespaced(reference.clone())),
         OwnerState::Unverified(cause) => Some(ObjectKeepReason::OwnerUnverified(reference.clone(), cause.clone())),

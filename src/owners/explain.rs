@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, of_deletion};
 use super::plan::{self, OwnerFinding, order};
 use super::world::{Object, World};
-use super::{ClusterSnapshot, OwnerGuards, ServedKind, Verdict};
+use super::{ClusterSnapshot, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 
 /// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
@@ -72,9 +72,9 @@ pub struct DependentNode {
     pub dependents: Vec<DependentNode>,
 }
 
-/// Explains an object under these guards. `None` if no list has it.
-pub fn explain(snapshot: &ClusterSnapshot, guards: &OwnerGuards, object: &Identity) -> Option<ClusterExplanation> {
-    let world = World::new(snapshot, guards);
+/// Explains an object. `None` if no list has it.
+pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterExplanation> {
+    let world = World::new(snapshot);
     let object = world.objects.get(world.position(object)?)?;
     let verdict = world.verdict(object);
     let (decision, reason) = match (plan::action(&world, object, &verdict), &verdict) {
@@ -155,13 +155,13 @@ mod tests {
     fn an_object_is_explained_with_the_owners_above_it_and_the_dependents_below() {
         let (top, middle, leaf) = (config_map("top"), config_map("middle"), config_map("leaf"));
         let snapshot = cluster(&[object(&top, &[]), object(&middle, &[&top]), object(&leaf, &[&middle])]);
-        let found = explain(&snapshot, &OwnerGuards::default(), &middle).unwrap();
+        let found = explain(&snapshot, &middle).unwrap();
         assert_eq!((&*found.decision, &*found.reason), ("keep", "owner_exists"));
         assert_eq!(&*found.owners[0].owner.reference.name, "top");
         assert_eq!(found.dependents[0].object, leaf);
-        let found = explain(&snapshot, &OwnerGuards::default(), &leaf).unwrap();
+        let found = explain(&snapshot, &leaf).unwrap();
         assert_eq!(&*found.owners[0].owners[0].owner.reference.name, "top");
-        assert_eq!(explain(&snapshot, &OwnerGuards::default(), &config_map("unknown")), None);
+        assert_eq!(explain(&snapshot, &config_map("unknown")), None);
     }
 
     #[test]
@@ -171,10 +171,10 @@ mod tests {
         let finalizers = vec!["example.com/backup".to_owned()];
         let since = Some(jiff::Timestamp::UNIX_EPOCH);
         let deleting = ObjectMeta { deletion_timestamp: since, finalizers, ..meta };
-        let found = explain(&cluster(&[(identity, deleting)]), &OwnerGuards::default(), &held).unwrap();
+        let found = explain(&cluster(&[(identity, deleting)]), &held).unwrap();
         let deletion = found.deletion.unwrap();
         assert_eq!((deletion.finalizers, deletion.since), (vec!["example.com/backup".to_owned()], since));
-        let kept = explain(&cluster(&[object(&held, &[])]), &OwnerGuards::default(), &held).unwrap();
+        let kept = explain(&cluster(&[object(&held, &[])]), &held).unwrap();
         assert_eq!(kept.deletion, None);
     }
 
@@ -182,7 +182,7 @@ mod tests {
     fn a_circle_of_owners_ends() {
         let (a, b) = (config_map("a"), config_map("b"));
         let snapshot = cluster(&[object(&a, &[&b]), object(&b, &[&a])]);
-        let found = explain(&snapshot, &OwnerGuards::default(), &a).unwrap();
+        let found = explain(&snapshot, &a).unwrap();
         assert_eq!((found.owners.len(), found.owners[0].owners.len()), (1, 1));
         assert_eq!(found.owners[0].owners[0].owners.len(), 0);
         assert_eq!(found.dependents[0].dependents[0].dependents.len(), 0);

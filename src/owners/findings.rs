@@ -72,7 +72,6 @@ fn of_owner(world: &World<'_>, object: &Object, owner: &OwnerReference) -> Optio
         (OwnerState::KindNotServed, _) => FindingKind::KindNotServed,
         (OwnerState::Namespaced, _) => FindingKind::NamespacedOwner,
         (OwnerState::Unverified(_), _) => FindingKind::OwnerUnverified,
-        (OwnerState::InOtherNamespace, _) => FindingKind::WrongNamespace,
         (OwnerState::Absent, _) if world.is_elsewhere(object, owner) => FindingKind::WrongNamespace,
         (OwnerState::Absent, Some(_)) => FindingKind::WrongOwner,
         _ => return None,

@@ -15,16 +15,11 @@ pub struct OwnerGuards {
     /// dependent that appears later loses its reference. 0 = no wait, and a late dependent is deleted
     /// (kubernetes#125796).
     pub orphan_wait: Duration,
-    /// An owner in another namespace keeps its dependent. Off, also in the profile `safe`: such a reference is invalid, so
-    /// the owner counts as absent.
-    pub keep_cross_namespace: bool,
-    /// In `run`: how many objects of a resource may be deleted within [`Self::brake_window`] if no owner of them was ever
-    /// seen alive, before this pauses. 0 = no limit.
+    /// In `run`: how many objects of a resource may be deleted in ten minutes if no owner of them was ever seen alive,
+    /// before this pauses. 0 = no limit.
     pub brake_count: u64,
     /// As [`Self::brake_count`], in percent of the objects of the resource; the larger of the two counts.
     pub brake_percent: u64,
-    /// See [`Self::brake_count`].
-    pub brake_window: Duration,
 }
 
 // === impl OwnerGuards ===
@@ -36,10 +31,8 @@ impl OwnerGuards {
             strict_not_found: false,
             compare_after_conflict: false,
             orphan_wait: Duration::ZERO,
-            keep_cross_namespace: false,
             brake_count: 0,
             brake_percent: 0,
-            brake_window: Duration::ZERO,
         }
     }
 }
@@ -50,10 +43,8 @@ impl Default for OwnerGuards {
             strict_not_found: true,
             compare_after_conflict: true,
             orphan_wait: Duration::from_mins(5),
-            keep_cross_namespace: false,
             brake_count: 100,
             brake_percent: 5,
-            brake_window: Duration::from_mins(10),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, findings};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::world::{Object, World};
-use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
+use super::{DeleteReason, OwnerState, Propagation, Verdict};
 use crate::model::{Identity, OwnerReference};
 
 /// What `kubegc controller plan` shows.
@@ -102,13 +102,13 @@ pub struct ClusterKept {
 
 /// Lists the owners that the lists of a snapshot leave doubtful: a live read must find each, or prove it absent.
 pub fn doubtful_owners(snapshot: &ClusterSnapshot) -> Vec<Identity> {
-    World::new(snapshot, &OwnerGuards::none()).doubtful()
+    World::new(snapshot).doubtful()
 }
 
-/// Plans the cluster under these guards. Guards that need a live read or a running service are not applied. The order of the
+/// Plans the cluster. Guards need a live read or a running service, so they are not applied. The order of the
 /// lists in the snapshot does not change the plan.
-pub fn plan(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPlan {
-    let mut world = World::new(snapshot, guards);
+pub fn plan(snapshot: &ClusterSnapshot) -> ClusterPlan {
+    let mut world = World::new(snapshot);
     let (mut kept, findings) = (kept(&world), findings(&world));
     kept.sort_by_cached_key(|kept| order(&kept.object));
     let actions = wave(&mut world);
@@ -130,11 +130,10 @@ pub fn plan(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPlan {
 /// has the object.
 pub fn predict_deletion(
     snapshot: &ClusterSnapshot,
-    guards: &OwnerGuards,
     object: &Identity,
     propagation: Propagation,
 ) -> Option<Vec<ClusterAction>> {
-    let mut world = World::new(snapshot, guards);
+    let mut world = World::new(snapshot);
     // What happens without the deletion is not a consequence of it.
     predict(&mut world);
     let at = world.position(object)?;
@@ -224,7 +223,6 @@ fn evidence(world: &World<'_>, object: &Object, reference: &OwnerReference, stat
         },
         OwnerState::Namespaced => format!("{kind} is namespaced, and a cluster-scoped object has no namespace"),
         OwnerState::Unverified(cause) => cause.clone(),
-        OwnerState::InOtherNamespace => format!("{kind} {} is in another namespace", reference.name),
         OwnerState::Orphaned => "it was deleted with the policy orphan".to_owned(),
         OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent => {
             let owner = world.meant(reference, object);

@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
-use super::{
-    Dependent, Item, ObjectKeepReason, OwnerGuards, OwnerState, Propagation, ResourceId, Verdict, decide,
-    too_many_owners,
-};
+use super::{Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, Verdict, decide, too_many_owners};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 pub(super) struct World<'a> {
@@ -20,7 +17,6 @@ pub(super) struct World<'a> {
     /// The objects whose owner references name this uid.
     dependents: HashMap<Uid, Vec<usize>>,
     reads: HashMap<&'a Identity, &'a OwnerRead>,
-    keep_cross_namespace: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -36,14 +32,13 @@ pub(super) struct Object {
 // === impl World ===
 
 impl<'a> World<'a> {
-    pub(super) fn new(snapshot: &'a ClusterSnapshot, guards: &OwnerGuards) -> Self {
+    pub(super) fn new(snapshot: &'a ClusterSnapshot) -> Self {
         let mut world = Self {
             served: ServedKinds::from(snapshot),
             objects: Vec::new(),
             by_uid: HashMap::new(),
             dependents: HashMap::new(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
-            keep_cross_namespace: guards.keep_cross_namespace,
         };
         // The core group first: if two groups serve one object, that of the core group counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
@@ -135,12 +130,7 @@ impl<'a> World<'a> {
             Some(known) if known.meta.waits_for_dependents() => OwnerState::WaitsForDependents,
             Some(_) => OwnerState::Exists,
             None if self.was_removed(&owner) => OwnerState::Absent,
-            None => match self.known(object, &owner) {
-                OwnerState::Absent if self.keep_cross_namespace && self.is_elsewhere(object, reference) => {
-                    OwnerState::InOtherNamespace
-                }
-                state => state,
-            },
+            None => self.known(object, &owner),
         }
     }
 

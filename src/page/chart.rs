@@ -12,14 +12,6 @@ use maud::{Markup, html};
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
-/// A value at a time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Point {
-    pub(super) at: Timestamp,
-    /// From 0 to 100.
-    pub(super) percent: f64,
-}
-
 /// A pass, shown at its time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mark {
@@ -30,13 +22,6 @@ pub(super) struct Mark {
     pub(super) height: f64,
     /// What it did.
     pub(super) text: String,
-}
-
-/// A level to compare with, in percent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Level {
-    pub(super) class: &'static str,
-    pub(super) percent: u64,
 }
 
 /// The span of time that a chart shows.
@@ -55,22 +40,29 @@ impl Span {
     }
 }
 
-/// Draws values over time as a line, with levels across and passes as marks. `description` says it in words.
-pub(super) fn line(span: Span, points: &[Point], levels: &[Level], marks: &[Mark], description: &str) -> Markup {
+/// Draws values over time as a line, with levels across and passes as marks, all in percent. A level has a class.
+/// `description` says it in words.
+pub(super) fn line(
+    span: Span,
+    points: &[(Timestamp, f64)],
+    levels: &[(&str, u64)],
+    marks: &[Mark],
+    description: &str,
+) -> Markup {
     let y = |percent: f64| HEIGHT - percent.clamp(0.0, 100.0);
     let mut path = String::new();
-    for (number, point) in points.iter().enumerate() {
+    for (number, (at, percent)) in points.iter().enumerate() {
         let command = if number == 0 { 'M' } else { 'L' };
-        let _ = write!(path, "{command}{:.1} {:.1}", span.x(point.at), y(point.percent));
+        let _ = write!(path, "{command}{:.1} {:.1}", span.x(*at), y(*percent));
     }
     if points.len() == 1 {
         path += "h-6"; // a first sample is one of now, at the right edge
     }
     html! {
         svg.chart role="img" aria-label=(description) viewBox=(view()) preserveAspectRatio="none" {
-            @for level in levels {
-                @let at = y(percent(level.percent));
-                line class=(level.class) x1="0" x2=(WIDTH) y1=(at) y2=(at) {}
+            @for (class, level) in levels {
+                @let at = y(percent(*level));
+                line class=(class) x1="0" x2=(WIDTH) y1=(at) y2=(at) {}
             }
             @for mark in marks {
                 @let at = format!("{:.1}", span.x(mark.at));

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::chart::{self, Level, Mark, Point, Span};
+use super::chart::{self, Mark, Span};
 use super::outlook::{Outlook, Removals};
 use crate::model::{FileSystem, count_text, size_text};
 use crate::record::{HistoryEntry, RunEntry, UsageSample};
@@ -99,11 +99,10 @@ impl Document {
 
     fn disk(&self, mountpoint: &Path, samples: &[&UsageSample]) -> Markup {
         let Some(last) = samples.last().map(|sample| &sample.file_system) else { return html! {} };
-        let points: Vec<_> =
-            samples.iter().map(|sample| Point { at: sample.at, percent: used(&sample.file_system) }).collect();
-        let highest = points.iter().map(|point| point.percent).fold(0.0, f64::max);
+        let points: Vec<_> = samples.iter().map(|sample| (sample.at, used(&sample.file_system))).collect();
+        let highest = points.iter().map(|(_, percent)| *percent).fold(0.0, f64::max);
         let Facts { high_percent, low_percent, at, .. } = self.facts;
-        let levels = [Level { class: "high", percent: high_percent }, Level { class: "low", percent: low_percent }];
+        let levels = [("high", high_percent), ("low", low_percent)];
         let span = Span { from: Past::usage_since(at), to: at };
         let used_now = format!("{:.0} % used, at most {highest:.0} %", used(last));
         let description =
@@ -154,11 +153,9 @@ impl Document {
             section aria-labelledby="removed" {
                 h2 id="removed" { "Last removals" }
                 @if self.past.removals.is_empty() { p { "None." } } @else {
-                    div.scroll tabindex="0" role="region" aria-labelledby="removed" { table aria-labelledby="removed" {
-                        thead { tr { @for head in ["Time", "Kind", "Name", "Pod", "Outcome", "Reclaimed", "Why"] {
-                            th scope="col" { (head) } } } }
-                        tbody { @for entry in &self.past.removals { (removal(entry)) } }
-                    } }
+                    (table("removed", &["Time", "Kind", "Name", "Pod", "Outcome", "Reclaimed", "Why"], &html! {
+                        @for entry in &self.past.removals { (removal(entry)) }
+                    }))
                 }
             }
         }
@@ -187,18 +184,26 @@ impl Document {
         html! {
             section aria-labelledby="kept" {
                 h2 id="kept" { "Kept, and why" }
-                div.scroll tabindex="0" role="region" aria-labelledby="kept" { table aria-labelledby="kept" {
-                    thead { tr { th scope="col" { "Objects" } th scope="col" { "Size" } th scope="col" { "Guard" }
-                        th scope="col" { "Why" } } }
-                    tbody { @for kept in &outlook.kept { tr {
+                (table("kept", &["Objects", "Size", "Guard", "Why"], &html! {
+                    @for kept in &outlook.kept { tr {
                         td { (count_text(kept.count, kept.kind.noun())) }
                         td { @if kept.bytes > 0 { (size_text(kept.bytes)) } }
                         td { @if kept.is_guard { "guard" } }
                         td { (kept.reason) }
-                    } } }
-                } }
+                    } }
+                }))
             }
         }
+    }
+}
+
+/// Formats a table that scrolls by itself on a narrow screen.
+fn table(label: &str, heads: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-labelledby=(label) { table aria-labelledby=(label) {
+            thead { tr { @for head in heads { th scope="col" { (head) } } } }
+            tbody { (rows) }
+        } }
     }
 }
 
@@ -226,13 +231,12 @@ fn sum(removals: &Removals) -> Markup {
 fn lines(removals: &Removals, label: &str) -> Markup {
     html! {
         @if !removals.first.is_empty() {
-            div.scroll tabindex="0" role="region" aria-labelledby=(label) { table aria-labelledby=(label) {
-                thead { tr { @for head in ["Kind", "Name", "Pod", "Size", "Why"] { th scope="col" { (head) } } } }
-                tbody { @for line in &removals.first { tr {
+            (table(label, &["Kind", "Name", "Pod", "Size", "Why"], &html! {
+                @for line in &removals.first { tr {
                     td { (line.kind.noun()) } td.name { (line.name) } td.name { (line.pod) }
                     td { (line.bytes.map(size_text).unwrap_or_default()) } td { (line.reason) }
-                } } }
-            } }
+                } }
+            }))
         }
         @if removals.count > removals.first.len() { p { "and " (removals.count - removals.first.len()) " more" } }
     }

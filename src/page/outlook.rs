@@ -87,14 +87,13 @@ impl Outlook {
         }
     }
 
-    /// Combines the outlooks of two passes over different kinds of objects.
+    /// Combines the outlooks of two passes over different kinds of objects. A pass has none under disk pressure.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let next = self.next.and(other.next);
-        let under_pressure = self.under_pressure.zip(other.under_pressure).map(|(a, b)| a.and(b));
         let kept = self.kept.into_iter().chain(other.kept).collect();
         let errors = self.errors.into_iter().chain(other.errors).collect();
-        Self { at: self.at.max(other.at), next, under_pressure, kept, errors }
+        Self { at: self.at.max(other.at), next, under_pressure: None, kept, errors }
     }
 }
 

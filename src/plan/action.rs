@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::RemoveReason;
 use crate::model::{ContainerId, ContainerState, ImageId, PodRef, SandboxId};
@@ -73,8 +74,11 @@ pub enum Target {
 }
 
 /// The kind of an object.
-#[derive(Clone, Copy, Debug, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Eq, Hash, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Kind {
     /// A container.
     Container,
@@ -164,12 +168,6 @@ impl Kind {
 
     /// Returns the name of the kind in documents.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Container => "container",
-            Self::Sandbox => "sandbox",
-            Self::LogDir => "log_dir",
-            Self::LogLink => "log_link",
-            Self::Image => "image",
-        }
+        self.into()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{KeepReason, Kept, Kind, Plan};
-use crate::model::{Memory, Seen, Snapshot};
+use crate::model::{Memory, Snapshot};
 
 /// Returns the longest time until an object of the plan is old enough; 0 = there is nothing to wait for. `memory` is the
 /// one after the snapshot. A created container that may be about to start does not count: its age proves nothing.
@@ -22,7 +22,9 @@ fn wait_for(snapshot: &Snapshot, memory: &Memory, kept: &Kept) -> Duration {
         KeepReason::NotYetGone { absent_since, gone_after_seconds } => (*gone_after_seconds, *absent_since),
         KeepReason::YoungerThanMinAge { min_age_seconds } => (*min_age_seconds, begin(snapshot, memory, kept)),
         KeepReason::YoungSandbox { sandbox_grace_seconds } => (*sandbox_grace_seconds, begin(snapshot, memory, kept)),
-        KeepReason::RuntimeJustStarted { settle_seconds } => (*settle_seconds, listening_since(snapshot)),
+        KeepReason::RuntimeJustStarted { settle_seconds } => {
+            (*settle_seconds, snapshot.listening_since.as_ref().copied().flatten())
+        }
         _ => return Duration::ZERO,
     };
     // An unknown age never comes.
@@ -49,13 +51,6 @@ fn begin(snapshot: &Snapshot, memory: &Memory, kept: &Kept) -> Option<Timestamp>
     }
 }
 
-fn listening_since(snapshot: &Snapshot) -> Option<Timestamp> {
-    match snapshot.listening_since() {
-        Seen::Seen(since) => since,
-        Seen::NotSeen(_) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,7 +65,7 @@ mod tests {
             "sandboxes": { "seen": [] }, "log_dirs": { "seen": [] }, "log_links": { "seen": [] }, "pod_dirs": { "seen": [] },
             "images": { "seen": [{ "id": "sha256:1", "size_bytes": 500 }] },
             "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 100 } },
-            "runtime": { "seen": { "name": "r", "version": "1", "listening_since": "2026-11-01T00:00:00Z" } },
+            "listening_since": { "seen": "2026-11-01T00:00:00Z" },
             "pods": { "seen": { "source": "test", "complete": true, "pods": [] } },
         });
         node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

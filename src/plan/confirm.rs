@@ -5,13 +5,18 @@
 //! exceeded, and permits the removal of objects in the saved plan only. If this plan keeps an object, then a fact or a
 //! guard keeps it, even if an ordinary plan would show another reason first. `evict_terminated_pods` is a rule and not
 //! a limit, so the policy in force applies.
+//!
+//! The pod in a saved plan is not trusted. Each action gets the pod of the fresh plan, so the live lookup concerns
+//! the pod to which the object belongs now.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use super::plan_builder::{Context, PlanBuilder};
 use super::selection::Selection;
-use super::{Action, KeepReason, Kind, Plan, PlanError, Policy, RemoveReason, Scope, key};
+use super::{
+    Action, KeepReason, Kind, Measure, Outcome, Plan, PlanError, Policy, Refusal, RemoveReason, Report, Scope, key,
+};
 use crate::model::Snapshot;
 
 /// A saved plan that may be carried out now.
@@ -39,6 +44,26 @@ pub enum Denial {
     },
     /// The object does not exist on the node.
     AlreadyGone,
+}
+
+// === impl Denial ===
+
+impl Denial {
+    /// Returns the report of the action. An object that the node no longer has counts as already removed.
+    pub fn report(self, action: Action) -> Report {
+        let refused = |refusal| Outcome::Refused { refusal };
+        let (outcome, note) = match self {
+            Self::Kept(reason) => {
+                (refused(Refusal::StateChanged), Some(format!("kept now: {}", reason.explain().rule)))
+            }
+            Self::PodNotProven => (refused(Refusal::PodNotProven), None),
+            Self::Unavailable { source, cause } => {
+                (refused(Refusal::StateChanged), Some(format!("{source} unavailable: {cause}")))
+            }
+            Self::AlreadyGone => (Outcome::AlreadyGone {}, None),
+        };
+        Report { action, outcome, freed_bytes: None, measure: Measure::Unknown, proven_by: None, note }
+    }
 }
 
 /// Compares a saved plan with the node.

@@ -7,6 +7,10 @@
 //! Removes for `pod_gone`, `pod_terminal`, `over_max_per_pod_container`, `over_total_limit`. Keeps for `running`,
 //! `younger_than_min_age`, `within_max_per_pod_container`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5),
 //! `maybe_starting` (I4), `maybe_running`, `newest_instance` (I3), `backing_off`, and those of `pods`.
+//!
+//! The total limit never removes the newest instance of a slot (I3), so it can stay exceeded. A young CREATED
+//! container does not count toward the limit of its slot: the dead instance before it keeps its log until the new one
+//! has started.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -18,8 +22,8 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 use super::instances;
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::{Guards, KeepReason, Kind, RemoveReason, Target};
-use crate::model::{Container, ContainerId, ContainerState, PodUid, Sandbox, SandboxState};
+use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
+use crate::model::{Container, ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
 
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -82,31 +86,52 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
 /// Groups the removable dead containers by slot, and records why the others are kept. The slots are in the order of
 /// their oldest container.
 fn slots<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Slot<'a>> {
-    let guards = &context.policy.guards;
-    let newest = if guards.keep_newest_instance { newest(guards, containers) } else { HashSet::new() };
-    let mut by_slot: HashMap<SlotKey, Vec<Dead>> = HashMap::new();
+    let mut by_slot: HashMap<SlotKey, Vec<(usize, &Container)>> = HashMap::new();
     for (position, container) in containers.iter().enumerate() {
-        let dead = Dead::new(guards, container, position, newest.contains(&position));
-        match why_kept(context, container) {
-            Some(reason) => keep(builder, container, reason),
-            None => by_slot.entry(slot_key(container)).or_default().push(dead),
-        }
+        by_slot.entry(slot_key(container)).or_default().push((position, container));
     }
-    let mut slots: Vec<_> = by_slot.into_values().map(|containers| Slot::new(context, containers)).collect();
+    let stopped = stopped_sandboxes(context, containers);
+    let removable = by_slot.into_values().map(|instances| removable(context, builder, &stopped, &instances));
+    let mut slots: Vec<_> = removable.filter(|dead| !dead.is_empty()).map(|dead| Slot::new(context, dead)).collect();
     slots.sort_by_key(|slot| slot.containers.last().map(|dead| dead.age_order));
     slots
 }
 
-/// Returns the positions of the newest instance of each slot in any state.
-fn newest(guards: &Guards, containers: &[Container]) -> HashSet<usize> {
-    instances::newest(containers.iter().map(|container| {
-        let Container { id, attempt, created_at, .. } = container;
-        (slot_key(container), instances::order(guards, *attempt, *created_at, id.as_str()))
-    }))
+/// Returns the removable dead containers of one slot.
+fn removable<'a>(
+    context: &Context,
+    builder: &mut PlanBuilder,
+    stopped: &HashSet<&SandboxId>,
+    instances: &[(usize, &'a Container)],
+) -> Vec<Dead<'a>> {
+    let guards = &context.policy.guards;
+    let order =
+        |(_, one): &(usize, &'a Container)| instances::order(guards, one.attempt, one.created_at, one.id.as_str());
+    let newest = instances::newest(instances.iter().map(order));
+    let mut removable = Vec::new();
+    for (rank, (position, container)) in instances.iter().enumerate() {
+        match why_kept(context, stopped, container) {
+            Some(reason) => keep(context, builder, container, reason),
+            None => {
+                let is_newest = guards.keep_newest_instance && newest.contains(&Some(rank));
+                removable.push(Dead::new(guards, container, *position, is_newest));
+            }
+        }
+    }
+    removable
+}
+
+/// Returns the sandboxes that are not ready, if a container needs them: one whose state is unknown.
+fn stopped_sandboxes<'a>(context: &Context<'a>, containers: &[Container]) -> HashSet<&'a SandboxId> {
+    if containers.iter().all(|container| container.state != ContainerState::Unknown) {
+        return HashSet::new();
+    }
+    let sandboxes = context.snapshot.sandboxes.as_ref().into_iter().flatten();
+    sandboxes.filter(|sandbox| sandbox.state != SandboxState::Ready).map(|sandbox| &sandbox.id).collect()
 }
 
 /// Returns why a container is not a candidate, if so.
-fn why_kept(context: &Context, container: &Container) -> Option<KeepReason> {
+fn why_kept(context: &Context, stopped: &HashSet<&SandboxId>, container: &Container) -> Option<KeepReason> {
     let policy = &context.policy.containers;
     let guards = &context.policy.guards;
     if container.state == ContainerState::Running {
@@ -123,20 +148,15 @@ fn why_kept(context: &Context, container: &Container) -> Option<KeepReason> {
     {
         return Some(KeepReason::MaybeStarting { created_grace_seconds: super::seconds(guards.created_grace) });
     }
-    if guards.keep_newest_instance && container.state == ContainerState::Unknown && may_run(context, container) {
+    // A removal would stop it. Only a sandbox that is not ready shows that it does not run.
+    let may_run = container.state == ContainerState::Unknown && !stopped.contains(&container.sandbox_id);
+    if guards.keep_newest_instance && may_run {
         return Some(KeepReason::MaybeRunning {});
     }
-    if !is_old_enough(context, counted_from(policy, container)) {
+    if !is_old_enough(context, policy.age_from.of(container)) {
         return Some(KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(policy.min_age) });
     }
     context.backing_off(Kind::Container, container.id.as_str())
-}
-
-/// Returns whether a container whose state is unknown may run: its removal would stop it. Only a sandbox that is not ready
-/// shows that it does not.
-fn may_run(context: &Context, container: &Container) -> bool {
-    let is_stopped = |sandbox: &Sandbox| sandbox.id == container.sandbox_id && sandbox.state != SandboxState::Ready;
-    !context.snapshot.sandboxes.as_ref().is_some_and(|sandboxes| sandboxes.iter().any(is_stopped))
 }
 
 /// Returns whether a container has the minimum age. With the guard, an unknown time is no age.
@@ -144,14 +164,6 @@ fn is_old_enough(context: &Context, since: Timestamp) -> bool {
     let min_age = context.policy.containers.min_age;
     let is_unknown = context.policy.guards.keep_newest_instance && instances::known(since).is_none();
     if is_unknown { min_age.is_zero() } else { super::is_older(context.now, since, min_age) }
-}
-
-/// Returns the time from which the age counts.
-pub(super) fn counted_from(policy: &ContainerPolicy, container: &Container) -> Timestamp {
-    match policy.age_from {
-        AgeFrom::Created => container.created_at,
-        AgeFrom::Finished => container.finished_at.unwrap_or(container.created_at),
-    }
 }
 
 /// Removes every candidate of deleted pods, and with `evict_terminated_pods` those of terminated pods.
@@ -243,7 +255,7 @@ fn remove_unless_newest<'a>(
     reason: &RemoveReason,
 ) {
     if dead.is_newest {
-        keep(builder, dead.container, KeepReason::NewestInstance {});
+        keep(context, builder, dead.container, KeepReason::NewestInstance {});
     } else {
         remove(context, builder, dead, reason.clone());
     }
@@ -256,26 +268,48 @@ fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: Ve
         let within = limit.map_or(KeepReason::NoLimit {}, |limit| KeepReason::WithinMaxPerPodContainer { limit });
         let reason = slot.status.guard().unwrap_or(within);
         for dead in slot.containers {
-            keep(builder, dead.container, reason.clone());
+            keep(context, builder, dead.container, reason.clone());
         }
     }
 }
 
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>, reason: RemoveReason) {
-    let Container { id, name, state, pod, created_at, .. } = dead.container;
+    let Container { id, name, state, pod, created_at, log_bytes, .. } = dead.container;
     let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state };
-    let age = instances::known(*created_at).map(|created_at| context.age_seconds(created_at));
-    if builder.remove(target, pod.as_ref(), age, reason) {
+    let age_seconds = instances::known(*created_at).map(|created_at| context.age_seconds(created_at));
+    if builder.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes: *log_bytes, reason }) {
         builder.note_removed(dead.position);
     }
 }
 
-fn keep(builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
-    builder.keep(Kind::Container, container.id.as_str(), Some(&container.name), container.pod.as_ref(), reason);
+/// The age is shown from where the rule counts it.
+fn keep(context: &Context, builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
+    let since = instances::known(context.policy.containers.age_from.of(container));
+    builder.keep(Kept {
+        kind: Kind::Container,
+        id: container.id.to_string(),
+        name: Some(&container.name).filter(|name| !name.is_empty()).cloned(),
+        pod: container.pod.clone(),
+        age_seconds: since.map(|since| context.age_seconds(since)),
+        size_bytes: container.log_bytes,
+        reason,
+    });
 }
 
 fn slot_key(container: &Container) -> SlotKey<'_> {
     (container.pod_uid(), &container.name)
+}
+
+// === impl AgeFrom ===
+
+impl AgeFrom {
+    /// Returns the time from which the age of a container counts.
+    pub(super) fn of(self, container: &Container) -> Timestamp {
+        match self {
+            Self::Created => container.created_at,
+            Self::Finished => container.finished_at.unwrap_or(container.created_at),
+        }
+    }
 }
 
 // === impl Dead ===

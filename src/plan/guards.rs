@@ -1,7 +1,8 @@
-//! The guards: what kubegc keeps although the kubelet would remove it. Each guard has its own setting.
+//! The guards: what kubegc keeps although the kubelet would remove it.
 //!
 //! The kubelet has pod workers, so it can exclude that work on a pod is in progress. An agent outside the kubelet
-//! cannot. Each guard closes one of the gaps that follow from this. The profile `kubelet` disables all guards.
+//! cannot. Each guard closes one of the gaps that follow from this. The profile sets them all: `kubelet` disables them.
+//! Those that depend on a node have a setting of their own too, which their comment names.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub enum Profile {
 /// The guards. 0 or `false` disables a guard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guards {
-    /// `guards.keep_newest_instance` (I3)
+    /// The newest instance of each container of a pod is kept until the pod is deleted (I3).
     pub keep_newest_instance: bool,
     /// `guards.created_grace` (I4)
     pub created_grace: Duration,
@@ -50,25 +51,26 @@ pub struct Guards {
     pub sandbox_grace: Duration,
     /// `guards.gone_after` (I2, I11)
     pub gone_after: Duration,
-    /// `guards.keep_unrecognized_logs` (I7)
+    /// Log entries with names that the kubelet does not use are kept (I7).
     pub keep_unrecognized_logs: bool,
-    /// `guards.match_image_names` (I6)
+    /// An image is in use if a container names its id, digest or tag, not its id alone (I6).
     pub match_image_names: bool,
-    /// `guards.keep_sandbox_image` (I6)
+    /// The sandbox image of the runtime is kept, pinned or not (I6).
     pub keep_sandbox_image: bool,
     /// `guards.keep_pod_images` (I6)
     pub keep_pod_images: bool,
-    /// `guards.age_from_first_seen`
+    /// `images.max_age` of a never-used image counts from its first observation, and `images.min_age` applies.
     pub age_from_first_seen: bool,
     /// `guards.settle` (I12)
     pub settle: Duration,
-    /// `guards.fall_percent` (I12)
+    /// A list of the runtime is not trusted if it falls below this percentage of its baseline, unless
+    /// [`Self::fall_hold`] is 0 (I12).
     pub fall_percent: u64,
     /// `guards.fall_hold` (I12)
     pub fall_hold: Duration,
-    /// `guards.retry_after`
+    /// The back-off after a failed removal, or one that is refused again and again. It doubles up to an hour.
     pub retry_after: Duration,
-    /// `guards.measure_space` (I9)
+    /// Further images are removed while the measured space is below the target, whatever the estimated sizes (I9).
     pub measure_space: bool,
 }
 
@@ -118,7 +120,7 @@ impl Guards {
             keep_pod_images: false,
             age_from_first_seen: false,
             settle: Duration::ZERO,
-            fall_percent: 0,
+            fall_percent: 50,
             fall_hold: Duration::ZERO,
             retry_after: Duration::ZERO,
             measure_space: false,

@@ -1,7 +1,5 @@
 //! Unused images: their ages, and the order in which they are removed.
 
-use std::collections::HashMap;
-
 use jiff::Timestamp;
 
 use super::plan_builder::Context;
@@ -77,10 +75,8 @@ impl<'a> Candidate<'a> {
 /// Returns unused images in the order of removal: by last use, never-used images first, then by first sight, then by
 /// ID.
 pub(super) fn in_order<'i>(context: &Context, images: &[&'i Image]) -> Vec<Candidate<'i>> {
-    let memory = context.snapshot.memory.images.iter();
-    let memory: HashMap<_, _> = memory.map(|past| (&past.id, past)).collect();
     let mut candidates: Vec<_> =
-        images.iter().map(|image| Candidate::new(image, memory.get(&image.id).copied(), context.now)).collect();
+        images.iter().map(|image| Candidate::new(image, context.memory_of(image), context.now)).collect();
     candidates.sort_by_key(|candidate| (candidate.last_used, candidate.first_seen, &candidate.image.id));
     candidates
 }

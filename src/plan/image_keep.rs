@@ -1,4 +1,7 @@
 //! Why an image is kept regardless of the disk usage (I6).
+//!
+//! A terminated pod protects its images, but not under disk pressure: its containers are removed then, and nothing of
+//! it starts again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

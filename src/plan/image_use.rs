@@ -1,7 +1,7 @@
 //! Determines which images are in use.
 //!
 //! The kubelet compares only the image ID that a container reports with the ID of the image. Runtimes differ in what
-//! they report, and pods refer to images by tag or digest. So `guards.match_image_names` compares all of these.
+//! they report, and pods refer to images by tag or digest. So the guard `match_image_names` compares all of these.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -29,17 +29,23 @@ pub(super) enum Use<'a> {
 impl<'a> Uses<'a> {
     pub fn new(containers: &'a [Container], guards: &Guards) -> Self {
         let by_any_name = guards.match_image_names;
-        let mut created_from: HashMap<Cow<str>, &Container> = HashMap::new();
-        let mut mounted = HashMap::new();
+        // Most images have many containers, and each text is converted once.
+        let (mut by_id, mut by_name, mut mounted) = (HashMap::new(), HashMap::new(), HashMap::new());
         for container in containers {
-            let by_id = container.image_id.as_deref().map(canonical_image_id);
-            let by_name = container.image.as_deref().filter(|_| by_any_name).map(full_image_name);
-            for name in by_id.into_iter().chain(by_name) {
-                keep_smaller_id(created_from.entry(name).or_insert(container), container);
+            for (texts, text) in [(&mut by_id, &container.image_id), (&mut by_name, &container.image)] {
+                if let Some(text) = text {
+                    keep_smaller_id(texts.entry(text.as_str()).or_insert(container), container);
+                }
             }
             for volume in &container.image_volumes {
                 keep_smaller_id(mounted.entry(canonical_image_id(volume)).or_insert(container), container);
             }
+        }
+        let by_id = by_id.into_iter().map(|(text, container)| (canonical_image_id(text), container));
+        let by_name = by_name.into_iter().map(|(text, container)| (full_image_name(text), container));
+        let mut created_from = HashMap::new();
+        for (name, container) in by_id.chain(by_name.filter(|_| by_any_name)) {
+            keep_smaller_id(created_from.entry(name).or_insert(container), container);
         }
         Self { created_from, mounted, by_any_name }
     }
@@ -77,7 +83,7 @@ fn keep_smaller_id<'a>(known: &mut &'a Container, container: &'a Container) {
 }
 
 /// Returns the images of a list by ID. A runtime may list an ID more than once, each time with other names. The entries
-/// are merged, and the size is that of the last entry, as in the kubelet. With `guards.match_image_names`, the image is
+/// are merged, and the size is that of the last entry, as in the kubelet. With the guard `match_image_names`, the image is
 /// pinned if any entry is; otherwise the last entry decides, as in the kubelet.
 pub(super) fn by_id<'a>(images: &'a [Image], guards: &Guards) -> BTreeMap<&'a ImageId, Image> {
     let mut by_id: BTreeMap<&ImageId, Image> = BTreeMap::new();

@@ -19,7 +19,7 @@ use super::image_use::by_id;
 use super::image_volumes::UnknownVolumes;
 use super::list_sanity::why_untrusted;
 use super::plan_builder::{Context, PlanBuilder};
-use super::{Action, ImageTrigger, KeepReason, Kind, PlanError, RemoveReason};
+use super::{ImageTrigger, KeepReason, Kept, Kind, PlanError, RemoveReason};
 use crate::model::{Image, Seen};
 
 /// When to remove images (kubelet settings of the same meaning).
@@ -44,35 +44,35 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     let Some(images) = builder.need("images", &context.snapshot.images) else { return };
     let images = by_id(images, &context.policy.guards);
     let Some(containers) = builder.need("containers", &context.snapshot.containers) else {
-        return keep_all(builder, images.values(), &KeepReason::StepFailed {});
+        return keep_all(context, builder, images.values(), &KeepReason::StepFailed {});
     };
     if builder.need("image_uses", &context.snapshot.image_uses).is_none() {
-        return keep_all(builder, images.values(), &KeepReason::StepFailed {});
+        return keep_all(context, builder, images.values(), &KeepReason::StepFailed {});
     }
     if context.policy.guards.keep_sandbox_image
         && builder.need("sandbox_image", &context.snapshot.sandbox_image()).is_none()
     {
-        return keep_all(builder, images.values(), &KeepReason::StepFailed {});
+        return keep_all(context, builder, images.values(), &KeepReason::StepFailed {});
     }
     let retention = ImageRetention::new(context, containers, images.values());
     let volumes = UnknownVolumes::new(context, containers);
     let mut unused = Vec::new();
     for image in images.values() {
         match retention.keep(context, image).or_else(|| volumes.keep(image)) {
-            Some(reason) => keep(builder, image, reason),
+            Some(reason) => keep(context, builder, image, reason),
             None => unused.push(image),
         }
     }
     if let Some(error) = volumes.unresolved() {
-        return keep_unknown(builder, unused, error);
+        return keep_unknown(context, builder, unused, error);
     }
     decide_unused(context, builder, in_order(context, &unused));
 }
 
 /// Keeps all images without a known use, because a container may have them mounted.
-fn keep_unknown(builder: &mut PlanBuilder, unused: Vec<&Image>, error: PlanError) {
+fn keep_unknown(context: &Context, builder: &mut PlanBuilder, unused: Vec<&Image>, error: PlanError) {
     if let PlanError::ImageVolumesUnknown { container, .. } = &error {
-        keep_all(builder, unused, &KeepReason::ImageVolumesUnknown { container: container.to_string() });
+        keep_all(context, builder, unused, &KeepReason::ImageVolumesUnknown { container: container.to_string() });
     }
     builder.fail(error);
 }
@@ -80,7 +80,7 @@ fn keep_unknown(builder: &mut PlanBuilder, unused: Vec<&Image>, error: PlanError
 fn decide_unused(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>) {
     let policy = &context.policy.images;
     if let Some(reason) = why_untrusted(context.snapshot, &context.policy.guards) {
-        return keep_all(builder, candidates.iter().map(|candidate| candidate.image), &reason);
+        return keep_all(context, builder, candidates.iter().map(|candidate| candidate.image), &reason);
     }
     if let Some(reason) = context.policy.all_unused() {
         builder.images.triggered_by = Some(ImageTrigger::AllUnused);
@@ -98,7 +98,7 @@ fn keep_all_off(context: &Context, builder: &mut PlanBuilder, candidates: &[Cand
     if let Err(error @ PlanError::InvalidDiskCapacity { .. }) = usage(context) {
         builder.fail(error);
     }
-    keep_all(builder, candidates.iter().map(|candidate| candidate.image), &KeepReason::ImageGcOff {});
+    keep_all(context, builder, candidates.iter().map(|candidate| candidate.image), &KeepReason::ImageGcOff {});
 }
 
 /// Removes the images that were unused for longer than the maximum age. Returns the other candidates.
@@ -161,15 +161,15 @@ fn usage(context: &Context) -> Result<Usage, PlanError> {
 }
 
 /// Removes images in order until their sizes add up to `target`. The first one is removed before any size is added, as
-/// in the kubelet. With `guards.measure_space`, the images beyond the target become the reserve (I9).
+/// in the kubelet. With the guard `measure_space`, the images beyond the target become the reserve (I9).
 fn free(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>, target: i128, reason: &RemoveReason) {
     let mut freed: i128 = 0;
     let mut is_enough = false;
     for candidate in candidates {
         if let Some(reason) = candidate.why_kept(context) {
-            keep(builder, candidate.image, reason);
+            keep(context, builder, candidate.image, reason);
         } else if is_enough {
-            keep(builder, candidate.image, KeepReason::TargetReached {});
+            keep(context, builder, candidate.image, KeepReason::TargetReached {});
             if context.policy.guards.measure_space {
                 builder.images.reserve.push(candidate.action(context, reason.clone()));
             }
@@ -194,23 +194,36 @@ fn report_shortfall(builder: &mut PlanBuilder, used_percent: u64) {
 /// Keeps all candidates. If there is a maximum age, the reason is why it does not apply.
 fn keep_unless_old(context: &Context, builder: &mut PlanBuilder, candidates: &[Candidate], reason: &KeepReason) {
     for candidate in candidates {
-        keep(builder, candidate.image, candidate.why_not_old(context).unwrap_or_else(|| reason.clone()));
+        keep(context, builder, candidate.image, candidate.why_not_old(context).unwrap_or_else(|| reason.clone()));
     }
 }
 
-fn keep_all<'i>(builder: &mut PlanBuilder, images: impl IntoIterator<Item = &'i Image>, reason: &KeepReason) {
+fn keep_all<'i>(
+    context: &Context,
+    builder: &mut PlanBuilder,
+    images: impl IntoIterator<Item = &'i Image>,
+    reason: &KeepReason,
+) {
     for image in images {
-        keep(builder, image, reason.clone());
+        keep(context, builder, image, reason.clone());
     }
 }
 
-fn keep(builder: &mut PlanBuilder, image: &Image, reason: KeepReason) {
-    builder.keep(Kind::Image, image.id.as_str(), image.tags.first().map(String::as_str), None, reason);
+fn keep(context: &Context, builder: &mut PlanBuilder, image: &Image, reason: KeepReason) {
+    let first_seen = context.memory_of(image).and_then(|memory| memory.first_seen);
+    builder.keep(Kept {
+        kind: Kind::Image,
+        id: image.id.to_string(),
+        name: image.tags.first().filter(|tag| !tag.is_empty()).cloned(),
+        pod: None,
+        age_seconds: first_seen.map(|at| context.age_seconds(at)),
+        size_bytes: Some(image.size_bytes),
+        reason,
+    });
 }
 
 fn remove(context: &Context, builder: &mut PlanBuilder, candidate: &Candidate, reason: RemoveReason) {
-    let Action { target, pod, age_seconds, reason, .. } = candidate.action(context, reason);
-    builder.remove(target, pod.as_ref(), age_seconds, reason);
+    builder.remove(candidate.action(context, reason));
 }
 
 // === impl ImagePolicy ===

@@ -5,9 +5,6 @@
 //! `keep_newest_instance` the attempt number orders, which the kubelet counts up, and where a known creation time
 //! disagrees about the newest, both are kept.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::Hash;
-
 use jiff::Timestamp;
 
 use super::Guards;
@@ -28,27 +25,14 @@ pub(super) fn order<'a>(guards: &Guards, attempt: u32, created_at: Timestamp, id
     (if guards.keep_newest_instance { attempt } else { 0 }, created_at, id)
 }
 
-/// Returns the positions of the newest instance of each key by attempt and, if its creation time is known, of the newest one by
-/// that time.
-pub(super) fn newest<'a, K: Copy + Eq + Hash>(
-    instances: impl Iterator<Item = (K, Order<'a>)> + Clone,
-) -> HashSet<usize> {
-    let by_time = newest_by(instances.clone().map(|(key, (_, created_at, id))| (key, (0, created_at, id))));
-    let mut positions = HashSet::new();
-    for (key, ((_, created_at, _), position)) in newest_by(instances) {
-        positions.insert(position);
-        let latest =
-            by_time.get(&key).filter(|((_, latest, _), _)| known(created_at).is_some() && *latest > created_at);
-        positions.extend(latest.map(|(_, position)| *position));
-    }
-    positions
+/// Returns the positions of the newest instance by attempt and, if its creation time is known, of a newer one by that time.
+pub(super) fn newest<'a>(instances: impl Iterator<Item = Order<'a>> + Clone) -> [Option<usize>; 2] {
+    let Some(((_, created_at, _), position)) = last(instances.clone()) else { return [None, None] };
+    let by_time = last(instances.map(|(_, created_at, id)| (0, created_at, id)));
+    let newer = by_time.filter(|((_, latest, _), _)| known(created_at).is_some() && *latest > created_at);
+    [Some(position), newer.map(|(_, position)| position)]
 }
 
-fn newest_by<'a, K: Eq + Hash>(instances: impl Iterator<Item = (K, Order<'a>)>) -> HashMap<K, (Order<'a>, usize)> {
-    let mut newest = HashMap::new();
-    for (position, (key, order)) in instances.enumerate() {
-        let found = newest.entry(key).or_insert((order, position));
-        *found = (*found).max((order, position));
-    }
-    newest
+fn last<'a>(instances: impl Iterator<Item = Order<'a>>) -> Option<(Order<'a>, usize)> {
+    instances.enumerate().map(|(position, order)| (order, position)).max()
 }

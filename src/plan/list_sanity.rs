@@ -4,6 +4,8 @@
 //! fall in small steps is noticed too. The baseline is part of the memory, so all passes share it and it survives restarts.
 //! A shorter length becomes the new baseline after it lasted for `guards.fall_hold` and for [`PASSES`] passes. Where the
 //! baseline was lost with the store, nothing is trusted for `guards.fall_hold`.
+//!
+//! A fall of any list holds images, sandboxes and the objects of deleted pods. The limits of containers continue.
 
 use std::collections::HashSet;
 
@@ -39,7 +41,7 @@ fn baseline_lost(guards: &Guards) -> KeepReason {
 /// Returns the loss of the baseline after this pass, unless it was long enough ago.
 pub(super) fn baseline_loss(snapshot: &Snapshot, guards: &Guards) -> Option<BaselineLoss> {
     let since = snapshot.memory.baseline_lost?.since.unwrap_or(snapshot.taken_at);
-    let is_over = super::age(snapshot.taken_at, since) >= guards.fall_hold || guards.fall_percent == 0;
+    let is_over = super::age(snapshot.taken_at, since) >= guards.fall_hold;
     (!is_over).then_some(BaselineLoss { since: Some(since) })
 }
 
@@ -73,9 +75,9 @@ fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     if guards.settle.is_zero() {
         return None;
     }
-    let since = match snapshot.listening_since() {
-        Seen::Seen(since) => since?,
-        Seen::NotSeen(cause) => return Some(KeepReason::RuntimeNotSeen { cause }),
+    let since = match &snapshot.listening_since {
+        Seen::Seen(since) => (*since)?,
+        Seen::NotSeen(cause) => return Some(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
     };
     let known = snapshot.memory.runtime.as_ref().filter(|known| known.listening_since == Some(since));
     let since = known.map_or(since, |known| known.first_seen.min(since));
@@ -85,6 +87,9 @@ fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
 
 /// Returns the first list that became much shorter, unless the new length lasted long enough to be trusted.
 pub(super) fn fall(snapshot: &Snapshot, guards: &Guards) -> Option<Fall> {
+    if guards.fall_hold.is_zero() {
+        return None;
+    }
     let before = snapshot.memory.last_counts?;
     let now = counts(snapshot, before);
     let (list, before_count, now_count) = sharp(before, now, guards)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::{KeepReason, Kind, RemoveReason, Target};
+use super::{Action, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
     container_id_of_link, is_log_link, pod_of_dir, pod_uid_of_dir,
@@ -53,13 +53,14 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
     dirs.sort_by(|a, b| a.name.cmp(&b.name));
     for dir in dirs {
         let path = context.policy.logs.pods_root.join(&dir.name);
-        let id = path.display().to_string();
-        let pod = pod_of_dir(&dir.name);
-        let age = dir.modified_at.map(|at| context.age_seconds(at));
-        match why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &id)) {
-            Some(reason) => builder.keep(Kind::LogDir, &id, None, pod.as_ref(), reason),
+        let (kind, id) = (Kind::LogDir, path.display().to_string());
+        let (pod, size_bytes) = (pod_of_dir(&dir.name), dir.size_bytes);
+        let age_seconds = dir.modified_at.map(|at| context.age_seconds(at));
+        match why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(kind, &id)) {
+            Some(reason) => builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason }),
             None => {
-                builder.remove(Target::RemoveLogDir { path }, pod.as_ref(), age, RemoveReason::PodGone {});
+                let (target, reason) = (Target::RemoveLogDir { path }, RemoveReason::PodGone {});
+                builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
             }
         }
     }
@@ -105,11 +106,13 @@ fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink])
     links.sort_by(|a, b| a.name.cmp(&b.name));
     for link in links {
         let path = context.policy.logs.containers_root.join(&link.name);
-        let id = path.display().to_string();
-        match why_link_kept(context, &containers, link).or_else(|| context.backing_off(Kind::LogLink, &id)) {
-            Some(reason) => builder.keep(Kind::LogLink, &id, None, None, reason),
+        let (kind, id) = (Kind::LogLink, path.display().to_string());
+        let (name, pod, age_seconds, size_bytes) = Default::default();
+        match why_link_kept(context, &containers, link).or_else(|| context.backing_off(kind, &id)) {
+            Some(reason) => builder.keep(Kept { kind, id, name, pod, age_seconds, size_bytes, reason }),
             None => {
-                builder.remove(Target::RemoveLogLink { path }, None, None, RemoveReason::Dangling {});
+                let (target, reason) = (Target::RemoveLogLink { path }, RemoveReason::Dangling {});
+                builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Collects the decisions of the steps into a plan.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -8,11 +8,8 @@ use super::action::key;
 use super::gaps::Gaps;
 use super::pods::Pods;
 use super::selection::Selection;
-use super::{
-    Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
-    RemoveReason, Target, object_facts,
-};
-use crate::model::{Container, PodRef, SandboxId, Seen, Snapshot};
+use super::{Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy};
+use crate::model::{Container, Image, ImageId, ImageMemory, SandboxId, Seen, Snapshot};
 
 /// The facts that every step uses.
 pub(super) struct Context<'a> {
@@ -20,6 +17,7 @@ pub(super) struct Context<'a> {
     pub policy: &'a Policy,
     pub pods: Pods<'a>,
     pub gaps: Gaps<'a>,
+    images: HashMap<&'a ImageId, &'a ImageMemory>,
     pub now: Timestamp,
 }
 
@@ -44,7 +42,13 @@ pub(super) struct PlanBuilder<'a> {
 impl<'a> Context<'a> {
     pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
         let (pods, gaps) = (Pods::new(snapshot, policy), Gaps::new(snapshot));
-        Self { snapshot, policy, pods, gaps, now: snapshot.taken_at }
+        let images = snapshot.memory.images.iter().map(|memory| (&memory.id, memory)).collect();
+        Self { snapshot, policy, pods, gaps, images, now: snapshot.taken_at }
+    }
+
+    /// Returns the memory of an image, if there is one.
+    pub fn memory_of(&self, image: &Image) -> Option<&'a ImageMemory> {
+        self.images.get(&image.id).copied()
     }
 
     /// Returns why an object is not retried yet after a failed removal, if so.
@@ -93,24 +97,17 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// Records a removal. Returns whether it is part of the plan: the removal of an object that is not selected is not.
-    pub fn remove(
-        &mut self,
-        target: Target,
-        pod: Option<&PodRef>,
-        age_seconds: Option<i64>,
-        reason: RemoveReason,
-    ) -> bool {
-        let is_allowed = self.selection.as_mut().is_none_or(|selection| selection.allows(&target, &reason));
+    pub fn remove(&mut self, action: Action) -> bool {
+        let is_allowed =
+            self.selection.as_mut().is_none_or(|selection| selection.allows(&action.target, &action.reason));
         if is_allowed {
-            self.actions.push(Action { target, pod: pod.cloned(), age_seconds, size_bytes: None, reason });
+            self.actions.push(action);
         }
         is_allowed
     }
 
-    pub fn keep(&mut self, kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>, reason: KeepReason) {
-        let name = name.filter(|name| !name.is_empty()).map(str::to_owned);
-        let (id, pod) = (id.to_owned(), pod.cloned());
-        self.kept.push(Kept { kind, id, name, pod, age_seconds: None, size_bytes: None, reason });
+    pub fn keep(&mut self, kept: Kept) {
+        self.kept.push(kept);
     }
 
     pub fn fail(&mut self, error: PlanError) {
@@ -147,7 +144,7 @@ impl<'a> PlanBuilder<'a> {
     /// document.
     pub fn into_plan(mut self, snapshot: &Snapshot, policy: &Policy) -> Plan {
         self.kept.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
-        let mut plan = Plan {
+        Plan {
             kind: PlanKind::Plan,
             version: 1,
             taken_at: snapshot.taken_at,
@@ -161,9 +158,7 @@ impl<'a> PlanBuilder<'a> {
             kept: self.kept,
             images: self.images,
             errors: self.errors,
-        };
-        object_facts::add(&mut plan, snapshot, policy);
-        plan
+        }
     }
 }
 

@@ -31,8 +31,11 @@ pub struct Report {
 }
 
 /// How a number of reclaimed bytes was determined, best first.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Measure {
     /// Measured on the file system, or from the blocks of the removed files.
     Measured,
@@ -44,8 +47,9 @@ pub enum Measure {
 }
 
 /// The outcome of an action.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// kubegc removed the object.
     Removed {},
@@ -137,11 +141,7 @@ impl Report {
 impl Measure {
     /// Returns the name of the measure in documents and tables.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Estimated => "estimated",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 }
 
@@ -150,14 +150,7 @@ impl Measure {
 impl Outcome {
     /// Returns the name of the outcome in documents and metric labels.
     pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Removed {} => "removed",
-            Self::WouldRemove {} => "would_remove",
-            Self::AlreadyGone {} => "already_gone",
-            Self::Refused { .. } => "refused",
-            Self::NotNeeded {} => "not_needed",
-            Self::Failed { .. } => "failed",
-        }
+        self.into()
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use super::instances::{self, Order};
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::{Guards, KeepReason, Kind, RemoveReason, Target};
+use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{PodUid, Sandbox, SandboxId, SandboxState};
 
 /// The number of containers that this pass keeps, by sandbox.
@@ -24,7 +24,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     let partial = context.snapshot.partial.sandboxes.as_ref();
     let Some(sandboxes) = builder.need_listed("sandboxes", &context.snapshot.sandboxes, partial) else { return };
     let Some(containers_by_sandbox) = containers_by_sandbox(context, builder) else {
-        return sandboxes.iter().for_each(|sandbox| keep(builder, sandbox, KeepReason::StepFailed {}));
+        return sandboxes.iter().for_each(|sandbox| keep(context, builder, sandbox, KeepReason::StepFailed {}));
     };
     for mut pod in by_pod(sandboxes).into_values() {
         pod.sort_by_key(|sandbox| Reverse(order(&context.policy.guards, sandbox)));
@@ -62,7 +62,7 @@ fn decide_pod<'a>(
     let pod = sandboxes.iter().find_map(|sandbox| sandbox.pod.as_ref());
     if context.gaps.may_miss_sandboxes(sandboxes.iter().find_map(|sandbox| sandbox.pod_uid())) {
         let reason = KeepReason::ListIncomplete { list: "sandboxes".to_owned() };
-        return sandboxes.iter().for_each(|sandbox| keep(builder, sandbox, reason.clone()));
+        return sandboxes.iter().for_each(|sandbox| keep(context, builder, sandbox, reason.clone()));
     }
     let status = context.pods.status(pod, Completeness::NotRequired);
     let whole_pod = match status {
@@ -80,11 +80,11 @@ fn decide_pod<'a>(
         }
         _ => KeepReason::NewestSandbox {},
     };
-    let newest = instances::newest(sandboxes.iter().map(|sandbox| ((), order(&context.policy.guards, sandbox))));
+    let newest = instances::newest(sandboxes.iter().map(|sandbox| order(&context.policy.guards, sandbox)));
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
-        let kept = (newest.contains(&rank) && whole_pod.is_none()).then(|| why_newest_kept.clone());
+        let kept = (newest.contains(&Some(rank)) && whole_pod.is_none()).then(|| why_newest_kept.clone());
         match active(containers_by_sandbox, sandbox).or(kept).or_else(|| guarded(context, sandbox)) {
-            Some(reason) => keep(builder, sandbox, reason),
+            Some(reason) => keep(context, builder, sandbox, reason),
             None => remove(context, builder, sandbox, whole_pod.clone().unwrap_or(RemoveReason::Superseded {})),
         }
     }
@@ -120,14 +120,20 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
 
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
     let target = Target::RemoveSandbox { id: sandbox.id.clone() };
-    let age = instances::known(sandbox.created_at).map(|created_at| context.age_seconds(created_at));
-    if builder.remove(target, sandbox.pod.as_ref(), age, reason) {
+    let (pod, age_seconds) = (sandbox.pod.clone(), age(context, sandbox));
+    if builder.remove(Action { target, pod, age_seconds, size_bytes: None, reason }) {
         builder.removed_sandboxes.insert(&sandbox.id);
     }
 }
 
-fn keep(builder: &mut PlanBuilder, sandbox: &Sandbox, reason: KeepReason) {
-    builder.keep(Kind::Sandbox, sandbox.id.as_str(), None, sandbox.pod.as_ref(), reason);
+fn keep(context: &Context, builder: &mut PlanBuilder, sandbox: &Sandbox, reason: KeepReason) {
+    let (kind, id, pod) = (Kind::Sandbox, sandbox.id.to_string(), sandbox.pod.clone());
+    builder.keep(Kept { kind, id, name: None, pod, age_seconds: age(context, sandbox), size_bytes: None, reason });
+}
+
+/// Returns the seconds since the sandbox was created, if the runtime knows it.
+fn age(context: &Context, sandbox: &Sandbox) -> Option<i64> {
+    instances::known(sandbox.created_at).map(|created_at| context.age_seconds(created_at))
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ fn lists(snapshot: &Snapshot, policy: &Policy) -> Lists {
 /// Returns what the runtime reports about itself now, or what it reported before if it does not answer.
 fn runtime(snapshot: &Snapshot) -> Option<RuntimeMemory> {
     let before = snapshot.memory.runtime.as_ref();
-    let Seen::Seen(listening_since) = snapshot.listening_since() else { return before.cloned() };
+    let Seen::Seen(listening_since) = snapshot.listening_since else { return before.cloned() };
     let first_seen = before.filter(|before| before.listening_since == listening_since).map(|before| before.first_seen);
     let sandbox_image = match (snapshot.sandbox_image(), before) {
         (Seen::NotSeen(_), Some(before)) => before.sandbox_image.clone(),

@@ -1,4 +1,4 @@
-//! Errors of the store, and notes on how the store handled a fault.
+//! Errors of the store.
 
 use std::io;
 use std::path::PathBuf;
@@ -92,44 +92,6 @@ pub enum StoreError {
         /// SQLite's error.
         cause: rusqlite::Error,
     },
-    /// A value cannot be written to the store.
-    #[error("cannot write {what} to the store {}: {cause}", path.display())]
-    Write {
-        /// The value.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// SQLite's error.
-        cause: rusqlite::Error,
-    },
-}
-
-/// How the store handled a fault that does not stop a pass.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum StoreNote {
-    /// The file was damaged. The store renamed it and created a new one.
-    SetAside {
-        /// The store.
-        path: PathBuf,
-        /// The damaged file's new name.
-        to: PathBuf,
-        /// A description of the damage.
-        detail: String,
-    },
-    /// The file cannot be used. The store keeps new data in memory only.
-    InMemory {
-        /// The store.
-        path: PathBuf,
-        /// The error of SQLite or of the system.
-        cause: String,
-        /// Whether the store began empty because the file could not be read.
-        is_empty: bool,
-    },
-    /// The file can be used again, and it has everything that was kept in memory.
-    BackOnDisk {
-        /// The store.
-        path: PathBuf,
-    },
 }
 
 // === impl StoreError ===
@@ -150,32 +112,5 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
         // SQLite also uses `Unknown` (SQLITE_ERROR) for a faulty statement. Our statements are correct for the tables
         // of this version, so here it means damage.
         error => matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | Unknown)),
-    }
-}
-
-// === impl StoreNote ===
-
-impl StoreNote {
-    /// Returns whether the store no longer writes to the file.
-    pub fn is_in_memory(&self) -> bool {
-        matches!(self, Self::InMemory { .. })
-    }
-}
-
-impl std::fmt::Display for StoreNote {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::SetAside { path, to, detail } => write!(
-                f,
-                "the store {} was damaged ({detail}); it is now {}, and a fresh one was begun",
-                path.display(),
-                to.display()
-            ),
-            Self::InMemory { path, cause, is_empty } => {
-                let past = if *is_empty { ", without its history" } else { "" };
-                write!(f, "cannot use the store {}: {cause}; continuing in memory{past}", path.display())
-            }
-            Self::BackOnDisk { path } => write!(f, "the store {} is on disk again", path.display()),
-        }
     }
 }

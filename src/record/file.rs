@@ -1,13 +1,7 @@
-//! Opens, copies and, if it is damaged, renames the file of the store.
+//! Opens the file of the store, and renames a damaged one.
 //!
 //! This module does not depend on the contents of the tables. A process that opens the file for writing holds the
 //! [`super::Lock`], so no other process writes or renames the file meanwhile. Readers may have it open at any time.
-
-mod copy;
-mod trouble;
-
-pub(super) use copy::{CopyMode, checked_copy, copy};
-pub(super) use trouble::{Trouble, busy, is_full};
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -19,79 +13,57 @@ use rusqlite::Connection;
 use rusqlite::OpenFlags;
 use rusqlite::config::DbConfig;
 
-use super::error::{StoreError, StoreNote};
-use super::memory::note_baseline_loss;
+use super::error::StoreError;
+use super::fault::{FileFault, dir_of, is_full_kind};
 use super::migrations::{self, MIGRATIONS, SchemaStatus};
-use copy::Look;
-use trouble::{classify, is_full_kind, of_io};
 
 /// The longest wait of a statement for another program's transaction. A reader never blocks a writer, so this only
-/// matters when two programs migrate an old file at the same time. A pass waits at most once or twice. After that, the
-/// store continues in memory.
-const BUSY: Duration = Duration::from_secs(2);
+/// matters when two programs migrate an old file at the same time. A pass waits for it once.
+pub(super) const BUSY: Duration = Duration::from_secs(2);
 /// The suffix of SQLite's log.
-const LOG: &str = "-wal";
+pub(super) const LOG: &str = "-wal";
 /// The suffixes of the files that SQLite creates beside the database: its log, and the index of the log.
 const COMPANIONS: [&str; 2] = [LOG, "-shm"];
 /// The error text for an empty file with a log that is not empty.
-const EMPTIED: &str = "it is empty beside a log that is not";
+pub(super) const EMPTIED: &str = "it is empty beside a log that is not";
 
 /// The first bytes of every SQLite file.
 const HEADER: &[u8; 16] = b"SQLite format 3\0";
 
 /// Opens the file for writing, creates it and its directory if they do not exist, and migrates it to the current
 /// schema.
-pub(super) fn open(path: &Path) -> Result<Connection, Trouble> {
+pub(super) fn open(path: &Path) -> Result<Connection, FileFault> {
     make_dir(dir_of(path))?;
     make_file(path)?;
-    let had_log = Look::at(path).has_log;
+    let had_log = with_suffix(path, LOG).exists();
     if is_emptied(path) {
-        return Err(Trouble::Damaged(EMPTIED.to_owned()));
+        return Err(FileFault::Damaged(EMPTIED.to_owned()));
     }
     if is_overwritten(path) {
-        return Err(Trouble::Damaged("file is not a database".to_owned()));
+        return Err(FileFault::Damaged("file is not a database".to_owned()));
     }
-    let mut connection = connect(path).map_err(|error| classify(path, error))?;
-    if let Err(trouble) = check(path, &connection) {
-        keep_log(&connection, had_log).map_err(|error| classify(path, error))?;
-        return Err(trouble);
+    let mut connection = connect(path).map_err(|error| FileFault::of(path, error))?;
+    if let Err(fault) = check(path, &connection) {
+        keep_log(&connection, had_log).map_err(|error| FileFault::of(path, error))?;
+        return Err(fault);
     }
-    prepare(&mut connection).map_err(|error| classify(path, error))?;
+    prepare(&mut connection).map_err(|error| FileFault::of(path, error))?;
     Ok(connection)
 }
 
-/// Opens the file as [`open`] does. Renames a damaged file and creates a new one.
-pub(super) fn open_or_begin(path: &Path, notes: &mut Vec<StoreNote>) -> Result<Connection, Trouble> {
-    match open(path) {
-        Err(Trouble::Damaged(detail)) => {
-            let to = set_aside(path)?;
-            notes.push(StoreNote::SetAside { path: path.to_owned(), to, detail });
-            let connection = open(path)?;
-            note_baseline_loss(&connection).map_err(|error| classify(path, error))?;
-            Ok(connection)
-        }
-        opened => opened,
-    }
-}
-
-/// Returns the directory of a file.
-pub(super) fn dir_of(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
 /// Creates a directory with mode 0700. Does not change a directory that already exists.
-fn make_dir(dir: &Path) -> Result<(), Trouble> {
+fn make_dir(dir: &Path) -> Result<(), FileFault> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|cause| match cause.kind() {
-        kind if is_full_kind(kind) => Trouble::Full(cause.to_string()),
+        kind if is_full_kind(kind) => FileFault::Full(cause.to_string()),
         _ => StoreError::CreateDir { dir: dir.to_owned(), cause }.into(),
     })
 }
 
 /// Creates the file before SQLite does, with mode 0600, so that only its owner can read it. SQLite creates its log and
 /// the index with the same mode.
-fn make_file(path: &Path) -> Result<(), Trouble> {
+fn make_file(path: &Path) -> Result<(), FileFault> {
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    file.map(drop).map_err(|cause| of_io(path, cause))
+    file.map(drop).map_err(|cause| FileFault::of_io(path, cause))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
@@ -114,7 +86,7 @@ fn is_overwritten(path: &Path) -> bool {
 }
 
 /// Returns whether a file with a log lost all its content. SQLite would delete the log.
-fn is_emptied(path: &Path) -> bool {
+pub(super) fn is_emptied(path: &Path) -> bool {
     let length = |path: &Path| path.metadata().map_or(0, |file| file.len());
     length(path) == 0 && length(&with_suffix(path, LOG)) > 0
 }
@@ -123,8 +95,8 @@ fn is_emptied(path: &Path) -> bool {
 ///
 /// The check reads the whole file, which takes some milliseconds for a full history. Otherwise a damaged page would be
 /// found in the middle of a pass, and would stop every pass that reads it.
-fn check(path: &Path, connection: &Connection) -> Result<(), Trouble> {
-    match migrations::schema_status(connection, MIGRATIONS).map_err(|error| classify(path, error))? {
+pub(super) fn check(path: &Path, connection: &Connection) -> Result<(), FileFault> {
+    match migrations::schema_status(connection, MIGRATIONS).map_err(|error| FileFault::of(path, error))? {
         SchemaStatus::Usable => {}
         SchemaStatus::NotOurs => return Err(StoreError::NotOurs { path: path.to_owned() }.into()),
         SchemaStatus::Newer(found) => {
@@ -134,8 +106,8 @@ fn check(path: &Path, connection: &Connection) -> Result<(), Trouble> {
     }
     match connection.pragma_query_value(None, "quick_check", |row| row.get::<_, String>(0)) {
         Ok(answer) if answer == "ok" => Ok(()),
-        Ok(answer) => Err(Trouble::Damaged(answer)),
-        Err(error) => Err(classify(path, error)),
+        Ok(answer) => Err(FileFault::Damaged(answer)),
+        Err(error) => Err(FileFault::of(path, error)),
     }
 }
 
@@ -179,7 +151,7 @@ fn free_name(path: &Path) -> PathBuf {
     names.find(is_free).unwrap_or_else(|| with_suffix(path, ".corrupt"))
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -1,18 +1,15 @@
 //! The history: every removal with its reason and its outcome, for `kubegc history`.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use rusqlite::types::{Type, Value};
 use rusqlite::{Row, Transaction, params_from_iter};
 use serde::Serialize;
 
 use super::error::StoreError;
-use super::memory::count_removal;
+use super::reader::StoreReader;
 use super::reason::word_and_values;
 use super::runs::RunId;
-use super::sql_types::{count, from_json, integer, json, moment, nanos, nanos_before};
-use super::store::Store;
+use super::sql_types::{count, from_json, integer, json, moment, nanos};
 use crate::model::PodRef;
 use crate::plan::{Kind, Outcome, RemoveReason, Report, Target};
 
@@ -88,40 +85,9 @@ impl HistoryEntry {
     }
 }
 
-// === impl Store ===
+// === impl StoreReader ===
 
-impl Store {
-    /// Records the outcome of an action, and commits before it returns. A kill loses only the action in flight (I10).
-    ///
-    /// An image that was not needed is not recorded, because nothing was done to it. A refusal replaces the previous
-    /// refusal of the same object if no other outcome was recorded between the two.
-    ///
-    /// # Errors
-    /// None in practice: if the file cannot be written, the store continues in memory.
-    pub fn record(&mut self, run: RunId, at: Timestamp, report: &Report) -> Result<(), StoreError> {
-        if matches!(report.outcome, Outcome::NotNeeded {}) {
-            return Ok(());
-        }
-        self.write("a removal", |transaction| {
-            let row = columns(run, at, report)?;
-            if matches!(report.outcome, Outcome::Refused { .. }) {
-                forget_refusal(transaction, report.action.target.kind().as_str(), &report.action.target.id())?;
-            }
-            let mut insert = transaction.prepare_cached(
-                "INSERT INTO removals (run, at, kind, object, name, tags, pod_namespace, pod_name, pod_uid,
-                     age_seconds, reason, reason_values, outcome, detail, estimated_bytes, freed_bytes, proven_by)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
-            )?;
-            insert.execute(params_from_iter(row))?;
-            match report.outcome {
-                Outcome::Removed {} | Outcome::AlreadyGone {} | Outcome::Failed { .. } => {
-                    count_removal(transaction, report.action.target.kind())
-                }
-                _ => Ok(()),
-            }
-        })
-    }
-
+impl StoreReader {
     /// Returns the removals that `filter` selects, newest first.
     ///
     /// # Errors
@@ -153,36 +119,29 @@ impl Store {
             rows.collect()
         })
     }
+}
 
-    /// Deletes removals and runs that are older than `max_age`, and all but the newest `max_rows` of each. Refusals are
-    /// counted separately, so that they do not displace removals. Returns the number of deleted entries.
-    ///
-    /// # Errors
-    /// None in practice: if the file cannot be written, the store continues in memory.
-    pub fn prune(&mut self, now: Timestamp, max_age: Duration, max_rows: u64) -> Result<u64, StoreError> {
-        let (before, rows) = (nanos_before(now, max_age), integer(max_rows));
-        self.write("the history's end", |transaction| {
-            let removals = transaction.execute(
-                "DELETE FROM removals WHERE at < ?1
-                     OR outcome <> 'refused' AND id <= (
-                         SELECT id FROM removals WHERE outcome <> 'refused' ORDER BY id DESC LIMIT 1 OFFSET ?2)
-                     OR outcome = 'refused' AND id <= (
-                         SELECT id FROM removals WHERE outcome = 'refused' ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-                [before, rows],
-            )?;
-            transaction.execute(
-                "DELETE FROM runs WHERE finished_at IS NOT NULL AND (started_at < ?1
-                     OR id <= (SELECT id FROM runs ORDER BY id DESC LIMIT 1 OFFSET ?2))",
-                [before, rows],
-            )?;
-            transaction.execute("DELETE FROM usage WHERE at < ?1", [before])?;
-            Ok(removals as u64)
-        })
+/// Adds the outcome of an action to a file. A refusal replaces the previous refusal of the same object if no other outcome
+/// was recorded between the two.
+pub(super) fn insert_removal(
+    transaction: &Transaction<'_>,
+    run: RunId,
+    at: Timestamp,
+    report: &Report,
+) -> rusqlite::Result<()> {
+    if matches!(report.outcome, Outcome::Refused { .. }) {
+        forget_refusal(transaction, report.action.target.kind().as_str(), &report.action.target.id())?;
     }
+    let mut insert = transaction.prepare_cached(
+        "INSERT INTO removals (run, at, kind, object, name, tags, pod_namespace, pod_name, pod_uid,
+             age_seconds, reason, reason_values, outcome, detail, estimated_bytes, freed_bytes, proven_by)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+    )?;
+    insert.execute(params_from_iter(columns(run, at, report)?)).map(drop)
 }
 
 /// Deletes the last outcome of an object if it was a refusal.
-pub(super) fn forget_refusal(transaction: &Transaction<'_>, kind: &str, object: &str) -> rusqlite::Result<()> {
+fn forget_refusal(transaction: &Transaction<'_>, kind: &str, object: &str) -> rusqlite::Result<()> {
     let mut forget = transaction.prepare_cached(
         "DELETE FROM removals WHERE outcome = 'refused'
              AND id = (SELECT id FROM removals WHERE kind = ?1 AND object = ?2 ORDER BY id DESC LIMIT 1)",

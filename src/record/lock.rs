@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::file::{self, Identity};
+use super::fault::dir_of;
+use super::file::Identity;
 
 /// The most bytes to read from the text of another agent.
 const HOLDER: u64 = 1024;
@@ -80,7 +81,7 @@ impl Lock {
     /// # Errors
     /// Another agent holds it, or the file cannot be created, opened or locked.
     pub fn take(path: &Path, what: &str) -> Result<Self, LockError> {
-        make_dir(file::dir_of(path))?;
+        make_dir(dir_of(path))?;
         let file = loop {
             let file = locked(path)?;
             // The directory may have been removed and created again in between. Then no other agent would find this
@@ -108,13 +109,13 @@ impl Lock {
 
     /// Writes into the lock file who holds it and why its store is in memory. `kubegc status` reads it here because it
     /// cannot read this from the store.
-    pub fn report(&mut self, trouble: Option<&str>) {
+    pub fn report(&mut self, fault: Option<&str>) {
         // On a full disk the text cannot be written. The lock works without it.
-        let _ = sign(&mut self.file, &self.what, self.state.as_deref(), trouble);
+        let _ = sign(&mut self.file, &self.what, self.state.as_deref(), fault);
     }
 
     /// Returns why the store of the agent that holds a lock is in memory; `None` = it is not, or the lock is free.
-    pub fn trouble(path: &Path) -> Option<String> {
+    pub fn fault(path: &Path) -> Option<String> {
         let text = held_text(path)?;
         text.lines().find_map(|line| line.strip_prefix(STORE)).map(str::to_owned)
     }
@@ -169,9 +170,9 @@ fn locked(path: &Path) -> Result<File, LockError> {
 }
 
 /// Writes who holds the lock, and replaces the text of the previous holder.
-fn sign(file: &mut File, what: &str, state: Option<&Path>, trouble: Option<&str>) -> io::Result<()> {
+fn sign(file: &mut File, what: &str, state: Option<&Path>, fault: Option<&str>) -> io::Result<()> {
     let state = state.map_or_else(String::new, |state| format!("{STATE}{}\n", state.display()));
-    let store = trouble.map_or_else(String::new, |trouble| format!("{STORE}{}\n", trouble.replace('\n', " ")));
+    let store = fault.map_or_else(String::new, |fault| format!("{STORE}{}\n", fault.replace('\n', " ")));
     let text = format!("pid {}, {what}\n{state}{store}", std::process::id());
     file.set_len(0)?;
     file.rewind()?;
@@ -238,15 +239,15 @@ mod tests {
     fn a_lock_says_what_is_wrong_with_the_store_for_as_long_as_it_is() {
         let (_dir, path) = lock_path();
         let mut lock = Lock::take(&path, "run").unwrap();
-        assert_eq!(Lock::trouble(&path), None);
+        assert_eq!(Lock::fault(&path), None);
         lock.report(Some("cannot use\nthe store"));
-        assert_eq!(Lock::trouble(&path).as_deref(), Some("cannot use the store"));
+        assert_eq!(Lock::fault(&path).as_deref(), Some("cannot use the store"));
         assert_eq!(Lock::holder(&path), Some(format!("pid {}, run", std::process::id())));
         lock.report(None);
-        assert_eq!(Lock::trouble(&path), None);
+        assert_eq!(Lock::fault(&path), None);
         lock.report(Some("cannot use the store"));
         drop(lock);
-        assert_eq!(Lock::trouble(&path), None, "it is not held");
+        assert_eq!(Lock::fault(&path), None, "it is not held");
     }
 
     #[test]
@@ -257,7 +258,7 @@ mod tests {
         lock.names_store(Path::new("/state/kubegc.db"));
         lock.report(Some("full"));
         assert_eq!(Lock::store_of_holder(&path), Some("/state/kubegc.db".into()));
-        assert_eq!(Lock::trouble(&path).as_deref(), Some("full"));
+        assert_eq!(Lock::fault(&path).as_deref(), Some("full"));
         drop(lock);
         assert_eq!(Lock::store_of_holder(&path), None, "it is not held");
     }

@@ -1,18 +1,13 @@
-//! Reads the memory for a pass from the store, and writes its changes back.
+//! The memory in the file: reads it, and writes its changes.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::Serialize;
 
-use super::error::StoreError;
 use super::sql_types::{count, from_json, integer, json, moment, nanos};
-use super::store::Store;
-use crate::model::{Absence, BaselineLoss, Failure, ImageMemory, ListCounts, ListFall, Memory, RecentCounts};
-use crate::plan::Kind;
+use crate::model::{Absence, Failure, ImageMemory, Memory};
 
 /// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions
 /// that use it count in hours and days.
@@ -32,103 +27,35 @@ const RUNTIME: &str = "runtime";
 /// The key of the pods of the last complete list.
 const NAMED_IMAGES: &str = "named_images";
 
-// === impl Store ===
-
-impl Store {
-    /// Returns when this memory began: the first `agent_started_at` that it stored. `None` = it has stored nothing yet.
-    ///
-    /// A one-shot run counts from this time. The service counts from its own start.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn begun_at(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.read("the beginning of the memory", |connection| fact(connection, BEGUN_AT))
-    }
-
-    /// Returns everything that earlier passes learned. `started_at` becomes its `agent_started_at`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub fn memory(&self, started_at: Timestamp) -> Result<Memory, StoreError> {
-        self.read("the memory", |connection| {
-            Ok(Memory {
-                agent_started_at: Some(started_at),
-                images: images(connection)?,
-                absent_since: absences(connection)?,
-                failures: failures(connection)?.into_iter().collect(),
-                last_counts: fact(connection, LAST_COUNTS)?,
-                recent_counts: fact(connection, RECENT_COUNTS)?,
-                baseline_lost: fact(connection, BASELINE_LOST)?,
-                fall: fact(connection, FALL)?,
-                runtime: fact(connection, RUNTIME)?,
-                named_images: fact(connection, NAMED_IMAGES)?,
-            })
-        })
-    }
-
-    /// Returns the memory for a pass at `taken_at`. Stored times after `taken_at` are set to it, in the result and in
-    /// the store.
-    ///
-    /// # Errors
-    /// The store cannot be read or written.
-    pub fn recall(&mut self, started_at: Timestamp, taken_at: Timestamp) -> Result<Memory, StoreError> {
-        let stored = self.memory(started_at.min(taken_at))?;
-        let memory = stored.clone().until(taken_at);
-        if memory != stored {
-            tracing::warn!(%taken_at, "the store holds times that lie in the future; they are set to now");
-            self.learn(&stored, &memory)?;
-        }
-        Ok(memory)
-    }
-
-    /// Writes the changes from `before` to `after`, in one transaction.
-    ///
-    /// `before` is the result of [`Self::memory`], or the last `after`. A last use that is newer than the stored one by
-    /// less than a minute is left for a later pass to write.
-    ///
-    /// # Errors
-    /// The store cannot be written, for another reason than a full disk.
-    pub fn learn(&mut self, before: &Memory, after: &Memory) -> Result<(), StoreError> {
-        if before == after && self.begun_at()?.is_some() {
-            return Ok(());
-        }
-        self.write("the memory", |transaction| {
-            learn_images(transaction, &before.images, &after.images)?;
-            learn_absences(transaction, &before.absent_since, &after.absent_since)?;
-            learn_failures(transaction, before, after)?;
-            learn_facts(transaction, before, after)
-        })
-    }
+/// Returns the memory in a file. Its `agent_started_at` is the time at which it began; `None` = nothing is stored yet.
+pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
+    Ok(Memory {
+        agent_started_at: fact(connection, BEGUN_AT)?,
+        images: images(connection)?,
+        absent_since: absences(connection)?,
+        failures: failures(connection)?.into_iter().collect(),
+        last_counts: fact(connection, LAST_COUNTS)?,
+        recent_counts: fact(connection, RECENT_COUNTS)?,
+        baseline_lost: fact(connection, BASELINE_LOST)?,
+        fall: fact(connection, FALL)?,
+        runtime: fact(connection, RUNTIME)?,
+        named_images: fact(connection, NAMED_IMAGES)?,
+    })
 }
 
-/// Subtracts a removed object from the baseline of the lists, in the transaction that records its removal. After a
-/// kill, the next pass must not mistake kubegc's own removals for a sharp fall. A failed removal may still have removed
-/// the object.
-pub(super) fn count_removal(transaction: &Transaction<'_>, kind: Kind) -> rusqlite::Result<()> {
-    if let Some(mut counts) = fact::<ListCounts>(transaction, LAST_COUNTS)? {
-        subtract(&mut counts, kind);
-        put_fact(transaction, LAST_COUNTS, &counts)?;
-    }
-    if let Some(mut recent) = fact::<RecentCounts>(transaction, RECENT_COUNTS)? {
-        subtract(&mut recent.counts, kind);
-        put_fact(transaction, RECENT_COUNTS, &recent)?;
-    }
-    if let Some(mut fall) = fact::<ListFall>(transaction, FALL)? {
-        subtract(&mut fall.counts, kind);
-        put_fact(transaction, FALL, &fall)?;
-    }
-    Ok(())
-}
-
-/// Subtracts a removed object from the counts of the lists.
-fn subtract(counts: &mut ListCounts, kind: Kind) {
-    let count = match kind {
-        Kind::Container => &mut counts.containers,
-        Kind::Sandbox => &mut counts.sandboxes,
-        Kind::Image => &mut counts.images,
-        Kind::LogDir | Kind::LogLink => return,
-    };
-    *count = count.saturating_sub(1);
+/// Writes the changes from `before`, which is in the file, to `after`. A last use that is newer than the stored one by less
+/// than a minute is left for a later write.
+pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -> rusqlite::Result<()> {
+    write_images(transaction, &before.images, &after.images)?;
+    write_absences(transaction, &before.absent_since, &after.absent_since)?;
+    write_failures(transaction, before, after)?;
+    write_fact(transaction, BEGUN_AT, before.agent_started_at.as_ref(), after.agent_started_at.as_ref())?;
+    write_fact(transaction, LAST_COUNTS, before.last_counts.as_ref(), after.last_counts.as_ref())?;
+    write_fact(transaction, RECENT_COUNTS, before.recent_counts.as_ref(), after.recent_counts.as_ref())?;
+    write_fact(transaction, BASELINE_LOST, before.baseline_lost.as_ref(), after.baseline_lost.as_ref())?;
+    write_fact(transaction, FALL, before.fall.as_ref(), after.fall.as_ref())?;
+    write_fact(transaction, RUNTIME, before.runtime.as_ref(), after.runtime.as_ref())?;
+    write_fact(transaction, NAMED_IMAGES, before.named_images.as_ref(), after.named_images.as_ref())
 }
 
 fn images(connection: &Connection) -> rusqlite::Result<Vec<ImageMemory>> {
@@ -167,12 +94,11 @@ fn fact<T: serde::de::DeserializeOwned>(connection: &Connection, key: &str) -> r
     text.map(|text| from_json(0, &text)).transpose()
 }
 
-fn learn_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[ImageMemory]) -> rusqlite::Result<()> {
-    let changes = Changes::between(before.iter().map(|image| (&image.id, image)), after.iter().map(|i| (&i.id, i)));
-    let mut forget = transaction.prepare_cached("DELETE FROM images WHERE id = ?1")?;
-    for id in changes.gone {
-        forget.execute([id.as_str()])?;
+fn write_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[ImageMemory]) -> rusqlite::Result<()> {
+    fn by_id(image: &ImageMemory) -> (&str, &ImageMemory) {
+        (image.id.as_str(), image)
     }
+    let changed = delete_missing(transaction, "images", "id", before.iter().map(by_id), after.iter().map(by_id))?;
     let mut put = transaction.prepare_cached(
         "INSERT INTO images (id, first_seen, last_used, last_used_by) VALUES (?1, ?2, ?3, ?5)
          ON CONFLICT (id) DO UPDATE SET first_seen = excluded.first_seen, last_used = excluded.last_used,
@@ -182,55 +108,57 @@ fn learn_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[
             OR last_used_by IS NOT excluded.last_used_by",
     )?;
     let stamp = i64::try_from(STAMP.as_nanos()).unwrap_or(i64::MAX);
-    for (id, image) in changes.put {
+    for (id, image) in changed {
         let (first_seen, last_used) = (image.first_seen.map(nanos), image.last_used.map(nanos));
-        put.execute((id.as_str(), first_seen, last_used, stamp, &image.last_used_by))?;
+        put.execute((id, first_seen, last_used, stamp, &image.last_used_by))?;
     }
     Ok(())
 }
 
-fn learn_absences(transaction: &Transaction<'_>, before: &[Absence], after: &[Absence]) -> rusqlite::Result<()> {
-    let changes = Changes::between(before.iter().map(|pod| (&pod.uid, pod)), after.iter().map(|pod| (&pod.uid, pod)));
-    let mut forget = transaction.prepare_cached("DELETE FROM absences WHERE uid = ?1")?;
-    for uid in changes.gone {
-        forget.execute([uid.as_str()])?;
+fn write_absences(transaction: &Transaction<'_>, before: &[Absence], after: &[Absence]) -> rusqlite::Result<()> {
+    fn by_uid(absence: &Absence) -> (&str, &Absence) {
+        (absence.uid.as_str(), absence)
     }
+    let changed = delete_missing(transaction, "absences", "uid", before.iter().map(by_uid), after.iter().map(by_uid))?;
     let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO absences (uid, since) VALUES (?1, ?2)")?;
-    for (uid, absence) in changes.put {
-        put.execute((uid.as_str(), nanos(absence.since)))?;
+    for (uid, absence) in changed {
+        put.execute((uid, nanos(absence.since)))?;
     }
     Ok(())
 }
 
-fn learn_failures(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -> rusqlite::Result<()> {
-    let changes = Changes::between(before.failures.iter(), after.failures.iter());
-    let mut forget = transaction.prepare_cached("DELETE FROM failures WHERE key = ?1")?;
-    for key in changes.gone {
-        forget.execute([key])?;
+fn write_failures(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -> rusqlite::Result<()> {
+    fn by_key<'a>((key, failure): (&'a String, &'a Failure)) -> (&'a str, &'a Failure) {
+        (key.as_str(), failure)
     }
+    let (before, after) = (before.failures.iter().map(by_key), after.failures.iter().map(by_key));
+    let changed = delete_missing(transaction, "failures", "key", before, after)?;
     let mut put = transaction
         .prepare_cached("INSERT OR REPLACE INTO failures (key, count, retry_at, error) VALUES (?1, ?2, ?3, ?4)")?;
-    for (key, failure) in changes.put {
+    for (key, failure) in changed {
         put.execute((key, integer(failure.count.into()), nanos(failure.retry_at), &failure.error))?;
     }
     Ok(())
 }
 
-fn learn_facts(transaction: &Transaction<'_>, before: &Memory, after: &Memory) -> rusqlite::Result<()> {
-    if let Some(started_at) = &after.agent_started_at
-        && fact::<Timestamp>(transaction, BEGUN_AT)?.is_none()
-    {
-        put_fact(transaction, BEGUN_AT, started_at)?;
+/// Deletes the rows whose keys are no longer there. Returns the entries that are new or changed.
+fn delete_missing<'a, T: PartialEq>(
+    transaction: &Transaction<'_>,
+    table: &str,
+    key: &str,
+    before: impl Iterator<Item = (&'a str, &'a T)>,
+    after: impl Iterator<Item = (&'a str, &'a T)>,
+) -> rusqlite::Result<Vec<(&'a str, &'a T)>> {
+    let mut before: HashMap<_, _> = before.collect();
+    let changed = after.filter(|(key, value)| before.remove(key) != Some(*value)).collect();
+    let mut delete = transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {key} = ?1"))?;
+    for missing in before.into_keys() {
+        delete.execute([missing])?;
     }
-    learn_fact(transaction, LAST_COUNTS, before.last_counts.as_ref(), after.last_counts.as_ref())?;
-    learn_fact(transaction, RECENT_COUNTS, before.recent_counts.as_ref(), after.recent_counts.as_ref())?;
-    learn_fact(transaction, BASELINE_LOST, before.baseline_lost.as_ref(), after.baseline_lost.as_ref())?;
-    learn_fact(transaction, FALL, before.fall.as_ref(), after.fall.as_ref())?;
-    learn_fact(transaction, RUNTIME, before.runtime.as_ref(), after.runtime.as_ref())?;
-    learn_fact(transaction, NAMED_IMAGES, before.named_images.as_ref(), after.named_images.as_ref())
+    Ok(changed)
 }
 
-fn learn_fact<T: Serialize + PartialEq>(
+fn write_fact<T: Serialize + PartialEq>(
     transaction: &Transaction<'_>,
     key: &str,
     before: Option<&T>,
@@ -238,35 +166,10 @@ fn learn_fact<T: Serialize + PartialEq>(
 ) -> rusqlite::Result<()> {
     match after {
         after if after == before => Ok(()),
-        Some(value) => put_fact(transaction, key, value),
+        Some(value) => {
+            let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO facts (key, value) VALUES (?1, ?2)")?;
+            put.execute((key, json(value)?)).map(drop)
+        }
         None => transaction.prepare_cached("DELETE FROM facts WHERE key = ?1")?.execute([key]).map(drop),
-    }
-}
-
-/// Records in an empty store that it took the place of another one, whose baseline is lost.
-pub(super) fn note_baseline_loss(connection: &Connection) -> rusqlite::Result<()> {
-    put_fact(connection, BASELINE_LOST, &BaselineLoss::default())
-}
-
-fn put_fact(connection: &Connection, key: &str, value: &impl Serialize) -> rusqlite::Result<()> {
-    let mut put = connection.prepare_cached("INSERT OR REPLACE INTO facts (key, value) VALUES (?1, ?2)")?;
-    put.execute((key, json(value)?)).map(drop)
-}
-
-/// The differences between two maps.
-struct Changes<'a, K, V> {
-    /// New or changed entries.
-    put: Vec<(&'a K, &'a V)>,
-    /// Keys that no longer exist.
-    gone: Vec<&'a K>,
-}
-
-// === impl Changes ===
-
-impl<'a, K: Eq + Hash, V: PartialEq> Changes<'a, K, V> {
-    fn between(before: impl Iterator<Item = (&'a K, &'a V)>, after: impl Iterator<Item = (&'a K, &'a V)>) -> Self {
-        let mut before: HashMap<_, _> = before.collect();
-        let put = after.filter(|(key, value)| before.remove(key) != Some(*value)).collect();
-        Self { put, gone: before.into_keys().collect() }
     }
 }

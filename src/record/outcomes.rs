@@ -1,26 +1,36 @@
-//! Updates the memory with the outcomes of a pass.
+//! The memory after outcomes, as data.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::model::{Backoff, Failure, Memory};
-use crate::plan::{Outcome, Refusal, Report, Target};
+use crate::model::{Backoff, Failure, ListCounts, Memory};
+use crate::plan::{Kind, Outcome, Refusal, Report, Target};
 
 /// A failure that was due this long ago without another try belongs to an object that no plan removes any more.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
 
-/// Returns the memory after a pass with the outcomes in `reports`.
+/// Returns the memory after the outcomes in `reports`, of a pass at `taken_at`.
 ///
+/// - An object that was removed is subtracted from the baseline of the lists, so that the next pass does not take kubegc's
+///   own removals for a sharp fall (I12). A failed removal may still have removed the object.
 /// - A failed action has a back-off: `retry_after` from `taken_at`, twice that after the second failure in a row and so
 ///   on, at most an hour. `retry_after` 0 = it is tried in each pass. An action that succeeded, or whose object no
 ///   longer existed, has no failure any more.
 /// - A refused action has a back-off too, unless the next plan takes the cause into account or no source was available.
 /// - The entry of a removed image is deleted: if the image is pulled again before the next pass, it is a new one with
 ///   its own minimum age.
-pub fn after_outcomes(memory: &Memory, reports: &[Report], taken_at: Timestamp, retry_after: Duration) -> Memory {
+pub(super) fn after_outcomes(
+    memory: &Memory,
+    reports: &[Report],
+    taken_at: Timestamp,
+    retry_after: Duration,
+) -> Memory {
     let mut memory = memory.clone();
     for report in reports {
+        if let Outcome::Removed {} | Outcome::AlreadyGone {} | Outcome::Failed { .. } = report.outcome {
+            subtract(&mut memory, report.action.target.kind());
+        }
         match &report.outcome {
             Outcome::Failed { error, .. } => fail(&mut memory, report, error, taken_at, retry_after),
             Outcome::Removed {} | Outcome::AlreadyGone {} => forget(&mut memory, report),
@@ -88,6 +98,22 @@ fn forget(memory: &mut Memory, report: &Report) {
     memory.failures.remove(&report.action.key());
     if let Target::RemoveImage { id, .. } = &report.action.target {
         memory.images.retain(|image| image.id != *id);
+    }
+}
+
+/// Subtracts an object from all counts of the lists.
+fn subtract(memory: &mut Memory, kind: Kind) {
+    let count: fn(&mut ListCounts) -> &mut u64 = match kind {
+        Kind::Container => |counts| &mut counts.containers,
+        Kind::Sandbox => |counts| &mut counts.sandboxes,
+        Kind::Image => |counts| &mut counts.images,
+        Kind::LogDir | Kind::LogLink => return,
+    };
+    let Memory { last_counts, recent_counts, fall, .. } = memory;
+    let recent = recent_counts.iter_mut().map(|recent| &mut recent.counts);
+    let fall = fall.iter_mut().map(|fall| &mut fall.counts);
+    for counts in last_counts.iter_mut().chain(recent).chain(fall) {
+        *count(counts) = count(counts).saturating_sub(1);
     }
 }
 

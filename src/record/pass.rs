@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use super::StoreNote;
 use crate::plan::{Outcome, Plan, PlanError, Report, Summary, key};
 
 /// The result of one pass.
@@ -14,22 +13,13 @@ pub struct Pass {
     pub reports: Vec<Report>,
     /// The counts: outcomes, bytes, which actions were not begun and why, and how much space is still missing.
     pub summary: Summary,
-    /// How the store handled errors of its file. Without [`StoreNote::InMemory`] the pass is recorded in the file.
-    pub store: Vec<StoreNote>,
+    /// Why the store's file does not have the pass; `None` = it has.
+    pub not_recorded: Option<String>,
 }
 
 // === impl Pass ===
 
 impl Pass {
-    /// Returns why nothing of the pass is in the store's file; `None` = it is recorded there.
-    pub fn not_recorded(&self) -> Option<&StoreNote> {
-        self.store
-            .iter()
-            .rev()
-            .find(|note| !matches!(note, StoreNote::SetAside { .. }))
-            .filter(|note| note.is_in_memory())
-    }
-
     /// Returns whether the pass could observe everything that it needs and was not ended by a runtime that hangs. A disk
     /// that remains full or an object that cannot be removed is no failure of the pass: each has its own back-off.
     pub fn is_success(&self) -> bool {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::Pass;
 use super::outcome_log::{OUTCOMES, log_kept};
-use super::{Pass, StoreError};
 use crate::metrics::{AgentMetrics, PassMetrics};
 use crate::plan::Scope;
 
@@ -21,14 +21,11 @@ pub struct PassEnd {
 }
 
 /// Counts a pass, and shows its plan in the metrics.
-pub fn count_pass(end: PassEnd, pass: &Result<Pass, StoreError>, metrics: &AgentMetrics) {
+pub fn count_pass(end: PassEnd, pass: &Pass, metrics: &AgentMetrics) {
     let PassEnd { scope, duration, at: ended_at } = end;
-    let pass = pass.as_ref().ok();
-    let (is_success, summary) = (pass.is_some_and(Pass::is_success), pass.map(|pass| &pass.summary));
+    let (is_success, summary) = (pass.is_success(), Some(&pass.summary));
     metrics.passed(PassMetrics { scope, is_success, summary, duration, ended_at });
-    if let Some(pass) = pass {
-        metrics.planned(scope, &pass.plan);
-    }
+    metrics.planned(scope, &pass.plan);
 }
 
 /// Counts a pass that could not begin, because the runtime is unavailable.
@@ -38,11 +35,7 @@ pub fn count_no_pass(metrics: &AgentMetrics, scope: Scope) {
 }
 
 /// Logs the result of a pass of the service, and at debug each kept object.
-pub fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) {
-    let pass = match pass {
-        Ok(pass) => pass,
-        Err(error) => return tracing::error!(%scope, %error, "pass ended without a record"),
-    };
+pub fn log_pass(scope: Scope, pass: &Pass) {
     // Without the check each pass would turn thousands of reasons into text for nothing.
     if tracing::enabled!(target: OUTCOMES, tracing::Level::DEBUG) {
         pass.plan.kept.iter().for_each(log_kept);
@@ -53,8 +46,8 @@ pub fn log_pass(scope: Scope, pass: &Result<Pass, StoreError>) {
     for halt in &pass.summary.halts {
         tracing::warn!(%scope, %halt, "pass did not begin all actions");
     }
-    if let Some(note) = pass.not_recorded() {
-        tracing::error!(%scope, %note, "pass is not recorded on disk");
+    if let Some(cause) = &pass.not_recorded {
+        tracing::error!(%scope, cause, "pass is not recorded on disk");
     }
     let total = pass.summary.total();
     tracing::info!(

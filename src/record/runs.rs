@@ -1,39 +1,70 @@
 //! Runs: the recorded passes, with their results.
 
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use serde::Serialize;
 
 use super::error::StoreError;
+use super::reader::StoreReader;
 use super::sql_types::{count, integer, json, moment, nanos};
-use super::store::Store;
 use crate::plan::{Scope, Summary};
-
-/// Nanoseconds in a day.
-const DAY: i64 = 86_400_000_000_000;
 
 /// The id of a run.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct RunId(pub(super) i64);
 
-/// A run that this process began and has not ended yet.
+/// What is known of a run when it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Begun {
-    pub(super) id: i64,
-    started_at: i64,
-    scope: &'static str,
-    dry: bool,
+pub struct RunStart {
+    /// The time of its snapshot.
+    pub started_at: Timestamp,
+    /// The steps of the run.
+    pub scope: Scope,
+    /// Whether it is a dry run.
+    pub dry: bool,
+    /// The disk pressure for which it removes everything unused, if any.
+    pub triggered_by: Option<String>,
 }
 
-/// The runs that this process began, as a store in memory needs them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Runs {
-    /// Those that have not ended yet.
-    pub(super) underway: Vec<Begun>,
-    /// The highest id; 0 = none.
-    pub(super) last: i64,
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct RunEnd {
+    /// When it ended.
+    pub at: Timestamp,
+    /// The counts of its outcomes.
+    pub summary: Summary,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// What remains of the history after it.
+    pub keep: Retention,
 }
+
+/// How much of the history is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// The age after which removals, runs and samples of the usage are deleted.
+    pub max_age: Duration,
+    /// The number of removals, and of runs, of which the oldest are deleted. Refusals are counted separately, so that they
+    /// do not displace removals.
+    pub max_rows: u64,
+}
+
+/// A run of this process. Its id in the file is not known before the file has it, and a fresh file may give another.
+#[derive(Clone, Debug)]
+pub struct Run {
+    number: u64,
+    start: Arc<RunStart>,
+}
+
+/// The ids in the file of the runs that this process has in progress, by their numbers, each with its start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunIds(BTreeMap<u64, (RunId, i64)>);
 
 /// A run in the history.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -73,76 +104,64 @@ impl std::fmt::Display for RunId {
     }
 }
 
-// === impl Store ===
+// === impl Run ===
 
-impl Store {
-    /// Begins a run. Several may be under way at the same time. A store that moved to memory returns to its file here,
-    /// if the file can be used again.
-    ///
-    /// # Errors
-    /// None in practice: if the file cannot be written, the store continues in memory.
-    pub fn begin_run(&mut self, started_at: Timestamp, scope: Scope, dry: bool) -> Result<RunId, StoreError> {
-        self.verify_file();
-        self.return_to_disk();
-        let (started_at, scope) = (nanos(started_at), scope.as_str());
-        let id = self.write("the beginning of a run", |transaction| {
-            transaction
-                .execute("INSERT INTO runs (started_at, scope, dry) VALUES (?1, ?2, ?3)", (started_at, scope, dry))?;
-            Ok(transaction.last_insert_rowid())
-        })?;
-        self.next_may_return();
-        let runs = &mut self.state.get_mut().runs;
-        runs.underway.push(Begun { id, started_at, scope, dry });
-        runs.last = runs.last.max(id);
-        Ok(RunId(id))
+impl Run {
+    /// Begins the run with this number in the process.
+    pub(super) fn new(number: u64, start: RunStart) -> Self {
+        Self { number, start: Arc::new(start) }
+    }
+}
+
+impl Deref for Run {
+    type Target = RunStart;
+
+    fn deref(&self) -> &RunStart {
+        &self.start
+    }
+}
+
+// === impl RunIds ===
+
+impl RunIds {
+    /// Returns the id of a run in the file. Adds the run to the file if it is not there.
+    pub(super) fn id(&mut self, transaction: &Transaction<'_>, run: &Run) -> rusqlite::Result<RunId> {
+        if let Some((id, _)) = self.0.get(&run.number) {
+            return Ok(*id);
+        }
+        let RunStart { started_at, scope, dry, triggered_by } = &*run.start;
+        let started_at = nanos(*started_at);
+        transaction.execute(
+            "INSERT INTO runs (started_at, scope, dry, triggered_by) VALUES (?1, ?2, ?3, ?4)",
+            (started_at, scope.as_str(), dry, triggered_by),
+        )?;
+        let id = RunId(transaction.last_insert_rowid());
+        self.0.insert(run.number, (id, started_at));
+        Ok(id)
     }
 
-    /// Records why a run removes everything unused.
-    ///
-    /// # Errors
-    /// None in practice: if the file cannot be written, the store continues in memory.
-    pub fn set_trigger(&mut self, run: RunId, triggered_by: &str) -> Result<(), StoreError> {
-        self.write("what made a run", |transaction| {
-            transaction.execute("UPDATE runs SET triggered_by = ?2 WHERE id = ?1", (run.0, triggered_by)).map(drop)
-        })
+    /// Forgets a run that ended.
+    pub(super) fn forget(&mut self, run: &Run) {
+        self.0.remove(&run.number);
     }
 
-    /// Ends a run. `error` is the reason if the run failed.
-    ///
-    /// Runs without any action are kept for a day: the service makes one a minute.
-    ///
-    /// # Errors
-    /// None in practice: if the file cannot be written, the store continues in memory.
-    pub fn finish_run(
-        &mut self,
-        run: RunId,
-        finished_at: Timestamp,
-        summary: &Summary,
-        error: Option<&str>,
-    ) -> Result<(), StoreError> {
-        let (total, freed_bytes) = (summary.total(), summary.total_measured_bytes());
-        self.write("the end of a run", |transaction| {
-            transaction.execute(
-                "UPDATE runs SET finished_at = ?2, removed = ?3, already_gone = ?4, refused = ?5, failed = ?6,
-                     freed_bytes = ?7, error = ?8 WHERE id = ?1",
-                (
-                    run.0,
-                    nanos(finished_at),
-                    integer(total.removed as u64),
-                    integer(total.already_gone as u64),
-                    integer(total.refused as u64),
-                    integer(total.failed as u64),
-                    integer(freed_bytes),
-                    error,
-                ),
-            )?;
-            forget_empty(transaction, run)
-        })?;
-        self.state.get_mut().runs.underway.retain(|begun| begun.id != run.0);
-        self.return_if_full();
+    /// Forgets the runs that a file does not have. It may be another file than the one that gave the ids.
+    pub(super) fn keep_known(&mut self, file: &Connection) -> rusqlite::Result<()> {
+        let mut is_known = file.prepare("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1 AND started_at = ?2)")?;
+        let mut known = BTreeMap::new();
+        for (number, (id, started_at)) in &self.0 {
+            if is_known.query_row([id.0, *started_at], |row| row.get(0))? {
+                known.insert(*number, (*id, *started_at));
+            }
+        }
+        self.0 = known;
         Ok(())
     }
+}
 
+// === impl StoreReader ===
+
+impl StoreReader {
     /// Returns the run with a number; `None` = there is none.
     ///
     /// # Errors
@@ -206,20 +225,36 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<RunEntry> {
     })
 }
 
-// === impl Begun ===
-
-impl Begun {
-    /// Inserts the run with its id.
-    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let values = (self.id, self.started_at, self.scope, self.dry);
-        connection.execute("INSERT INTO runs (id, started_at, scope, dry) VALUES (?1, ?2, ?3, ?4)", values).map(drop)
-    }
+/// Ends a run in a file.
+pub(super) fn end_run(transaction: &Transaction<'_>, id: RunId, end: &RunEnd) -> rusqlite::Result<()> {
+    let (total, freed_bytes) = (end.summary.total(), end.summary.total_measured_bytes());
+    transaction.execute(
+        "UPDATE runs SET finished_at = ?2, removed = ?3, already_gone = ?4, refused = ?5, failed = ?6,
+             freed_bytes = ?7, error = ?8 WHERE id = ?1",
+        (
+            id.0,
+            nanos(end.at),
+            integer(total.removed as u64),
+            integer(total.already_gone as u64),
+            integer(total.refused as u64),
+            integer(total.failed as u64),
+            integer(freed_bytes),
+            &end.error,
+        ),
+    )?;
+    Ok(())
 }
 
 /// Ends the runs of an earlier process that was killed, with counts from their removals. `ours` are the runs that this
-/// process has under way.
-pub(super) fn close_interrupted(transaction: &Transaction<'_>, ours: &[i64]) -> rusqlite::Result<usize> {
-    transaction.execute(
+/// process has in progress. A file without such runs is not written, so a write lock of another program does no harm.
+pub(super) fn close_interrupted(file: &Connection, ours: &RunIds) -> rusqlite::Result<()> {
+    const INTERRUPTED: &str = "finished_at IS NULL AND id NOT IN (SELECT value FROM json_each(?1))";
+    let ours = json(&ours.0.values().map(|(id, _)| id).collect::<Vec<_>>())?;
+    let sql = format!("SELECT EXISTS (SELECT 1 FROM runs WHERE {INTERRUPTED})");
+    if !file.query_row(&sql, [&ours], |row| row.get(0))? {
+        return Ok(());
+    }
+    let sql = format!(
         "UPDATE runs SET error = 'interrupted',
              finished_at = (SELECT coalesce(max(at), started_at) FROM removals WHERE run = runs.id),
              removed = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'removed'),
@@ -227,18 +262,7 @@ pub(super) fn close_interrupted(transaction: &Transaction<'_>, ours: &[i64]) -> 
              refused = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'refused'),
              failed = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'failed'),
              freed_bytes = (SELECT coalesce(sum(freed_bytes), 0) FROM removals WHERE run = runs.id)
-         WHERE finished_at IS NULL AND id NOT IN (SELECT value FROM json_each(?1))",
-        [json(&ours)?],
-    )
-}
-
-/// Deletes the runs that ended without an error, did nothing, and began more than a day before this one, except the
-/// newest of each scope.
-fn forget_empty(transaction: &Transaction<'_>, run: RunId) -> rusqlite::Result<()> {
-    let mut forget = transaction.prepare_cached(
-        "DELETE FROM runs WHERE id < ?1 AND started_at < (SELECT started_at FROM runs WHERE id = ?1) - ?2 AND error IS NULL
-             AND id NOT IN (SELECT max(id) FROM runs GROUP BY scope)
-             AND finished_at IS NOT NULL AND removed + already_gone + refused + failed = 0",
-    )?;
-    forget.execute([run.0, DAY]).map(drop)
+         WHERE {INTERRUPTED}"
+    );
+    file.execute(&sql, [&ours]).map(drop)
 }

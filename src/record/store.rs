@@ -1,77 +1,37 @@
-//! The store: one connection to the file or to memory.
+//! The store of an agent: what the process knows, and the file that mirrors it.
+//!
+//! A change is made in the process first and is then written to the file, in a blocking thread and within a limit (I14).
+//! SQLite blocks its thread, and a call on a frozen file system never returns. When the limit passes, the pass continues,
+//! and no other call uses the file until the blocked one returns. What comes meanwhile waits. The blocked call itself notes
+//! in the end what it wrote, so nothing is written twice.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use jiff::Timestamp;
 
-use super::error::{StoreError, StoreNote};
-use super::fallback::{Cause, Fallback};
-use super::faults::{Faults, StoreFault};
-use super::file::{self, Identity, Trouble};
-use super::runs::{Runs, close_interrupted};
+use super::error::StoreError;
+use super::fault::Cause;
+use super::faults::StoreFault;
+use super::mirror::{Mirror, OPERATIONS, lock};
+use super::state::StoreState;
+use crate::host_path::{BoundedCalls, CallError};
+use crate::model::Memory;
 
-/// The data that the agent keeps between passes, in one SQLite file or, if the file cannot be used, in memory.
+/// The limit of one call. A healthy disk needs milliseconds, and a lock of another program ends a call after some
+/// seconds. The action in progress at a shutdown and its record end within the limit of the shutdown.
+pub const STORE_LIMIT: Duration = Duration::from_secs(10);
+
+/// The memory of an agent and the history, in the process and in one SQLite file.
 #[derive(Debug)]
 pub struct Store {
-    pub(super) path: PathBuf,
-    /// A read can also find that the file cannot be used, and move the store to memory.
-    pub(super) state: RefCell<State>,
+    path: PathBuf,
+    state: Arc<Mutex<StoreState>>,
+    /// Locked by a thread for as long as its call takes. `None` = there is no file.
+    mirror: Option<Arc<Mutex<Mirror>>>,
+    calls: BoundedCalls,
 }
-
-/// The part that changes when a store moves between its file and memory.
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) connection: Connection,
-    pub(super) place: Place,
-    pub(super) notes: Vec<StoreNote>,
-    pub(super) faults: Faults,
-    pub(super) runs: Runs,
-}
-
-/// A store, and notes from opening it.
-#[derive(Debug)]
-pub struct Opened {
-    /// The store, ready for use.
-    pub store: Store,
-    /// How the store handled faults. Already logged.
-    pub notes: Vec<StoreNote>,
-}
-
-/// Where the store writes to.
-#[derive(Debug)]
-pub(super) enum Place {
-    /// The file.
-    Disk(Identity),
-    /// Memory, because the file cannot be used. The store returns to the file as soon as possible.
-    Fallback(Fallback),
-    /// A copy in memory that is dropped at the end: for a dry run, or for a store without a file.
-    Copy,
-}
-
-/// The operations on the file, by their names in errors: those of [`Store::read`] and [`Store::write`], then the two
-/// that move a store to memory and back.
-const OPERATIONS: &[&str] = &[
-    "the beginning of the memory",
-    "the memory",
-    "interrupted runs",
-    "the beginning of a run",
-    "what made a run",
-    "a removal",
-    "the end of a run",
-    "the history's end",
-    "the runs",
-    "the history",
-    "a sample of the usage",
-    "the usage",
-    "runs from memory",
-    COPY,
-    REOPEN,
-];
-/// The copy of the file when a store moves to memory.
-pub(super) const COPY: &str = "a copy of the file";
-/// The attempt to return to the file.
-pub(super) const REOPEN: &str = "the file again";
 
 // === impl Store ===
 
@@ -80,194 +40,156 @@ impl Store {
     #[doc(hidden)]
     pub const OPERATIONS: &[&str] = OPERATIONS;
 
-    /// Opens the store for writing. The caller holds the [`super::Lock`].
+    /// Opens the store for writing, within [`STORE_LIMIT`]. The caller holds the [`super::Lock`].
     ///
-    /// Creates the directory (mode 0700) and the file (0600) if they do not exist. Renames a damaged file. If the file
-    /// cannot be used, the store works in memory, with the data of the file that can be read. The notes report both.
-    /// Ends the runs of earlier processes that were killed.
+    /// Creates the directory (mode 0700) and the file (0600) if they do not exist. Renames a damaged file. Ends the runs of
+    /// earlier processes that were killed. If the file cannot be used, the store works in memory.
     ///
     /// # Errors
     /// The file belongs to a newer version or to another program.
-    pub fn open(path: &Path) -> Result<Opened, StoreError> {
-        let mut notes = Vec::new();
-        let (connection, place) = match file::open_or_begin(path, &mut notes) {
-            Ok(connection) => (connection, Place::Disk(Identity::of(path))),
-            Err(trouble) => {
-                let (connection, fallback) = Fallback::open(path, trouble, &mut notes)?;
-                notes.push(fallback.note(path));
-                (connection, Place::Fallback(fallback))
-            }
+    pub async fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_within(STORE_LIMIT, path).await
+    }
+
+    pub(super) async fn open_within(limit: Duration, path: &Path) -> Result<Self, StoreError> {
+        let (state, mirror) = (Arc::default(), Arc::new(Mutex::new(Mirror::new(path))));
+        let store = Self { path: path.to_owned(), state, mirror: Some(mirror), calls: BoundedCalls::new(limit) };
+        if let Some(started) = store.in_thread(Mirror::start).await {
+            started?;
+        } else {
+            lock(&store.state).lose_memory();
+        }
+        Ok(store)
+    }
+
+    /// Opens the store in the thread of the caller, without a limit.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_blocking(path: &Path) -> Result<Self, StoreError> {
+        let (state, mut mirror) = (Arc::default(), Mirror::new(path));
+        mirror.start(&state)?;
+        let mirror = Some(Arc::new(Mutex::new(mirror)));
+        Ok(Self { path: path.to_owned(), state, mirror, calls: BoundedCalls::new(STORE_LIMIT) })
+    }
+
+    /// Creates a store without a file, for a dry run and for tests.
+    pub fn without_file(memory: Memory) -> Self {
+        let mut state = StoreState::default();
+        state.adopt(&Arc::new(memory));
+        Self {
+            path: PathBuf::new(),
+            state: Arc::new(Mutex::new(state)),
+            mirror: None,
+            calls: BoundedCalls::new(STORE_LIMIT),
+        }
+    }
+
+    /// Sets the limit of each call.
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Self {
+        Self { calls: BoundedCalls::new(limit), ..self }
+    }
+
+    /// Changes what the process knows, and writes it to the file before it returns. A kill loses only the action in
+    /// progress (I10). If the file cannot be written, [`Self::fault`] says why.
+    pub async fn change<T>(&self, change: impl FnOnce(&mut StoreState) -> T) -> T {
+        let (changed, is_due) = self.apply(change);
+        if is_due {
+            self.in_thread(Mirror::catch_up).await;
+        }
+        changed
+    }
+
+    /// As [`Self::change`], in the thread of the caller and without a limit.
+    pub fn change_blocking<T>(&self, change: impl FnOnce(&mut StoreState) -> T) -> T {
+        let (changed, is_due) = self.apply(change);
+        if let Some(mirror) = self.mirror.as_ref().filter(|_| is_due) {
+            lock(mirror).catch_up(&self.state);
+        }
+        changed
+    }
+
+    /// Returns the memory for a pass at `taken_at`, as [`StoreState::recall`].
+    pub fn recall(&self, started_at: Timestamp, taken_at: Timestamp) -> Memory {
+        lock(&self.state).recall(started_at, taken_at)
+    }
+
+    /// Returns when this memory began, if it has: the start of the first agent.
+    pub fn begun_at(&self) -> Option<Timestamp> {
+        lock(&self.state).memory().agent_started_at
+    }
+
+    /// Returns why the file does not have what this process knows; `None` = it has.
+    pub fn fault(&self) -> Option<String> {
+        lock(&self.state).fault(&self.path)
+    }
+
+    /// Returns the size of the file and of the log of its last writes, in bytes, within the limit; `None` = unavailable.
+    pub async fn size_bytes(&self) -> Option<u64> {
+        let path = self.path.clone();
+        let log = PathBuf::from(format!("{}-wal", path.display()));
+        let size = move || {
+            let log = std::fs::metadata(log).map_or(0, |log| log.len());
+            Some(std::fs::metadata(path).ok()?.len() + log)
         };
-        notes.iter().for_each(log);
-        let mut store = Self::new(path, connection, place);
-        store.write("interrupted runs", |transaction| close_interrupted(transaction, &[]))?;
-        notes.append(&mut store.take_notes());
-        Ok(Opened { store, notes })
+        self.calls.run(&self.path, size).await.ok().flatten()
     }
 
-    /// Reads the store for a dry run or for the history, also while an agent writes to it.
-    ///
-    /// Returns a copy in memory. Writes to it are not saved, and the directory does not change. `None` = there is no
-    /// store yet.
-    ///
-    /// # Errors
-    /// The file belongs to a newer version or to another program, is damaged, or cannot be read.
-    pub fn open_read_only(path: &Path) -> Result<Option<Self>, StoreError> {
-        match file::copy(path, file::CopyMode::Shared) {
-            Ok(copy) => Ok(copy.map(|connection| Self::new(path, connection, Place::Copy))),
-            Err(trouble) => Err(trouble.into_error(path)),
-        }
-    }
-
-    /// Creates an empty store without a file, for a node without history.
-    ///
-    /// # Errors
-    /// None in practice: SQLite is out of memory.
-    pub fn in_memory() -> Result<Self, StoreError> {
-        let path = PathBuf::from(":memory:");
-        match file::in_memory() {
-            Ok(connection) => Ok(Self::new(&path, connection, Place::Copy)),
-            Err(cause) => Err(StoreError::Open { path, cause }),
-        }
-    }
-
-    /// Returns the notes since the last call. Already logged.
-    pub fn take_notes(&mut self) -> Vec<StoreNote> {
-        std::mem::take(&mut self.state.get_mut().notes)
-    }
-
-    /// Returns the notes since the last call, and why the store does not write to the file, for as long as that is so.
-    pub fn take_trouble(&mut self) -> Vec<StoreNote> {
-        let mut notes = self.take_notes();
-        if let Place::Fallback(fallback) = &self.state.get_mut().place {
-            let note = fallback.note(&self.path);
-            if !notes.contains(&note) {
-                notes.push(note);
+    /// Writes what the file does not have yet, and closes it, within the limit. A store that is only dropped closes its
+    /// file in the caller's thread. Returns why the file does not have everything.
+    pub async fn close(mut self) -> Option<String> {
+        let ((), is_due) = self.apply(StoreState::retry);
+        let (mirror, state) = (self.mirror.take()?, Arc::clone(&self.state));
+        let close = move || {
+            if is_due {
+                lock(&mirror).catch_up(&state);
             }
-        }
-        notes
+            drop(mirror);
+        };
+        self.calls.run(&self.path, close).await.unwrap_or_else(|error| self.blocked(&error));
+        self.fault()
     }
 
     /// Makes an operation on the file fail this many times; `None` = every operation. For tests.
     #[doc(hidden)]
-    pub fn inject(&mut self, what: Option<&'static str>, fault: StoreFault, times: usize) {
-        self.state.get_mut().faults.inject(what, fault, times);
+    pub fn inject(&self, what: Option<&'static str>, fault: StoreFault, times: usize) {
+        self.mirror.iter().for_each(|mirror| lock(mirror).faults.inject(what, fault, times));
     }
 
-    /// Removes all injected faults. For tests.
-    #[doc(hidden)]
-    pub fn heal(&mut self) {
-        self.state.get_mut().faults = Faults::default();
+    /// Locks the mirror, for tests. A call waits until it is free, as for a disk that does not respond.
+    #[cfg(test)]
+    pub(super) fn mirror(&self) -> std::sync::MutexGuard<'_, Mirror> {
+        lock(self.mirror.as_ref().expect("the store has a file"))
     }
 
-    pub(super) fn new(path: &Path, connection: Connection, place: Place) -> Self {
-        let (notes, faults, runs) = Default::default();
-        let state = State { connection, place, notes, faults, runs };
-        Self { path: path.to_owned(), state: RefCell::new(state) }
-    }
-
-    /// Returns the runs that this process began.
-    pub(super) fn runs_begun(&mut self) -> Runs {
-        self.state.get_mut().runs.clone()
-    }
-
-    /// Reads with `work`; `what` names the operation in errors. If the file cannot be read, the store moves to memory
-    /// and calls `work` there, so `work` may be called more than once.
-    pub(super) fn read<T>(
-        &self,
-        what: &'static str,
-        work: impl Fn(&Connection) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        let done = self.attempt(what, |connection| work(connection));
-        done.map_err(|cause| StoreError::Read { what, path: self.path.clone(), cause })
-    }
-
-    /// Calls `work` in one transaction. If the file cannot be written, the store moves to memory and calls `work`
-    /// there, so `work` may be called more than once.
-    pub(super) fn write<T>(
-        &mut self,
-        what: &'static str,
-        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        let done = self.attempt(what, |connection| commit(connection, &work));
-        done.map_err(|cause| StoreError::Write { what, path: self.path.clone(), cause })
-    }
-
-    /// Calls `work` on the file, or in memory if the file fails. If the copy has the same fault as the file, an empty
-    /// store replaces it: unknown history means "just now", so kubegc removes less, and no pass fails because of the
-    /// store.
-    fn attempt<T>(
-        &self,
-        what: &'static str,
-        work: impl Fn(&mut Connection) -> rusqlite::Result<T>,
-    ) -> rusqlite::Result<T> {
-        debug_assert!(OPERATIONS.contains(&what), "{what} is missing in the list of operations");
-        let state = &mut *self.state.borrow_mut();
-        if !matches!(state.place, Place::Disk(_)) {
-            return work(&mut state.connection);
+    /// Changes what the process knows. Returns whether the file is to be written.
+    fn apply<T>(&self, change: impl FnOnce(&mut StoreState) -> T) -> (T, bool) {
+        let mut state = lock(&self.state);
+        let changed = change(&mut state);
+        if self.mirror.is_none() {
+            state.forget_unwritten();
         }
-        let error = match state.faults.strike(what).and_then(|()| work(&mut state.connection)) {
-            Ok(value) => return Ok(value),
-            Err(error) => error,
+        (changed, state.is_due())
+    }
+
+    /// Calls `work` in a thread. Returns its result, if the file system responds within the limit.
+    async fn in_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Mirror, &Mutex<StoreState>) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (mirror, state) = (Arc::clone(self.mirror.as_ref()?), Arc::clone(&self.state));
+        let done = self.calls.run(&self.path, move || work(&mut lock(&mirror), &state)).await;
+        done.inspect_err(|error| self.blocked(error)).ok()
+    }
+
+    /// Notes that a call did not return. The cause of one that is still blocked is known, unless it returned just now.
+    fn blocked(&self, error: &CallError) {
+        let text = match error {
+            CallError::StillBlocked { .. } if self.fault().is_some() => return,
+            CallError::TimedOut { seconds, .. } => format!("file system did not respond within {seconds} s"),
+            CallError::StillBlocked { .. } | CallError::Aborted { .. } => error.to_string(),
         };
-        state.fall_back(&self.path, Cause::of(&self.path, &error))?;
-        let done = work(&mut state.connection).or_else(|_| {
-            state.begin_empty()?;
-            work(&mut state.connection)
-        });
-        state.note_fallback(&self.path);
-        done
-    }
-}
-
-// === impl State ===
-
-impl State {
-    /// Logs a note, and keeps it for [`Store::take_notes`].
-    pub(super) fn note(&mut self, note: StoreNote) {
-        log(&note);
-        self.notes.push(note);
-    }
-
-    pub(super) fn note_fallback(&mut self, path: &Path) {
-        if let Place::Fallback(fallback) = &self.place {
-            self.note(fallback.note(path));
-        }
-    }
-}
-
-// === impl Trouble ===
-
-impl Trouble {
-    pub(super) fn into_error(self, path: &Path) -> StoreError {
-        match self {
-            Self::Error(error) => error,
-            Self::Damaged(detail) => StoreError::Damaged { path: path.to_owned(), detail },
-            Self::Full(detail) => StoreError::NoSpace { path: path.to_owned(), detail },
-        }
-    }
-}
-
-/// Every transaction takes the write lock at its start. A transaction that began with a read could find the lock taken
-/// later, and fail.
-fn commit<T>(
-    connection: &mut Connection,
-    work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let value = work(&transaction)?;
-    transaction.commit()?;
-    Ok(value)
-}
-
-fn log(note: &StoreNote) {
-    match note {
-        StoreNote::SetAside { path, to, detail } => {
-            tracing::warn!(path = %path.display(), set_aside = %to.display(), detail, "the store was damaged; a fresh one was begun");
-        }
-        StoreNote::InMemory { path, cause, is_empty } => {
-            tracing::error!(path = %path.display(), cause, is_empty, "cannot use the store; continuing in memory");
-        }
-        StoreNote::BackOnDisk { path } => tracing::info!(path = %path.display(), "the store is on disk again"),
+        lock(&self.state).failed(&self.path, Cause { text, is_full: false });
     }
 }

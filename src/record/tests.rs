@@ -1,22 +1,23 @@
 //! Tests of the store, and their helpers.
 
 mod as_root;
+mod blocked;
 mod history;
 mod memory;
 mod one_shot_runs;
 mod opening;
-mod shared;
 mod space;
 mod unusable_file;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tempfile::TempDir;
 
-use super::{HistoryFilter, RunId, Store};
+use super::{HistoryEntry, HistoryFilter, Retention, Run, RunEnd, RunEntry, RunStart, Store, StoreReader};
 use crate::model::{
     Absence, BaselineLoss, ContainerState, Failure, FileSystem, ImageMemory, ListCounts, ListFall, Memory, NamedImages,
     Pod, PodRef, RecentCounts, RuntimeMemory, Seen,
@@ -93,11 +94,96 @@ pub(super) fn place() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Opens a store, and checks that there are no notes.
-pub(super) fn open(path: &Path) -> Store {
-    let opened = Store::open(path).unwrap();
-    assert_eq!(opened.notes, []);
-    opened.store
+/// A history without limits.
+pub(super) const ALL: Retention = Retention { max_age: Duration::MAX, max_rows: u64::MAX };
+/// The first back-off of a failed action.
+const RETRY_AFTER: Duration = Duration::from_mins(1);
+
+/// A store, as the tests use it.
+#[derive(Debug)]
+pub(super) struct TestStore {
+    pub store: Store,
+    path: PathBuf,
+    _dir: Option<TempDir>,
+}
+
+// === impl TestStore ===
+
+impl TestStore {
+    /// Opens the store at a path.
+    pub fn at(path: &Path) -> Self {
+        Self { store: Store::open_blocking(path).unwrap(), path: path.to_owned(), _dir: None }
+    }
+
+    /// Creates a store in a directory of its own.
+    pub fn fresh() -> Self {
+        let (dir, path) = place();
+        Self { _dir: Some(dir), ..Self::at(&path) }
+    }
+
+    pub fn begin_run(&self, started_at: Timestamp, scope: Scope) -> Run {
+        let start = RunStart { started_at, scope, dry: false, triggered_by: None };
+        self.store.change_blocking(|state| state.begin_run(start))
+    }
+
+    pub fn record(&self, run: &Run, at: Timestamp, report: &Report) {
+        self.store.change_blocking(|state| state.record(run, at, report, RETRY_AFTER));
+    }
+
+    pub fn finish_run(&self, run: &Run, at: Timestamp, summary: &Summary, error: Option<&str>) {
+        self.finish_run_and_keep(run, at, summary, error, ALL);
+    }
+
+    pub fn finish_run_and_keep(
+        &self,
+        run: &Run,
+        at: Timestamp,
+        summary: &Summary,
+        error: Option<&str>,
+        keep: Retention,
+    ) {
+        let end = RunEnd { at, summary: summary.clone(), error: error.map(str::to_owned), keep };
+        self.store.change_blocking(|state| state.end_run(run, end));
+    }
+
+    pub fn learn(&self, after: &Memory) {
+        self.store.change_blocking(|state| state.learn(|_| after.clone()));
+    }
+
+    /// Returns the memory of the process.
+    pub fn memory(&self) -> Memory {
+        self.store.change_blocking(|state| state.memory().clone())
+    }
+
+    pub fn history(&self) -> Vec<HistoryEntry> {
+        self.file().history(&HistoryFilter::default()).unwrap()
+    }
+
+    pub fn runs(&self, limit: usize) -> Vec<RunEntry> {
+        self.file().runs(limit).unwrap()
+    }
+
+    /// Returns what the file has.
+    pub fn file(&self) -> StoreReader {
+        file(&self.path)
+    }
+
+    /// Returns the ids in the history, oldest first.
+    pub fn recorded(&self) -> Vec<String> {
+        recorded(&self.file())
+    }
+}
+
+/// Opens a store, and checks that its file can be used.
+pub(super) fn open(path: &Path) -> TestStore {
+    let opened = TestStore::at(path);
+    assert_eq!(opened.store.fault(), None);
+    opened
+}
+
+/// Returns what a file has.
+pub(super) fn file(path: &Path) -> StoreReader {
+    StoreReader::open(path).unwrap().unwrap()
 }
 
 /// Returns a memory with a value in every field.
@@ -150,33 +236,33 @@ pub(super) fn disk() -> FileSystem {
 }
 
 /// Fills a store with a memory, a sample of the usage, and one finished run with two removals.
-pub(super) fn fill(store: &mut Store) {
-    store.learn(&Memory::default(), &memory()).unwrap();
-    store.record_usage(at(0), &[disk()]).unwrap();
-    let run = store.begin_run(at(40), Scope::All, false).unwrap();
-    store.set_trigger(run, "/ is 3 % free, pressure.free_percent = 5").unwrap();
+pub(super) fn fill(test: &TestStore) {
+    test.learn(&memory());
+    test.store.change_blocking(|state| state.record_usage(at(0), vec![disk()]));
+    let triggered_by = Some("/ is 3 % free, pressure.free_percent = 5".to_owned());
+    let start = RunStart { started_at: at(40), scope: Scope::All, dry: false, triggered_by };
+    let run = test.store.change_blocking(|state| state.begin_run(start));
     let proven_by = Some("kube-api".to_owned());
-    store.record(run, at(41), &Report { proven_by, ..removed(container("c1"), Some(4096)) }).unwrap();
-    store.record(run, at(42), &failed(image("sha256:bb"), "busy")).unwrap();
+    test.record(&run, at(41), &Report { proven_by, ..removed(container("c1"), Some(4096)) });
+    test.record(&run, at(42), &failed(image("sha256:bb"), "busy"));
     let mut summary = summary(Counts { removed: 1, failed: 1, ..Counts::default() });
     summary.add_step(Kind::Container, 4096, Measure::Measured);
-    store.finish_run(run, at(43), &summary, None).unwrap();
-    // The removal of c1 was subtracted from the baseline; a later pass listed the same numbers again.
-    let counted_off = store.memory(at(0)).unwrap();
-    store.learn(&counted_off, &memory()).unwrap();
+    test.finish_run(&run, at(43), &summary, None);
+    // The removals were subtracted from the baseline; a later pass listed the same numbers again.
+    test.learn(&memory());
 }
 
 /// Records a removal of each id in a run: of a log directory, which does not change the memory.
-pub(super) fn record(store: &mut Store, run: RunId, ids: impl IntoIterator<Item = String>) {
+pub(super) fn record(store: &TestStore, run: &Run, ids: impl IntoIterator<Item = String>) {
     for id in ids {
         let action = Action { target: Target::RemoveLogDir { path: id.into() }, ..container("c1") };
-        store.record(run, at(50), &removed(action, None)).unwrap();
+        store.record(run, at(50), &removed(action, None));
     }
 }
 
 /// Returns the ids in the history, oldest first.
-pub(super) fn recorded(store: &Store) -> Vec<String> {
-    let entries = store.history(&HistoryFilter::default()).unwrap();
+pub(super) fn recorded(file: &StoreReader) -> Vec<String> {
+    let entries = file.history(&HistoryFilter::default()).unwrap();
     entries.into_iter().map(|entry| entry.id).rev().collect()
 }
 

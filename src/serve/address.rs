@@ -8,8 +8,8 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::Request;
@@ -20,6 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
@@ -52,34 +53,21 @@ struct Open {
 }
 
 /// The state of the address: where it listens, or why it cannot. `None` = it is off.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Listening(Arc<Mutex<Option<Seen<SocketAddr>>>>);
-
-// === impl Listening ===
-
-impl Listening {
-    pub(super) fn read(&self) -> Option<Seen<SocketAddr>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, state: Seen<SocketAddr>) -> Option<Seen<SocketAddr>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(state)
-    }
-}
+pub(super) type Listening = Arc<watch::Sender<Option<Seen<SocketAddr>>>>;
 
 /// Serves the pages on the address. Returns never.
 pub(super) async fn serve(address: SocketAddr, pages: Pages, listening: Listening) {
     loop {
         match bind(address).await {
             Ok((listener, bound)) => {
-                listening.set(Seen::Seen(bound));
+                listening.send_replace(Some(Seen::Seen(bound)));
                 tracing::info!(address = %bound, "serving metrics and health");
                 accept(&listener, &pages).await;
             }
             Err(error) => {
                 let cause = format!("cannot listen on metrics address {address}: {error}");
-                let before = listening.set(Seen::NotSeen(cause.clone()));
-                if before != Some(Seen::NotSeen(cause.clone())) {
+                let state = Some(Seen::NotSeen(cause.clone()));
+                if listening.send_replace(state.clone()) != state {
                     tracing::warn!("{cause}; trying again every {} s", RETRY.as_secs());
                 }
                 sleep(RETRY).await;

@@ -3,11 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use futures::TryStreamExt as _;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncBufReadExt as _;
 use tokio::net::UnixStream;
+use tokio_util::io::StreamReader;
 
 use super::state::{AgentState, PassDone, PassEvent, PassRequest};
 use crate::plan::Report;
@@ -63,24 +66,16 @@ pub async fn request_pass(
     let body = serde_json::to_vec(request).map_err(|error| ended(socket, &error))?;
     let response = call(socket, "POST", "/collect", body.into()).await?;
     let is_accepted = response.status().is_success();
-    let mut body = response.into_body();
-    let mut text = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| ended(socket, &error))?;
-        text.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
-        while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = text.drain(..=end).collect();
-            if !is_accepted {
-                let cause = serde_json::from_slice(&line).unwrap_or_default();
-                return Err(ServeError::Refused { path: socket.to_owned(), cause });
-            }
-            match serde_json::from_slice(&line).map_err(|error| ended(socket, &error))? {
-                PassEvent::Report { planned, report } => watch(planned, &report),
-                PassEvent::Done(done) => return Ok(*done),
-                PassEvent::Failed { error } => {
-                    return Err(ServeError::Refused { path: socket.to_owned(), cause: error });
-                }
-            }
+    let body = response.into_body().into_data_stream().map_err(io::Error::other);
+    let mut lines = StreamReader::new(body).lines();
+    while let Some(line) = lines.next_line().await.map_err(|error| ended(socket, &error))? {
+        if !is_accepted {
+            let cause = serde_json::from_str(&line).unwrap_or_default();
+            return Err(ServeError::Refused { path: socket.to_owned(), cause });
+        }
+        match serde_json::from_str(&line).map_err(|error| ended(socket, &error))? {
+            PassEvent::Report { planned, report } => watch(planned, &report),
+            PassEvent::Done(done) => return Ok(*done),
         }
     }
     Err(ended(socket, &"it ended before the pass"))

@@ -43,7 +43,7 @@ impl Health {
         self.state().missing.remove(what);
     }
 
-    /// Shows a fact to those who ask whether the process is ready.
+    /// Shows a fact on the page about readiness.
     pub fn note(&self, what: &'static str, text: impl Into<String>) {
         self.state().notes.insert(what, text.into());
     }

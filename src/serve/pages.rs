@@ -21,7 +21,7 @@ pub struct Pages {
     pub metrics: Arc<dyn Fn(Exposition) -> String + Send + Sync>,
     /// The health.
     pub health: Health,
-    /// Returns facts that are shown to those who ask whether the process is ready, a line each.
+    /// Returns facts for the page about readiness, a line each.
     pub notes: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The page for people, if there is one.
     pub report: Option<ReportPage>,

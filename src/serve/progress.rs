@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, sleep};
 
-/// Beats within the limit of a loop. A busy machine may delay some of them, and hardly all.
+/// Beats within the limit of a loop: a busy machine may delay some of them.
 const BEATS: u32 = 6;
 
 /// The times by which the loops must move again. Clones share them.

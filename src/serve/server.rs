@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::stream::poll_fn;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
@@ -19,7 +20,6 @@ use serde::Serialize;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::Pages;
@@ -153,7 +153,7 @@ async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Answer, In
 
 impl Shared {
     fn state(&self) -> AgentState {
-        AgentState { metrics_address: self.listening.read(), ..self.live.read() }
+        AgentState { metrics_address: self.listening.borrow().clone(), ..self.live.read() }
     }
 }
 
@@ -166,11 +166,11 @@ async fn collect(request: Request<Incoming>, shared: &Shared) -> Answer {
         Ok(request) => request,
         Err(error) => return document(StatusCode::BAD_REQUEST, &error.to_string()),
     };
-    let (events, received) = mpsc::unbounded_channel();
+    let (events, mut received) = mpsc::unbounded_channel();
     if shared.orders.try_send(Order { request, events }).is_err() {
         return document(StatusCode::SERVICE_UNAVAILABLE, &"other requested passes are waiting, or the agent stops");
     }
-    let lines = UnboundedReceiverStream::new(received).map(|event| Ok(Frame::data(line(&event))));
+    let lines = poll_fn(move |context| received.poll_recv(context)).map(|event| Ok(Frame::data(line(&event))));
     Response::new(BoxBody::new(StreamBody::new(lines)))
 }
 

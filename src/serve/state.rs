@@ -13,7 +13,7 @@ use crate::model::Seen;
 use crate::plan::{Plan, PodKnowledge, Report, Scope, Summary};
 
 /// The state of the running agent.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct AgentState {
     /// Always `AgentState`.
     pub kind: String,
@@ -102,11 +102,6 @@ pub enum PassEvent {
     },
     /// The pass ended.
     Done(Box<PassDone>),
-    /// The pass could not be made.
-    Failed {
-        /// The cause.
-        error: String,
-    },
 }
 
 /// The result of a requested pass.
@@ -154,13 +149,7 @@ impl AgentState {
             pid: std::process::id(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
             started_at,
-            mode: String::new(),
-            profile: String::new(),
-            store: PathBuf::new(),
-            running: BTreeMap::new(),
-            passes: BTreeMap::new(),
-            pods: Seen::default(),
-            metrics_address: None,
+            ..Self::default()
         }
     }
 }

@@ -50,7 +50,7 @@ impl Home {
         let paths = paths.map(|(key, value)| format!("{key} = \"{value}\"\n")).concat();
         // The disk that is measured is that of this machine, whatever its usage is.
         let rules = "pods.source = \"runtime\"\nimages.min_age = \"0s\"\nguards.settle = \"0s\"\n\
-                     images.high_threshold_percent = 100\nguards.gone_after = \"0s\"\nguards.retry_after = \"0s\"\n\
+                     images.high_threshold_percent = 100\nguards.gone_after = \"0s\"\n\
                      metrics.address = \"\"\n";
         std::fs::write(dir.path().join("crictl.yaml"), "").unwrap();
         let home = Self { dir, basis: paths + rules };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use kubegc::model::Snapshot;
 use kubegc::plan::{FailureCause, Measure, Outcome, Plan, Policy, Pressure, Refusal, Report, Scope, Summary, decide};
-use kubegc::record::Store;
+use kubegc::record::{Retention, RunEnd, RunStart, Store};
 
 use crate::shell::Shell;
 
@@ -53,7 +53,7 @@ fn a_plan_shows_removals_and_why_the_rest_is_kept() {
       4 sandboxes         sandbox ready
       1 sandbox           sandbox has containers
       5 log directories   pod exists (kube-api)
-      1 log directory     unrecognized name (guards.keep_unrecognized_logs)
+      1 log directory     unrecognized name
       1 log link          symlink target exists
       6 images            in use by a container
       1 image             not needed to reach low threshold
@@ -89,7 +89,7 @@ fn a_scope_limits_the_plan() {
       4 sandboxes         sandbox ready
       1 sandbox           sandbox has containers
       5 log directories   pod exists (kube-api)
-      1 log directory     unrecognized name (guards.keep_unrecognized_logs)
+      1 log directory     unrecognized name
       1 log link          symlink target exists
 
     Pods: kube-api (5 pods)
@@ -272,7 +272,6 @@ fn a_check_warns_of_a_kubelet_file_that_turns_off_image_collection() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "the whole output")]
 fn the_settings_in_force_are_shown_with_their_origins() {
     let shell = Shell::new()
         .with("kubegc.toml", "profile = \"kubelet\"\n[containers]\nmax_per_pod_container = 2\n")
@@ -321,46 +320,26 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     free_bytes = "0"                             # built-in
     free_percent = 0                             # built-in
     free_inodes_percent = 0                      # built-in
-    interval = "10s"                             # built-in
 
     [logs]
     pods_root = "/var/log/pods"                  # built-in
     containers_root = "/var/log/containers"      # built-in
 
     [guards]
-    keep_newest_instance = false                 # profile kubelet
     created_grace = "0s"                         # profile kubelet
     keep_foreign = false                         # profile kubelet
     sandbox_grace = "0s"                         # profile kubelet
     gone_after = "0s"                            # profile kubelet
-    keep_unrecognized_logs = false               # profile kubelet
-    match_image_names = false                    # profile kubelet
-    keep_sandbox_image = false                   # profile kubelet
     keep_pod_images = false                      # profile kubelet
-    age_from_first_seen = false                  # profile kubelet
     settle = "5m"                                # --set
-    fall_percent = 0                             # profile kubelet
     fall_hold = "0s"                             # profile kubelet
-    retry_after = "0s"                           # profile kubelet
-    measure_space = false                        # profile kubelet
-    strict_not_found = false                     # profile kubelet
-    compare_after_conflict = false               # profile kubelet
-    orphan_wait = "0s"                           # profile kubelet
-    keep_cross_namespace = false                 # profile kubelet
     brake_count = 0                              # profile kubelet
     brake_percent = 0                            # profile kubelet
-    brake_window = "0s"                          # profile kubelet
-    skip_held_pods = false                       # profile kubelet
-    pod_uid_precondition = false                 # profile kubelet
-    recheck_nodes = false                        # profile kubelet
-    require_watches = false                      # profile kubelet
 
     [pods]
     source = "auto"                              # built-in
-    require_kubelet_dirs = true                  # built-in
     kubeconfig = ""                              # built-in
     exec_plugins = false                         # built-in
-    max_silence = "3m"                           # built-in
     kubelet_endpoint = "https://127.0.0.1:10250" # built-in
     kubelet_ca = ""                              # built-in
     kubelet_token_file = ""                      # built-in
@@ -370,21 +349,12 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     [runtime]
     endpoint = "/r"                              # --runtime-endpoint
     image_endpoint = "/r"                        # as runtime.endpoint
-    read_timeout = "2m"                          # built-in
     removal_timeout = "10m"                      # built-in
-    max_message_bytes = "256MiB"                 # built-in
-    answer_timeout = "5s"                        # built-in
-    patience = "10s"                             # built-in
 
     [state]
     path = "/var/lib/kubegc/kubegc.db"           # built-in
     lock = "/run/kubegc/kubegc.lock"             # built-in
-    socket = ""                                  # built-in
     history_max_age = "30d"                      # built-in
-    history_max_rows = 10000                     # built-in
-
-    [daemon]
-    max_backoff = "15m"                          # built-in
 
     [events]
     enabled = true                               # built-in
@@ -399,17 +369,8 @@ fn the_settings_in_force_are_shown_with_their_origins() {
 
     [controller]
     address = "127.0.0.1:10274"                  # built-in
-    workers = 20                                 # built-in
     calls_per_second = 100                       # built-in
-    burst = 200                                  # built-in
-    calls_in_flight = 64                         # built-in
-    answer_timeout = "30s"                       # built-in
-    lists_in_flight = 8                          # built-in
-    discovery_interval = "30s"                   # built-in
-    watch_timeout = "4m"                         # built-in
     lease_namespace = "kubegc-system"            # built-in
-    lease_name = "kubegc-controller"             # built-in
-    first_lists = "30s"                          # built-in
 
     [pod_gc]
     terminated_pod_threshold = 12500             # built-in
@@ -418,7 +379,6 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     max_age = "0s"                               # built-in
     order = "created"                            # built-in
     node_quarantine = "40s"                      # built-in
-    interval = "20s"                             # built-in
     "#);
 }
 
@@ -608,12 +568,12 @@ fn why_shows_the_rule_its_setting_and_what_changes_the_decision() {
 
     pods: kube-api (5 pods)
     "#);
-    insta::assert_snapshot!(why("/var/log/pods/lost+found"), @"
+    insta::assert_snapshot!(why("/var/log/pods/lost+found"), @r#"
     log directory /var/log/pods/lost+found
       keep: the kubelet does not use such a name or such a kind of entry
-      setting: guards.keep_unrecognized_logs = true (built-in)
+      setting: profile = "safe" (built-in)
       changes when: it is removed by hand
-    ");
+    "#);
     insta::assert_snapshot!(why("no/such-pod"), @r#"
     exit Some(2)
     ! error: no container, sandbox, image, pod or path matches "no/such-pod"
@@ -633,9 +593,10 @@ fn store(path: &std::path::Path, plan: &Plan) {
 }
 
 fn store_with(path: &std::path::Path, plan: &Plan, mut summary: Summary) {
-    let mut store = Store::open(path).unwrap().store;
+    let store = Store::open_blocking(path).unwrap();
     let at = |second: i64| plan.taken_at + jiff::SignedDuration::from_secs(second);
-    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    let start = RunStart { started_at: at(0), scope: Scope::All, dry: false, triggered_by: None };
+    let run = store.change_blocking(|state| state.begin_run(start));
     let outcomes = [
         (0, Outcome::Removed {}, None),
         (4, Outcome::Refused { refusal: Refusal::Ready }, None),
@@ -656,10 +617,12 @@ fn store_with(path: &std::path::Path, plan: &Plan, mut summary: Summary) {
             proven_by: None,
             note: None,
         };
-        store.record(run, at(second), &report).unwrap();
+        store.change_blocking(|state| state.record(&run, at(second), &report, Duration::ZERO));
         summary.add(&report);
     }
-    store.finish_run(run, at(75), &summary, Some("1 removal failed")).unwrap();
+    let keep = Retention { max_age: Duration::MAX, max_rows: u64::MAX };
+    let end = RunEnd { at: at(75), summary, error: Some("1 removal failed".to_owned()), keep };
+    store.change_blocking(|state| state.end_run(&run, end));
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn a_failure_is_reported_and_other_removals_continue() {
     // The next pass is in back-off and does not try again.
     let why = host.run(&["why", "s-job-0"]);
     assert!(why.contains("keep: its removal failed once"), "{why}");
-    assert!(why.contains("setting: guards.retry_after = \"1m\" (built-in)"), "{why}");
+    assert!(why.contains("setting: profile = \"safe\" (built-in)"), "{why}");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn why_explains_the_node() {
 
     log link DIR/containers/web_default_app-webapp01.log
       keep: the kubelet does not use such a name or such a kind of entry
-      setting: guards.keep_unrecognized_logs = true (built-in)
+      setting: profile = "safe" (built-in)
       changes when: it is removed by hand
 
     pods: no pod list available: pods.source is none
@@ -380,15 +380,12 @@ fn the_kubelet_is_the_pod_source() {
 }
 
 #[test]
-fn a_missing_directory_of_pods_is_unavailable_unless_it_is_not_required() {
+fn a_missing_directory_of_pods_is_unavailable() {
     let host = Host::with(Node::new());
     let endpoint = kubelet_with("u-web");
-    let dirs = |flags: &[&str]| {
-        let text = host.shell.run(&[&["snapshot", &endpoint, "--pod-source=kubelet"], flags].concat());
-        serde_json::from_str::<Snapshot>(&text).unwrap().pod_dirs
-    };
-    assert!(dirs(&[]).cause().unwrap().contains("kubelet/pods: entity not found"));
-    assert_eq!(dirs(&["--set=pods.require_kubelet_dirs=false"]).cause(), None);
+    let text = host.shell.run(&["snapshot", &endpoint, "--pod-source=kubelet"]);
+    let dirs = serde_json::from_str::<Snapshot>(&text).unwrap().pod_dirs;
+    assert!(dirs.cause().unwrap().contains("kubelet/pods: entity not found"));
 }
 
 #[test]
@@ -398,7 +395,7 @@ fn an_unreachable_runtime_has_exit_status_3_and_a_cause() {
     let deserted = FakeSocket::deserted().unwrap();
     let old = Sim::start(Node::new().only_v1alpha2()).unwrap();
     let plan = |endpoint: &str| {
-        let text = shell.run(&["plan", "-r", endpoint, "--set", "runtime.answer_timeout=1s"]);
+        let text = shell.run(&["plan", "-r", endpoint]);
         text.replace(endpoint.trim_start_matches("unix://"), "SOCKET")
     };
     insta::assert_snapshot!(plan("/nowhere.sock"), @r#"
@@ -411,7 +408,7 @@ fn an_unreachable_runtime_has_exit_status_3_and_a_cause() {
     "#);
     insta::assert_snapshot!(plan(&silent.endpoint()), @r#"
     exit Some(3)
-    ! error: SOCKET: accepts connections but did not answer Version within 1 s; the runtime hangs, or this is no CRI socket
+    ! error: SOCKET: accepts connections but did not answer Version within 5 s; the runtime hangs, or this is no CRI socket
     "#);
     insta::assert_snapshot!(plan(&old.endpoint()), @r#"
     exit Some(3)

@@ -17,7 +17,7 @@ use futures::future::LocalBoxFuture;
 use kubegc::cri::generated as pb;
 use kubegc::cri::generated::image_service_client::ImageServiceClient;
 use kubegc::cri::generated::runtime_service_client::RuntimeServiceClient;
-use kubegc::cri::{ContainerStatus, CriOptions, Only, RuntimeReader, RuntimeWriter};
+use kubegc::cri::{ContainerStatus, CriOptions, InProgress, Only, RuntimeReader, RuntimeWriter};
 use kubegc::model::{Container, ContainerId, ContainerState, PodUid, SandboxId};
 use tonic::transport::{Channel, Endpoint, Uri};
 
@@ -176,10 +176,11 @@ impl<R: Runtime> Subject<R> {
     }
 
     fn connect(host: R) -> Self {
-        let (endpoint, options) = (host.endpoint(), CriOptions::default());
+        let endpoint = host.endpoint();
+        let reader = RuntimeReader::new(&endpoint, &endpoint, CriOptions::default());
         Self {
-            reader: RuntimeReader::new(&endpoint, &endpoint, options.clone()),
-            writer: RuntimeWriter::new(&endpoint, &endpoint, options),
+            writer: RuntimeWriter::new(&reader, &InProgress::default()),
+            reader,
             runtime: RuntimeServiceClient::new(channel(&endpoint)),
             images: ImageServiceClient::new(channel(&endpoint)),
             host,

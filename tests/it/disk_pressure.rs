@@ -11,7 +11,7 @@ use kubegc::daemon::{Cycle, node, service, signals};
 use kubegc::model::{Phase, Pod, PodList};
 use kubegc::observe::DiskFn;
 use kubegc::plan::{Pressure, Scope};
-use kubegc::record::{HistoryFilter, Store};
+use kubegc::record::{HistoryFilter, Store, StoreReader};
 use kubegc::serve::{Inbox, Progress};
 use kubegc::sim::{GIB, Node, Sim};
 use tokio_util::sync::CancellationToken;
@@ -68,13 +68,12 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let node = node::LocalNode::new(endpoint, disks, Arc::new(Listed(pods())));
-    let cycle = Cycle::live(settings, &node, Store::open(&store).unwrap().store, Timestamp::now());
+    let cycle = Cycle::live(settings, &node, Store::open(&store).await.unwrap(), Timestamp::now());
     let (_signals, _, reload) = signals::listen().unwrap();
     let stop = CancellationToken::new();
 
     let mut passes = Vec::new();
-    let after = |scope, pass: &Result<kubegc::record::Pass, _>| {
-        let pass = pass.as_ref().unwrap();
+    let after = |scope, pass: &kubegc::record::Pass| {
         passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len()));
         match (scope, passes.len()) {
             // There was no disk pressure until now. Other data fills the disk.
@@ -103,7 +102,7 @@ async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_re
     assert!(sim.log_roots().pods.join("default_u-job_u-job").is_dir(), "the logs of a pod that exists stay");
     drop(left);
 
-    let store = Store::open_read_only(&store).unwrap().unwrap();
+    let store = StoreReader::open(&store).unwrap().unwrap();
     let runs = store.runs(10).unwrap();
     let triggers: Vec<_> = runs.iter().map(|run| run.triggered_by.is_some()).collect();
     // The two first passes had nothing to do.

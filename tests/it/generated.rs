@@ -1,13 +1,14 @@
-//! The code that is generated from `proto/cri.proto` is checked in, because the generator takes longer to compile than
+//! The code that is generated from `proto` is checked in, because the generator takes longer to compile than
 //! most crates of kubegc. Here it runs again.
 
 use std::path::Path;
 
-/// Returns what the generator makes of `proto/cri.proto`.
+/// Returns what the generator makes of the files in `proto`.
 fn from_proto(root: &Path) -> String {
     let out = tempfile::tempdir().unwrap();
-    let files = protox::compile([root.join("proto/cri.proto")], [root.join("proto")]).unwrap();
-    let configured = tonic_prost_build::configure().out_dir(out.path());
+    let files = protox::compile(["cri.proto", "lists.proto"], [root.join("proto")]).unwrap();
+    // What stays encoded refers to the buffer of the message.
+    let configured = tonic_prost_build::configure().out_dir(out.path()).bytes(".");
     // Only the simulated node serves the CRI.
     configured.server_mod_attribute(".", "#[cfg(feature = \"sim\")]").compile_fds(files).unwrap();
     std::fs::read_to_string(out.path().join("runtime.v1.rs")).unwrap()

@@ -1,4 +1,6 @@
 //! All tests that use the public interface, in one binary.
+//!
+//! One binary beside `tests/architecture.rs`, because linking takes most of the time of the tests.
 
 #![allow(
     clippy::disallowed_methods,

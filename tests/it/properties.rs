@@ -9,7 +9,7 @@ mod rechecks;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState, Seen, Snapshot};
+use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState, Snapshot};
 use kubegc::plan::{
     Confirmed, Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, confirm, decide, update_memory,
 };
@@ -325,10 +325,7 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
         let spec = pods.find(|pod| Some(&pod.uid) == container.pod_uid() && !pod.images.is_empty());
         spec.is_none_or(|pod| pod.images.iter().any(|name| has(name)))
     });
-    let sandbox_image = match &node.runtime {
-        Seen::Seen(runtime) => runtime.sandbox_image.as_deref().is_some_and(has),
-        Seen::NotSeen(_) => false,
-    };
+    let sandbox_image = node.sandbox_image.as_ref().and_then(Option::as_deref).is_some_and(has);
     // With `evict_terminated_pods`, terminated pods no longer need their images.
     let needs_none = |pod: &&Pod| policy.containers.evict_terminated_pods && pod.phase.is_terminal();
     let pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods).filter(|pod| !needs_none(pod));
@@ -342,7 +339,7 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
 }
 
 fn is_doubtful(node: &Snapshot) -> bool {
-    let started = node.runtime.as_ref().and_then(|runtime| runtime.listening_since);
+    let started = node.listening_since.as_ref().copied().flatten();
     let lengths = [
         node.containers.as_ref().map(Vec::len),
         node.sandboxes.as_ref().map(Vec::len),

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use kubegc::record::{HistoryFilter, Store};
+use kubegc::record::{HistoryFilter, StoreReader};
 use kubegc::sim::{FakeSocket, Fault, MIB, Node, Rpc, Sim, Times};
 use nix::sys::signal::Signal;
 
@@ -12,7 +12,7 @@ use crate::agent::Home;
 const WEB: &str = "docker.io/library/web:1";
 const OLD: &str = "docker.io/library/old:1";
 /// Short intervals, so that no test waits long for the next pass.
-const OFTEN: &str = "containers.interval = \"1s\"\nimages.interval = \"1s\"\ndaemon.max_backoff = \"1s\"";
+const OFTEN: &str = "containers.interval = \"1s\"\nimages.interval = \"1s\"";
 
 /// Returns a node with three dead containers, an unused image and running pods.
 fn node() -> Node {
@@ -68,7 +68,7 @@ async fn at_a_signal_the_service_finishes_and_records_the_action_in_progress() {
     let begun = sim.calls_of(Rpc::RemoveContainer);
     assert_eq!(begun.len(), 1, "nothing else is begun");
     assert_eq!(sim.state().container_state(&begun[0]), None, "it is finished");
-    let store = Store::open(&home.store()).unwrap().store;
+    let store = StoreReader::open(&home.store()).unwrap().unwrap();
     let history = store.history(&HistoryFilter::default()).unwrap();
     let recorded: Vec<_> = history.iter().map(|entry| (&entry.id, entry.outcome.as_str())).collect();
     assert_eq!(recorded, [(&begun[0], "removed")]);
@@ -115,8 +115,7 @@ async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
     assert_eq!(service.ended().await.code(), Some(0));
 
     let silent = FakeSocket::silent().unwrap();
-    let mut service =
-        home.start(&["run", "--runtime-endpoint", &silent.endpoint(), "--set", "runtime.answer_timeout=1h"]);
+    let mut service = home.start(&["run", "--runtime-endpoint", &silent.endpoint()]);
     service.says("starting").await;
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));

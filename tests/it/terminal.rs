@@ -1,5 +1,5 @@
 //! The output on a terminal of 80 and of 200 columns: a real pseudo-terminal, and a simulated node of 60 objects with
-//! long names. `docs/screens.md` shows the screens, and is checked here.
+//! long names. `tests/data/screens.md` shows the screens, and is checked here.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -108,7 +108,7 @@ impl Host {
     }
 }
 
-/// The screens of the page, in this order.
+/// The screens of the file, in this order.
 const SCREENS: [&[&str]; 9] = [
     &["demo"],
     &["plan"],
@@ -195,9 +195,9 @@ fn at_200_columns_nothing_is_cut_that_fits() {
 
 /// `scripts/generate.sh` writes the file instead.
 #[test]
-fn the_screens_in_the_docs_are_current() {
+fn the_recorded_screens_are_current() {
     let mut page = "# Screens\n\nThe output on a terminal, of a node of 60 objects with long names. \
-                    A test prints these screens and compares them with this page.\n"
+                    A test prints these screens and compares them with this file.\n"
         .to_owned();
     for columns in [80, 200] {
         // A node of its own, because `collect` changes it.
@@ -207,10 +207,10 @@ fn the_screens_in_the_docs_are_current() {
             write!(page, "\n## `kubegc {}`, {columns} columns\n\n```\n{text}\n```\n", command.join(" ")).unwrap();
         }
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/screens.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/screens.md");
     if std::env::var_os("KUBEGC_GENERATE").is_some() {
         std::fs::write(&path, &page).unwrap();
     }
     let current = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(current == page, "docs/screens.md is not current: run scripts/generate.sh\n{page}");
+    assert!(current == page, "tests/data/screens.md is not current: run scripts/generate.sh\n{page}");
 }

@@ -2,8 +2,9 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Args, observing, progress};
+use super::{Args, PROGRESS, advance, observing};
 use crate::cli::error::warn;
+use crate::cli::render::progress;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::Loaded;
 use crate::daemon::now;
@@ -25,17 +26,10 @@ pub(super) async fn collect(
         let message = "the running agent makes the pass, with its own settings; flags for rules have no effect on it";
         return Err(CliError::message(ErrorKind::Usage, message).hint("change the configuration and reload the agent"));
     }
-    let request = PassRequest {
-        scope: args.scope.into(),
-        pressure: args.what_if.pressure().is_some(),
-        plan: saved.map(Box::new),
-    };
-    let bar = progress();
-    let show = |planned: usize, report: &Report| {
-        bar.set_length(planned as u64);
-        bar.set_message(report.action.target.id());
-        bar.inc(1);
-    };
+    let request =
+        PassRequest { scope: args.scope, pressure: args.what_if.pressure().is_some(), plan: saved.map(Box::new) };
+    let bar = progress(0, PROGRESS);
+    let show = |planned: usize, report: &Report| advance(&bar, planned, report);
     let socket = loaded.settings.state.socket();
     let done = tokio::select! {
         done = request_pass(&socket, &request, show) => done,
@@ -48,8 +42,8 @@ pub(super) async fn collect(
         Err(ServeError::Connect { .. }) => return Err(held),
         Err(error) => return Err(CliError::new(ErrorKind::Partial, error)),
     };
-    if let Some(note) = &done.not_recorded {
-        warn(&format!("{note}, so this pass is not in the history"));
+    if let Some(cause) = &done.not_recorded {
+        warn(&format!("{cause}, so this pass is not in the history"));
     }
     if done.observes {
         return Err(observing());
@@ -57,9 +51,9 @@ pub(super) async fn collect(
     // The agent has logged the outcomes.
     done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
     let PassDone { plan, reports, summary, .. } = done;
-    let pass = Ok(Pass { plan, reports, summary, store: Vec::new() });
-    count_pass(PassEnd { scope: args.scope.into(), duration: None, at: now() }, &pass, metrics);
-    Ok(pass?)
+    let pass = Pass { plan, reports, summary, not_recorded: None };
+    count_pass(PassEnd { scope: args.scope, duration: None, at: now() }, &pass, metrics);
+    Ok(pass)
 }
 
 fn interrupted() -> CliError {

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::CliError;
 use crate::cli::error::warn;
+use crate::cli::render::progress;
 use crate::daemon::Cycle;
-use crate::execute::Remover;
 use crate::plan::{Scope, wait_for_ages};
 
 /// Added to each wait: the next observation must be later than the age, not at the same time.
@@ -17,18 +15,13 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Observes the node and waits, until nothing is too young to be decided, at most for `limit`. After the first wait there
 /// may be another: a pod counts as missing only when a runtime that has just started is trusted.
-pub(super) async fn for_ages<H: Remover>(
-    cycle: &Cycle<H>,
-    scope: Scope,
-    limit: Duration,
-    stop: &CancellationToken,
-) -> Result<(), CliError> {
+pub(super) async fn for_ages(cycle: &Cycle, scope: Scope, limit: Duration, stop: &CancellationToken) {
     let mut left = limit;
     loop {
-        let (snapshot, memory, plan) = cycle.learn(scope).await?;
+        let (snapshot, memory, plan) = cycle.learn(scope).await;
         let wait = wait_for_ages(&snapshot, &memory, &plan);
         if wait.is_zero() || left.is_zero() || stop.is_cancelled() {
-            return Ok(());
+            return;
         }
         let bounded = (wait + MARGIN).min(left);
         if bounded < wait {
@@ -41,8 +34,7 @@ pub(super) async fn for_ages<H: Remover>(
 
 /// Waits, and shows the time left. The bar is drawn on standard error, and only on a terminal.
 async fn show(wait: Duration, stop: &CancellationToken) {
-    let style = ProgressStyle::with_template("{bar:30} {msg}");
-    let bar = ProgressBar::new(wait.as_secs()).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let bar = progress(wait.as_secs(), "{bar:30} {msg}");
     if bar.is_hidden() {
         warn(&format!("waiting {} for the ages of images and missing pods", humantime::format_duration(wait)));
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
+use tokio_util::sync::CancellationToken;
 
 use super::source::Source;
 use super::{render, render_pods};
 use crate::cli::collect::{is_dry, observing};
-use crate::cli::render::Paint;
 use crate::cli::session::block_on;
-use crate::cli::{CliError, ErrorKind, Format, Output, format};
-use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, PodCollector, collect};
+use crate::cli::{CliError, ErrorKind, Output, format};
+use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, ControllerError, PodCollector, collect};
 use crate::daemon::{now, signals};
 use crate::owners::ActionWord;
 
@@ -53,50 +53,38 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
 
 fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let options = CollectOptions { dry_run, max_objects: args.max, timeout: args.timeout };
-    let bar = progress();
-    let report = block_on(async {
-        let (signals, stop, _) = signals::listen()?;
-        let connection = Arc::new(source.patient_connection());
-        let shown = bar.clone();
-        let watch = move |outcome: &ClusterOutcome| {
-            shown.set_message(outcome.object.to_string());
-            shown.inc(1);
-        };
-        let collection = collect(connection, source.settings().controller.clone(), &options, now, stop, watch);
-        tokio::select! {
-            report = collection => Ok(report?),
-            signal = signals.aborted() => Err(CliError::aborted(signal)),
-        }
-    })?;
+    let bar = ProgressBar::new_spinner();
+    bar.enable_steady_tick(Duration::from_millis(200));
+    let shown = bar.clone();
+    let watch = move |outcome: &ClusterOutcome| {
+        shown.set_message(outcome.object.to_string());
+        shown.inc(1);
+    };
+    let connection = Arc::new(source.patient_connection());
+    let settings = source.settings().controller.clone();
+    let report = until_aborted(async |stop| collect(connection, settings, &options, now, stop, watch).await)?;
     bar.finish_and_clear();
-    print(&report, dry_run, output)?;
+    let deleted = report.outcomes.iter().filter(|outcome| outcome.action == ActionWord::Delete);
+    let (names, paint) = (deleted.map(|outcome| render::name(&outcome.object)), output.paint);
+    output.list(&report, names, |wide| render::report(&report, dry_run, wide, paint))?;
     verdict(&report, args)
 }
 
 fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let report = block_on(async {
-        let (signals, stop, _) = signals::listen()?;
-        let connection = Arc::new(source.patient_connection());
-        let settings = source.settings().pods_of_cluster();
+    let connection = Arc::new(source.patient_connection());
+    let mut collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), dry_run, now, |_| {});
+    let (max, timeout) = (args.max, args.timeout);
+    let report = until_aborted(async |stop| {
         let end = stop.clone();
-        let timeout = args.timeout;
         tokio::spawn(async move {
             tokio::time::sleep(timeout).await;
             end.cancel();
         });
-        let mut collector = PodCollector::new(&connection, settings, dry_run, now, |_| {});
-        tokio::select! {
-            report = collector.collect(args.max, &stop) => Ok(report?),
-            signal = signals.aborted() => Err(CliError::aborted(signal)),
-        }
+        collector.collect(max, &stop).await
     })?;
-    match output.format {
-        Some(Format::Name) => {
-            let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion());
-            output.names(deleted.map(|outcome| render_pods::name(&outcome.action)))?;
-        }
-        _ => output.result(&report, |_| render_pods::report(&report))?,
-    }
+    let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion());
+    let names = deleted.map(|outcome| render_pods::name(&outcome.action));
+    output.list(&report, names, |_| render_pods::report(&report))?;
     match report.failures.first().map(|failure| &failure.cause).or(report.errors.first()) {
         _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "ended before all was done")),
         None => Ok(()),
@@ -104,19 +92,17 @@ fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> 
     }
 }
 
-fn print(report: &ClusterReport, dry_run: bool, output: &mut Output) -> Result<(), CliError> {
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => output.json(report),
-        Format::Yaml => output.yaml(report),
-        Format::Name => {
-            let deleted = report.outcomes.iter().filter(|outcome| outcome.action == ActionWord::Delete);
-            output.names(deleted.map(|outcome| render::name(&outcome.object)))
+/// Runs a collection. The first signal ends it in order, the second at once.
+fn until_aborted<T>(
+    collection: impl AsyncFnOnce(CancellationToken) -> Result<T, ControllerError>,
+) -> Result<T, CliError> {
+    block_on(async {
+        let (signals, stop, _) = signals::listen()?;
+        tokio::select! {
+            report = collection(stop) => Ok(report?),
+            signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
-        format => {
-            let paint = Paint { on: output.color };
-            output.text(&render::report(report, dry_run, format == Format::Wide, paint))
-        }
-    }
+    })
 }
 
 /// Returns an error if garbage may be left.
@@ -139,11 +125,4 @@ fn verdict(report: &ClusterReport, args: &Args) -> Result<(), CliError> {
         [] => Ok(()),
         faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),
     }
-}
-
-/// Returns a spinner. It is drawn on standard error, and only on a terminal.
-fn progress() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }

@@ -8,9 +8,8 @@ use clap::ValueEnum;
 use super::source::Source;
 use super::{render, render_pods, source};
 use crate::cli::namespace::NamespaceArgs;
-use crate::cli::render::Paint;
 use crate::cli::session::block_on;
-use crate::cli::{CliError, ErrorKind, Format, Output};
+use crate::cli::{CliError, ErrorKind, Output};
 use crate::controller::PodCollector;
 use crate::daemon::now;
 use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan};
@@ -49,20 +48,14 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     if args.pods_only {
         return pods(args, source, output);
     }
-    let mut plan = plan(&source.snapshot(args.snapshot.as_ref())?, &source.settings().controller.guards);
+    let mut plan = plan(&source.snapshot(args.snapshot.as_ref())?);
     if let Some(namespace) = args.namespace.get() {
         keep_only(&mut plan, namespace);
     }
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => output.json(&plan)?,
-        Format::Yaml => output.yaml(&plan)?,
-        Format::Name => {
-            // The other objects lose only a reference or a finalizer.
-            let deleted = plan.actions.iter().filter(|action| action.action == ActionWord::Delete);
-            output.names(deleted.map(|action| render::name(&action.object)))?;
-        }
-        format => output.text(&render::plan(&plan, format == Format::Wide, Paint { on: output.color }))?,
-    }
+    // The other objects lose only a reference or a finalizer.
+    let deleted = plan.actions.iter().filter(|action| action.action == ActionWord::Delete);
+    let (names, paint) = (deleted.map(|action| render::name(&action.object)), output.paint);
+    output.list(&plan, names, |wide| render::plan(&plan, wide, paint))?;
     source::all_listed(&plan.errors)?;
     let met: Vec<_> = args.fail_on.iter().filter(|condition| condition.is_met(&plan)).collect();
     if met.is_empty() {
@@ -84,11 +77,8 @@ fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliE
         plan.actions.retain(|action| action.namespace == namespace);
         plan.kept.retain(|kept| kept.namespace == namespace);
     }
-    let paint = Paint { on: output.color };
-    match output.format {
-        Some(Format::Name) => output.names(plan.actions.iter().map(render_pods::name))?,
-        _ => output.result(&plan, |wide| render_pods::plan(&plan, wide, paint))?,
-    }
+    let (names, paint) = (plan.actions.iter().map(render_pods::name), output.paint);
+    output.list(&plan, names, |wide| render_pods::plan(&plan, wide, paint))?;
     source::all_listed(&plan.errors)
 }
 

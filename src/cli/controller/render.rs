@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::why::Answer;
 use crate::cli::format;
-use crate::cli::render::{Grid, Paint};
+use crate::cli::render::{Paint, table};
 use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
 use crate::model::Identity;
-use crate::owners::{
-    ActionWord, ClusterAction, ClusterPlan, DependentNode, Finding, FindingKind, OwnerFinding, OwnerNode, Propagation,
-};
+use crate::owners::{ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, OwnerFinding, Propagation};
 
 /// Predicted actions in a table, unless it is wide.
 const PREDICTED: usize = 20;
@@ -48,23 +45,12 @@ pub(super) fn plan(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
     text + &summary(plan)
 }
 
-fn actions(actions: &[ClusterAction], wide: bool) -> String {
-    let mut grid = Grid::new(&["ACTION", "KIND", "NAMESPACE", "NAME", "WHY"]);
-    for action in actions {
-        let object = &action.object;
-        grid.row([
-            action_text(action),
-            kind(object, wide),
-            object.namespace.to_string(),
-            object.name.to_string(),
-            reason(action),
-        ]);
-    }
-    grid.text()
-}
-
-fn action_text(action: &ClusterAction) -> String {
-    words(action.action, action.propagation)
+pub(super) fn actions(actions: &[ClusterAction], wide: bool) -> String {
+    let rows = actions.iter().map(|action| {
+        let [kind, namespace, name] = columns(&action.object, wide);
+        [words(action.action, action.propagation), kind, namespace, name, reason(action)]
+    });
+    table(["ACTION", "KIND", "NAMESPACE", "NAME", "WHY"], rows)
 }
 
 fn words(action: ActionWord, propagation: Option<Propagation>) -> String {
@@ -96,7 +82,7 @@ fn owner_text(owner: &OwnerFinding) -> String {
 }
 
 /// Formats the word of an owner's state.
-fn state(word: &str) -> &str {
+pub(super) fn state(word: &str) -> &str {
     match word {
         "exists" => "exists",
         "waits_for_dependents" => "waits for its dependents",
@@ -108,18 +94,11 @@ fn state(word: &str) -> &str {
 }
 
 fn findings(findings: &[Finding], wide: bool) -> String {
-    let mut grid = Grid::new(&["FINDING", "KIND", "NAMESPACE", "NAME", "DETAIL"]);
-    for finding in findings {
-        let object = &finding.object;
-        grid.row([
-            finding_text(finding.kind).to_owned(),
-            kind(object, wide),
-            object.namespace.to_string(),
-            object.name.to_string(),
-            detail(finding),
-        ]);
-    }
-    grid.text()
+    let rows = findings.iter().map(|finding| {
+        let [kind, namespace, name] = columns(&finding.object, wide);
+        [finding_text(finding.kind).to_owned(), kind, namespace, name, detail(finding)]
+    });
+    table(["FINDING", "KIND", "NAMESPACE", "NAME", "DETAIL"], rows)
 }
 
 fn finding_text(kind: FindingKind) -> &'static str {
@@ -134,7 +113,7 @@ fn finding_text(kind: FindingKind) -> &'static str {
     }
 }
 
-fn detail(finding: &Finding) -> String {
+pub(super) fn detail(finding: &Finding) -> String {
     if finding.kind == FindingKind::BeingDeleted {
         let since = finding.since.map(|since| format!("since {since}"));
         let finalizers =
@@ -160,18 +139,13 @@ fn summary(plan: &ClusterPlan) -> String {
     let of = |actions: &[ClusterAction], word| actions.iter().filter(|action| action.action == word).count();
     let deletes = of(&plan.actions, ActionWord::Delete);
     let follow = of(&plan.predicted, ActionWord::Delete);
-    let mut reasons = BTreeMap::<_, usize>::new();
-    for kept in &plan.kept {
-        *reasons.entry(kept.reason.replace('_', " ")).or_default() += 1;
-    }
-    let reasons: Vec<_> = reasons.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     let head = match (deletes, follow) {
         (0, 0) if !plan.errors.is_empty() => "Nothing to delete among what could be read".to_owned(),
         (0, 0) => "Nothing to delete".to_owned(),
         (deletes, 0) => format!("{} to delete", format::count(deletes, "object")),
         (deletes, follow) => format!("{} to delete, then {follow} more", format::count(deletes, "object")),
     };
-    let kept = if reasons.is_empty() { String::new() } else { format!("; kept: {}", reasons.join(", ")) };
+    let kept = kept(plan.kept.iter().map(|kept| &kept.reason), |reason| reason.replace('_', " "));
     format!("{head}{kept}.\n")
 }
 
@@ -195,106 +169,25 @@ pub(super) fn report(report: &ClusterReport, dry_run: bool, wide: bool, paint: P
 }
 
 fn outcomes(outcomes: &[ClusterOutcome], wide: bool) -> String {
-    let mut grid = Grid::new(&["ACTION", "KIND", "NAMESPACE", "NAME", "RESULT", "WHY"]);
-    for outcome in outcomes {
-        let object = &outcome.object;
-        grid.row([
-            words(outcome.action, outcome.propagation),
-            kind(object, wide),
-            object.namespace.to_string(),
-            object.name.to_string(),
-            outcome.result.to_string().replace('_', " "),
-            outcome.reason.replace('_', " "),
-        ]);
-    }
-    grid.text()
+    let rows = outcomes.iter().map(|outcome| {
+        let [kind, namespace, name] = columns(&outcome.object, wide);
+        let (action, result) = (words(outcome.action, outcome.propagation), outcome.result.to_string());
+        [action, kind, namespace, name, result.replace('_', " "), outcome.reason.replace('_', " ")]
+    });
+    table(["ACTION", "KIND", "NAMESPACE", "NAME", "RESULT", "WHY"], rows)
 }
 
 fn waiting(waiting: &[WaitingObject], wide: bool) -> String {
-    let mut grid = Grid::new(&["KIND", "NAMESPACE", "NAME", "WAITS FOR"]);
-    for WaitingObject { object, finalizers, grace_seconds } in waiting {
+    let rows = waiting.iter().map(|WaitingObject { object, finalizers, grace_seconds }| {
         let grace = grace_seconds.map(|seconds| format!("its grace period of {seconds} s"));
         let finalizers = finalizers.iter().map(|finalizer| format!("finalizer {finalizer}"));
         let is_namespace = grace_seconds.is_none() && *object.kind.kind == *"Namespace";
         let content = is_namespace.then(|| "its content".to_owned());
         let causes: Vec<_> = grace.into_iter().chain(finalizers).chain(content).collect();
-        grid.row([kind(object, wide), object.namespace.to_string(), object.name.to_string(), format::list(&causes)]);
-    }
-    grid.text()
-}
-
-/// Formats an answer as a tree: the owners above, the object, the dependents below.
-pub(super) fn why(answer: &Answer, paint: Paint) -> String {
-    let found = &answer.explanation;
-    let decision = format!("{}, {}", found.decision.replace('_', " "), found.reason.replace('_', " "));
-    let mut text = format!("{}: {decision}\n", paint.bold(&format::printable(&found.object.to_string())));
-    if let Some(deletion) = &found.deletion {
-        let _ = writeln!(text, "Being deleted: {}", format::printable(&detail(deletion)));
-    }
-    if !found.owners.is_empty() {
-        text += "Owners:\n";
-        owner_tree(&mut text, &found.owners, "");
-    }
-    if !found.dependents.is_empty() {
-        text += "Dependents:\n";
-        dependent_tree(&mut text, &found.dependents, &found.object, "");
-    }
-    if let Some(actions_then) = &answer.if_deleted {
-        text += match actions_then.as_slice() {
-            [] => "If it were deleted: nothing else would change\n",
-            _ => "If it were deleted (predicted):\n",
-        };
-        if !actions_then.is_empty() {
-            text += &actions(actions_then, true);
-        }
-    }
-    text
-}
-
-fn owner_tree(text: &mut String, owners: &[OwnerNode], indent: &str) {
-    branches(
-        text,
-        owners,
-        indent,
-        |node| {
-            let OwnerFinding { reference, state: word, evidence } = &node.owner;
-            format!("{}/{}: {}, {evidence}", reference.kind, reference.name, state(word))
-        },
-        |text, node, indent| owner_tree(text, &node.owners, indent),
-    );
-}
-
-fn dependent_tree(text: &mut String, dependents: &[DependentNode], owner: &Identity, indent: &str) {
-    branches(
-        text,
-        dependents,
-        indent,
-        |node| {
-            let place = if node.object.namespace == owner.namespace {
-                format!("{}/{}", node.object.kind, node.object.name)
-            } else {
-                node.object.to_string()
-            };
-            if node.blocking { format!("{place} (blocks its deletion)") } else { place }
-        },
-        |text, node, indent| dependent_tree(text, &node.dependents, &node.object, indent),
-    );
-}
-
-/// Writes one line for each node, with the lines of a tree, and below it those of its own nodes.
-fn branches<N>(
-    text: &mut String,
-    nodes: &[N],
-    indent: &str,
-    line: impl Fn(&N) -> String,
-    mut below: impl FnMut(&mut String, &N, &str),
-) {
-    for (at, node) in nodes.iter().enumerate() {
-        let is_last = at + 1 == nodes.len();
-        let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        let _ = writeln!(text, "{indent}{branch}{}", format::printable(&line(node)));
-        below(text, node, &format!("{indent}{rest}"));
-    }
+        let [kind, namespace, name] = columns(object, wide);
+        [kind, namespace, name, format::list(&causes)]
+    });
+    table(["KIND", "NAMESPACE", "NAME", "WAITS FOR"], rows)
 }
 
 /// Returns the name of an object as `kubectl get -o name` prints it: `configmap/web`, `deployment.apps/web`.
@@ -303,6 +196,16 @@ pub(super) fn name(object: &Identity) -> String {
     if group.is_empty() { format!("{kind}/{}", object.name) } else { format!("{kind}.{group}/{}", object.name) }
 }
 
-fn kind(object: &Identity, wide: bool) -> String {
-    if wide { object.kind.to_string() } else { object.kind.kind.to_string() }
+/// Returns the kind, the namespace and the name. Only a wide table shows the group and the version of the kind.
+fn columns(object: &Identity, wide: bool) -> [String; 3] {
+    let kind = if wide { object.kind.to_string() } else { object.kind.kind.to_string() };
+    [kind, object.namespace.to_string(), object.name.to_string()]
+}
+
+/// Formats how many objects are kept for each reason, as `; kept: 2 owner exists`; empty = none is kept.
+pub(super) fn kept<K: Ord>(reasons: impl Iterator<Item = K>, text: impl Fn(K) -> String) -> String {
+    let mut counts = BTreeMap::<_, usize>::new();
+    reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
+    let counts: Vec<_> = counts.into_iter().map(|(reason, count)| format!("{count} {}", text(reason))).collect();
+    if counts.is_empty() { String::new() } else { format!("; kept: {}", counts.join(", ")) }
 }

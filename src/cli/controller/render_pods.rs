@@ -1,10 +1,10 @@
 //! Formats plans for pods for people.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::render;
 use crate::cli::format;
-use crate::cli::render::{Grid, Paint};
+use crate::cli::render::{Paint, table};
 use crate::controller::{PodOutcome, PodReport};
 use crate::pod_gc::{PodAction, PodKeepReason, PodKept, PodPlan, PodReason};
 
@@ -28,18 +28,13 @@ pub(super) fn plan(plan: &PodPlan, wide: bool, paint: Paint) -> String {
 
 /// Formats a report: one line for each pod, then the total.
 pub(super) fn report(report: &PodReport) -> String {
-    let mut grid = Grid::new(&["NAMESPACE", "NAME", "NODE", "RESULT", "WHY"]);
-    for PodOutcome { action, result } in &report.outcomes {
-        grid.row([
-            action.namespace.clone(),
-            action.name.clone(),
-            action.node.clone(),
-            result.to_string().replace('_', " "),
-            reason(action),
-        ]);
-    }
+    let rows = report.outcomes.iter().map(|PodOutcome { action, result }| {
+        let [namespace, name, node] = columns(action);
+        [namespace, name, node, result.to_string().replace('_', " "), reason(action)]
+    });
+    let titles = ["NAMESPACE", "NAME", "NODE", "RESULT", "WHY"];
+    let table = if report.outcomes.is_empty() { String::new() } else { table(titles, rows) + "\n" };
     let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion()).count();
-    let table = if report.outcomes.is_empty() { String::new() } else { grid.text() + "\n" };
     format!("{table}{} deleted.\n", format::count(deleted, "pod"))
 }
 
@@ -49,21 +44,16 @@ pub(super) fn name(action: &PodAction) -> String {
 }
 
 fn actions(actions: &[PodAction]) -> String {
-    let mut grid = Grid::new(&["ACTION", "NAMESPACE", "NAME", "NODE", "WHY"]);
-    for action in actions {
-        grid.row([
-            action_text(action),
-            action.namespace.clone(),
-            action.name.clone(),
-            action.node.clone(),
-            reason(action),
-        ]);
-    }
-    grid.text()
+    let rows = actions.iter().map(|action| {
+        let word = if action.mark.is_some() { "mark failed, delete" } else { "delete" };
+        let [namespace, name, node] = columns(action);
+        [word.to_owned(), namespace, name, node, reason(action)]
+    });
+    table(["ACTION", "NAMESPACE", "NAME", "NODE", "WHY"], rows)
 }
 
-fn action_text(action: &PodAction) -> String {
-    if action.mark.is_some() { "mark failed, delete" } else { "delete" }.to_owned()
+fn columns(action: &PodAction) -> [String; 3] {
+    [&action.namespace, &action.name, &action.node].map(Clone::clone)
 }
 
 fn reason(action: &PodAction) -> String {
@@ -77,13 +67,12 @@ fn reason(action: &PodAction) -> String {
 }
 
 fn kept(kept: &[PodKept]) -> String {
-    let mut grid = Grid::new(&["NAMESPACE", "NAME", "NODE", "WHY"]);
-    for pod in kept {
+    let rows = kept.iter().map(|pod| {
         let since = pod.since.map(|since| format!(" since {since}")).unwrap_or_default();
         let why = format!("{}{since}", keep_reason(pod.reason));
-        grid.row([pod.namespace.clone(), pod.name.clone(), pod.node.clone(), why]);
-    }
-    grid.text()
+        [pod.namespace.clone(), pod.name.clone(), pod.node.clone(), why]
+    });
+    table(["NAMESPACE", "NAME", "NODE", "WHY"], rows)
 }
 
 fn keep_reason(reason: PodKeepReason) -> &'static str {
@@ -99,17 +88,11 @@ fn keep_reason(reason: PodKeepReason) -> &'static str {
 }
 
 fn summary(plan: &PodPlan) -> String {
-    let mut reasons = BTreeMap::<_, usize>::new();
-    for kept in &plan.kept {
-        *reasons.entry(kept.reason).or_default() += 1;
-    }
-    let reasons: Vec<_> =
-        reasons.into_iter().map(|(reason, count)| format!("{count} {}", keep_reason(reason))).collect();
     let head = match plan.actions.len() {
         0 => "No pod to delete".to_owned(),
         pods => format!("{} to delete", format::count(pods, "pod")),
     };
-    let kept = if reasons.is_empty() { String::new() } else { format!("; kept: {}", reasons.join(", ")) };
+    let kept = render::kept(plan.kept.iter().map(|kept| kept.reason), |reason| keep_reason(reason).to_owned());
     format!("{head}{kept}.\n")
 }
 

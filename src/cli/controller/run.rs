@@ -8,7 +8,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::source::Source;
 use crate::cli::collect::is_dry;
-use crate::cli::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::{ConfigFiles, Loaded, Settings};
@@ -17,6 +16,7 @@ use crate::controller::{
 };
 use crate::daemon::file_watch::FileWatch;
 use crate::daemon::now;
+use crate::daemon::reload::{CONFIGURATION, load_again, needing_restart};
 use crate::daemon::signals::{self, Reload};
 use crate::kubernetes::Connection;
 use crate::metrics::ControllerMetrics;
@@ -77,8 +77,7 @@ pub(super) fn run(
         load()
     };
     block_on(async {
-        let (signals, stop, mut reload) = signals::listen()?;
-        let request_reload = signals.request_reload();
+        let (signals, stop, reload) = signals::listen()?;
         let connection = Arc::new(source.connection());
         let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
         let dry_run = is_dry(args.dry_run, source.loaded);
@@ -94,9 +93,9 @@ pub(super) fn run(
         let service = collect(args, owners, pods, stop.clone());
         tokio::select! {
             ended = serve(args, source, &connection, (&metrics, &health, attention), service, &stop) => ended,
-            () = reloads.run(&mut reload) => Ok(()),
+            () = reloads.run(&reload) => Ok(()),
             () = health.progress().beat(THREAD, LONGEST_BLOCK) => Ok(()),
-            () = files.run(&request_reload) => Ok(()),
+            () = files.run(&reload) => Ok(()),
             signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
     })
@@ -169,7 +168,7 @@ async fn collect(args: &Args, owners: OwnersService, pods: PodsService, stop: Ca
 
 impl<F: Fn() -> Result<Loaded, CliError>> Reloads<'_, F> {
     /// Loads the settings at each request. Never returns.
-    async fn run(&self, reload: &mut Reload) {
+    async fn run(&self, reload: &Reload) {
         self.metrics.reloaded(Some(now()));
         loop {
             reload.requested().await;

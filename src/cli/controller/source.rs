@@ -1,13 +1,11 @@
 //! Where the snapshot of a cluster comes from: the API server, or a file.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use super::kubectl_args::KubectlArgs;
+use crate::cli::render::progress;
 use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, one_document};
 use crate::config::{Loaded, Settings};
@@ -58,7 +56,8 @@ impl Source<'_> {
 pub(super) fn observe(source: Source<'_>) -> Result<ClusterSnapshot, CliError> {
     let (connection, guards) = (Arc::new(source.patient_connection()), &source.settings().controller.guards);
     let observer = ClusterObserver::new(connection, ObserverLimits::default(), now, guards);
-    let progress = progress();
+    let progress = progress(0, "{bar:30} {pos} of {len} resources");
+    progress.enable_steady_tick(Duration::from_millis(200));
     let watch = |done: usize, all: usize| {
         progress.set_length(all as u64);
         progress.set_position(done as u64);
@@ -76,17 +75,6 @@ pub(super) fn all_listed(errors: &[String]) -> Result<(), CliError> {
         [first, others @ ..] => format!("{first}; and {} more", others.len()),
     };
     Err(CliError::message(ErrorKind::Partial, message))
-}
-
-fn progress() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style =
-        ProgressStyle::with_template("{bar:30} {pos} of {len} resources").unwrap_or(ProgressStyle::default_bar());
-    let bar = ProgressBar::new(0).with_style(style);
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }
 
 impl From<ControllerError> for CliError {

@@ -9,7 +9,6 @@ use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Output, format};
 use crate::controller::{ClusterStatus, Collector, Leader};
 use crate::daemon::now;
-use crate::model::Seen;
 
 /// The longest wait for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -34,7 +33,7 @@ pub(super) fn run(Args {}: &Args, source: Source<'_>, output: &mut Output) -> Re
 }
 
 fn text(status: &ClusterStatus) -> String {
-    let version = value(&status.server_version, Clone::clone);
+    let version = format::seen(&status.server_version, "unknown", Clone::clone);
     let mut fields = vec![
         ("API server".to_owned(), format!("{version}, {}", status.server)),
         (
@@ -43,7 +42,7 @@ fn text(status: &ClusterStatus) -> String {
         ),
     ];
     fields.extend(status.unavailable.iter().map(|group| ("Unavailable".to_owned(), group.to_string())));
-    let enabled = value(&status.garbage_collection, |enabled| {
+    let enabled = format::seen(&status.garbage_collection, "unknown", |enabled| {
         let word = if *enabled { "enabled" } else { "disabled" };
         format!("{word} in the API server")
     });
@@ -61,15 +60,8 @@ fn attention(collector: &Collector) -> impl Iterator<Item = &String> {
     leader.into_iter().flat_map(|leader| &leader.needs_attention)
 }
 
-fn value<T>(seen: &Seen<T>, text: impl FnOnce(&T) -> String) -> String {
-    match seen {
-        Seen::Seen(value) => text(value),
-        Seen::NotSeen(cause) => format!("unknown: {cause}"),
-    }
-}
-
 fn leader(collector: &Collector, now: Timestamp) -> String {
-    value(&collector.leader, |leader| match leader {
+    format::seen(&collector.leader, "unknown", |leader| match leader {
         None => format!("no leader (lease {})", collector.lease),
         Some(Leader { identity, renewed_at, is_active, .. }) => {
             let age = renewed_at.map_or(0, |renewed| now.duration_since(renewed).as_secs());

@@ -1,8 +1,8 @@
 //! `kubegc controller why`.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,11 +10,11 @@ use super::render;
 use super::source::Source;
 use crate::cli::namespace::NamespaceArgs;
 use crate::cli::render::Paint;
-use crate::cli::{CliError, ErrorKind, Format, Output};
+use crate::cli::{CliError, ErrorKind, Output, format};
 use crate::model::Identity;
 use crate::owners::{
-    ClusterAction, ClusterExplanation, ClusterSnapshot, OwnerGuards, Propagation, explain, find_objects,
-    predict_deletion,
+    ClusterAction, ClusterExplanation, ClusterSnapshot, DependentNode, OwnerFinding, OwnerNode, Propagation, explain,
+    find_objects, predict_deletion,
 };
 
 /// Explain why an object is kept or deleted: its owners, its dependents
@@ -27,31 +27,20 @@ pub struct Args {
     namespace: NamespaceArgs,
     /// Show what would follow from its deletion with this policy
     #[arg(long, value_enum, value_name = "POLICY")]
-    if_deleted: Option<PolicyArg>,
+    if_deleted: Option<Propagation>,
     /// Explain a snapshot in a file (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-}
-
-/// A propagation policy.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum PolicyArg {
-    /// Delete the dependents afterward
-    Background,
-    /// Delete the dependents first
-    Foreground,
-    /// Keep the dependents, without the reference
-    Orphan,
 }
 
 /// The answer about one object.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(in crate::cli) struct Answer {
     #[serde(flatten)]
-    pub(super) explanation: ClusterExplanation,
+    explanation: ClusterExplanation,
     /// What would follow from the deletion of the object, with `--if-deleted`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) if_deleted: Option<Vec<ClusterAction>>,
+    if_deleted: Option<Vec<ClusterAction>>,
 }
 
 /// Explains each object of that name.
@@ -67,34 +56,20 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         return Err(not_found(args, &snapshot));
     }
     for object in &found {
-        if let Some(answer) = answer(&snapshot, &source.settings().controller.guards, object, args.if_deleted) {
-            print(&answer, output)?;
+        if let Some(answer) = answer(&snapshot, object, args.if_deleted) {
+            let paint = output.paint;
+            output.result(&answer, |_| text(&answer, paint))?;
         }
     }
     Ok(())
 }
 
-fn answer(
-    snapshot: &ClusterSnapshot,
-    guards: &OwnerGuards,
-    object: &Identity,
-    policy: Option<PolicyArg>,
-) -> Option<Answer> {
-    let explanation = explain(snapshot, guards, object)?;
+fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<Propagation>) -> Option<Answer> {
+    let explanation = explain(snapshot, object)?;
     // An object that is deleted anyway has no consequences of its own.
-    let predict = |policy: PolicyArg| predict_deletion(snapshot, guards, object, policy.into());
+    let predict = |policy| predict_deletion(snapshot, object, policy);
     let if_deleted = policy.map(|policy| predict(policy).unwrap_or_default());
     Some(Answer { explanation, if_deleted })
-}
-
-fn print(answer: &Answer, output: &mut Output) -> Result<(), CliError> {
-    match output.format.unwrap_or(Format::Table) {
-        Format::Json => output.json(answer),
-        Format::Yaml => output.yaml(answer),
-        Format::Table | Format::Wide | Format::Name | Format::Html => {
-            output.text(&render::why(answer, Paint { on: output.color }))
-        }
-    }
 }
 
 fn not_found(args: &Args, snapshot: &ClusterSnapshot) -> CliError {
@@ -107,14 +82,76 @@ fn not_found(args: &Args, snapshot: &ClusterSnapshot) -> CliError {
     }
 }
 
-// === impl PolicyArg ===
-
-impl From<PolicyArg> for Propagation {
-    fn from(policy: PolicyArg) -> Self {
-        match policy {
-            PolicyArg::Background => Self::Background,
-            PolicyArg::Foreground => Self::Foreground,
-            PolicyArg::Orphan => Self::Orphan,
+/// Formats an answer as a tree: the owners above, the object, the dependents below.
+fn text(answer: &Answer, paint: Paint) -> String {
+    let found = &answer.explanation;
+    let decision = format!("{}, {}", found.decision.replace('_', " "), found.reason.replace('_', " "));
+    let mut text = format!("{}: {decision}\n", paint.bold(&format::printable(&found.object.to_string())));
+    if let Some(deletion) = &found.deletion {
+        let _ = writeln!(text, "Being deleted: {}", format::printable(&render::detail(deletion)));
+    }
+    if !found.owners.is_empty() {
+        text += "Owners:\n";
+        owner_tree(&mut text, &found.owners, "");
+    }
+    if !found.dependents.is_empty() {
+        text += "Dependents:\n";
+        dependent_tree(&mut text, &found.dependents, &found.object, "");
+    }
+    if let Some(actions_then) = &answer.if_deleted {
+        text += match actions_then.as_slice() {
+            [] => "If it were deleted: nothing else would change\n",
+            _ => "If it were deleted (predicted):\n",
+        };
+        if !actions_then.is_empty() {
+            text += &render::actions(actions_then, true);
         }
+    }
+    text
+}
+
+fn owner_tree(text: &mut String, owners: &[OwnerNode], indent: &str) {
+    branches(
+        text,
+        owners,
+        indent,
+        |node| {
+            let OwnerFinding { reference, state: word, evidence } = &node.owner;
+            format!("{}/{}: {}, {evidence}", reference.kind, reference.name, render::state(word))
+        },
+        |text, node, indent| owner_tree(text, &node.owners, indent),
+    );
+}
+
+fn dependent_tree(text: &mut String, dependents: &[DependentNode], owner: &Identity, indent: &str) {
+    branches(
+        text,
+        dependents,
+        indent,
+        |node| {
+            let place = if node.object.namespace == owner.namespace {
+                format!("{}/{}", node.object.kind, node.object.name)
+            } else {
+                node.object.to_string()
+            };
+            if node.blocking { format!("{place} (blocks its deletion)") } else { place }
+        },
+        |text, node, indent| dependent_tree(text, &node.dependents, &node.object, indent),
+    );
+}
+
+/// Writes one line for each node, with the lines of a tree, and below it those of its own nodes.
+fn branches<N>(
+    text: &mut String,
+    nodes: &[N],
+    indent: &str,
+    line: impl Fn(&N) -> String,
+    mut below: impl FnMut(&mut String, &N, &str),
+) {
+    for (at, node) in nodes.iter().enumerate() {
+        let is_last = at + 1 == nodes.len();
+        let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let _ = writeln!(text, "{indent}{branch}{}", format::printable(&line(node)));
+        below(text, node, &format!("{indent}{rest}"));
     }
 }

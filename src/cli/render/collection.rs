@@ -1,53 +1,44 @@
 //! Formats the result of a pass for display.
 
-use super::plan::more_tags;
-use super::{Grid, Paint, counts, line, object};
-use crate::cli::{format, reason_text};
+use super::plan::{more_tags, plan_error};
+use super::{Paint, counts, line, object, table};
+use crate::cli::format;
 use crate::plan::{Action, Kind, Measure, Outcome, Report, Summary};
 use crate::record::Pass;
 
-/// How much of a pass to print.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::cli) enum Detail {
-    /// The totals only (`-q`).
-    Totals,
-    /// One line for each object, then the totals.
-    Objects,
-    /// The same with all columns, also for images whose removal was not needed.
-    Wide,
+/// Formats each object with its result, then the totals. With `wide`, it names images whose removal was not needed too.
+pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {
+    details(&pass.reports, wide) + &totals(pass, paint)
 }
 
-/// Formats each object with its result, then the counts by kind, then the sum.
-pub(in crate::cli) fn collection(pass: &Pass, detail: Detail, paint: Paint) -> String {
-    let wide = detail == Detail::Wide;
-    let mut text = if detail == Detail::Totals { String::new() } else { details(&pass.reports, wide) };
+/// Formats the counts by kind, then the sum.
+pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
+    let mut text = String::new();
     let removed = if pass.summary.total().would_remove > 0 { "WOULD REMOVE" } else { "REMOVED" };
-    let mut grid = Grid::new(&["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"]);
-    for (&kind, tally) in &pass.summary.outcomes {
+    let rows = pass.summary.outcomes.iter().map(|(&kind, tally)| {
         let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
         let numbers =
             [tally.removed + tally.would_remove, tally.already_gone, tally.refused, tally.failed, tally.not_needed];
         let [removed, gone, refused, failed, not_needed] = numbers.map(|number| number.to_string());
-        grid.row([kind.noun().to_owned(), removed, gone, refused, failed, not_needed, freed]);
-    }
+        [kind.noun().to_owned(), removed, gone, refused, failed, not_needed, freed]
+    });
+    let titles = ["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"];
     if !pass.reports.is_empty() {
-        text += &grid.text();
+        text += &table(titles, rows);
         text.push('\n');
     }
-    let errors = pass.plan.errors.iter().map(reason_text::plan_error);
+    let errors = pass.plan.errors.iter().map(plan_error);
     let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
     text.extend(errors.map(|error| line(&paint.red("Error:"), &error)));
     text + &sum(pass, paint) + "\n"
 }
 
 fn details(reports: &[Report], wide: bool) -> String {
-    let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"]);
     let is_shown = |report: &&Report| wide || report.outcome != (Outcome::NotNeeded {});
-    let shown: Vec<_> = reports.iter().filter(is_shown).collect();
-    for report in &shown {
+    let rows = reports.iter().filter(is_shown).map(|report| {
         let Action { target, pod, .. } = &report.action;
         let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), pod.as_ref(), wide);
-        grid.row([
+        [
             kind,
             id,
             name + &more_tags(target),
@@ -55,9 +46,11 @@ fn details(reports: &[Report], wide: bool) -> String {
             report.outcome.kind().replace('_', " "),
             freed(report.freed_bytes, (report.outcome == (Outcome::Removed {})).then_some(report.measure)),
             why(report),
-        ]);
-    }
-    if shown.is_empty() { String::new() } else { grid.text() + "\n" }
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    let titles = ["KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"];
+    if rows.is_empty() { String::new() } else { table(titles, rows) + "\n" }
 }
 
 /// Formats a number of bytes, and how it was determined unless it was measured. `measure` is that of removed objects
@@ -103,17 +96,17 @@ fn sum(pass: &Pass, paint: Paint) -> String {
     };
     let (things, kept) = (counts(count), pass.kept());
     let total = pass.summary.total();
-    let troubles = troubles(&pass.summary);
+    let not_removed = not_removed(&pass.summary);
     if things.is_empty() {
-        return format!("{}{} {kept} kept.", paint.bold("Nothing removed."), paint.red(&troubles));
+        return format!("{}{} {kept} kept.", paint.bold("Nothing removed."), paint.red(&not_removed));
     }
     let word = if total.would_remove > 0 { "Would be removed:" } else { "Removed:" };
     let reclaimed = paint.green(&reclaimed(&pass.summary));
-    format!("{} {things}{reclaimed}.{} {kept} kept.", paint.bold(word), paint.red(&troubles))
+    format!("{} {things}{reclaimed}.{} {kept} kept.", paint.bold(word), paint.red(&not_removed))
 }
 
 /// Formats what was not removed, as ` 2 refused, 1 failed.`; empty = nothing.
-fn troubles(summary: &Summary) -> String {
+fn not_removed(summary: &Summary) -> String {
     let total = summary.total();
     let counts = [(total.refused, "refused"), (total.failed, "failed"), (summary.not_begun, "not begun")];
     let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));

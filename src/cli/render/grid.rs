@@ -37,74 +37,56 @@ const ON_TERMINAL: [(Role, usize); 10] = [
 ];
 
 /// A table with `N` columns.
-pub(in crate::cli) struct Grid<const N: usize> {
-    columns: [Column; N],
+struct Grid<const N: usize> {
+    titles: [&'static str; N],
     rows: Vec<[String; N]>,
 }
 
-/// The title of a column, and the width of its longest cell in characters.
-#[derive(Clone, Copy)]
-struct Column {
-    title: &'static str,
-    has_value: bool,
-    longest: usize,
+/// Formats a table for the process's standard output, with a line break at the end of each line and no blanks before it.
+pub(in crate::cli) fn table<const N: usize>(
+    titles: [&'static str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    Grid::new(titles, rows).on(Screen::of_process())
 }
 
 // === impl Grid ===
 
 impl<const N: usize> Grid<N> {
-    /// Creates a table with these columns.
-    pub(in crate::cli) fn new(titles: &[&'static str; N]) -> Self {
-        Self { columns: titles.map(Column::new), rows: Vec::new() }
+    fn new(titles: [&'static str; N], rows: impl IntoIterator<Item = [String; N]>) -> Self {
+        let rows = rows.into_iter().map(|cells| cells.map(|cell| format::printable(&cell)));
+        Self { titles, rows: rows.collect() }
     }
 
-    /// Adds a row.
-    pub(in crate::cli) fn row(&mut self, cells: [String; N]) {
-        let cells = cells.map(|cell| format::printable(&cell));
-        self.columns.iter_mut().zip(&cells).for_each(|(column, cell)| column.add(cell));
-        self.rows.push(cells);
-    }
-
-    /// Formats the table for the process's standard output, with a line break at the end of each line and no blanks
-    /// before it.
-    pub(in crate::cli) fn text(&self) -> String {
-        self.on(Screen::of_process())
-    }
-
-    fn on(&self, screen: Screen) -> String {
-        let is_too_wide = screen.width.is_some_and(|limit| total(&self.widths(screen, &[(Role::Id, 13)])) > limit);
-        if is_too_wide { self.compact().laid_out(screen) } else { self.laid_out(screen) }
-    }
-
-    /// Returns the table without the directories of paths.
-    fn compact(&self) -> Self {
-        let mut compact = Self { columns: self.columns.map(|column| Column::new(column.title)), rows: Vec::new() };
-        for row in &self.rows {
-            let cells = self.columns.iter().zip(row);
-            let cells = cells.map(|(column, cell)| match column.role() {
-                Role::Name => format::without_directories(cell),
-                _ => cell.clone(),
-            });
-            compact.row(cells.collect::<Vec<_>>().try_into().unwrap_or_else(|_| row.clone()));
+    fn on(mut self, screen: Screen) -> String {
+        if screen.width.is_some_and(|limit| total(&self.widths(screen, &[(Role::Id, 13)])) > limit) {
+            self.leave_out_directories();
         }
-        compact
-    }
-
-    fn laid_out(&self, screen: Screen) -> String {
         let widths = self.widths(screen, &ON_TERMINAL);
-        let header = (!screen.no_headers).then(|| self.row_text(self.columns.map(|column| column.title), &widths));
+        let header = (!screen.no_headers).then(|| self.row_text(self.titles, &widths));
         let rows = self.rows.iter().map(|row| self.row_text(row.each_ref().map(String::as_str), &widths));
         header.into_iter().chain(rows).collect()
     }
 
-    /// Returns the width of each column; 0 = it is left out.
+    /// Shortens paths before anything else is shortened.
+    fn leave_out_directories(&mut self) {
+        let roles = self.titles.map(Role::of);
+        let cells = self.rows.iter_mut().flat_map(|row| row.iter_mut().zip(roles));
+        let names = cells.filter(|(_, role)| *role == Role::Name).map(|(cell, _)| cell);
+        names.for_each(|name| *name = format::without_directories(name));
+    }
+
+    /// Returns the width of each column; 0 = no row has a value there, and it is left out.
     fn widths(&self, screen: Screen, steps: &[(Role, usize)]) -> [usize; N] {
-        let header = if screen.no_headers { 0 } else { usize::MAX };
-        let mut widths = self.columns.map(|column| column.width(header));
-        if let Some(limit) = screen.width {
-            for (role, least) in steps {
-                self.shrink(&mut widths, *role, *least, limit);
-            }
+        let mut widths = [0; N];
+        for row in &self.rows {
+            let cells = widths.iter_mut().zip(row);
+            cells.for_each(|(width, cell)| *width = cell.chars().count().max(*width));
+        }
+        let shown = widths.iter_mut().zip(self.titles).filter(|(width, _)| **width > 0 && !screen.no_headers);
+        shown.for_each(|(width, title)| *width = title.len().max(*width));
+        for (role, least) in steps {
+            self.shrink(&mut widths, *role, *least, screen.width.unwrap_or(usize::MAX));
         }
         widths
     }
@@ -112,7 +94,7 @@ impl<const N: usize> Grid<N> {
     /// Shortens the columns of a role, the widest first, until the table fits or each of them has the least width.
     fn shrink(&self, widths: &mut [usize; N], role: Role, least: usize, limit: usize) {
         while total(widths) > limit {
-            let of_role = self.columns.iter().zip(widths.iter_mut()).filter(|(column, _)| column.role() == role);
+            let of_role = self.titles.iter().zip(widths.iter_mut()).filter(|(title, _)| Role::of(title) == role);
             let widest = of_role.map(|(_, width)| width).filter(|width| **width > least).max();
             match widest {
                 Some(width) => *width -= 1,
@@ -123,8 +105,8 @@ impl<const N: usize> Grid<N> {
 
     /// Formats a row: one line, and more where a text is wrapped.
     fn row_text(&self, cells: [&str; N], widths: &[usize; N]) -> String {
-        let cells = self.columns.iter().zip(cells).zip(widths).filter(|(_, width)| **width > 0);
-        let cells: Vec<_> = cells.map(|((column, cell), width)| (column.lines(cell, *width), *width)).collect();
+        let cells = self.titles.iter().zip(cells).zip(widths).filter(|(_, width)| **width > 0);
+        let cells: Vec<_> = cells.map(|((title, cell), width)| (Role::of(title).lines(cell, *width), *width)).collect();
         let count = cells.iter().map(|(lines, _)| lines.len()).max().unwrap_or_default();
         let line = |number: usize| {
             let parts = cells.iter().map(|(lines, width)| (lines.get(number).map_or("", String::as_str), *width));
@@ -141,41 +123,27 @@ fn total(widths: &[usize]) -> usize {
     shown.map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
-// === impl Column ===
+// === impl Role ===
 
-impl Column {
-    fn new(title: &'static str) -> Self {
-        Self { title, has_value: false, longest: 0 }
-    }
-
-    fn add(&mut self, cell: &str) {
-        self.has_value |= !cell.is_empty();
-        self.longest = self.longest.max(cell.chars().count());
-    }
-
-    /// Returns the width with which nothing is shortened. `header` limits the width of the title.
-    fn width(&self, header: usize) -> usize {
-        if self.has_value { self.longest.max(self.title.len().min(header)) } else { 0 }
-    }
-
-    fn role(&self) -> Role {
-        match self.title {
-            "ID" => Role::Id,
-            "NAME" | "POD" | "IMAGE" | "USED BY" => Role::Name,
-            "WHY" | "ERROR" | "DETAIL" | "TRIGGER" | "DECISION" => Role::Text,
-            _ => Role::Fixed,
+impl Role {
+    fn of(title: &str) -> Self {
+        match title {
+            "ID" => Self::Id,
+            "NAME" | "POD" | "IMAGE" | "USED BY" => Self::Name,
+            "WHY" | "ERROR" | "DETAIL" | "TRIGGER" | "DECISION" => Self::Text,
+            _ => Self::Fixed,
         }
     }
 
     /// Returns the lines of a cell, which is shortened or wrapped if it is longer than `width`.
-    fn lines(&self, cell: &str, width: usize) -> Vec<String> {
+    fn lines(self, cell: &str, width: usize) -> Vec<String> {
         let is_cut = cell.chars().count() > width;
-        match self.role() {
+        match self {
             _ if !is_cut => vec![cell.to_owned()],
-            Role::Id => vec![cell.rsplit(':').next().unwrap_or(cell).chars().take(width).collect()],
-            Role::Name => vec![format::name(cell, width)],
-            Role::Text => textwrap::wrap(cell, width).into_iter().map(Into::into).collect(),
-            Role::Fixed => vec![format::end(cell, width)],
+            Self::Id => vec![cell.rsplit(':').next().unwrap_or(cell).chars().take(width).collect()],
+            Self::Name => vec![format::name(cell, width)],
+            Self::Text => textwrap::wrap(cell, width).into_iter().map(Into::into).collect(),
+            Self::Fixed => vec![format::end(cell, width)],
         }
     }
 }
@@ -184,12 +152,12 @@ impl Column {
 mod tests {
     use super::*;
 
-    /// A table with a row of these cells.
-    fn grid<const N: usize>(titles: [&'static str; N], cells: [&str; N]) -> Grid<N> {
-        let mut grid = Grid::new(&titles);
-        grid.row(cells.map(str::to_owned));
-        grid
+    /// A table with rows of these cells.
+    fn grid<const N: usize>(titles: [&'static str; N], rows: &[[&str; N]]) -> Grid<N> {
+        Grid::new(titles, rows.iter().map(|cells| cells.map(str::to_owned)))
     }
+
+    const NOWHERE: Screen = Screen { width: None, no_headers: false };
 
     fn terminal(width: usize) -> Screen {
         Screen { width: Some(width), no_headers: false }
@@ -197,17 +165,18 @@ mod tests {
 
     #[test]
     fn a_column_without_a_value_is_left_out() {
-        let mut grid = grid(["KIND", "NAME", "SIZE", "WHY"], ["image", "", "", "unused"]);
-        assert_eq!(grid.text(), "KIND   WHY\nimage  unused\n");
-        grid.row(["image", "", "0", "unused"].map(str::to_owned));
-        assert_eq!(grid.text(), "KIND   SIZE  WHY\nimage        unused\nimage  0     unused\n");
-        assert_eq!(grid.on(Screen { width: None, no_headers: true }), "image     unused\nimage  0  unused\n");
+        let titles = ["KIND", "NAME", "SIZE", "WHY"];
+        let rows = [["image", "", "", "unused"], ["image", "", "0", "unused"]];
+        assert_eq!(grid(titles, &rows[..1]).on(NOWHERE), "KIND   WHY\nimage  unused\n");
+        assert_eq!(grid(titles, &rows).on(NOWHERE), "KIND   SIZE  WHY\nimage        unused\nimage  0     unused\n");
+        let no_headers = Screen { no_headers: true, ..NOWHERE };
+        assert_eq!(grid(titles, &rows).on(no_headers), "image     unused\nimage  0  unused\n");
     }
 
     #[test]
     fn without_a_terminal_nothing_is_shortened() {
         let (name, error) = ("registry.example.com/".repeat(6), "cannot remove it ".repeat(20));
-        let text = grid(["NAME", "WHY"], [&name, error.trim()]).text();
+        let text = grid(["NAME", "WHY"], &[[&name, error.trim()]]).on(NOWHERE);
         assert_eq!(text.lines().nth(1).unwrap(), format!("{name}  {}", error.trim()));
     }
 
@@ -216,14 +185,14 @@ mod tests {
         let (id, name) = ("0123456789abcdef".repeat(4), "shop/checkout-7d9f8c6b5d-x2x4z/istio-proxy".to_owned());
         let why = "over containers.max_per_pod_container (1)";
         let cells = ["container", &id, &name, "100d", "", why];
-        let table = grid(["KIND", "ID", "NAME", "AGE", "SIZE", "WHY"], cells);
+        let table = || grid(["KIND", "ID", "NAME", "AGE", "SIZE", "WHY"], &[cells]);
         for width in [40, 60, 80, 100, 120, 200] {
-            let text = table.on(terminal(width));
+            let text = table().on(terminal(width));
             assert!(text.lines().all(|line| line.chars().count() <= width), "{width}\n{text}");
             let words: String = text.lines().skip(1).filter_map(|line| line.split("  ").last()).collect();
             assert!(words.replace(' ', "").ends_with(&why.replace(' ', "")), "{width}\n{text}");
         }
-        let row = |width| table.on(terminal(width)).lines().nth(1).unwrap().to_owned();
+        let row = |width| table().on(terminal(width)).lines().nth(1).unwrap().to_owned();
         assert_eq!(
             row(100),
             "container  0123456  shop/checkou…-x2x4z/istio-proxy  100d  over containers.max_per_pod_container (1)"

@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Grid, Paint, counts, line, object};
-use crate::cli::{format, pods, reason_text};
-use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, Plan, Target};
+use super::{Paint, counts, line, object, table};
+use crate::cli::{format, pods};
+use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, Pressure, Target};
+
+/// The columns of removals and of kept objects.
+const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
 
 /// Formats the plan as a table. With `wide`, it names every kept object and shortens no name.
 pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
@@ -21,25 +24,24 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
         text.push('\n');
     }
     if let Some(pressure) = &plan.pressure {
-        text += &line(&paint.yellow("Pressure:"), &reason_text::pressure(pressure));
+        text += &line(&paint.yellow("Pressure:"), &pressure_text(pressure));
     }
     if !plan.endpoint.is_empty() {
         text += &line("Runtime:", &plan.endpoint);
     }
     text += &line("Pods:", &pods::sources_of(plan));
-    text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &reason_text::list_note(note))));
+    text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &list_note(note))));
     let has_image = plan.actions.iter().any(|action| action.target.kind() == Kind::Image);
     text += &images(&plan.images, has_image, paint);
-    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &reason_text::plan_error(error))));
+    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &plan_error(error))));
     text + &summary(plan, paint) + "\n"
 }
 
 fn actions(actions: &[Action], wide: bool) -> String {
-    let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"]);
-    for action in actions {
+    let rows = actions.iter().map(|action| {
         let target = &action.target;
         let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), action.pod.as_ref(), wide);
-        grid.row([
+        [
             kind,
             id,
             name + &more_tags(target),
@@ -47,9 +49,9 @@ fn actions(actions: &[Action], wide: bool) -> String {
             action.age_seconds.map(format::age).unwrap_or_default(),
             action.bytes().map(format::size).unwrap_or_default(),
             action.reason.explain().phrase.into_owned(),
-        ]);
-    }
-    grid.text()
+        ]
+    });
+    table(TITLES, rows)
 }
 
 /// Formats the number of the other tags of an image that a plan removes.
@@ -80,8 +82,7 @@ fn kept(kept: &[Kept]) -> String {
 fn all_kept(plan: &Plan) -> String {
     let mut kept: Vec<_> = plan.kept.iter().collect();
     kept.sort_by_key(|one| (one.kind, one.pod.as_ref().map(ToString::to_string), &one.name, &one.id));
-    let mut grid = Grid::new(&["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"]);
-    for one in kept {
+    let rows = kept.into_iter().map(|one| {
         let reason = one.reason.explain();
         let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), true);
         let to_go = one.seconds_to_go(plan.taken_at).map(|seconds| format!(", {} to go", format::age(seconds)));
@@ -89,9 +90,9 @@ fn all_kept(plan: &Plan) -> String {
         let why = reason.detail.map_or(why.clone(), |detail| format!("{why}: {detail}"));
         let age = one.age_seconds.map(format::age).unwrap_or_default();
         let size = one.size_bytes.map(format::size).unwrap_or_default();
-        grid.row([kind, id, name, pod, age, size, why]);
-    }
-    grid.text()
+        [kind, id, name, pod, age, size, why]
+    });
+    table(TITLES, rows)
 }
 
 fn images(images: &ImageSummary, has_image: bool, paint: Paint) -> String {
@@ -129,5 +130,37 @@ fn estimate(target: &Target) -> u64 {
     match target {
         Target::RemoveImage { estimated_bytes, .. } => *estimated_bytes,
         _ => 0,
+    }
+}
+
+/// Returns why a pass removes everything unused.
+fn pressure_text(pressure: &Pressure) -> String {
+    match pressure {
+        Pressure::Asked {} => "requested by a flag: removing everything unused".to_owned(),
+        Pressure::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
+            let (free, limit) = (format::size(*free_bytes), format::size(*limit_bytes));
+            format!("{} has {free} free, pressure.free_bytes = {limit}", mountpoint.display())
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Describes how a list was received that does not fit into one message.
+fn list_note(note: &ListNote) -> String {
+    let ListNote { list, parts, bytes, complete, cause } = note;
+    let incomplete = if *complete { "" } else { "; parts are missing" };
+    let parts = format::count(*parts, "part");
+    format!("{list} received in {parts} of {} together{incomplete}: {cause}", format::size(*bytes))
+}
+
+/// Returns why a step failed.
+pub(super) fn plan_error(error: &PlanError) -> String {
+    match error {
+        PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => format!(
+            "image disk usage is {used_percent}%: {} must be freed, and all removable images have {}",
+            format::size(*target_bytes),
+            format::size(*estimated_bytes)
+        ),
+        other => other.to_string(),
     }
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::cli::format;
 use crate::cli::images::{User, users};
-use crate::cli::lookup::Found;
-use crate::model::{Container, Image, Seen, Snapshot};
-use crate::plan::{ImageUsers, KeepReason, Kind, Plan, known_time};
+use crate::cli::lookup::Object;
+use crate::model::{Image, Seen, Snapshot};
+use crate::plan::{ImageUsers, KeepReason, Kept, Kind, known_time};
 
 /// The containers that are named in a text.
 const NAMED_USERS: usize = 5;
@@ -47,40 +47,21 @@ pub(super) struct Facts {
 // === impl Facts ===
 
 impl Facts {
-    pub(super) fn of(found: &Found, snapshot: &Snapshot) -> Self {
-        let id = found.id.as_str();
-        let mut containers = snapshot.listed_containers().into_iter().flatten();
-        let mut sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
-        let mut images = snapshot.images.as_ref().into_iter().flatten();
+    pub(super) fn of(object: Object, snapshot: &Snapshot) -> Self {
         let age = |at: Timestamp| Some(snapshot.taken_at.duration_since(known_time(at)?).as_secs());
-        match found.kind {
-            Kind::Container => {
-                containers.find(|one| one.id.as_str() == id).map(|one| Self::of_container(one, age(one.created_at)))
-            }
-            Kind::Sandbox => {
-                let sandbox = sandboxes.find(|one| one.id.as_str() == id);
-                sandbox.map(|one| Self { age_seconds: age(one.created_at), ..Self::default() })
-            }
-            Kind::Image => images.find(|one| one.id.as_str() == id).map(|image| Self::of_image(image, snapshot)),
-            Kind::LogDir => {
-                let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
-                let name = id.rsplit('/').next().unwrap_or(id);
-                let size = dirs.filter(|dir| dir.name == name).find_map(|dir| dir.size_bytes);
-                Some(Self { size_bytes: size, ..Self::default() })
-            }
-            Kind::LogLink => None,
-        }
-        .unwrap_or_default()
-    }
-
-    fn of_container(container: &Container, age_seconds: Option<i64>) -> Self {
-        Self {
-            attempt: Some(container.attempt),
-            age_seconds,
-            finished_at: container.finished_at,
-            exit_code: container.exit_code,
-            size_bytes: container.log_bytes,
-            ..Self::default()
+        match object {
+            Object::Container(one) => Self {
+                attempt: Some(one.attempt),
+                age_seconds: age(one.created_at),
+                finished_at: one.finished_at,
+                exit_code: one.exit_code,
+                size_bytes: one.log_bytes,
+                ..Self::default()
+            },
+            Object::Sandbox(one) => Self { age_seconds: age(one.created_at), ..Self::default() },
+            Object::Image(image) => Self::of_image(image, snapshot),
+            Object::LogDir(dir) => Self { size_bytes: dir.size_bytes, ..Self::default() },
+            Object::LogLink(_) => Self::default(),
         }
     }
 
@@ -133,9 +114,8 @@ fn used_by(users: &[User]) -> Option<String> {
     (!names.is_empty()).then(|| format!("used by: {}{more}", names.join(", ")))
 }
 
-/// Returns the seconds until the decision about an object changes by itself, if it does.
-pub(super) fn seconds_to_go(found: &Found, snapshot: &Snapshot, plan: &Plan) -> Option<i64> {
-    let kept = plan.kept.iter().find(|kept| kept.kind == found.kind && kept.id == found.id)?;
+/// Returns the seconds until the decision about a kept object changes by itself, if it does.
+pub(super) fn seconds_to_go(kept: &Kept, snapshot: &Snapshot) -> Option<i64> {
     let now = snapshot.taken_at;
     let after = |since: Timestamp, seconds: i64| {
         let end = since.saturating_add(SignedDuration::from_secs(seconds)).ok()?;
@@ -144,7 +124,7 @@ pub(super) fn seconds_to_go(found: &Found, snapshot: &Snapshot, plan: &Plan) -> 
     // The plan does not have the times that these count from.
     let seconds = match &kept.reason {
         KeepReason::WithinMaxAge { max_age_seconds } => {
-            let past = snapshot.memory.images.iter().find(|past| past.id.as_str() == found.id)?;
+            let past = snapshot.memory.images.iter().find(|past| past.id.as_str() == kept.id)?;
             after(past.last_used.or(past.first_seen)?, *max_age_seconds)?
         }
         KeepReason::ListFell { hold_seconds, .. } => {
@@ -154,7 +134,7 @@ pub(super) fn seconds_to_go(found: &Found, snapshot: &Snapshot, plan: &Plan) -> 
             let loss = snapshot.memory.baseline_lost.unwrap_or_default();
             after(loss.since.unwrap_or(now), *hold_seconds)?
         }
-        KeepReason::RuntimeJustStarted { settle_seconds } => match snapshot.listening_since() {
+        KeepReason::RuntimeJustStarted { settle_seconds } => match snapshot.listening_since {
             Seen::Seen(Some(since)) => after(since, *settle_seconds)?,
             Seen::Seen(None) | Seen::NotSeen(_) => return None,
         },

@@ -6,7 +6,7 @@ use futures::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{PodCollector, PodFailure, PodNotice, PodOutcome, PodReport, PodResult, convert};
-use crate::controller::settings::at_once;
+use crate::controller::settings::WORKERS;
 use crate::kubernetes::{ApiResource, Deleted, KubernetesError, WriteTarget};
 use crate::model::Uid;
 use crate::pod_gc::{NodeAnswer, PodAction, PodKept, PodPlan, PodReason, recheck_node};
@@ -30,7 +30,7 @@ impl PodCollector {
         let mut report = PodReport { version: 1, kept, errors, ..PodReport::default() };
         let before = std::mem::take(&mut self.failures);
         let ends = actions.into_iter().map(|action| self.act(action, stop));
-        let mut ends = stream::iter(ends).buffer_unordered(at_once(self.settings.workers));
+        let mut ends = stream::iter(ends).buffer_unordered(WORKERS);
         while let Some(end) = ends.next().await {
             self.announce(&end, &before);
             report.add(end);

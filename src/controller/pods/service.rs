@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::store::{Store, StoreSink};
-use super::{PodCollector, PodReport, convert};
+use super::{PodCollector, PodReport, WATCH, convert};
 use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Monitor, Timing};
 use crate::metrics::ControllerMetrics;
 use crate::pod_gc::PodsSnapshot;
@@ -94,8 +94,8 @@ impl PodsService {
     }
 
     fn monitor(&self, resource: &ApiResource, lists: &Arc<Semaphore>) -> Monitor {
-        let PodCollector { calls, settings, .. } = &self.collector;
-        let timing = Timing { answer: calls.answer, watch: settings.watch, ..Timing::default() };
+        let calls = &self.collector.calls;
+        let timing = Timing { answer: calls.answer, watch: WATCH, ..Timing::default() };
         Monitor::new(Arc::clone(&calls.connection), resource, timing, Arc::clone(lists))
     }
 }

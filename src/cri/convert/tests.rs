@@ -3,7 +3,7 @@
 use super::*;
 
 fn raw_labels(entries: &[(&str, &str)]) -> Vec<Bytes> {
-    let label = |(key, value): &(&str, &str)| lists::Label { key: (*key).into(), value: (*value).into() };
+    let label = |(key, value): &(&str, &str)| pb::LeanLabel { key: (*key).into(), value: (*value).into() };
     entries.iter().map(|entry| label(entry).encode_to_vec().into()).collect()
 }
 
@@ -79,7 +79,7 @@ fn a_static_pod_is_reported_by_where_the_kubelet_has_it_from() {
         ("without the annotation", vec![("kubernetes.io/config.hash", "file")], false),
         ("named in another annotation's text", vec![("note", "kubernetes.io/config.source=file")], false),
     ] {
-        let from = lists::PodSandbox { annotations: raw_labels(&annotations), ..Default::default() };
+        let from = pb::LeanSandbox { annotations: raw_labels(&annotations), ..Default::default() };
         assert_eq!(sandbox(from).is_static, expected, "{row}");
     }
 }
@@ -91,7 +91,7 @@ fn the_image_of_a_container_is_its_id_and_else_its_reference() {
         ("an older runtime", "", "docker.io/a@sha256:01", Some("docker.io/a@sha256:01")),
         ("neither", "", "", None),
     ] {
-        let from = lists::LeanContainer { image_id: id.into(), image_ref: reference.into(), ..Default::default() };
+        let from = pb::LeanContainer { image_id: id.into(), image_ref: reference.into(), ..Default::default() };
         assert_eq!(container(from).image_id.as_deref(), read, "{row}");
     }
 }

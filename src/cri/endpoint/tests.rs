@@ -93,7 +93,7 @@ async fn of_several_runtimes_none_is_taken_and_all_are_named() {
         assert!(error.is_unreachable() && error.to_string().starts_with(&names), "{error}");
     }
     let only = resolve(&searched(host.path(), &[Path::new("/stopped")]), &options).await.unwrap_err();
-    assert!(matches!(only, CriError::Refused { .. }), "the only one says what is wrong: {only}");
+    assert!(matches!(only, CriError::Unconnected { .. }), "the only one says what is wrong: {only}");
 }
 
 #[tokio::test]
@@ -103,9 +103,9 @@ async fn a_runtime_that_comes_later_is_noticed() {
     let candidates = searched(host.path(), &[Path::new("/second/cri.sock"), &socket]);
     let Endpoint { runtime: endpoint, images, others } = resolve(&candidates, &CriOptions::default()).await.unwrap();
     let reader = RuntimeReader::new(&endpoint, &images, CriOptions::default());
-    reader.check_alone(&candidates.host, &others).await.unwrap();
+    check_alone(&reader, &candidates.host, &others).await.unwrap();
     let _second = runtime(host.path(), "second");
-    let error = reader.check_alone(&candidates.host, &others).await.unwrap_err().to_string();
+    let error = check_alone(&reader, &candidates.host, &others).await.unwrap_err().to_string();
     assert!(error.contains(&format!("{endpoint}, /second/cri.sock; name")), "{error}");
 }
 

@@ -20,7 +20,7 @@ fn reader(sim: &Sim) -> RuntimeReader {
 }
 
 fn writer(sim: &Sim) -> RuntimeWriter {
-    RuntimeWriter::new(&sim.endpoint(), &sim.endpoint(), options())
+    super::writer(&sim.endpoint(), options())
 }
 
 fn hang(sim: &Sim, methods: impl IntoIterator<Item = Rpc>) {
@@ -116,9 +116,9 @@ async fn a_limited_reader_sends_nothing_after_a_probe_without_an_answer() {
         within(reader.image(IMAGE)).await.unwrap_err();
     }
     assert_eq!(methods(&sim), [Rpc::ImageStatus, Rpc::Version]);
-    assert!(reader.breaker().check().await.is_err());
+    assert!(reader.check_suspicion().await.is_err());
     sim.heal();
-    assert!(reader.breaker().check().await.is_err(), "the stage stays ended");
+    assert!(reader.check_suspicion().await.is_err(), "the stage stays ended");
     assert!(within(reader.limited(2).image(IMAGE)).await.unwrap().is_some(), "the next one probes");
 }
 

@@ -25,7 +25,7 @@ fn reader(sim: &Sim) -> RuntimeReader {
 }
 
 fn writer(sim: &Sim, removal_timeout: Duration) -> RuntimeWriter {
-    RuntimeWriter::new(&sim.endpoint(), &sim.endpoint(), CriOptions { removal_timeout, ..quick() })
+    super::writer(&sim.endpoint(), CriOptions { removal_timeout, ..quick() })
 }
 
 fn exited(sim: &Sim) -> ContainerId {

@@ -10,11 +10,10 @@ use super::super::{clock, node, signals};
 use super::*;
 use crate::config::{Intervals, Settings};
 use crate::cri::Endpoint;
-use crate::execute::LiveRemover;
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;
-use crate::record::{SharedStore, Store};
+use crate::record::{Store, StoreReader};
 use crate::sim::{Fault, GIB, Node, Rpc, Sim, Times};
 
 mod as_root;
@@ -44,12 +43,12 @@ fn settings(sim: &Sim) -> Settings {
     settings
 }
 
-fn cycle(sim: &Sim, settings: Settings) -> Cycle<LiveRemover> {
-    let store = Store::open(&settings.state.path).unwrap().store;
-    cycle_with(sim, settings, store.into())
+fn cycle(sim: &Sim, settings: Settings) -> Cycle {
+    let store = Store::open_blocking(&settings.state.path).unwrap();
+    cycle_with(sim, settings, store)
 }
 
-fn cycle_with(sim: &Sim, settings: Settings, store: SharedStore) -> Cycle<LiveRemover> {
+fn cycle_with(sim: &Sim, settings: Settings, store: Store) -> Cycle {
     Cycle::live(settings, &local_node(sim), store, clock::now())
 }
 
@@ -63,8 +62,7 @@ fn local_node(sim: &Sim) -> node::LocalNode {
 async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope, bool)> {
     let stop = CancellationToken::new();
     let mut passes = Vec::new();
-    let after = |scope, pass: &Result<Pass, StoreError>| {
-        let pass = pass.as_ref().unwrap();
+    let after = |scope, pass: &Pass| {
         passes.push((scope, pass.plan.pressure.is_some()));
         // Before there is disk pressure, the loop for images may remove nothing.
         if scope == Scope::Images && pass.summary.total().removed > 0 {
@@ -76,12 +74,7 @@ async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope,
 }
 
 /// Runs the service until `stop`. Passes that run for longer than `moment` do not delay the other loops.
-async fn serve(
-    sim: &Sim,
-    settings: Settings,
-    stop: &CancellationToken,
-    after: impl FnMut(Scope, &Result<Pass, StoreError>),
-) {
+async fn serve(sim: &Sim, settings: Settings, stop: &CancellationToken, after: impl FnMut(Scope, &Pass)) {
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
     let (_signals, _, reload) = signals::listen().unwrap();
@@ -150,13 +143,13 @@ async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     sim.fault(Rpc::Version, Fault::Late(Duration::ZERO), Times::N(1));
     sim.fault(Rpc::Version, Fault::Hang, Times::N(1));
-    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await.unwrap();
+    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await;
     assert_eq!((pass.reports.len(), pass.summary.not_begun), (1, pass.plan.actions.len() - 1));
     assert!(matches!(pass.reports[0].outcome, Outcome::Failed { .. }));
     assert!(!pass.is_success());
 
     sim.heal();
-    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await.unwrap();
+    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await;
     assert!(pass.summary.not_begun == 0 && pass.is_success());
     assert_eq!(sim.state().container_ids().len(), 1, "the removal that hangs is in progress, the other one was done");
 }
@@ -176,13 +169,13 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
     let newer = Box::pin(async {
         sim.await_call(Rpc::RemoveContainer).await.unwrap();
         sim.state().also(|node| (0..3).fold(node, add)).unwrap();
-        cycle.pass(PassKind::Regular(Scope::Images), &stop, |_, _| {}).await.unwrap();
+        cycle.pass(PassKind::Regular(Scope::Images), &stop, |_, _| {}).await;
         assert_eq!(sim.state().container_ids().len(), 5, "the other pass still waits");
     });
     let (late, ()) = tokio::join!(late, newer);
-    assert_eq!(late.unwrap().summary.total().failed, 0);
+    assert_eq!(late.summary.total().failed, 0);
     drop(cycle);
-    let memory = Store::open_read_only(&path).unwrap().unwrap().memory(clock::now()).unwrap();
+    let memory = StoreReader::open(&path).unwrap().unwrap().memory().unwrap();
     // The newer observation counted 5 of each. Then the late pass removed 2.
     assert_eq!(memory.last_counts, Some(ListCounts { containers: 3, sandboxes: 3, images: 1 }));
 }
@@ -193,18 +186,18 @@ async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_s
     let sim = sim();
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let (settings, node) = (settings(&sim), local_node(&sim));
-    let store = Store::open(&settings.state.path).unwrap().store;
+    let store = Store::open_blocking(&settings.state.path).unwrap();
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
-    let (signals, stop, reload) = signals::listen().unwrap();
-    let request = signals.request_reload();
+    let (_signals, stop, reload) = signals::listen().unwrap();
+    let requester = reload.clone();
     let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
     let cycle = Cycle::live(settings.clone(), &node, store, clock::now());
     let first = async {
         let service = run(cycle, &limits, &stop, &mut requests, || Some("other settings"), |_, _| {});
         tokio::join!(service, async {
             sim.await_call(Rpc::RemoveContainer).await.unwrap();
-            request.send();
+            requester.request();
         })
     };
     let ((store, reloaded), ()) =
@@ -212,7 +205,7 @@ async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_s
     assert_eq!(reloaded, Some("other settings"));
 
     let cycle = Cycle::live(settings, &node, store, clock::now());
-    let after = |scope, _: &Result<Pass, StoreError>| {
+    let after = |scope, _: &Pass| {
         if scope == Scope::Containers {
             stop.cancel();
         }

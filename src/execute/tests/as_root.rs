@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::*;
-use crate::host_path::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
+use crate::testing::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 
 /// The limit of a call in these tests.
 const LIMIT: Duration = Duration::from_millis(300);

@@ -241,7 +241,7 @@ async fn a_pods_name_cannot_lead_out_of_the_container_log_root() {
 
 mod as_root {
     use crate::execute::logs::tests::as_root::bind;
-    use crate::host_path::frozen_disk::apart;
+    use crate::testing::frozen_disk::apart;
 
     use super::*;
 

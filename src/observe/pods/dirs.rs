@@ -57,19 +57,14 @@ impl PodDirs {
     }
 
     /// Returns the pods that have a directory of the kubelet that runs here; unavailable if its root must be another
-    /// one, or if the root has no directory of pods and one is required.
-    pub fn of_running(
-        self,
-        is_required: bool,
-        containers: &Seen<Vec<Container>>,
-        sandboxes: &Seen<Vec<Sandbox>>,
-    ) -> Seen<Vec<PodUid>> {
+    /// one, or if the root has no directory of pods.
+    pub fn of_running(self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
         let running = running_uids(containers, sandboxes);
         if !running.is_empty() && !self.uids.iter().any(|uid| running.contains(uid)) {
             let cause = format!("no running pod has a directory in {}", self.directory.display());
             return Seen::NotSeen(self.with_hint(&cause));
         }
-        if self.is_missing && (is_required || self.other_root.is_some()) {
+        if self.is_missing {
             let source = io::ErrorKind::NotFound.into();
             let cause = ObserveError::List { path: self.directory.clone(), source }.to_string();
             return Seen::NotSeen(self.with_hint(&cause));

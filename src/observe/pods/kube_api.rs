@@ -17,7 +17,6 @@ pub struct KubeApi {
     connection: Arc<Connection>,
     node: String,
     clock: Clock,
-    timing: Timing,
     watch: OnceLock<PodWatch>,
     host: HostFs,
     /// A list named a pod that ran here, so the node has this name.
@@ -36,17 +35,10 @@ impl KubeApi {
             connection,
             node,
             clock,
-            timing: Timing::default(),
             watch: OnceLock::new(),
             host: HostFs::default(),
             is_name_proven: AtomicBool::new(false),
         }
-    }
-
-    /// Sets other time limits.
-    #[must_use]
-    pub fn with_timing(self, timing: Timing) -> Self {
-        Self { timing, ..self }
     }
 
     /// Sets the host. Default: the agent's own root is the host's.
@@ -56,7 +48,7 @@ impl KubeApi {
     }
 
     fn watch(&self) -> &PodWatch {
-        let start = || PodWatch::start(Arc::clone(&self.connection), &self.node, self.clock, self.timing.clone());
+        let start = || PodWatch::start(Arc::clone(&self.connection), &self.node, self.clock, Timing::default());
         self.watch.get_or_init(start)
     }
 
@@ -127,7 +119,7 @@ impl PodSource for KubeApi {
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
-        pod_exists(&self.connection, &self.node, pod, self.timing.answer).await
+        pod_exists(&self.connection, &self.node, pod, Timing::default().answer).await
     }
 }
 

@@ -1,10 +1,9 @@
 //! Selects the pod sources: those in the settings, or those that `auto` finds.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::{CombinedPods, KubeApi, KubeletSource, NoPods, PodSource, RuntimePods, SourceEntry};
-use crate::kubernetes::{Clock, Connection, CredentialCandidates, Kubelet, KubeletAccess, Timing};
+use crate::kubernetes::{Clock, Connection, CredentialCandidates, Kubelet, KubeletAccess};
 use crate::model::PodSourceName;
 
 /// What selected a source, as `plan` shows it.
@@ -20,8 +19,6 @@ pub struct PodSourceOptions {
     pub node: String,
     /// The candidates for the credentials at the API server.
     pub credentials: CredentialCandidates,
-    /// The longest silence of a watch before its list is stale.
-    pub max_silence: Duration,
     /// The access to the kubelet.
     pub kubelet: KubeletAccess,
     /// The key of a setting that configures the access to the kubelet, if one is set. Then `auto` uses the kubelet.
@@ -86,8 +83,7 @@ impl PodSourceOptions {
             PodSourceName::Runtime => Arc::new(RuntimePods),
             PodSourceName::KubeApi => {
                 let connection = Arc::new(Connection::new(self.credentials.clone()));
-                let timing = Timing { max_silence: self.max_silence, ..Timing::default() };
-                let source = KubeApi::new(connection, &self.node, self.clock).with_timing(timing);
+                let source = KubeApi::new(connection, &self.node, self.clock);
                 Arc::new(source.with_host(self.credentials.host.clone()))
             }
             PodSourceName::Kubelet => Arc::new(KubeletSource::new(Kubelet::new(self.kubelet.clone()), self.clock)),

@@ -60,11 +60,6 @@ fn the_states_of_the_owners_decide() {
         ("two absent owners delete", vec![Absent, Absent], delete(Background, OwnersAbsent)),
         ("a waiting owner deletes", vec![WaitsForDependents], delete(Background, OwnerWaits)),
         ("an owner that was orphaned is dropped, whatever the others are", vec![Absent, Orphaned], drops(&["b"])),
-        (
-            "an owner in another namespace keeps",
-            vec![Absent, InOtherNamespace],
-            Verdict::Keep(ObjectKeepReason::OwnerInOtherNamespace(reference("b"))),
-        ),
         ("one of two exists: the other reference is dropped", vec![Absent, Exists], drops(&["a"])),
         ("one exists, one waits: the waiting one is freed", vec![Exists, WaitsForDependents], drops(&["b"])),
         ("both kinds are dropped", vec![WaitsForDependents, Exists, Absent], drops(&["a", "c"])),

@@ -87,16 +87,16 @@ fn only_a_live_read_proves_that_an_owner_is_absent() {
     let mut snapshot = cluster(&[object(&child, &[&owner])]);
     assert_eq!(doubtful_owners(&snapshot), std::slice::from_ref(&owner));
     // Not read: kept, and reported.
-    let kept = plan(&snapshot, &OwnerGuards::default());
+    let kept = plan(&snapshot);
     assert_eq!((names(&kept.actions), &*kept.kept[0].reason), (vec![], "owner_unverified"));
     assert_eq!(finding_kinds(&kept), [FindingKind::OwnerUnverified]);
     read(&mut snapshot, &OwnerAnswer::Unavailable("timeout".to_owned()));
-    assert_eq!(plan(&snapshot, &OwnerGuards::default()).kept[0].owners[0].evidence, "timeout");
+    assert_eq!(plan(&snapshot).kept[0].owners[0].evidence, "timeout");
     read(&mut snapshot, &OwnerAnswer::Exists { waits_for_dependents: false });
-    assert_eq!(plan(&snapshot, &OwnerGuards::default()).kept[0].reason, "owner_exists");
+    assert_eq!(plan(&snapshot).kept[0].reason, "owner_exists");
     for answer in [OwnerAnswer::NotFound, OwnerAnswer::OtherUid(Uid::new("new"))] {
         read(&mut snapshot, &answer);
-        let deletes = plan(&snapshot, &OwnerGuards::default());
+        let deletes = plan(&snapshot);
         assert_eq!((names(&deletes.actions), deletes.kept.len()), (vec!["delete child".to_owned()], 0));
     }
 }
@@ -106,7 +106,7 @@ fn a_plan_says_what_proves_the_state_of_each_owner() {
     let (child, owner) = (config_map("child"), config_map("owner"));
     let mut snapshot = cluster(&[object(&child, &[&owner])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
-    let [action] = &plan(&snapshot, &OwnerGuards::default()).actions[..] else { panic!("one action") };
+    let [action] = &plan(&snapshot).actions[..] else { panic!("one action") };
     assert_eq!((&*action.reason, action.propagation), ("owners_absent", Some(Propagation::Background)));
     assert_eq!(action.owners[0].state, "absent");
     let expected = "the API server answered NotFound for ConfigMap.v1/owner in namespace ns1 at 1970-01-01T00:00:00Z";
@@ -118,7 +118,7 @@ fn what_follows_from_a_deletion_is_predicted_in_waves() {
     let (absent, a, b, c) = (config_map("absent"), config_map("a"), config_map("b"), config_map("c"));
     let mut snapshot = cluster(&[object(&a, &[&absent]), object(&b, &[&a]), object(&c, &[&b])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
-    let plan = plan(&snapshot, &OwnerGuards::default());
+    let plan = plan(&snapshot);
     assert_eq!(names(&plan.actions), ["delete a"]);
     assert_eq!(names(&plan.predicted), ["delete b", "delete c"]);
     assert_eq!(plan.predicted[0].owners[0].evidence, "deleted by an earlier action");
@@ -129,15 +129,11 @@ fn the_deletion_of_an_object_is_predicted_for_each_policy() {
     let (owner, a, b, other) = (config_map("owner"), config_map("a"), config_map("b"), config_map("other"));
     let objects = [object(&owner, &[]), object(&a, &[&owner]), object(&b, &[&owner, &other]), object(&other, &[])];
     let snapshot = cluster(&objects);
-    let predicted =
-        |propagation| names(&predict_deletion(&snapshot, &OwnerGuards::default(), &owner, propagation).unwrap());
+    let predicted = |propagation| names(&predict_deletion(&snapshot, &owner, propagation).unwrap());
     assert_eq!(predicted(Propagation::Background), ["delete a", "drop_references b"]);
     assert_eq!(predicted(Propagation::Foreground), ["delete a", "drop_references b", "end_foreground owner"]);
     assert_eq!(predicted(Propagation::Orphan), ["orphan owner"]);
-    assert_eq!(
-        predict_deletion(&snapshot, &OwnerGuards::default(), &config_map("unknown"), Propagation::Background),
-        None
-    );
+    assert_eq!(predict_deletion(&snapshot, &config_map("unknown"), Propagation::Background), None);
 }
 
 #[test]
@@ -147,7 +143,7 @@ fn kinds_that_are_not_served_are_kept_and_reported_with_the_version_that_is() {
     let list = identity("v1", "ConfigMapList", "ns1", "web");
     let snapshot = cluster(&[object(&child, &[&old]), object(&config_map("other"), &[&list])]);
     assert_eq!(doubtful_owners(&snapshot), []);
-    let plan = plan(&snapshot, &OwnerGuards::default());
+    let plan = plan(&snapshot);
     assert_eq!(finding_kinds(&plan), [FindingKind::KindNotServed; 2]);
     assert_eq!(plan.kept[0].reason, "owner_kind_not_served");
     let evidence = "the API server does not serve Deployment.v1beta1.apps; it serves apps/v1";
@@ -161,7 +157,7 @@ fn a_kind_of_a_group_whose_discovery_failed_is_unverified() {
     let cause = "503 Service Unavailable".to_owned();
     snapshot.unavailable = vec![UnavailableGroup { api_version: "apps/v2".to_owned(), cause }];
     snapshot.resources[2].objects = Seen::NotSeen("forbidden".to_owned());
-    let plan = plan(&snapshot, &OwnerGuards::default());
+    let plan = plan(&snapshot);
     assert_eq!(plan.kept[0].reason, "owner_unverified");
     assert_eq!(
         plan.errors,
@@ -177,7 +173,7 @@ fn a_kind_in_lower_case_is_the_same_kind_and_any_other_case_is_not() {
         let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&reference])]);
         read(&mut snapshot, &OwnerAnswer::Exists { waits_for_dependents: false });
         let reason = if is_known { "owner_exists" } else { "owner_kind_not_served" };
-        assert_eq!(plan(&snapshot, &OwnerGuards::default()).kept[0].reason, reason, "{kind}");
+        assert_eq!(plan(&snapshot).kept[0].reason, reason, "{kind}");
     }
 }
 
@@ -186,26 +182,10 @@ fn an_owner_in_another_namespace_counts_as_absent_and_is_reported() {
     let owner = identity("v1", "ConfigMap", "ns2", "owner");
     let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&owner])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
-    let plan = plan(&snapshot, &OwnerGuards::default());
+    let plan = plan(&snapshot);
     assert_eq!(names(&plan.actions), ["delete child"]);
     assert_eq!(finding_kinds(&plan), [FindingKind::WrongNamespace]);
     assert_eq!(plan.findings[0].found.as_ref(), Some(&owner));
-}
-
-#[test]
-fn a_guard_keeps_an_object_whose_owner_is_in_another_namespace() {
-    let owner = identity("v1", "ConfigMap", "ns2", "owner");
-    let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&owner])]);
-    read(&mut snapshot, &OwnerAnswer::NotFound);
-    let guards = OwnerGuards { keep_cross_namespace: true, ..OwnerGuards::default() };
-    let guarded = plan(&snapshot, &guards);
-    assert_eq!((names(&guarded.actions), &*guarded.kept[0].reason), (vec![], "owner_in_other_namespace"));
-    assert_eq!(finding_kinds(&guarded), [FindingKind::WrongNamespace]);
-    // Once that owner is deleted, nothing keeps the object.
-    let alone = cluster(&[object(&config_map("child"), &[&owner])]);
-    let mut alone = ClusterSnapshot { owners: snapshot.owners.clone(), ..alone };
-    read(&mut alone, &OwnerAnswer::NotFound);
-    assert_eq!(names(&plan(&alone, &guards).actions), ["delete child"]);
 }
 
 #[test]
@@ -214,7 +194,7 @@ fn a_uid_with_another_kind_counts_as_absent_and_is_reported() {
     let wrong = Identity { kind: ApiKind::new("apps/v1", "Deployment"), ..owner.clone() };
     let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&wrong])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
-    let plan = plan(&snapshot, &OwnerGuards::default());
+    let plan = plan(&snapshot);
     assert_eq!(names(&plan.actions), ["delete child"]);
     assert_eq!(finding_kinds(&plan), [FindingKind::WrongOwner]);
 }
@@ -223,7 +203,7 @@ fn a_uid_with_another_kind_counts_as_absent_and_is_reported() {
 fn a_cluster_scoped_object_with_a_namespaced_owner_is_kept_and_reported() {
     let snapshot = cluster(&[object(&node("n"), &[&config_map("owner")])]);
     assert_eq!(doubtful_owners(&snapshot), []);
-    let plan = plan(&snapshot, &OwnerGuards::default());
+    let plan = plan(&snapshot);
     assert_eq!((&*plan.kept[0].reason, finding_kinds(&plan)), ("owner_namespaced", vec![FindingKind::NamespacedOwner]));
 }
 
@@ -234,7 +214,7 @@ fn a_deletion_in_progress_names_what_it_waits_for() {
     let (child, mut meta) = object(&child, &[&owner]);
     meta.finalizers = vec!["example.com/hold".to_owned()];
     meta.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
-    let plan = plan(&cluster(&[deleting(&owner, &[FOREGROUND]), held, (child.clone(), meta)]), &OwnerGuards::default());
+    let plan = plan(&cluster(&[deleting(&owner, &[FOREGROUND]), held, (child.clone(), meta)]));
     assert_eq!(names(&plan.actions), [""; 0]);
     assert_eq!(finding_kinds(&plan), [FindingKind::BeingDeleted; 3]);
     let [of_child, of_held, of_owner] = &plan.findings[..] else { panic!("three findings") };
@@ -249,7 +229,7 @@ fn an_object_that_two_groups_serve_counts_once() {
     let owner = config_map("owner");
     let mut snapshot = cluster(&[object(&config_map("twice"), &[&owner]), object(&as_deployment, &[&owner])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
-    assert_eq!(names(&plan(&snapshot, &OwnerGuards::default()).actions), ["delete twice"]);
+    assert_eq!(names(&plan(&snapshot).actions), ["delete twice"]);
 }
 
 /// An aggregated API mirrors objects with their uids.
@@ -261,7 +241,7 @@ fn an_object_whose_mirror_has_other_owners_is_kept() {
         let objects = [object(&owner, &[]), object(&config_map("twice"), &ours), object(&mirror, &theirs)];
         let mut snapshot = cluster(&objects);
         read(&mut snapshot, &OwnerAnswer::NotFound);
-        let actions = plan(&snapshot, &OwnerGuards::default()).actions;
+        let actions = plan(&snapshot).actions;
         assert!(!names(&actions).contains(&"delete twice".to_owned()), "{ours:?} {theirs:?}");
     }
 }
@@ -273,7 +253,7 @@ fn what_has_no_uid_is_kept() {
     let objects = [object(&nameless("a"), &[&gone]), object(&config_map("b"), &[&gone, &nameless("owner")])];
     let mut snapshot = cluster(&objects);
     read(&mut snapshot, &OwnerAnswer::OtherUid(Uid::new("new")));
-    assert_eq!(names(&plan(&snapshot, &OwnerGuards::default()).actions), [""; 0]);
+    assert_eq!(names(&plan(&snapshot).actions), [""; 0]);
 }
 
 #[test]
@@ -283,9 +263,9 @@ fn a_snapshot_and_a_plan_are_the_same_after_writing_and_reading() {
     read(&mut snapshot, &OwnerAnswer::OtherUid(Uid::new("new")));
     let text = serde_json::to_string(&snapshot).unwrap();
     let again: ClusterSnapshot = serde_json::from_str(&text).unwrap();
-    assert_eq!(plan(&again, &OwnerGuards::default()), plan(&snapshot, &OwnerGuards::default()));
+    assert_eq!(plan(&again), plan(&snapshot));
     assert_eq!(serde_json::to_string(&again).unwrap(), text);
-    let plan = plan(&snapshot, &OwnerGuards::default());
+    let plan = plan(&snapshot);
     assert_eq!(serde_json::from_str::<ClusterPlan>(&serde_json::to_string(&plan).unwrap()).unwrap(), plan);
 }
 
@@ -297,8 +277,7 @@ fn objects_that_share_a_uid_are_judged_each_and_found() {
     twin.uid = first.uid.clone();
     let mut snapshot = cluster(&[object(&first, &[&absent]), object(&twin, &[])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
-    let guards = OwnerGuards::default();
-    let plan = plan(&snapshot, &guards);
+    let plan = plan(&snapshot);
     assert_eq!(names(&plan.actions), [""; 0], "one request may delete both");
     assert_eq!((&*plan.kept[0].object.name, &*plan.kept[0].reason), ("first", "shares_uid"));
     let shared: Vec<_> = plan.findings.iter().filter(|finding| finding.kind == FindingKind::SharedUid).collect();
@@ -306,7 +285,7 @@ fn objects_that_share_a_uid_are_judged_each_and_found() {
     let both = cluster(&[object(&first, &[&absent]), object(&twin, &[&absent])]);
     let mut both = ClusterSnapshot { owners: Vec::new(), ..both };
     read(&mut both, &OwnerAnswer::NotFound);
-    assert_eq!(super::plan(&both, &guards).actions.len(), 2, "both are to be deleted");
+    assert_eq!(super::plan(&both).actions.len(), 2, "both are to be deleted");
 }
 
 /// A Project is its Namespace.
@@ -317,12 +296,12 @@ fn an_object_that_another_resource_mirrors_is_one_under_its_name_in_the_core_gro
     let mirror = Identity { kind: ApiKind::new("apps/v1", "Deployment"), ..namespace.clone() };
     let mut snapshot = cluster(&[object(&mirror, &[&absent]), object(&namespace, &[&absent])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
-    let plan = plan(&snapshot, &OwnerGuards::default());
+    let plan = plan(&snapshot);
     assert_eq!(names(&plan.actions), ["delete team-a"]);
     assert_eq!(plan.actions[0].object.kind, namespace.kind);
     assert_eq!(explain_decision(&snapshot, &mirror), "delete");
 }
 
 fn explain_decision(snapshot: &ClusterSnapshot, object: &Identity) -> String {
-    crate::owners::explain(snapshot, &OwnerGuards::default(), object).unwrap().decision
+    crate::owners::explain(snapshot, object).unwrap().decision
 }

@@ -1,5 +1,7 @@
 //! Tests what a saved plan may still remove, object by object.
 
+mod reports;
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -206,3 +206,15 @@ fn a_container_waits_after_a_failed_removal() {
             two().but(|snapshot| snapshot.containers = Seen::NotSeen("no answer".into())), "", ""),
     ]);
 }
+
+#[test]
+fn the_age_counts_from_where_the_rule_counts_it() {
+    for (age_from, to_go) in [(AgeFrom::Created, None), (AgeFrom::Finished, Some(240))] {
+        let node = node().pod("web").exited("web/app", "a", 30);
+        let node = node.whose(|container| container.finished_at = Some(ago(1))).set(|policy| {
+            (policy.containers.min_age, policy.containers.age_from) = (Duration::from_mins(5), age_from);
+        });
+        let plan = node.plan();
+        assert_eq!(plan.kept[0].seconds_to_go(plan.taken_at), to_go, "{age_from:?}");
+    }
+}

@@ -162,17 +162,17 @@ impl KeepReason {
 
             // --- guards ---
             Self::NewestInstance {} => guard(
-                "newest instance (guards.keep_newest_instance)",
+                "newest instance of its container",
                 "it is the newest instance of this container: without it the kubelet would run the container again",
                 "its pod is deleted, or a newer instance exists",
             )
-            .set_by("guards.keep_newest_instance"),
+            .set_by("profile"),
             Self::MaybeRunning {} => guard(
-                "possibly running (guards.keep_newest_instance)",
+                "possibly running",
                 "the runtime does not know its state and nothing shows that its sandbox is stopped: it may run, and its removal would stop it",
                 "its sandbox is stopped, or the runtime knows its state again",
             )
-            .set_by("guards.keep_newest_instance"),
+            .set_by("profile"),
             Self::MaybeStarting { created_grace_seconds } => guard(
                 format!("possibly starting (guards.created_grace = {})", time(*created_grace_seconds)),
                 format!("it was created less than {} ago and may be about to start", time(*created_grace_seconds)),
@@ -228,11 +228,11 @@ impl KeepReason {
             )
             .set_by("guards.sandbox_grace"),
             Self::Unrecognized {} => guard(
-                "unrecognized name (guards.keep_unrecognized_logs)",
+                "unrecognized name",
                 "the kubelet does not use such a name or such a kind of entry",
                 "it is removed by hand",
             )
-            .set_by("guards.keep_unrecognized_logs"),
+            .set_by("profile"),
             Self::PodInRuntime {} => guard(
                 "pod has objects in the runtime",
                 "the runtime still has a container or sandbox of its pod",
@@ -245,11 +245,11 @@ impl KeepReason {
             )
             .detail(cause.clone()),
             Self::SandboxImage {} => guard(
-                "sandbox image (guards.keep_sandbox_image)",
+                "sandbox image",
                 "it is the sandbox image of the runtime",
                 "the runtime uses another sandbox image",
             )
-            .set_by("guards.keep_sandbox_image"),
+            .set_by("profile"),
             Self::KeepPattern { pattern } => guard(
                 format!("matches images.keep ({pattern})"),
                 format!("the pattern {pattern} in images.keep matches it"),
@@ -281,14 +281,14 @@ impl KeepReason {
             )
             .set_by("guards.settle"),
             Self::ListFell { list, before, now, hold_seconds } => guard(
-                format!("list of {list} fell from {before} to {now} (guards.fall_percent)"),
+                format!("list of {list} fell from {before} to {now} (guards.fall_hold)"),
                 format!(
                     "the runtime lists {now} {list} after {before}; such a fall is trusted once it has held for {}",
                     time(*hold_seconds)
                 ),
                 "the list is as short for guards.fall_hold, or it is longer again",
             )
-            .set_by("guards.fall_percent"),
+            .set_by("guards.fall_hold"),
             Self::BaselineLost { hold_seconds } => guard(
                 "store was replaced (guards.fall_hold)".to_owned(),
                 format!(
@@ -299,11 +299,11 @@ impl KeepReason {
             )
             .set_by("guards.fall_hold"),
             Self::BackingOff { retry_at, failures, error } => guard(
-                "back-off after a failure (guards.retry_after)",
+                "back-off after a failure",
                 format!("its removal failed {}: {error}; the next attempt is at {retry_at}", times(*failures)),
                 "the time has passed",
             )
-            .set_by("guards.retry_after")
+            .set_by("profile")
             .detail(format!("{}: {error}", count_text(u64::from(*failures), "failure"))),
         }
     }

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::model::{
-    Absence, Confirms, Container, ContainerState, FileSystem, LogDir, Memory, Phase, Pod, PodList, PodRef, Runtime,
-    Sandbox, SandboxState, Seen, Snapshot,
+    Absence, Confirms, Container, ContainerState, FileSystem, LogDir, Memory, Phase, Pod, PodList, PodRef, Sandbox,
+    SandboxState, Seen, Snapshot,
 };
 use crate::plan::{Guards, KeepReason, Kind, Policy, Profile, Scope, decide, update_memory};
 
@@ -245,7 +245,7 @@ fn a_pod_that_no_list_names_is_deleted_only_if_nothing_shows_that_it_exists() {
     let young = |pass: Pass| {
         pass.but(|node| {
             let since = Some(node.taken_at - jiff::SignedDuration::from_secs(59));
-            node.runtime = Seen::Seen(Runtime { listening_since: since, ..Runtime::default() });
+            node.listening_since = Seen::Seen(since);
         })
     };
     let no_dirs = |pass: Pass| pass.but(|node| node.pod_dirs = Seen::NotSeen("permission denied".to_owned()));

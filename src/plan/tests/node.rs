@@ -92,11 +92,6 @@ impl Node {
         decide(&self.snapshot, &self.policy, Scope::All)
     }
 
-    /// Returns the plan, and what it was made of.
-    pub fn planned(self) -> (Plan, Snapshot, Policy) {
-        (self.plan(), *self.snapshot, self.policy)
-    }
-
     pub fn but(mut self, change: impl FnOnce(&mut Snapshot)) -> Self {
         change(&mut self.snapshot);
         self

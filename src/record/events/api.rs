@@ -35,7 +35,7 @@ impl ApiSink {
         Self { connection, node: node.to_owned() }
     }
 
-    async fn ask(
+    async fn send(
         &self,
         what: &str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
@@ -77,14 +77,14 @@ impl EventSink for ApiSink {
     async fn create(&self, event: &NodeEvent) -> Result<(), SinkError> {
         let body = serde_json::to_vec(&self.event(event)).map_err(|error| SinkError::Failed(error.to_string()))?;
         let by_us = PostParams { field_manager: Some(COMPONENT.to_owned()), ..PostParams::default() };
-        self.ask("write an event", Request::new(PATH).create(&by_us, body)).await
+        self.send("write an event", Request::new(PATH).create(&by_us, body)).await
     }
 
     async fn update(&self, event: &NodeEvent) -> Result<(), SinkError> {
         let change = json!({ "count": event.count, "message": event.message, "lastTimestamp": Time(event.last) });
         let by_us = PatchParams { field_manager: Some(COMPONENT.to_owned()), ..PatchParams::default() };
         let request = Request::new(PATH).patch(&event.name, &by_us, &Patch::Merge(change));
-        self.ask("write an event again", request).await
+        self.send("write an event again", request).await
     }
 }
 

@@ -8,9 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::rate_limiter::Bucket;
-use super::{EventSink, NodeEvent, Notice, Notices, Reason, SinkError};
-use crate::plan::Scope;
-use crate::record::{Pass, StoreError};
+use super::{EventSink, NodeEvent, Notice, Reason, SinkError};
 
 /// The number of passes that the queue holds. Notices of further passes are dropped.
 const QUEUE: usize = 16;
@@ -19,58 +17,35 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// The back-off if there is no permission or no API server.
 const REST: SignedDuration = SignedDuration::from_mins(30);
 
-/// The sending end of the queue, for the passes.
-#[derive(Debug)]
-pub struct EventQueue {
-    notices: Notices,
-    queue: mpsc::Sender<(Timestamp, Vec<Notice>)>,
-}
+/// The notices of a pass, and when it ended.
+pub(super) type PassNotices = (Timestamp, Vec<Notice>);
 
-/// The receiving end of the queue. Writes the events.
+/// Writes the events of the notices that come from the queue.
 #[derive(Debug)]
-pub struct EventRecorder<S> {
+pub(super) struct EventRecorder<S> {
     sink: S,
     node: String,
-    queue: mpsc::Receiver<(Timestamp, Vec<Notice>)>,
+    queue: mpsc::Receiver<PassNotices>,
     /// The last event of each reason and class.
     written: HashMap<(Reason, String), NodeEvent>,
     bucket: Bucket,
     rests_until: Option<Timestamp>,
-    is_told: bool,
-}
-
-/// Creates the queue from the passes of a node to its events.
-pub fn start_recorder<S: EventSink>(node: &str, sink: S) -> (EventQueue, EventRecorder<S>) {
-    let (sender, queue) = mpsc::channel(QUEUE);
-    let recorder = EventRecorder {
-        sink,
-        node: node.to_owned(),
-        queue,
-        written: HashMap::new(),
-        bucket: Bucket::full(),
-        rests_until: None,
-        is_told: false,
-    };
-    (EventQueue { notices: Notices::default(), queue: sender }, recorder)
-}
-
-// === impl EventQueue ===
-
-impl EventQueue {
-    /// Queues the notices of a pass, and returns at once.
-    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: Result<&Pass, &StoreError>) {
-        let notices = self.notices.of(scope, pass);
-        if !notices.is_empty() && self.queue.try_send((now, notices)).is_err() {
-            tracing::debug!("events of a pass are dropped: those before are not written yet");
-        }
-    }
+    is_logged: bool,
 }
 
 // === impl EventRecorder ===
 
 impl<S: EventSink> EventRecorder<S> {
+    /// Creates the recorder for the events of a node, and the queue to it.
+    pub(super) fn new(node: &str, sink: S) -> (mpsc::Sender<PassNotices>, Self) {
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let (written, bucket) = (HashMap::new(), Bucket::full());
+        let node = node.to_owned();
+        (sender, Self { sink, node, queue, written, bucket, rests_until: None, is_logged: false })
+    }
+
     /// Writes events until the sender is dropped.
-    pub async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         while let Some((now, notices)) = self.queue.recv().await {
             for notice in notices {
                 self.send(now, notice).await;
@@ -108,7 +83,7 @@ impl<S: EventSink> EventRecorder<S> {
     /// Logs a failure once, until a write succeeds again.
     fn note(&mut self, now: Timestamp, written: Result<(), SinkError>) {
         let Err(error) = written else {
-            self.is_told = false;
+            self.is_logged = false;
             return;
         };
         if matches!(error, SinkError::Forbidden(_) | SinkError::NoServer(_)) {
@@ -118,7 +93,7 @@ impl<S: EventSink> EventRecorder<S> {
             tracing::debug!(%error, "no events written: no API server available");
             return;
         }
-        if !std::mem::replace(&mut self.is_told, true) {
+        if !std::mem::replace(&mut self.is_logged, true) {
             tracing::warn!(%error, "events cannot be written; passes go on without");
         }
     }

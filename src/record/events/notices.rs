@@ -1,7 +1,7 @@
 //! Which events a pass causes, and their messages.
 
 use crate::plan::{Kind, Plan, PlanError, Scope};
-use crate::record::{Pass, StoreError};
+use crate::record::Pass;
 
 /// The reason of an event. The first four names are the kubelet's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -61,12 +61,10 @@ impl Reason {
 
 impl Notices {
     /// Returns the notices of a pass, at most one per reason.
-    pub fn of(&mut self, scope: Scope, pass: Result<&Pass, &StoreError>) -> Vec<Notice> {
-        match (scope, pass) {
-            (Scope::Images, Err(error)) => self.images_failed("store", error.to_string()).into_iter().collect(),
-            (_, Err(error)) => vec![Notice::new(Reason::ContainerGcFailed, "store", error.to_string())],
-            (Scope::Images, Ok(pass)) => self.of_images(pass),
-            (_, Ok(pass)) => containers_failed(pass).into_iter().collect(),
+    pub fn of(&mut self, scope: Scope, pass: &Pass) -> Vec<Notice> {
+        match scope {
+            Scope::Images => self.of_images(pass),
+            Scope::Containers | Scope::All => containers_failed(pass).into_iter().collect(),
         }
     }
 

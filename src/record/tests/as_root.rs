@@ -7,7 +7,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
 use super::*;
-use crate::record::{Lock, LockError, StoreError, StoreNote};
+use crate::record::{Lock, LockError, StoreError};
 
 /// Runs `test` on a new file system of 512 KiB in a private mount namespace. The namespace ends with the thread.
 fn on_a_small_disk(test: impl FnOnce(&Path) + Send + 'static) {
@@ -35,10 +35,11 @@ fn fill_disk(disk: &Path) -> File {
     ballast
 }
 
-fn fled(path: &Path) -> Store {
-    let opened = Store::open(path).unwrap();
-    assert!(matches!(opened.notes[..], [StoreNote::InMemory { .. }]), "{:?}", opened.notes);
-    opened.store
+/// Opens a store whose file cannot be written.
+fn unwritable(path: &Path) -> TestStore {
+    let store = TestStore::at(path);
+    assert!(store.store.fault().is_some());
+    store
 }
 
 #[test]
@@ -46,16 +47,16 @@ fn a_first_start_on_a_full_disk_works_in_memory() {
     on_a_small_disk(|disk| {
         let path = disk.join("state/kubegc.db");
         let ballast = fill_disk(disk);
-        let mut store = fled(&path);
-        fill(&mut store);
-        assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
-        assert_eq!(store.take_notes(), [], "the disk is still full when the run begins");
+        let store = unwritable(&path);
+        fill(&store);
+        assert_eq!(store.memory(), memory());
+        assert!(store.store.fault().is_some(), "the disk is still full when the run begins");
 
         ballast.set_len(0).unwrap();
-        store.begin_run(at(60), Scope::All, false).unwrap();
-        assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
+        store.begin_run(at(60), Scope::All);
+        assert_eq!(store.store.fault(), None);
         drop(store);
-        assert_eq!(recorded(&open(&path)), ["c1", "sha256:bb"]);
+        assert_eq!(open(&path).recorded(), ["c1", "sha256:bb"]);
     });
 }
 
@@ -63,11 +64,10 @@ fn a_first_start_on_a_full_disk_works_in_memory() {
 fn on_a_full_disk_the_past_is_still_known() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
-        fill(&mut open(&path));
+        fill(&open(&path));
         fill_disk(disk);
-        let store = fled(&path);
-        assert_eq!(store.memory(at(0)).unwrap(), memory());
-        assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+        let store = unwritable(&path);
+        assert_eq!(store.memory(), memory());
     });
 }
 
@@ -75,8 +75,8 @@ fn on_a_full_disk_the_past_is_still_known() {
 fn on_a_full_disk_the_log_of_a_killed_agent_is_read() {
     on_a_small_disk(|disk| {
         let (_dir, path) = place();
-        let mut agent = open(&path);
-        fill(&mut agent);
+        let agent = open(&path);
+        fill(&agent);
         let (_killed, left) = killed(&path);
         let path = disk.join("kubegc.db");
         for extension in ["db", "db-wal"] {
@@ -84,9 +84,8 @@ fn on_a_full_disk_the_log_of_a_killed_agent_is_read() {
         }
         fill_disk(disk);
         let before = files(disk);
-        let store = fled(&path);
-        assert_eq!(store.memory(at(0)).unwrap(), memory());
-        assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+        let store = unwritable(&path);
+        assert_eq!(store.memory(), memory());
         drop(store);
         let mut after = files(disk);
         after.remove("kubegc.db-shm");
@@ -98,18 +97,17 @@ fn on_a_full_disk_the_log_of_a_killed_agent_is_read() {
 fn a_disk_that_fills_in_the_middle_of_a_run_costs_no_record() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
-        let mut store = open(&path);
-        fill(&mut store);
-        let run = store.begin_run(at(50), Scope::All, false).unwrap();
+        let store = open(&path);
+        fill(&store);
+        let run = store.begin_run(at(50), Scope::All);
         let ballast = fill_disk(disk);
-        record(&mut store, run, (0..200).map(|number| format!("m{number}")));
-        assert!(matches!(store.take_notes()[..], [StoreNote::InMemory { .. }]));
-        assert_eq!(recorded(&store).len(), 202);
+        record(&store, &run, (0..200).map(|number| format!("m{number}")));
+        assert!(store.store.fault().is_some());
 
         ballast.set_len(0).unwrap();
-        store.begin_run(at(60), Scope::All, false).unwrap();
+        store.begin_run(at(60), Scope::All);
         drop(store);
-        assert_eq!(recorded(&open(&path)).len(), 202);
+        assert_eq!(open(&path).recorded().len(), 202);
     });
 }
 
@@ -119,13 +117,9 @@ fn a_damaged_store_on_a_full_disk_is_set_aside() {
         let path = disk.join("kubegc.db");
         std::fs::write(&path, [7; 5000]).unwrap();
         fill_disk(disk);
-        let opened = Store::open(&path).unwrap();
-        assert!(
-            matches!(opened.notes[..], [StoreNote::SetAside { .. }, StoreNote::InMemory { .. }]),
-            "{:?}",
-            opened.notes
-        );
+        let store = unwritable(&path);
         assert!(std::fs::read(disk.join("kubegc.db.corrupt-1")).unwrap() == [7; 5000]);
+        assert_eq!(store.memory().baseline_lost, Some(BaselineLoss::default()));
     });
 }
 
@@ -144,25 +138,22 @@ fn a_full_disk_does_not_hinder_the_lock() {
 fn on_a_read_only_disk_a_run_works_in_memory_with_what_the_file_knows() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
-        fill(&mut open(&path));
+        fill(&open(&path));
         mount_again(disk, MsFlags::MS_RDONLY);
-        let opened = Store::open(&path).unwrap();
-        let [StoreNote::InMemory { cause, is_empty: false, .. }] = &opened.notes[..] else {
-            panic!("{:?}", opened.notes)
-        };
-        let text = format!("the state directory {} cannot be written: Read-only file system", disk.display());
-        assert!(cause.starts_with(&text), "{cause}");
-        let mut store = opened.store;
-        assert_eq!(store.memory(at(0)).unwrap(), memory());
-        let run = store.begin_run(at(60), Scope::All, false).unwrap();
-        record(&mut store, run, ["c2".to_owned()]);
-        assert_eq!(recorded(&Store::open_read_only(&path).unwrap().unwrap()), ["c1", "sha256:bb"]);
+        let store = unwritable(&path);
+        let fault = store.store.fault().unwrap();
+        let cause = format!("the state directory {} cannot be written: Read-only file system", disk.display());
+        assert!(fault.contains(&cause) && fault.ends_with("; continuing in memory"), "{fault}");
+        assert_eq!(store.memory(), memory());
+        let run = store.begin_run(at(60), Scope::All);
+        record(&store, &run, ["c2".to_owned()]);
+        assert_eq!(store.recorded(), ["c1", "sha256:bb"]);
 
         mount_again(disk, MsFlags::empty());
-        store.begin_run(at(120), Scope::All, false).unwrap();
-        assert_eq!(store.take_notes(), [StoreNote::BackOnDisk { path: path.clone() }]);
+        store.begin_run(at(120), Scope::All);
+        assert_eq!(store.store.fault(), None);
         drop(store);
-        assert_eq!(recorded(&open(&path)), ["c1", "sha256:bb", "c2"]);
+        assert_eq!(open(&path).recorded(), ["c1", "sha256:bb", "c2"]);
     });
 }
 
@@ -170,9 +161,9 @@ fn on_a_read_only_disk_a_run_works_in_memory_with_what_the_file_knows() {
 fn a_newer_store_on_a_read_only_disk_is_refused() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
-        open(&path).state.borrow().connection.pragma_update(None, "user_version", 99).unwrap();
+        open(&path).store.mirror().connection().pragma_update(None, "user_version", 99).unwrap();
         mount_again(disk, MsFlags::MS_RDONLY);
-        let error = Store::open(&path).unwrap_err();
+        let error = Store::open_blocking(&path).unwrap_err();
         assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
     });
 }

@@ -1,15 +1,23 @@
 //! Tests of runs, removals and pruning.
 
-use std::time::Duration;
-
 use super::*;
 use crate::record::HistoryEntry;
 use crate::record::outcome_log::log_outcome;
 
-fn store() -> Store {
-    let mut store = Store::in_memory().unwrap();
-    fill(&mut store);
+fn store() -> TestStore {
+    let store = TestStore::fresh();
+    fill(&store);
     store
+}
+
+/// Deletes what is too old or too much from the file of a store. Returns the number of removals deleted.
+fn prune(store: &TestStore, now: Timestamp, max_age: Duration, max_rows: u64) -> usize {
+    let before = store.history().len();
+    let mut file = rusqlite::Connection::open(&store.path).unwrap();
+    let transaction = file.transaction().unwrap();
+    crate::record::rows::prune(&transaction, now, Retention { max_age, max_rows }).unwrap();
+    transaction.commit().unwrap();
+    before - store.history().len()
 }
 
 fn ids(entries: &[HistoryEntry]) -> Vec<&str> {
@@ -18,7 +26,7 @@ fn ids(entries: &[HistoryEntry]) -> Vec<&str> {
 
 #[test]
 fn a_removal_is_remembered_with_its_reason_and_its_bytes() {
-    let entries = serde_json::to_value(store().history(&HistoryFilter::default()).unwrap()).unwrap();
+    let entries = serde_json::to_value(store().history()).unwrap();
     let expected = serde_json::json!([
         {
             "run": 1, "at": at(42).to_string(), "kind": "image", "id": "sha256:bb", "name": "docker.io/library/a:1",
@@ -38,28 +46,28 @@ fn a_removal_is_remembered_with_its_reason_and_its_bytes() {
 
 #[test]
 fn a_refusal_and_a_thing_already_gone_are_remembered_too() {
-    let mut store = Store::in_memory().unwrap();
-    let run = store.begin_run(at(0), Scope::Containers, false).unwrap();
+    let store = TestStore::fresh();
+    let run = store.begin_run(at(0), Scope::Containers);
     let gone = Report { outcome: Outcome::AlreadyGone {}, ..removed(container("c2"), None) };
     let not_needed = Report { outcome: Outcome::NotNeeded {}, ..removed(image("sha256:cc"), None) };
     for report in [refused(container("c1")), gone, not_needed] {
-        store.record(run, at(1), &report).unwrap();
+        store.record(&run, at(1), &report);
     }
-    let entries = store.history(&HistoryFilter::default()).unwrap();
+    let entries = store.history();
     let seen: Vec<_> = entries.iter().map(|e| (e.id.as_str(), e.outcome.as_str(), e.detail.as_deref())).collect();
     assert_eq!(seen, [("c2", "already_gone", None), ("c1", "refused", Some("its state changed"))]);
 }
 
 #[test]
 fn what_else_there_is_to_say_is_remembered_and_logged() {
-    let mut store = Store::in_memory().unwrap();
-    let run = store.begin_run(at(0), Scope::Containers, false).unwrap();
+    let store = TestStore::fresh();
+    let run = store.begin_run(at(0), Scope::Containers);
     let noted = |report| Report { note: Some("a link was left alone".to_owned()), ..report };
     let reports = [noted(removed(container("c1"), None)), noted(refused(container("c2")))];
     for report in &reports {
-        store.record(run, at(1), report).unwrap();
+        store.record(&run, at(1), report);
     }
-    let details: Vec<_> = store.history(&HistoryFilter::default()).unwrap().into_iter().map(|e| e.detail).collect();
+    let details: Vec<_> = store.history().into_iter().map(|e| e.detail).collect();
     let expected = ["its state changed: a link was left alone", "a link was left alone"];
     assert_eq!(details, expected.map(|text| Some(text.to_owned())));
     let log = logged(|| log_outcome(&reports[0]));
@@ -68,18 +76,19 @@ fn what_else_there_is_to_say_is_remembered_and_logged() {
 
 #[test]
 fn sizes_beyond_the_range_become_its_end() {
-    let mut store = Store::in_memory().unwrap();
-    let run = store.begin_run(at(0), Scope::Images, false).unwrap();
-    store.record(run, at(1), &removed(image("sha256:aa"), Some(u64::MAX))).unwrap();
-    let entries = store.history(&HistoryFilter::default()).unwrap();
+    let store = TestStore::fresh();
+    let run = store.begin_run(at(0), Scope::Images);
+    store.record(&run, at(1), &removed(image("sha256:aa"), Some(u64::MAX)));
+    let entries = store.history();
     assert_eq!(entries[0].freed_bytes, Some(i64::MAX as u64));
 }
 
 #[test]
 fn the_history_is_asked_by_count_time_kind_and_text() {
     let store = store();
-    let ask =
-        |filter: HistoryFilter| store.history(&filter).unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>();
+    let ask = |filter: HistoryFilter| {
+        store.file().history(&filter).unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>()
+    };
     let text = |text: &str| HistoryFilter { text: Some(text.to_owned()), ..HistoryFilter::default() };
     let none = HistoryFilter::default;
     let rows: [(&str, HistoryFilter, &[&str]); 14] = [
@@ -109,7 +118,7 @@ fn the_history_is_asked_by_count_time_kind_and_text() {
 
 #[test]
 fn a_run_says_what_it_came_to() {
-    let runs = serde_json::to_value(store().runs(10).unwrap()).unwrap();
+    let runs = serde_json::to_value(store().runs(10)).unwrap();
     let expected = serde_json::json!([{
         "id": 1, "started_at": at(40).to_string(), "finished_at": at(43).to_string(), "scope": "all", "dry": false,
         "removed": 1, "already_gone": 0, "refused": 0, "failed": 1, "freed_bytes": 4096, "error": null,
@@ -120,10 +129,11 @@ fn a_run_says_what_it_came_to() {
 
 #[test]
 fn a_run_that_could_not_work_says_why() {
-    let mut store = Store::in_memory().unwrap();
-    let run = store.begin_run(at(0), Scope::Images, true).unwrap();
-    store.finish_run(run, at(1), &Summary::default(), Some("the runtime is away")).unwrap();
-    let runs = store.runs(1).unwrap();
+    let store = TestStore::fresh();
+    let start = RunStart { started_at: at(0), scope: Scope::Images, dry: true, triggered_by: None };
+    let run = store.store.change_blocking(|state| state.begin_run(start));
+    store.finish_run(&run, at(1), &Summary::default(), Some("the runtime is away"));
+    let runs = store.runs(1);
     assert_eq!(
         (runs[0].error.as_deref(), runs[0].scope.as_str(), runs[0].dry),
         (Some("the runtime is away"), "images", true)
@@ -132,7 +142,7 @@ fn a_run_that_could_not_work_says_why() {
 
 #[test]
 fn runs_with_nothing_to_do_stay_for_a_day() {
-    let mut store = store();
+    let store = store();
     for (second, scope, error) in [
         (100, Scope::Containers, None),
         (101, Scope::Images, None),
@@ -141,27 +151,26 @@ fn runs_with_nothing_to_do_stay_for_a_day() {
         (104, Scope::Containers, None),
         (104 + 86_400, Scope::Containers, None),
     ] {
-        let run = store.begin_run(at(second), scope, false).unwrap();
-        store.finish_run(run, at(second), &Summary::default(), error).unwrap();
+        let run = store.begin_run(at(second), scope);
+        store.finish_run(&run, at(second), &Summary::default(), error);
     }
-    let seconds: Vec<_> =
-        store.runs(10).unwrap().iter().map(|r| r.started_at.as_second() - at(0).as_second()).collect();
+    let seconds: Vec<_> = store.runs(10).iter().map(|r| r.started_at.as_second() - at(0).as_second()).collect();
     assert_eq!(seconds, [104 + 86_400, 104, 102, 101, 40], "and the newest of each scope");
 }
 
 #[test]
 fn a_run_that_was_killed_is_closed_by_the_next_with_what_it_did() {
     let (_dir, path) = place();
-    let mut store = open(&path);
-    let run = store.begin_run(at(0), Scope::All, false).unwrap();
-    store.record(run, at(1), &removed(container("c1"), Some(5))).unwrap();
-    store.record(run, at(2), &failed(container("c2"), "busy")).unwrap();
+    let store = open(&path);
+    let run = store.begin_run(at(0), Scope::All);
+    store.record(&run, at(1), &removed(container("c1"), Some(5)));
+    store.record(&run, at(2), &failed(container("c2"), "busy"));
 
     let (_killed, path) = killed(&path);
-    let mut store = open(&path);
-    assert_eq!(recorded(&store), ["c1", "c2"], "each removal was committed when it was recorded");
-    store.begin_run(at(60), Scope::All, false).unwrap();
-    let runs = store.runs(10).unwrap();
+    let store = open(&path);
+    assert_eq!(store.recorded(), ["c1", "c2"], "each removal was committed when it was recorded");
+    store.begin_run(at(60), Scope::All);
+    let runs = store.runs(10);
     let old = &runs[1];
     assert_eq!((old.finished_at, old.error.as_deref()), (Some(at(2)), Some("interrupted")));
     assert_eq!((old.removed, old.failed, old.freed_bytes), (1, 1, 5));
@@ -171,46 +180,46 @@ fn a_run_that_was_killed_is_closed_by_the_next_with_what_it_did() {
 #[test]
 fn a_transaction_that_a_kill_cuts_off_leaves_no_trace() {
     let (_dir, path) = place();
-    let mut store = open(&path);
-    fill(&mut store);
-    let mut state = store.state.borrow_mut();
-    let transaction = state.connection.transaction().unwrap();
+    let store = open(&path);
+    fill(&store);
+    let mut other = rusqlite::Connection::open(&path).unwrap();
+    let transaction = other.transaction().unwrap();
     transaction.execute("DELETE FROM removals", []).unwrap();
     transaction.execute_batch("PRAGMA cache_spill = 1").unwrap();
     let (_killed, copy) = killed(&path);
-    assert_eq!(recorded(&open(&copy)), ["c1", "sha256:bb"]);
+    assert_eq!(open(&copy).recorded(), ["c1", "sha256:bb"]);
 }
 
 #[test]
 fn what_is_too_old_or_too_much_goes_and_the_newest_stay() {
-    let mut store = Store::in_memory().unwrap();
+    let store = TestStore::fresh();
     for number in 0..10 {
-        let run = store.begin_run(at(number), Scope::All, false).unwrap();
-        store.record(run, at(number), &removed(container(&format!("c{number}")), None)).unwrap();
+        let run = store.begin_run(at(number), Scope::All);
+        store.record(&run, at(number), &removed(container(&format!("c{number}")), None));
         let total = summary(Counts { removed: 1, ..Counts::default() });
-        store.finish_run(run, at(number), &total, None).unwrap();
+        store.finish_run(&run, at(number), &total, None);
     }
     let day = Duration::from_hours(24);
-    assert_eq!(store.prune(at(9), day, 10).unwrap(), 0, "ten are allowed, and none is older than a day");
-    assert_eq!(store.prune(at(9), Duration::from_secs(8), 10).unwrap(), 1, "c0 is 9 s old, c1 just 8 s");
-    assert_eq!(recorded(&store).first().map(String::as_str), Some("c1"));
-    assert_eq!(store.prune(at(9), day, 3).unwrap(), 6);
-    assert_eq!(recorded(&store), ["c7", "c8", "c9"]);
-    assert_eq!(store.runs(100).unwrap().len(), 3, "the runs go with their removals");
-    assert_eq!(store.prune(at(9), day, 0).unwrap(), 3);
+    assert_eq!(prune(&store, at(9), day, 10), 0, "ten are allowed, and none is older than a day");
+    assert_eq!(prune(&store, at(9), Duration::from_secs(8), 10), 1, "c0 is 9 s old, c1 just 8 s");
+    assert_eq!(store.recorded().first().map(String::as_str), Some("c1"));
+    assert_eq!(prune(&store, at(9), day, 3), 6);
+    assert_eq!(store.recorded(), ["c7", "c8", "c9"]);
+    assert_eq!(store.runs(100).len(), 3, "the runs go with their removals");
+    assert_eq!(prune(&store, at(9), day, 0), 3);
 }
 
 #[test]
 fn refusals_of_an_object_in_a_row_are_one_entry_with_the_newest_time() {
-    let mut store = Store::in_memory().unwrap();
-    let run = store.begin_run(at(0), Scope::All, false).unwrap();
+    let store = TestStore::fresh();
+    let run = store.begin_run(at(0), Scope::All);
     for second in 1..=5 {
-        store.record(run, at(second), &refused(container("c1"))).unwrap();
-        store.record(run, at(second), &refused(container("c2"))).unwrap();
+        store.record(&run, at(second), &refused(container("c1")));
+        store.record(&run, at(second), &refused(container("c2")));
     }
-    store.record(run, at(6), &failed(container("c1"), "busy")).unwrap();
-    store.record(run, at(7), &refused(container("c1"))).unwrap();
-    let entries = store.history(&HistoryFilter::default()).unwrap();
+    store.record(&run, at(6), &failed(container("c1"), "busy"));
+    store.record(&run, at(7), &refused(container("c1")));
+    let entries = store.history();
     let seen: Vec<_> = entries.iter().map(|entry| (entry.id.as_str(), entry.outcome.as_str(), entry.at)).collect();
     let expected =
         [("c1", "refused", at(7)), ("c1", "failed", at(6)), ("c2", "refused", at(5)), ("c1", "refused", at(5))];
@@ -219,22 +228,22 @@ fn refusals_of_an_object_in_a_row_are_one_entry_with_the_newest_time() {
 
 #[test]
 fn refusals_do_not_push_removals_out_of_the_history() {
-    let mut store = Store::in_memory().unwrap();
-    let run = store.begin_run(at(0), Scope::All, false).unwrap();
-    record(&mut store, run, (0..3).map(|number| format!("c{number}")));
+    let store = TestStore::fresh();
+    let run = store.begin_run(at(0), Scope::All);
+    record(&store, &run, (0..3).map(|number| format!("c{number}")));
     for number in 0..100 {
-        store.record(run, at(50), &refused(container(&format!("r{number}")))).unwrap();
+        store.record(&run, at(50), &refused(container(&format!("r{number}"))));
     }
-    store.prune(at(60), Duration::from_hours(24), 3).unwrap();
-    assert_eq!(recorded(&store), ["c0", "c1", "c2", "r97", "r98", "r99"]);
+    prune(&store, at(60), Duration::from_hours(24), 3);
+    assert_eq!(store.recorded(), ["c0", "c1", "c2", "r97", "r98", "r99"]);
 }
 
 #[test]
 fn a_run_that_goes_on_is_not_pruned() {
-    let mut store = Store::in_memory().unwrap();
-    store.begin_run(at(0), Scope::All, false).unwrap();
-    store.prune(at(1_000_000), Duration::ZERO, 0).unwrap();
-    assert_eq!(store.runs(10).unwrap().len(), 1);
+    let store = TestStore::fresh();
+    store.begin_run(at(0), Scope::All);
+    prune(&store, at(1_000_000), Duration::ZERO, 0);
+    assert_eq!(store.runs(10).len(), 1);
 }
 
 #[test]
@@ -266,9 +275,27 @@ DEBUG already removed kind="image" id="sha256:cc" name="docker.io/library/a:1" r
 
 #[test]
 fn each_entry_of_the_same_moment_keeps_its_order() {
-    let mut store = Store::in_memory().unwrap();
-    let run = store.begin_run(at(0), Scope::All, false).unwrap();
-    record(&mut store, run, (0..20).map(|number| format!("c{number:02}")));
-    let entries = store.history(&HistoryFilter { limit: Some(3), ..HistoryFilter::default() }).unwrap();
+    let store = TestStore::fresh();
+    let run = store.begin_run(at(0), Scope::All);
+    record(&store, &run, (0..20).map(|number| format!("c{number:02}")));
+    let entries = store.file().history(&HistoryFilter { limit: Some(3), ..HistoryFilter::default() }).unwrap();
     assert_eq!(ids(&entries), ["c19", "c18", "c17"]);
+}
+
+#[test]
+fn samples_are_returned_as_recorded_oldest_first_and_pruned_with_the_history() {
+    let store = TestStore::fresh();
+    let disk =
+        |mountpoint: &str, available_bytes| FileSystem { mountpoint: mountpoint.into(), available_bytes, ..disk() };
+    let record = |seconds, disks| store.store.change_blocking(|state| state.record_usage(at(seconds), disks));
+    record(300, vec![disk("/images", 20), FileSystem { inodes: None, ..disk("/logs", 70) }]);
+    record(0, vec![disk("/images", 10)]);
+    let all = store.file().usage(at(0)).unwrap();
+    let seen: Vec<_> = all.iter().map(|it| (it.at, it.file_system.mountpoint.to_str().unwrap())).collect();
+    assert_eq!(seen, [(at(0), "/images"), (at(300), "/images"), (at(300), "/logs")]);
+    assert_eq!(all[1].file_system, disk("/images", 20));
+    assert_eq!(all[2].file_system.inodes, None);
+    assert_eq!(store.file().usage(at(1)).unwrap().len(), 2);
+    prune(&store, at(400), Duration::from_secs(200), 100);
+    assert_eq!(store.file().usage(at(0)).unwrap().len(), 2);
 }

@@ -11,21 +11,19 @@ fn used(last_used: Option<Timestamp>) -> Memory {
     }
 }
 
+/// Returns what the file has after these memories.
 fn learnt(steps: &[Memory]) -> Memory {
-    let mut store = Store::in_memory().unwrap();
-    let mut before = Memory::default();
+    let store = TestStore::fresh();
     for after in steps {
-        store.learn(&before, after).unwrap();
-        before = after.clone();
+        store.learn(after);
     }
-    store.memory(at(0)).unwrap()
+    store.file().memory().unwrap()
 }
 
 #[test]
 fn an_empty_store_remembers_nothing() {
-    let store = Store::in_memory().unwrap();
-    assert_eq!(store.memory(at(5)).unwrap(), Memory { agent_started_at: Some(at(5)), ..Memory::default() });
-    assert_eq!(store.begun_at().unwrap(), None);
+    assert_eq!(TestStore::fresh().memory(), Memory::default());
+    assert_eq!(StoreReader::empty().unwrap().memory().unwrap(), Memory::default());
 }
 
 #[test]
@@ -98,33 +96,34 @@ fn stamps_that_come_more_often_than_once_a_minute_are_written_all_the_same() {
 #[test]
 fn the_memory_begins_once() {
     let (_dir, path) = place();
-    let mut store = open(&path);
-    let nothing = |start| Memory { agent_started_at: Some(start), ..Memory::default() };
-    store.learn(&nothing(at(7)), &nothing(at(7))).unwrap();
+    let store = open(&path);
+    store.store.recall(at(7), at(8));
+    store.learn(&store.memory());
     drop(store);
-    let mut store = open(&path);
-    store.learn(&nothing(at(99)), &memory()).unwrap();
-    assert_eq!(store.begun_at().unwrap(), Some(at(7)));
+    let store = open(&path);
+    assert_eq!(store.store.recall(at(99), at(100)).agent_started_at, Some(at(99)), "the service counts from its start");
+    store.learn(&memory());
+    assert_eq!((store.store.begun_at(), file(&path).memory().unwrap().agent_started_at), (Some(at(7)), Some(at(7))));
 }
 
 #[test]
 fn learning_is_all_or_nothing() {
     let (_dir, path) = place();
-    let mut store = open(&path);
-    store.learn(&Memory::default(), &memory()).unwrap();
+    let store = open(&path);
+    store.learn(&memory());
+    let other = rusqlite::Connection::open(&path).unwrap();
     let broken = "CREATE TRIGGER broken BEFORE DELETE ON failures BEGIN SELECT raise(FAIL, 'no'); END";
-    store.state.borrow().connection.execute_batch(broken).unwrap();
-    store.learn(&memory(), &Memory::default()).unwrap();
-    drop(store);
-    let file = rusqlite::Connection::open(&path).unwrap();
-    let images: i64 = file.query_row("SELECT count(*) FROM images", [], |row| row.get(0)).unwrap();
+    other.execute_batch(broken).unwrap();
+    store.learn(&Memory::default());
+    assert!(store.store.fault().is_some());
+    let images: i64 = other.query_row("SELECT count(*) FROM images", [], |row| row.get(0)).unwrap();
     assert_eq!(images, 2, "the images came before the failures, and were to go");
 }
 
 #[test]
 fn times_from_the_future_are_corrected_when_they_are_read_and_in_the_store() {
     let (_dir, path) = place();
-    let mut store = open(&path);
+    let store = open(&path);
     let year = 365 * 24 * 60 * 60;
     let mut ahead = memory();
     ahead.images[0].last_used = Some(at(year));
@@ -134,10 +133,10 @@ fn times_from_the_future_are_corrected_when_they_are_read_and_in_the_store() {
     ahead.fall.as_mut().unwrap().since = at(year);
     ahead.runtime.as_mut().unwrap().first_seen = at(year);
     ahead.named_images.as_mut().unwrap().as_of = at(year);
-    store.learn(&Memory::default(), &ahead).unwrap();
+    store.learn(&ahead);
 
     let now = at(1000);
-    let read = store.recall(at(0), now).unwrap();
+    let read = store.store.recall(at(0), now);
     assert_eq!((read.images[0].last_used, read.images[1].first_seen), (Some(now), Some(now)));
     assert_eq!(read.absent_since[0].since, now);
     assert_eq!(read.failures["image/sha256:bb"].retry_at, at(1000 + 3600), "no wait is longer than an hour");
@@ -145,31 +144,49 @@ fn times_from_the_future_are_corrected_when_they_are_read_and_in_the_store() {
     assert_eq!(read.runtime.as_ref().unwrap().first_seen, now);
     assert_eq!(read.named_images.as_ref().unwrap().as_of, now);
 
+    store.learn(&store.memory());
     drop(store);
-    let mut store = open(&path);
-    assert_eq!(store.memory(at(0)).unwrap(), read, "the store holds the corrected times");
-    assert_eq!(store.recall(at(0), at(2000)).unwrap(), read, "and they stay while the clock goes on");
+    let store = open(&path);
+    assert_eq!(store.memory(), read, "the store holds the corrected times");
+    assert_eq!(store.store.recall(at(0), at(2000)), read, "and they stay while the clock goes on");
 }
 
 #[test]
 fn times_of_the_past_are_read_as_they_are() {
-    let mut store = Store::in_memory().unwrap();
-    store.learn(&Memory::default(), &memory()).unwrap();
-    assert_eq!(store.recall(at(0), at(121)).unwrap(), memory());
+    let store = TestStore::fresh();
+    store.learn(&memory());
+    assert_eq!(store.store.recall(at(0), at(121)), memory());
 }
 
 #[test]
 fn a_recorded_removal_is_taken_off_the_baseline_at_once() {
     let (_dir, path) = place();
-    let mut store = open(&path);
-    store.learn(&Memory::default(), &memory()).unwrap();
-    let run = store.begin_run(at(40), crate::plan::Scope::All, false).unwrap();
+    let store = open(&path);
+    store.learn(&memory());
+    let run = store.begin_run(at(40), Scope::All);
     for report in [removed(container("c1"), None), removed(image("sha256:aa"), None), failed(container("c2"), "busy")] {
-        store.record(run, at(41), &report).unwrap();
+        store.record(&run, at(41), &report);
     }
     let (_copy, killed) = killed(&path);
-    let after = open(&killed).memory(at(0)).unwrap();
+    let after = open(&killed).memory();
     assert_eq!(after.last_counts, Some(ListCounts { containers: 5, sandboxes: 3, images: 1 }), "c2 may be removed");
     assert_eq!(after.recent_counts.unwrap().counts, ListCounts { containers: 4, sandboxes: 3, images: 1 });
     assert_eq!(after.fall.unwrap().counts, ListCounts { containers: 0, sandboxes: 3, images: 1 });
+    assert_eq!(after.failures["container/c2"].error, "busy", "its back-off is there, too");
+    assert!(!after.images.iter().any(|image| image.id.as_str() == "sha256:aa"), "a further pull is a new image");
+}
+
+/// Passes overlap: the one over images begins and ends while a removal of the other one takes long.
+#[test]
+fn what_overlapping_passes_learn_adds_up() {
+    let store = TestStore::fresh();
+    store.learn(&memory());
+    let run = store.begin_run(at(40), Scope::Containers);
+    store.record(&run, at(41), &removed(container("c1"), None));
+    let named = |memory: Memory| Memory { absent_since: Vec::new(), ..memory };
+    store.store.change_blocking(|state| state.learn(named));
+    store.record(&run, at(42), &removed(container("c2"), None));
+    let expected = (Vec::new(), 5);
+    let after = store.file().memory().unwrap();
+    assert_eq!((after.absent_since, after.last_counts.unwrap().containers), expected);
 }

@@ -8,7 +8,7 @@ use crate::plan::{Policy, decide, update_memory};
 
 /// Makes a one-shot run at a time in seconds: takes a snapshot and plans. Returns what it would remove.
 fn run(path: &Path, seconds: i64, pods: &serde_json::Value) -> Vec<String> {
-    let mut store = open(path);
+    let store = open(path);
     let mut snapshot: Snapshot = serde_json::from_value(json!({
         "taken_at": at(seconds),
         "containers": { "seen": [
@@ -19,9 +19,9 @@ fn run(path: &Path, seconds: i64, pods: &serde_json::Value) -> Vec<String> {
         "pods": pods,
     }))
     .unwrap();
-    snapshot.memory = store.memory(at(0)).unwrap();
+    snapshot.memory = store.memory();
     let policy = Policy::default();
-    store.learn(&snapshot.memory, &update_memory(&snapshot, &policy)).unwrap();
+    store.learn(&update_memory(&snapshot, &policy));
     decide(&snapshot, &policy, Scope::Containers).actions.iter().map(|action| action.target.id()).collect()
 }
 

@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::record::migrations::MIGRATIONS;
-use crate::record::{Opened, StoreError, StoreNote, UsageSample};
+use crate::record::{StoreError, UsageSample};
 
 /// Returns a filled store that was closed cleanly.
 fn closed() -> (TempDir, PathBuf) {
     let (dir, path) = place();
-    fill(&mut open(&path));
+    fill(&open(&path));
     (dir, path)
 }
 
@@ -33,8 +33,8 @@ fn noise(length: usize) -> Vec<u8> {
 #[test]
 fn a_fresh_store_is_for_its_owner_alone() {
     let (_dir, path) = place();
-    let mut store = open(&path);
-    fill(&mut store);
+    let store = open(&path);
+    fill(&store);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     let names = files(path.parent().unwrap()).into_keys();
     for name in names {
@@ -54,8 +54,8 @@ fn a_directory_that_is_there_keeps_its_mode() {
 fn a_store_that_is_opened_again_knows_everything() {
     let (_dir, path) = closed();
     let store = open(&path);
-    assert_eq!(store.memory(at(0)).unwrap(), memory());
-    assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
+    assert_eq!(store.memory(), memory());
+    assert_eq!(store.recorded(), ["c1", "sha256:bb"]);
 }
 
 /// Returns the directory with a file of each released schema, see `tests/data/stores/README.md`.
@@ -69,11 +69,13 @@ fn a_file_of_every_earlier_schema_opens_with_all_that_it_knew() {
         let (_dir, path) = place();
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         std::fs::copy(old_stores().join(format!("v{version}.db")), &path).unwrap();
-        let read_only = Store::open_read_only(&path).unwrap().unwrap();
-        for store in [read_only, open(&path)] {
-            assert_eq!(store.memory(at(0)).unwrap(), memory(), "version {version}");
+        for is_migrated in [false, true] {
+            if is_migrated {
+                assert_eq!(open(&path).memory(), memory(), "version {version}");
+            }
+            let store = file(&path);
+            assert_eq!(store.memory().unwrap(), memory(), "version {version}");
             assert_eq!(recorded(&store), ["c1", "sha256:bb"], "version {version}");
-            assert_eq!(store.begun_at().unwrap(), Some(at(0)), "version {version}");
             let history = store.history(&HistoryFilter::default()).unwrap();
             let proven: Vec<_> = history.into_iter().map(|entry| entry.proven_by).collect();
             assert_eq!(proven, [None, Some("kube-api".to_owned())], "version {version}");
@@ -96,9 +98,9 @@ fn todays_schema_has_a_file_that_tomorrow_will_open() {
 #[test]
 fn a_newer_store_is_refused_and_stays_as_it_is() {
     let (_dir, path) = closed();
-    open(&path).state.borrow().connection.pragma_update(None, "user_version", 99).unwrap();
+    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = files(path.parent().unwrap());
-    for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
+    for error in [Store::open_blocking(&path).unwrap_err(), StoreReader::open(&path).unwrap_err()] {
         assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
         let (path, known) = (path.display(), MIGRATIONS.len());
         let text = format!(
@@ -118,7 +120,7 @@ fn the_database_of_another_program_is_refused_and_stays_as_it_is() {
     other.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
     drop(other);
     let before = files(dir.path());
-    for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
+    for error in [Store::open_blocking(&path).unwrap_err(), StoreReader::open(&path).unwrap_err()] {
         assert!(matches!(error, StoreError::NotOurs { .. }), "{error:?}");
     }
     assert_eq!(files(dir.path()), before);
@@ -141,14 +143,14 @@ fn a_damaged_file_is_set_aside_whole_and_a_fresh_one_begun() {
     for (number, (case, bytes)) in (1..).zip(damages) {
         std::fs::write(&path, &bytes).unwrap();
         std::fs::write(path.with_extension("db-wal"), b"a log").unwrap();
-        let Err(error) = Store::open_read_only(&path) else { panic!("{case}") };
+        let Err(error) = StoreReader::open(&path) else { panic!("{case}") };
         assert!(error.to_string().contains("the next collecting run sets it aside"), "{case}: {error}");
 
-        let opened = Store::open(&path).unwrap();
+        let mut opened = None;
+        let log = logged(|| opened = Some(open(&path)));
         let to = path.with_extension(format!("db.corrupt-{number}"));
-        let [StoreNote::SetAside { to: said, .. }] = &opened.notes[..] else { panic!("{case}: {:?}", opened.notes) };
-        assert_eq!(*said, to, "{case}");
-        let begun = opened.store.memory(at(0)).unwrap();
+        assert!(log.contains(&format!("set_aside={}", to.display())), "{case}: {log}");
+        let begun = opened.unwrap().memory();
         assert_eq!(begun.images, [], "{case}: unknown history is no history");
         assert_eq!(begun.baseline_lost, Some(BaselineLoss::default()), "{case}");
         aside.push((case, to, bytes));
@@ -171,9 +173,10 @@ fn whichever_page_breaks_the_store_opens() {
         let mut bytes = good.clone();
         bytes[number * page..(number + 1) * page].copy_from_slice(&noise(page));
         std::fs::write(&path, &bytes).unwrap();
-        let mut opened = Store::open(&path).unwrap();
-        assert_eq!(opened.notes.len(), 1, "page {number}");
-        fill(&mut opened.store);
+        let mut opened = None;
+        let log = logged(|| opened = Some(open(&path)));
+        assert_eq!(log.lines().count(), 1, "page {number}: {log}");
+        fill(&opened.unwrap());
     }
 }
 
@@ -181,7 +184,7 @@ fn whichever_page_breaks_the_store_opens() {
 fn a_damage_is_logged_when_it_is_found() {
     let (_dir, path) = closed();
     std::fs::write(&path, noise(5000)).unwrap();
-    let log = logged(|| drop(Store::open(&path).unwrap()));
+    let log = logged(|| drop(open(&path)));
     assert!(log.starts_with(" WARN the store was damaged; a fresh one was begun path="), "{log}");
     assert_eq!(log.lines().count(), 1, "{log}");
 }
@@ -191,14 +194,8 @@ fn an_empty_file_is_a_fresh_store() {
     let (dir, _) = place();
     let path = dir.path().join("kubegc.db");
     std::fs::write(&path, b"").unwrap();
-    assert!(Store::open_read_only(&path).unwrap().is_none());
-    fill(&mut open(&path));
-}
-
-/// Returns why a store works in memory.
-fn cause(opened: &Opened) -> &str {
-    let [StoreNote::InMemory { cause, is_empty: true, .. }] = &opened.notes[..] else { panic!("{:?}", opened.notes) };
-    cause
+    assert!(StoreReader::open(&path).unwrap().is_none());
+    fill(&open(&path));
 }
 
 #[test]
@@ -206,29 +203,34 @@ fn where_the_directory_cannot_be_made_the_store_works_in_memory_and_says_what_to
     let (dir, _) = place();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let mut opened = Store::open(&file.join("kubegc.db")).unwrap();
-    let text = cause(&opened);
-    assert!(text.starts_with(&format!("cannot create the state directory {}: ", file.display())), "{text}");
-    assert!(text.ends_with("; create it, or set state.path to another place"), "{text}");
-    fill(&mut opened.store);
-    assert_eq!(recorded(&opened.store), ["c1", "sha256:bb"]);
+    let path = file.join("kubegc.db");
+    let store = TestStore::at(&path);
+    let text = store.store.fault().unwrap();
+    let expected =
+        format!("cannot use the store {}: cannot create the state directory {}: ", path.display(), file.display());
+    assert!(text.starts_with(&expected), "{text}");
+    assert!(text.contains("; create it, or set state.path to another place; continuing in memory"), "{text}");
+    fill(&store);
+    assert_eq!(store.memory(), memory());
 }
 
 #[test]
 fn a_directory_in_the_place_of_the_file_stays_and_the_store_works_in_memory() {
     let (dir, _) = place();
-    let error = Store::open_read_only(dir.path()).unwrap_err();
+    let error = StoreReader::open(dir.path()).unwrap_err();
     assert!(matches!(error, StoreError::Access { .. } | StoreError::Open { .. }), "{error:?}");
-    let mut opened = Store::open(dir.path()).unwrap();
-    assert!(cause(&opened).contains("Is a directory"), "{:?}", opened.notes);
-    fill(&mut opened.store);
+    let store = TestStore::at(dir.path());
+    let text = store.store.fault().unwrap();
+    assert!(text.contains("Is a directory") && text.ends_with("continuing in memory, without its history"), "{text}");
+    fill(&store);
+    assert_eq!(store.memory(), memory());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn where_there_is_no_store_looking_makes_none() {
     let (dir, path) = place();
-    assert!(Store::open_read_only(&path).unwrap().is_none());
+    assert!(StoreReader::open(&path).unwrap().is_none());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -236,11 +238,9 @@ fn where_there_is_no_store_looking_makes_none() {
 fn looking_at_a_closed_store_changes_nothing() {
     let (_dir, path) = closed();
     let before = (files(path.parent().unwrap()), path.metadata().unwrap().modified().unwrap());
-    let mut store = Store::open_read_only(&path).unwrap().unwrap();
-    assert_eq!(store.memory(at(0)).unwrap(), memory());
+    let store = file(&path);
+    assert_eq!(store.memory().unwrap(), memory());
     assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
-    fill(&mut store);
-    store.prune(at(1_000_000), std::time::Duration::ZERO, 0).unwrap();
     drop(store);
     assert_eq!((files(path.parent().unwrap()), path.metadata().unwrap().modified().unwrap()), before);
 }
@@ -248,30 +248,29 @@ fn looking_at_a_closed_store_changes_nothing() {
 #[test]
 fn looking_beside_an_agent_at_work_shows_what_it_committed() {
     let (_dir, path) = place();
-    let mut agent = open(&path);
-    fill(&mut agent);
-    let mut state = agent.state.borrow_mut();
-    let transaction = state.connection.transaction().unwrap();
+    let agent = open(&path);
+    fill(&agent);
+    let mut other = rusqlite::Connection::open(&path).unwrap();
+    let transaction = other.transaction().unwrap();
     transaction.execute("DELETE FROM removals", []).unwrap();
     let stable = |dir: &Path| files(dir).into_iter().filter(|(name, _)| !name.ends_with("-shm")).collect::<Vec<_>>();
     let before = stable(path.parent().unwrap());
-    let store = Store::open_read_only(&path).unwrap().unwrap();
+    let store = file(&path);
     assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
     assert_eq!(stable(path.parent().unwrap()), before);
     transaction.commit().unwrap();
-    drop(state);
-    assert_eq!(recorded(&agent), Vec::<String>::new(), "the agent did not notice");
+    assert_eq!(agent.recorded(), Vec::<String>::new(), "the agent did not notice");
 }
 
 #[test]
 fn looking_after_a_kill_shows_all_and_leaves_the_file_and_its_log() {
     let (_dir, path) = place();
-    let mut agent = open(&path);
-    fill(&mut agent);
+    let agent = open(&path);
+    fill(&agent);
     let (_killed, path) = killed(&path);
     let before = files(path.parent().unwrap());
     assert_eq!(before.len(), 2, "a file and its log");
-    let store = Store::open_read_only(&path).unwrap().unwrap();
+    let store = file(&path);
     assert_eq!(recorded(&store), ["c1", "sha256:bb"]);
     drop(store);
     let mut after = files(path.parent().unwrap());
@@ -284,13 +283,12 @@ fn odd_names_are_opened_like_any_other() {
     for name in ["a b.db", "what?.db", "50%.db", "a#b.db", "%41.db", "new\nline.db", "ü.db"] {
         let (dir, _) = place();
         let path = dir.path().join(name);
-        fill(&mut open(&path));
-        let store = Store::open_read_only(&path).unwrap().unwrap();
-        assert_eq!(recorded(&store).len(), 2, "{name:?}");
+        fill(&open(&path));
+        assert_eq!(recorded(&file(&path)).len(), 2, "{name:?}");
         assert_eq!(files(dir.path()).len(), 1, "{name:?}");
     }
     let (dir, _) = place();
     let path = dir.path().join(std::ffi::OsStr::from_bytes(b"\xff.db"));
-    fill(&mut open(&path));
-    assert_eq!(recorded(&Store::open_read_only(&path).unwrap().unwrap()).len(), 2, "a name that is no text");
+    fill(&open(&path));
+    assert_eq!(recorded(&file(&path)).len(), 2, "a name that is no text");
 }

@@ -51,7 +51,7 @@ fn a_missing_pod_and_a_back_off_have_a_time_too() {
     insta::assert_snapshot!(found.join("\n"), @"
     possibly starting (guards.created_grace = 10m), 9m to go
     pod missing for less than guards.gone_after (1m), 48s to go
-    back-off after a failure (guards.retry_after), 95s to go: 2 failures: the device is busy
+    back-off after a failure, 95s to go: 2 failures: the device is busy
     younger than min_age (2m), 60s to go
     ");
 }
@@ -84,11 +84,11 @@ fn why_shows_until_when_a_short_list_is_not_trusted() {
     let since = snapshot.taken_at - SignedDuration::from_secs(30);
     snapshot.memory.fall = Some(ListFall { since, passes: 2, counts });
     let why = shell(&snapshot).run(&["why", "--snapshot", "node.json", "registry.example.com/ml/train:12"]);
-    insta::assert_snapshot!(why, @"
+    insta::assert_snapshot!(why, @r#"
     image registry.example.com/ml/train:12, sha256:95a8cb4e331a803a8c93597f232d80ef48824be2a6beab7cb4e295e16398bd58
       size 11.0GiB, first seen 2d2h ago, last used 41h ago
       keep: the runtime lists 11 containers after 1000; such a fall is trusted once it has held for 10m
-      setting: guards.fall_percent = 50 (built-in)
+      setting: guards.fall_hold = "10m" (built-in)
       changes when: the list is as short for guards.fall_hold, or it is longer again (9m30s to go)
-    ");
+    "#);
 }

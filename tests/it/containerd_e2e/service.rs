@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use crate::rig::{Image, Layer, Rig, Version, becomes_true};
 
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 7] = [
     "--set=pods.source=none",
     "--set=containers.interval=1s",
     "--set=images.interval=1s",
-    "--set=daemon.max_backoff=1s",
     "--set=guards.settle=0s",
     "--set=images.min_age=0s",
     "--set=images.all_unused=true",

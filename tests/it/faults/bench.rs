@@ -11,11 +11,10 @@ use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, PassKind, now};
-use kubegc::execute::LiveRemover;
 use kubegc::model::{Absence, ImageMemory, Memory, Phase, Pod, PodList};
 use kubegc::observe::DiskFn;
 use kubegc::plan::{Outcome, Scope};
-use kubegc::record::{Pass, RunEntry, Store};
+use kubegc::record::{Pass, RunEntry, Store, StoreReader};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
 use tokio_util::sync::CancellationToken;
 
@@ -40,7 +39,7 @@ const BOUND: Duration = Duration::from_secs(30);
 /// A node with an agent.
 pub struct Bench {
     pub sim: Sim,
-    cycle: Cycle<LiveRemover>,
+    cycle: Cycle,
 }
 
 // === impl Bench ===
@@ -54,8 +53,8 @@ impl Bench {
     /// Creates a node with an agent that has this limit for each call.
     pub fn limited(streaming: Streaming, limit: Duration) -> Self {
         let sim = Sim::start_here(node().streaming(streaming)).unwrap();
-        let mut store = Store::open(&settings(&sim, limit).state.path).unwrap().store;
-        store.learn(&Memory::default(), &past(&sim)).unwrap();
+        let store = Store::open_blocking(&settings(&sim, limit).state.path).unwrap();
+        store.change_blocking(|state| state.learn(|_| past(&sim)));
         drop(store);
         let cycle = cycle(&sim, limit);
         Self { sim, cycle }
@@ -77,7 +76,7 @@ impl Bench {
     pub async fn pass_of(&mut self, scope: Scope) -> Pass {
         let stop = CancellationToken::new();
         let pass = self.cycle.pass(PassKind::Regular(scope), &stop, |_, _| {});
-        tokio::time::timeout(BOUND, pass).await.expect("the pass ends in time").unwrap()
+        tokio::time::timeout(BOUND, pass).await.expect("the pass ends in time")
     }
 
     /// Returns everything on the node: containers, sandboxes, images, log entries.
@@ -100,14 +99,14 @@ impl Bench {
 
     /// Says whether the memory has a last use of an image.
     pub fn has_last_use(&self, image: &str) -> bool {
-        let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
-        let memory = store.memory(now()).unwrap();
+        let store = StoreReader::open(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
+        let memory = store.memory().unwrap();
         memory.images.iter().any(|known| known.id.as_str() == image && known.last_used.is_some())
     }
 
     /// Returns the newest recorded run.
     pub fn last_run(&self) -> RunEntry {
-        let store = Store::open_read_only(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
+        let store = StoreReader::open(&self.sim.dir().join("state/kubegc.db")).unwrap().unwrap();
         store.runs(1).unwrap().remove(0)
     }
 }
@@ -179,9 +178,9 @@ fn past(sim: &Sim) -> Memory {
     }
 }
 
-fn cycle(sim: &Sim, limit: Duration) -> Cycle<LiveRemover> {
+fn cycle(sim: &Sim, limit: Duration) -> Cycle {
     let settings = settings(sim, limit);
-    let store = Store::open(&settings.state.path).unwrap().store;
+    let store = Store::open_blocking(&settings.state.path).unwrap();
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     let place = Place::new(endpoint, disks, Arc::new(Listed(pods())));

@@ -31,7 +31,7 @@ const PRESETS: [(&str, &str); 12] = [
 /// Everything that a value can turn on, except what excludes something else.
 pub const ALL: &str = "dryRun=false,controller.enabled=true,audit.enabled=true,selinux=true,podMonitor.enabled=true,podMonitor.interval=30s,\
     serviceMonitor.enabled=true,serviceMonitor.interval=30s,prometheusRule.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,\
-    imagePullSecrets[0].name=registry,config=profile = \"kubelet\",controller.config=controller.workers = 5";
+    imagePullSecrets[0].name=registry,config=profile = \"kubelet\",controller.config=controller.calls_per_second = 5";
 
 /// Returns the path of a program that runs Helm, and downloads it first if necessary.
 pub fn helm_script() -> &'static Path {
@@ -191,7 +191,7 @@ fn the_binary_accepts_the_configuration_of_the_chart() {
     let objects = of_chart(&format!("{ALL},hostPaths.kubelet=/data/kubelet"));
     for (workload, settings) in [
         ("DaemonSet", ["\"/data/kubelet\"", "profile = \"kubelet\""]),
-        ("Deployment", ["workers = 5", "\"kubegc-system\""]),
+        ("Deployment", ["calls_per_second = 5", "\"kubegc-system\""]),
     ] {
         let dir = tempfile::tempdir().unwrap();
         mount_config(&objects, &of_kind(&objects, workload)[0]["spec"]["template"]["spec"]["volumes"][0], dir.path());
@@ -229,7 +229,7 @@ fn another_configuration_replaces_the_pods_of_the_chart() {
     assert_eq!(checksums("resources.limits.memory=2Gi"), before, "the configuration is the same");
     let agents = checksums("config=profile = \"kubelet\"");
     assert_eq!([agents[0] != before[0], agents[1] != before[1]], [true, false]);
-    let controllers = checksums("controller.config=controller.workers = 5");
+    let controllers = checksums("controller.config=controller.calls_per_second = 5");
     assert_eq!([controllers[0] != before[0], controllers[1] != before[1]], [false, true]);
 }
 

@@ -10,11 +10,10 @@ use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode as Place;
 use kubegc::daemon::{Cycle, PassKind};
-use kubegc::execute::LiveRemover;
-use kubegc::model::PodList;
+use kubegc::model::{Memory, PodList};
 use kubegc::observe::DiskFn;
 use kubegc::plan::{Pattern, Pressure, Scope};
-use kubegc::record::{Pass, Store, StoreError};
+use kubegc::record::{Pass, Store};
 use kubegc::sim::{Sim, Streaming};
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +31,7 @@ pub struct Stage {
     pub sim: Sim,
     pub clock: Arc<TestClock>,
     pub pods: PodList,
-    cycle: Option<Cycle<LiveRemover>>,
+    cycle: Option<Cycle>,
 }
 
 /// A pass as the service makes it.
@@ -49,7 +48,7 @@ pub enum Kind {
 impl Stage {
     /// Creates a node that the agent has in its memory, with a store in memory.
     pub fn new(size: Size, streaming: Streaming) -> Self {
-        Self::with_store(size, streaming, |_| Store::in_memory().unwrap())
+        Self::with_store(size, streaming, |_| Store::without_file(Memory::default()))
     }
 
     /// Creates the same with the store that `open` opens in the directory of the node.
@@ -58,8 +57,8 @@ impl Stage {
         let clock = TestClock::at(sim.state().time());
         sim.set_listening_since(clock.now() - SignedDuration::from_hours(24)).unwrap();
         plant_files(&sim);
-        let mut store = open(sim.dir());
-        store.learn(&kubegc::model::Memory::default(), &node::past(&sim, clock.now())).unwrap();
+        let store = open(sim.dir());
+        store.change_blocking(|state| state.learn(|_| node::past(&sim, clock.now())));
         let mut stage = Self { sim, clock, pods: node::pods(), cycle: None };
         stage.start_agent(store);
         stage
@@ -78,7 +77,7 @@ impl Stage {
     }
 
     /// Makes one pass.
-    pub async fn pass(&mut self, kind: Kind) -> Result<Pass, StoreError> {
+    pub async fn pass(&mut self, kind: Kind) -> Pass {
         let (stop, cycle) = (CancellationToken::new(), self.cycle.as_mut().unwrap());
         let pressure = Pressure::Asked {};
         let kind = match kind {

@@ -17,7 +17,7 @@ use crate::rig::{NodeRig, Program};
 
 fn settings() -> ControllerSettings {
     let mut settings = ControllerSettings { guards: OwnerGuards::none(), ..ControllerSettings::default() };
-    (settings.calls.per_second, settings.calls.burst, settings.calls.answer) = (5000, 5000, Duration::from_secs(2));
+    (settings.calls.per_second, settings.calls.answer) = (5000, Duration::from_secs(2));
     settings
 }
 

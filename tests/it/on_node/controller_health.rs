@@ -63,7 +63,7 @@ async fn the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_l
 async fn a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart(node: &NodeRig) {
     let file = node.dir().join("controller.toml");
     let set = |text: &str| std::fs::write(&file, text).unwrap();
-    set("log.level = \"info\"\n[controller]\nworkers = 2\n");
+    set("log.level = \"info\"\n[controller]\ncalls_per_second = 2\n");
     let config = ["--config", file.to_str().unwrap(), "--set", "controller.address=127.0.0.1:0"];
     let controller = node.controller("reloaded", &config);
     let address = address(&controller).await;
@@ -73,17 +73,17 @@ async fn a_reload_changes_the_level_of_the_log_and_names_what_needs_a_restart(no
     };
     assert!(shows(200, 1.0).await, "{}", controller.log());
 
-    set("controller.workers = \"many\"\n");
+    set("controller.calls_per_second = \"many\"\n");
     controller.signal(Signal::SIGHUP);
     assert!(shows(503, 0.0).await, "{}", controller.log());
     let ready = get(&address, "/readyz").body;
-    assert!(ready.contains("configuration: ") && ready.contains("controller.workers = \"many\""), "{ready}");
+    assert!(ready.contains("configuration: ") && ready.contains("controller.calls_per_second = \"many\""), "{ready}");
 
     // The watch of the files finds this change.
-    set("log.level = \"warn\"\n[controller]\nworkers = 3\n");
+    set("log.level = \"warn\"\n[controller]\ncalls_per_second = 3\n");
     assert!(shows(200, 1.0).await, "{}", controller.log());
     let log = controller.log();
-    assert!(log.contains("changed settings need a restart settings=\"controller.workers\""), "{log}");
+    assert!(log.contains("changed settings need a restart settings=\"controller.calls_per_second\""), "{log}");
     assert!(!log.contains("settings reloaded"), "the level of that message is below the new one: {log}");
     assert_eq!(controller.terminate(), 0);
 }

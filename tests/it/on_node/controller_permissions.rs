@@ -72,7 +72,7 @@ async fn the_pod_collector_uses_exactly_the_permissions_that_it_has() {
     });
     node.create_object(&pod).await;
 
-    launch(&node, "overlays/pods-only", &["--set=pod_gc.node_quarantine=1s", "--set=pod_gc.interval=1s"]);
+    launch(&node, "overlays/pods-only", &["--set=pod_gc.node_quarantine=1s"]);
     let collected = becomes_true(async || node.pod_named("orphaned").await.is_none()).await;
     assert!(collected, "{:#?}\n{}", node.pod_named("orphaned").await, node.log_of(Program::Kubegc));
     ends_and_has_used_its_permissions(&node, "overlays/pods-only").await;

@@ -41,8 +41,7 @@ async fn at_the_start(node: &NodeRig) {
 
 /// `existing` are the pods of the API, by uid.
 async fn while_the_service_runs(node: &NodeRig, existing: &BTreeSet<String>) {
-    let patient = ["images.all_unused=true", "guards.gone_after=3s", "pods.max_silence=3m"];
-    let service = Service::start(node, "kubegc", &patient);
+    let service = Service::start(node, "kubegc", &["images.all_unused=true", "guards.gone_after=3s"]);
     service.until("end of all leftovers", async || node.uids().await == *existing).await;
 
     // The open watch continues. Only the live lookup before a removal shows the change.

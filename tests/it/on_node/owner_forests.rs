@@ -44,7 +44,7 @@ fn connection(node: &NodeRig) -> Arc<Connection> {
 /// As kube-controller-manager with its limits on calls raised.
 fn upstream() -> ControllerSettings {
     let mut settings = ControllerSettings { guards: OwnerGuards::none(), ..ControllerSettings::default() };
-    (settings.calls.per_second, settings.calls.burst) = (5000, 5000);
+    settings.calls.per_second = 5000;
     settings
 }
 

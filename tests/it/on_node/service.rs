@@ -13,22 +13,17 @@ use crate::rig::{Image, Layer, NodeRig, Program, Ran};
 pub const GONE_AFTER: Duration = Duration::from_secs(8);
 
 /// The settings of every scenario. Unused images are removed immediately unless a scenario changes that.
-const SETTINGS: [&str; 13] = [
+const SETTINGS: [&str; 10] = [
     "containers.interval=1s",
     "images.interval=1s",
     "images.min_age=0s",
     "images.high_threshold_percent=100",
-    "daemon.max_backoff=1s",
     "guards.settle=0s",
     "guards.fall_hold=0s",
     "guards.sandbox_grace=1s",
-    "guards.retry_after=1s",
     "guards.gone_after=8s",
     "log.format=json",
     "pods.source=kube-api",
-    // On an idle node a watch may get no event for a long time after an outage of the API server. After this time the
-    // pods are listed again.
-    "pods.max_silence=10s",
 ];
 
 /// The service of a node, and its messages since the last call of [`Service::mark`].

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kubegc::model::{
     Absence, Container, ContainerState, EntryKind, FileSystem, Image, ImageMemory, LinkTarget, ListCounts, LogDir,
-    LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Runtime, Sandbox, SandboxState, Seen, Snapshot,
+    LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Sandbox, SandboxState, Seen, Snapshot,
 };
 use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
 use proptest::collection::vec;
@@ -186,16 +186,9 @@ fn memory() -> impl Strategy<Value = Memory> {
     )
 }
 
-fn runtime() -> impl Strategy<Value = Runtime> {
-    (option::of((0..6_u8).prop_map(image_tag)), option::weighted(0.3, a_moment())).prop_map(
-        |(sandbox_image, listening_since)| Runtime {
-            name: "test".into(),
-            version: "1".into(),
-            sandbox_image,
-            endpoint: String::new(),
-            listening_since,
-        },
-    )
+/// Generates the name of the sandbox image, and since when the runtime listens.
+fn runtime() -> impl Strategy<Value = (Option<String>, Option<Timestamp>)> {
+    (option::of((0..6_u8).prop_map(image_tag)), option::weighted(0.3, a_moment()))
 }
 
 fn disk() -> impl Strategy<Value = FileSystem> {
@@ -229,12 +222,18 @@ pub fn a_node() -> impl Strategy<Value = Snapshot> {
             image_uses,
             memory,
         )| {
+            // If the runtime does not answer, what it names is not known, and since when it listens neither.
+            let (sandbox_image, listening_since) = match runtime {
+                Seen::Seen((image, since)) => (image, since),
+                Seen::NotSeen(_) => (None, None),
+            };
             Snapshot {
                 containers: containers
                     .map(|list| numbered(list, |container, n| container.id = format!("c{n:07}").into())),
                 sandboxes: sandboxes.map(|list| numbered(list, |sandbox, n| sandbox.id = format!("s{n}").into())),
                 images: images.map(|list| list.into_iter().zip(0..).map(image).collect()),
-                runtime,
+                sandbox_image: Seen::Seen(sandbox_image),
+                listening_since: Seen::Seen(listening_since),
                 image_filesystem,
                 log_dirs,
                 log_links,
@@ -321,7 +320,7 @@ pub fn believed(mut node: Snapshot) -> Snapshot {
         }
         containers
     });
-    node.runtime = node.runtime.map(|runtime| Runtime { listening_since: None, ..runtime });
+    node.listening_since = Seen::Seen(None);
     node
 }
 

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kubegc::cri::{CriOptions, RuntimeReader, RuntimeWriter};
-use kubegc::execute::{DryRun, ExecuteOptions, Executor, LiveRemover, LogRoots, Remover};
+use kubegc::cri::{CriOptions, InProgress, RuntimeReader, RuntimeWriter};
+use kubegc::execute::{ExecuteOptions, Executor, LogRoots, Remover};
 use kubegc::model::{
     Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
     Snapshot,
 };
-use kubegc::observe::{DiskFn, Observer, Places, PodSource, StatusFor};
+use kubegc::observe::{DiskFn, Needs, Observer, Places, PodSource};
 use kubegc::plan::{Guards, Outcome, Plan, Policy, Report, Scope, decide};
 use kubegc::sim::{GIB, MIB, Node, Sim};
 use proptest::prelude::*;
@@ -106,12 +106,11 @@ impl Bench {
         let observer = self.observer();
         let mut memory = node.memory.clone();
         memory.last_counts = None;
-        let mut snapshot = observer.observe(now(), memory).await;
-        observer.fill_statuses(&mut snapshot, StatusFor::ImageVolumes).await;
+        let snapshot = observer.snapshot(Needs { image_volumes: true, ..Needs::default() }, now(), memory).await;
         let plan = decide(&snapshot, &self.policy, Scope::All);
-        let dry = carried_out(&self.executor(DryRun::default()), &plan).await;
-        let writer = RuntimeWriter::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default());
-        let live = carried_out(&self.executor(LiveRemover { writer, roots: self.roots() }), &plan).await;
+        let dry = carried_out(&self.executor(Remover::Dry), &plan).await;
+        let writer = RuntimeWriter::new(&self.reader(), &InProgress::default());
+        let live = carried_out(&self.executor(Remover::Live { writer, roots: self.roots() }), &plan).await;
         (plan, dry, live)
     }
 
@@ -128,7 +127,7 @@ impl Bench {
     }
 
     /// Creates the executor as the daemon does for these guards.
-    fn executor<H>(&self, remover: H) -> Executor<H> {
+    fn executor(&self, remover: Remover) -> Executor {
         let asks = !self.policy.guards.gone_after.is_zero();
         let options = ExecuteOptions {
             kubelet_pods: asks.then(|| self.kubelet_root().join("pods")),
@@ -156,7 +155,7 @@ impl Bench {
     }
 }
 
-async fn carried_out<H: Remover>(executor: &Executor<H>, plan: &Plan) -> Vec<Report> {
+async fn carried_out(executor: &Executor, plan: &Plan) -> Vec<Report> {
     let mut reports = Vec::new();
     executor.carry_out(plan, &CancellationToken::new(), &mut |report: Report| reports.push(report)).await;
     reports
@@ -171,7 +170,7 @@ fn built(node: &Snapshot) -> Node {
         built = built.id(image.id.as_str()).image(tag, &[(tag, image.size_bytes * 10 * MIB)]);
         built = if image.pinned { built.pinned() } else { built };
     }
-    if let Some(image) = node.runtime.as_ref().and_then(|runtime| runtime.sandbox_image.as_deref()) {
+    if let Some(image) = node.sandbox_image.as_ref().and_then(Option::as_deref) {
         built = built.sandbox_image(image);
     }
     let sandboxes = node.sandboxes.as_ref().map_or(&[][..], Vec::as_slice);

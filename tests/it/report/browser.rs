@@ -1,4 +1,7 @@
 //! A headless browser and its `DevTools` protocol, over pipes. `scripts/browser.sh` fetches it.
+//!
+//! The protocol is JSON and a zero byte. So the tests need neither a crate nor a second program for it, and the page
+//! runs no script of a test.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -57,10 +57,7 @@ fn safe_keeps_the_sandbox_image_by_its_configured_name() {
         tags: vec![text(&case, "sandbox_image").into()],
         ..Image::default()
     }]);
-    snapshot.runtime = seen(kubegc::model::Runtime {
-        sandbox_image: Some(text(&case, "sandbox_image").into()),
-        ..kubegc::model::Runtime::default()
-    });
+    snapshot.sandbox_image = seen(Some(text(&case, "sandbox_image").into()));
     let plan = decide(&snapshot, &safe(&policy(&case)), Scope::Images);
     assert_eq!(plan.actions, []);
     assert_eq!(plan.kept[0].reason, KeepReason::SandboxImage {});

@@ -222,7 +222,7 @@ impl MatrixCluster {
     }
 
     fn plans(&self, snapshot: &ClusterSnapshot) {
-        let plan = plan(snapshot, &OwnerGuards::default());
+        let plan = plan(snapshot);
         let of_tenant =
             |object: &Identity| object.kind.group() == "tenant.example.com" && *object.name != *"kept-widget";
         // A reference that a mirror shows is no harm: the object itself is read before it is dropped.
@@ -242,7 +242,7 @@ impl MatrixCluster {
         let objects: Vec<_> = objects.collect();
         let of = |uid: &str| {
             let object = objects.iter().find(|object| object.uid == Uid::new(uid))?;
-            explain(snapshot, &OwnerGuards::default(), object).map(|it| it.decision)
+            explain(snapshot, object).map(|it| it.decision)
         };
         for name in KEPT {
             let decision = of(&format!("{name}-uid"));

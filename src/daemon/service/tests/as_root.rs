@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::host_path::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 use crate::record::HistoryFilter;
+use crate::testing::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 
 /// The limit of one call of the store.
 const LIMIT: Duration = Duration::from_millis(300);
@@ -17,16 +17,16 @@ fn a_frozen_state_disk_costs_a_pass_one_limit_and_the_history_is_whole_after_it(
         let pass = timeout(MINUTE, regular(&cycle, Scope::Containers)).await.expect("the pass ends");
         let removed = pass.summary.total().removed;
         assert!(removed > 0 && pass.summary.total().failed == 0, "{:?}", pass.summary);
-        let cause = pass.not_recorded().expect("it is not recorded").to_string();
+        let cause = pass.not_recorded.expect("it is not recorded");
         assert!(cause.contains("file system did not respond within"), "{cause}");
         let images = timeout(MINUTE, regular(&cycle, Scope::Images)).await.expect("the next pass ends, too");
-        assert!(images.not_recorded().is_some(), "the disk is still frozen");
+        assert!(images.not_recorded.is_some(), "the disk is still frozen");
 
         drop(frozen);
-        let returned = async { while regular(&cycle, Scope::Images).await.not_recorded().is_some() {} };
+        let returned = async { while regular(&cycle, Scope::Images).await.not_recorded.is_some() {} };
         timeout(MINUTE, returned).await.expect("the store returns to its file");
         cycle.into_store().close().await;
-        let store = Store::open_read_only(&dir.join("kubegc.db")).unwrap().unwrap();
+        let store = StoreReader::open(&dir.join("kubegc.db")).unwrap().unwrap();
         assert_eq!(store.history(&HistoryFilter::default()).unwrap().len(), removed);
         let runs = store.runs(100).unwrap();
         assert!(runs.iter().all(|run| run.error.is_none() && run.finished_at.is_some()), "{runs:#?}");
@@ -44,7 +44,7 @@ fn a_shutdown_ends_in_its_bound_while_the_state_disk_is_frozen() {
         let frozen = Frozen::freeze(&dir);
         let (_signals, _, reload) = signals::listen().unwrap();
         let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
-        let after = |_, _: &Result<Pass, StoreError>| stop.cancel();
+        let after = |_, _: &Pass| stop.cancel();
         let service = async {
             let (store, _) = run(cycle, &limits, &stop, &mut requests, || None::<()>, after).await;
             store.close().await;
@@ -56,16 +56,16 @@ fn a_shutdown_ends_in_its_bound_while_the_state_disk_is_frozen() {
 }
 
 /// Returns a node, its state directory on a disk of its own, and its cycle.
-fn on_a_disk() -> (Sim, PathBuf, Cycle<LiveRemover>) {
+fn on_a_disk() -> (Sim, PathBuf, Cycle) {
     let sim = sim();
     let (settings, dir) = (settings(&sim), sim.dir().join("state"));
     std::fs::create_dir(&dir).unwrap();
     mount_disk(&sim.dir().join("disk.ext4"), &dir);
-    let store = SharedStore::within(LIMIT, Store::open(&settings.state.path).unwrap().store);
+    let store = Store::open_blocking(&settings.state.path).unwrap().with_limit(LIMIT);
     let cycle = cycle_with(&sim, settings, store);
     (sim, dir, cycle)
 }
 
-async fn regular(cycle: &Cycle<LiveRemover>, scope: Scope) -> Pass {
-    cycle.pass(PassKind::Regular(scope), &CancellationToken::new(), |_, _| {}).await.unwrap()
+async fn regular(cycle: &Cycle, scope: Scope) -> Pass {
+    cycle.pass(PassKind::Regular(scope), &CancellationToken::new(), |_, _| {}).await
 }

@@ -3,7 +3,7 @@
 use nix::mount::{MsFlags, mount};
 
 use super::*;
-use crate::host_path::frozen_disk::apart;
+use crate::testing::frozen_disk::apart;
 
 const NONE: Option<&str> = None;
 

@@ -41,7 +41,6 @@ impl Host {
             sources: sources.to_vec(),
             node: "n1".to_owned(),
             credentials,
-            max_silence: Duration::from_mins(3),
             kubelet,
             kubelet_key: None,
             clock: || jiff::Timestamp::UNIX_EPOCH,

@@ -12,7 +12,6 @@ use super::super::super::{
 };
 use super::super::{doubtful_owners, wave};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Seen, Uid};
-use crate::owners::OwnerGuards;
 
 const SERVED: [(&str, &str, bool); 8] = [
     ("v1", "ConfigMap", true),
@@ -169,7 +168,7 @@ impl Server {
     /// Collects until nothing changes.
     fn settle(&mut self, change: impl FnOnce(&mut World<'_>)) {
         let snapshot = self.snapshot();
-        let mut world = World::new(&snapshot, &OwnerGuards::none());
+        let mut world = World::new(&snapshot);
         change(&mut world);
         while !wave(&mut world).is_empty() {}
         let left = world.objects.iter().filter(|object| !object.is_removed());

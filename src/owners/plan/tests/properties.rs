@@ -6,7 +6,7 @@ use super::super::super::world::World;
 use super::super::{doubtful_owners, plan, wave};
 use super::{cluster, identity, object};
 use crate::model::{FOREGROUND, Identity, ORPHAN, ObjectMeta, Seen, Uid};
-use crate::owners::{ActionWord, ClusterSnapshot, OwnerAnswer, OwnerGuards, OwnerRead};
+use crate::owners::{ActionWord, ClusterSnapshot, OwnerAnswer, OwnerRead};
 
 /// What is generated for one object.
 #[derive(Clone, Debug)]
@@ -90,12 +90,12 @@ fn reversed(mut snapshot: ClusterSnapshot) -> ClusterSnapshot {
 proptest! {
     #[test]
     fn lists_in_another_order_give_the_same_plan(snapshot in any_cluster()) {
-        prop_assert_eq!(plan(&snapshot, &OwnerGuards::default()), plan(&reversed(snapshot), &OwnerGuards::default()));
+        prop_assert_eq!(plan(&snapshot), plan(&reversed(snapshot)));
     }
 
     #[test]
     fn an_object_is_deleted_only_if_every_owner_is_absent_or_waits(snapshot in any_cluster()) {
-        let plan = plan(&snapshot, &OwnerGuards::default());
+        let plan = plan(&snapshot);
         for action in plan.actions.iter().chain(&plan.predicted).filter(|action| action.action == ActionWord::Delete) {
             for owner in &action.owners {
                 prop_assert!(["absent", "waits_for_dependents"].contains(&&*owner.state), "{action:?}");
@@ -106,14 +106,14 @@ proptest! {
     #[test]
     fn without_any_live_read_no_object_is_deleted_for_an_owner_that_the_lists_lack(snapshot in any_cluster()) {
         let snapshot = ClusterSnapshot { owners: Vec::new(), ..snapshot };
-        for action in plan(&snapshot, &OwnerGuards::default()).actions.iter().filter(|action| action.action == ActionWord::Delete) {
+        for action in plan(&snapshot).actions.iter().filter(|action| action.action == ActionWord::Delete) {
             prop_assert!(action.owners.iter().all(|owner| owner.state == "waits_for_dependents"), "{action:?}");
         }
     }
 
     #[test]
     fn after_the_plan_and_its_predictions_nothing_is_left_to_do(snapshot in any_cluster()) {
-        let mut world = World::new(&snapshot, &OwnerGuards::default());
+        let mut world = World::new(&snapshot);
         let waves = std::iter::from_fn(|| Some(wave(&mut world)).filter(|actions| !actions.is_empty()));
         prop_assert!(waves.count() < 50);
         prop_assert!(wave(&mut world).is_empty());
@@ -121,7 +121,7 @@ proptest! {
 
     #[test]
     fn every_object_with_owners_is_either_acted_on_or_kept(snapshot in any_cluster()) {
-        let plan = plan(&snapshot, &OwnerGuards::default());
+        let plan = plan(&snapshot);
         let objects = snapshot.resources.iter().flat_map(|listed| listed.objects.as_ref().into_iter().flatten());
         let concerned = objects.filter(|object| !object.owners.is_empty() || object.deletion_timestamp.is_some());
         for object in concerned {

@@ -1,26 +1,28 @@
 //! Loads the settings of the agent again.
 
 use super::monitoring::Monitoring;
-use crate::cli::CliError;
-use crate::cli::reload::{NOT_RELOADED, differing, load_again, needing_restart};
 use crate::config::{Loaded, MetricsSettings, Settings, StateSettings};
 use crate::daemon::notify::Notifier;
+use crate::daemon::reload::{NOT_RELOADED, differing, load_again, needing_restart};
+
+/// Loads the settings again. The error is the text of their faults.
+pub type Load<'a> = &'a mut dyn FnMut() -> Result<Loaded, String>;
 
 /// The settings in force, and how they are loaded again.
-pub(super) struct Reloads<F> {
-    pub(super) load: F,
+pub(super) struct Reloads<'a> {
+    pub(super) load: Load<'a>,
     pub(super) in_force: Settings,
 }
 
 // === impl Reloads ===
 
-impl<F: FnMut() -> Result<Loaded, CliError>> Reloads<F> {
+impl Reloads<'_> {
     /// Loads the settings again, and notifies the service manager. `None` = they are invalid, which is logged, or the
     /// same: those in force remain.
     pub(super) fn reload(&mut self, notifier: &Notifier, monitoring: &Monitoring) -> Option<Loaded> {
         notifier.reloading();
         let loaded = load_again(&mut self.load);
-        monitoring.reloaded(loaded.as_ref().map(drop));
+        monitoring.reloaded(loaded.as_ref().err());
         let Ok(mut loaded) = loaded else {
             notifier.ready(NOT_RELOADED);
             return None;
@@ -40,10 +42,10 @@ impl<F: FnMut() -> Result<Loaded, CliError>> Reloads<F> {
 
 /// Returns the new settings without those that need a restart: what an agent holds or listens on from its start.
 fn applicable(in_force: &Settings, new: &Settings) -> Settings {
-    let StateSettings { path, lock, socket, .. } = in_force.state.clone();
+    let StateSettings { path, lock, .. } = in_force.state.clone();
     let new = new.clone();
     Settings {
-        state: StateSettings { path, lock, socket, ..new.state },
+        state: StateSettings { path, lock, ..new.state },
         metrics: MetricsSettings { address: in_force.metrics.address, ..new.metrics },
         log_format: in_force.log_format,
         ..new

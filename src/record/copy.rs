@@ -10,17 +10,17 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::trouble::{Trouble, busy, classify};
-use super::{BUSY, EMPTIED, LOG, check, is_emptied, keep_log, with_suffix};
-use crate::record::error::StoreError;
-use crate::record::migrations::{self, MIGRATIONS};
+use super::error::StoreError;
+use super::fault::FileFault;
+use super::file::{BUSY, EMPTIED, LOG, check, is_emptied, keep_log, with_suffix};
+use super::migrations::{self, MIGRATIONS};
 
 /// How many times a copy starts again because the file changed during the copy.
 const COPIES: usize = 10;
 
 /// Whether another process may use the file during the copy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::record) enum CopyMode {
+pub(super) enum CopyMode {
     /// An agent may use the file, and the copy must not disturb it.
     Shared,
     /// The caller holds the lock. Works without free space on the disk.
@@ -29,15 +29,15 @@ pub(in crate::record) enum CopyMode {
 
 /// Values that show whether a file changed: its identity, its length, its last change, and whether it has a log.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Look {
+struct Look {
     file: Option<(u64, u64, i64, i64)>,
-    pub(super) has_log: bool,
+    has_log: bool,
 }
 
 // === impl Look ===
 
 impl Look {
-    pub(super) fn at(path: &Path) -> Self {
+    fn at(path: &Path) -> Self {
         let key = |file: Metadata| (file.ino(), file.len(), file.mtime(), file.mtime_nsec());
         Self { file: path.metadata().ok().map(key), has_log: with_suffix(path, LOG).exists() }
     }
@@ -52,17 +52,17 @@ impl Look {
 ///   changes, which is a named piece of shared memory.
 /// - Without a log: the file was closed cleanly, and no process has it open. The copy reads it as immutable, without
 ///   locks and without creating a log. If the file changes meanwhile, the copy starts again.
-pub(in crate::record) fn copy(path: &Path, mode: CopyMode) -> Result<Option<Connection>, Trouble> {
+pub(super) fn copy(path: &Path, mode: CopyMode) -> Result<Option<Connection>, FileFault> {
     match File::open(path).and_then(|file| file.metadata()) {
-        Ok(_) if is_emptied(path) => return Err(Trouble::Damaged(EMPTIED.to_owned())),
+        Ok(_) if is_emptied(path) => return Err(FileFault::Damaged(EMPTIED.to_owned())),
         Ok(file) if file.len() == 0 => return Ok(None),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(StoreError::Access { path: path.to_owned(), cause }.into()),
     }
-    let mut copy = read_whole(path, mode).map_err(|error| classify(path, error))?;
+    let mut copy = read_whole(path, mode).map_err(|error| FileFault::of(path, error))?;
     check(path, &copy)?;
-    migrations::migrate(&mut copy, MIGRATIONS).map_err(|error| classify(path, error))?;
+    migrations::migrate(&mut copy, MIGRATIONS).map_err(|error| FileFault::of(path, error))?;
     Ok(Some(copy))
 }
 
@@ -99,7 +99,7 @@ fn source(path: &Path, look: &Look, mode: CopyMode) -> rusqlite::Result<Connecti
 }
 
 /// Copies the data of an open connection to memory, page by page. `None` if the copy fails or is damaged.
-pub(in crate::record) fn checked_copy(path: &Path, from: &Connection) -> Option<Connection> {
+pub(super) fn checked_copy(path: &Path, from: &Connection) -> Option<Connection> {
     let mut copy = Connection::open_in_memory().ok()?;
     transfer(from, &mut copy).ok()?;
     check(path, &copy).ok()?;
@@ -107,7 +107,7 @@ pub(in crate::record) fn checked_copy(path: &Path, from: &Connection) -> Option<
 }
 
 /// Replaces all data in `to` with all data in `from`, in one transaction.
-fn transfer(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
+pub(super) fn transfer(from: &Connection, to: &mut Connection) -> rusqlite::Result<()> {
     match Backup::new(from, to)?.step(-1)? {
         StepResult::Done => Ok(()),
         _ => Err(busy()),
@@ -125,4 +125,8 @@ fn immutable_uri(path: &Path) -> OsString {
     }
     uri.extend(b"?immutable=1");
     OsString::from_vec(uri)
+}
+
+fn busy() -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
 }

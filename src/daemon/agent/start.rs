@@ -5,14 +5,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::error::AgentError;
 use super::monitoring::{Monitoring, RUNTIME};
-use crate::cli::session::node;
-use crate::cli::{CliError, ErrorKind};
 use crate::config::{KEYS, Loaded, Origin, Settings};
 use crate::daemon::node::LocalNode;
 use crate::daemon::notify::Notifier;
 use crate::model::Backoff;
-use crate::record::{Lock, LockError, SharedStore};
+use crate::record::{Lock, LockError, Store};
 
 /// The end of the text in the lock of a one-shot `kubegc collect`.
 const ONE_SHOT: &str = ", collect";
@@ -29,27 +28,33 @@ pub(super) async fn await_lock(
     settings: &Settings,
     stop: &CancellationToken,
     notifier: &Notifier,
-) -> Result<Option<(Lock, SharedStore)>, CliError> {
+) -> Result<Option<(Lock, Store)>, AgentError> {
     let mut is_logged = false;
     loop {
-        let mut lock = match Lock::take(&settings.state.lock, "run") {
-            Ok(lock) => lock,
-            Err(LockError::Held { path, holder }) if holder.ends_with(ONE_SHOT) => {
-                if !is_logged {
+        match lock_and_open(settings, "run").await {
+            Err(AgentError::Lock(LockError::Held { path, holder })) if holder.ends_with(ONE_SHOT) => {
+                if !std::mem::replace(&mut is_logged, true) {
                     tracing::warn!(lock = %path.display(), holder, "waiting for the end of a one-shot pass");
                     notifier.ready("waiting for the end of a one-shot pass");
-                    is_logged = true;
-                }
-                tokio::select! {
-                    () = stop.cancelled() => return Ok(None),
-                    () = tokio::time::sleep(LOCK_WAIT) => continue,
                 }
             }
-            Err(error) => return Err(error.into()),
-        };
-        lock.names_store(&settings.state.path);
-        return Ok(Some((lock, SharedStore::open(&settings.state.path).await?)));
+            opened => return opened.map(Some),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return Ok(None),
+            () = tokio::time::sleep(LOCK_WAIT) => {}
+        }
     }
+}
+
+/// Takes the lock and opens the store, for passes that remove objects. The lock says which command holds it.
+///
+/// # Errors
+/// Another process holds the lock, or a file cannot be used.
+pub async fn lock_and_open(settings: &Settings, verb: &'static str) -> Result<(Lock, Store), AgentError> {
+    let mut lock = Lock::take(&settings.state.lock, verb)?;
+    lock.names_store(&settings.state.path);
+    Ok((lock, Store::open(&settings.state.path).await?))
 }
 
 /// Logs the settings in force that differ from the built-in ones.
@@ -76,17 +81,17 @@ pub(super) async fn wait_for_node(
     notifier: &Notifier,
     monitoring: &Monitoring,
     is_start: bool,
-) -> Result<Option<LocalNode>, CliError> {
+) -> Result<Option<LocalNode>, AgentError> {
     let (mut waits, mut logged_at) = (WAITS, None);
     loop {
         let found = tokio::select! {
             () = stop.cancelled() => return Ok(None),
-            found = node(loaded) => found,
+            found = LocalNode::find(loaded) => found,
         };
         let error = match found {
             Ok(node) => return Ok(Some(node)),
-            Err(error) if error.kind() == ErrorKind::Runtime || !is_start => error,
-            Err(error) => return Err(error),
+            Err(error) if error.is_unreachable() || !is_start => error,
+            Err(error) => return Err(error.into()),
         };
         monitoring.health.lacks(RUNTIME, error.to_string());
         if waits == WAITS {

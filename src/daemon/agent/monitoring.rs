@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::cli::CliError;
-use crate::cli::reload::CONFIGURATION;
-use crate::cli::report::document;
-use crate::cli::session::failed_sources;
 use crate::config::Settings;
-use crate::daemon::now;
+use crate::daemon::reload::CONFIGURATION;
+use crate::daemon::{failed_sources, now};
 use crate::metrics::AgentMetrics;
-use crate::page::{Outlook, STYLE_HASH, html};
+use crate::page::{Outlook, STYLE_HASH};
 use crate::plan::{PlanError, Scope};
-use crate::record::{Pass, StoreError};
+use crate::record::Pass;
 use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, ReportPage, Server};
+
+/// Makes the page for people, of what the last passes show of the next ones or why nothing is known of them.
+pub type PageOf = fn(&Settings, Result<Outlook, String>) -> String;
 
 /// What the service waits for before it is ready.
 pub(super) const RUNTIME: &str = "runtime";
@@ -29,6 +29,7 @@ pub(super) struct Monitoring {
     /// Those in force.
     settings: Arc<Mutex<Settings>>,
     outlooks: Outlooks,
+    page: PageOf,
 }
 
 /// What the last pass of each scope knows of the next one.
@@ -39,7 +40,7 @@ type Outlooks = Arc<Mutex<BTreeMap<&'static str, Outlook>>>;
 impl Monitoring {
     /// Starts the server. An agent without a server or with an address in use collects all the same: the
     /// collection must not depend on a port.
-    pub(super) fn start(settings: &Settings, progress: &Progress) -> Self {
+    pub(super) fn start(settings: &Settings, progress: &Progress, page: PageOf) -> Self {
         let (metrics, health) = (AgentMetrics::default(), Health::of(progress.clone()));
         metrics.lock(false);
         metrics.reloaded(Some(now()));
@@ -52,7 +53,7 @@ impl Monitoring {
             Server::start().inspect_err(|error| tracing::warn!(%error, "cannot serve metrics and health")).ok();
         let address = settings.metrics.address;
         let (settings, outlooks) = (Arc::new(Mutex::new(settings.clone())), Outlooks::default());
-        let monitoring = Self { metrics, health, server, settings, outlooks };
+        let monitoring = Self { metrics, health, server, settings, outlooks, page };
         if let Some((server, address)) = monitoring.server.as_ref().zip(address) {
             server.serve_pages(address, monitoring.pages());
         }
@@ -93,30 +94,24 @@ impl Monitoring {
     }
 
     /// Shows which sources a pass could not read. The agent is ready when those of all loops have answered.
-    pub(super) fn passed(&self, scope: Scope, pass: &Result<Pass, StoreError>) {
-        let unseen =
-            |pass: &Pass| pass.plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. })).cloned();
-        let fault = match pass {
-            Ok(pass) => unseen(pass).map(|error| error.to_string()),
-            Err(error) => Some(error.to_string()),
-        };
+    pub(super) fn passed(&self, scope: Scope, pass: &Pass) {
+        let unseen = pass.plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. }));
+        let fault = unseen.map(ToString::to_string);
         for of in [Scope::Containers, Scope::Images].into_iter().filter(|of| scope == *of || scope == Scope::All) {
             self.has_or_lacks(of.as_str(), fault.clone());
         }
-        if let Ok(pass) = pass {
-            let outlook = Outlook::new(&pass.plan, None, &pass.reports);
-            let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
-            known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
-            known.insert(scope.as_str(), outlook);
-            let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
-            self.has_or_lacks(PODS, failed_sources(&pass.plan, &settings));
-        }
+        let outlook = Outlook::new(&pass.plan, None, &pass.reports);
+        let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
+        known.insert(scope.as_str(), outlook);
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.has_or_lacks(PODS, failed_sources(&pass.plan, &settings));
     }
 
-    /// Shows whether the configuration could be loaded again.
-    pub(super) fn reloaded(&self, result: Result<(), &CliError>) {
-        self.metrics.reloaded(result.is_ok().then(now));
-        self.has_or_lacks(CONFIGURATION, result.err().map(ToString::to_string));
+    /// Shows whether the configuration could be loaded again, and the error if not.
+    pub(super) fn reloaded(&self, error: Option<&String>) {
+        self.metrics.reloaded(error.is_none().then(now));
+        self.has_or_lacks(CONFIGURATION, error.cloned());
     }
 
     fn has_or_lacks(&self, what: &'static str, fault: Option<String>) {
@@ -128,17 +123,17 @@ impl Monitoring {
 
     fn pages(&self) -> Pages {
         let metrics = self.metrics.clone();
-        let (settings, outlooks) = (Arc::clone(&self.settings), Arc::clone(&self.outlooks));
-        let report = ReportPage::new(STYLE_HASH, move || page(&settings, &outlooks));
+        let (settings, outlooks, page) = (Arc::clone(&self.settings), Arc::clone(&self.outlooks), self.page);
+        let report = ReportPage::new(STYLE_HASH, move || shown(&settings, &outlooks, page));
         let text = Arc::new(move |format| metrics.text(format));
         Pages { metrics: text, health: self.health.clone(), notes: Arc::new(Vec::new), report }
     }
 }
 
 /// Returns the page for people.
-fn page(settings: &Mutex<Settings>, outlooks: &Outlooks) -> String {
+fn shown(settings: &Mutex<Settings>, outlooks: &Outlooks, page: PageOf) -> String {
     let settings = settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let known = outlooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let outlook = known.into_values().reduce(Outlook::and).ok_or_else(|| "no pass has ended yet".to_owned());
-    html(&document(&settings, &settings.node, outlook))
+    page(&settings, outlook)
 }

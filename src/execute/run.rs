@@ -1,0 +1,178 @@
+//! The execution of one plan: its actions in order, each with its recheck, and their reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::action_result::{Done, ExecuteError};
+use super::layers::LayerSizes;
+use super::side_by_side::Outlet;
+use super::space::Space;
+use super::{Executor, ReportSink};
+use crate::model::{ContainerId, PodUid, SandboxId, Seen};
+use crate::plan::{Action, Kind, Measure, Outcome, Plan, Refusal, Report, Summary, Target};
+
+/// The execution of one plan.
+pub(super) struct Run<'a> {
+    pub exec: &'a Executor,
+    pub plan: &'a Plan,
+    pub stop: &'a CancellationToken,
+    pub space: Space,
+    state: Mutex<State>,
+}
+
+/// What the actions have found and done so far. Locked for as long as it is read or written.
+#[derive(Default)]
+pub(super) struct State {
+    pub noted: Noted,
+    /// Whether each pod that was looked up still exists (I11).
+    pub lookups: BTreeMap<PodUid, Seen<bool>>,
+    /// The total time of the lookups without an answer.
+    pub lookups_waited: Duration,
+    /// The number of calls without an answer so far, per kind.
+    pub unanswered: BTreeMap<Kind, u32>,
+    /// Whether an action in progress had no answer when `stop_wait` ended.
+    is_overdue: bool,
+    pub layers: LayerSizes,
+    pub summary: Summary,
+}
+
+/// Objects that a dry run would have removed so far. Later rechecks treat them as removed. Empty unless this is a dry
+/// run.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub containers: BTreeSet<ContainerId>,
+    pub sandboxes: BTreeSet<SandboxId>,
+}
+
+// === impl Executor ===
+
+impl Executor {
+    /// Carries out a plan, and reports to `sink`. Actions that do not begin, because of a shutdown or because the runtime
+    /// hangs, are counted in the summary and not reported.
+    pub async fn carry_out(&self, plan: &Plan, stop: &CancellationToken, sink: &mut impl ReportSink) -> Summary {
+        // This module counts the time-outs for each kind of object, so the limit of the reader on unanswered calls is
+        // off.
+        let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
+        let (space, state) = (Space::new(plan.images.stop_at_available_bytes), Mutex::default());
+        let run = Run { exec, plan, stop, space, state };
+        let outlet = Outlet::new(sink);
+        run.planned(&outlet).await;
+        run.reserve(&outlet).await;
+        let mut summary = std::mem::take(&mut run.state().summary);
+        summary.halts.retain(|halt| halt.not_begun > 0);
+        summary
+    }
+}
+
+// === impl Run ===
+
+impl Run<'_> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn planned(&self, outlet: &Outlet<'_, impl ReportSink>) {
+        for actions in self.plan.actions.chunk_by(|one, next| one.target.kind() == next.target.kind()) {
+            if let Some(first) = actions.first()
+                && self.may_begin(first.target.kind()).await
+            {
+                self.begin_or_end_step(first).await;
+            }
+            self.side_by_side(actions, outlet).await;
+        }
+        self.end_step().await;
+    }
+
+    /// Begins a step of removals before the first container or sandbox, and ends it before any other kind of object.
+    async fn begin_or_end_step(&self, action: &Action) {
+        if !matches!(action.target.kind(), Kind::Container | Kind::Sandbox) {
+            return self.end_step().await;
+        }
+        // No action is in progress between two kinds.
+        let mut layers = std::mem::take(&mut self.state().layers);
+        layers.begin(self.exec).await;
+        self.state().layers = layers;
+    }
+
+    async fn end_step(&self) {
+        let mut layers = std::mem::take(&mut self.state().layers);
+        if let Some((kind, bytes, measure)) = layers.end(self.exec, self.stop).await {
+            self.state().summary.add_step(kind, bytes, measure);
+        }
+    }
+
+    /// Removes fallback candidates while the measured free space is below its target (I9). A dry run skips this: it
+    /// frees no space, so it would report all of them, while a real pass would stop earlier.
+    async fn reserve(&self, outlet: &Outlet<'_, impl ReportSink>) {
+        let is_overdue = self.state().is_overdue;
+        if !self.exec.remover.is_dry() && !is_overdue {
+            for action in &self.plan.images.reserve {
+                if !self.space.is_still_short(self.exec, self.stop).await || !self.may_begin(Kind::Image).await {
+                    break;
+                }
+                outlet.take(self.act(action).await).await;
+            }
+            let shortfall = self.space.shortfall(self.exec).await.unwrap_or_default();
+            self.state().summary.shortfall_bytes = shortfall;
+        }
+        self.state().summary.is_stopped = self.stop.is_cancelled();
+    }
+
+    /// Carries out one action.
+    pub(super) async fn act(&self, action: &Action) -> Report {
+        let (stop, wait) = (self.stop, self.exec.options.stop_wait);
+        let result = tokio::select! {
+            biased;
+            result = self.recheck_and_remove(action) => result,
+            () = async { stop.cancelled().await; tokio::time::sleep(wait).await } => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
+        };
+        let done = result.unwrap_or_else(|error| self.failed(action, &error));
+        let Done { outcome, freed_bytes, measure, note } = done;
+        let proven_by = self.proven_by(action);
+        let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
+        let mut state = self.state();
+        state.layers.count(&report);
+        state.summary.add(&report);
+        report
+    }
+
+    fn failed(&self, action: &Action, error: &ExecuteError) -> Done {
+        self.state().is_overdue |= matches!(error, ExecuteError::Shutdown { .. });
+        self.note_hang(action.target.kind(), error);
+        match error {
+            ExecuteError::AskRuntime(error) if error.is_removal_in_progress() => {
+                Done::refused(Refusal::RemovalInProgress)
+            }
+            error => Done::failed(error),
+        }
+    }
+
+    async fn recheck_and_remove(&self, action: &Action) -> Result<Done, ExecuteError> {
+        if self.exec.remover.is_in_progress(&action.target.id()) {
+            return Ok(Done::refused(Refusal::RemovalInProgress));
+        }
+        // The live lookup comes first, so that no wait for it lies between the recheck of the object and its removal.
+        if let Some(refused) = self.pod_against(action).await {
+            return Ok(refused);
+        }
+        match &action.target {
+            Target::RemoveContainer { id, name, state } => self.container(action, id, name, *state).await,
+            Target::RemoveSandbox { id } => self.sandbox(id).await,
+            Target::RemoveLogDir { path } => self.log_dir(path).await,
+            Target::RemoveLogLink { path } => self.log_link(path).await,
+            Target::RemoveImage { id, tags, .. } => self.image(action, id, tags).await,
+        }
+    }
+
+    /// Returns the result of a successful action, with the measured bytes.
+    pub fn removed(&self, freed_bytes: Option<u64>) -> Done {
+        if self.exec.remover.is_dry() {
+            return Done::of(Outcome::WouldRemove {});
+        }
+        let measure = if freed_bytes.is_some() { Measure::Measured } else { Measure::Unknown };
+        Done { freed_bytes, measure, ..Done::of(Outcome::Removed {}) }
+    }
+}

@@ -1,0 +1,34 @@
+//! The parts of a snapshot.
+
+/// The parts of a snapshot that need calls of their own. Each is left out unless it is wanted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Needs {
+    /// When each exited container finished, from which its age counts. If that is unavailable, the container counts as
+    /// finished at the snapshot's time. It finished then at the latest, so it never counts as older than it is.
+    pub ends: bool,
+    /// The images that each container may have mounted as volumes (I6): all except EXITED ones. If its status fails, the
+    /// container records that they are unknown.
+    pub image_volumes: bool,
+    /// The images to which the names in pods resolve (I6).
+    pub image_names: bool,
+    /// The sizes of the log directories, for display: as many as can be measured in 2 s.
+    pub log_sizes: bool,
+}
+
+// === impl Needs ===
+
+impl Needs {
+    /// All parts.
+    pub const ALL: Self = Self { ends: true, image_volumes: true, image_names: true, log_sizes: true };
+
+    /// Returns the parts that one or the other wants.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            ends: self.ends || other.ends,
+            image_volumes: self.image_volumes || other.image_volumes,
+            image_names: self.image_names || other.image_names,
+            log_sizes: self.log_sizes || other.log_sizes,
+        }
+    }
+}

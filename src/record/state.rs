@@ -1,0 +1,268 @@
+//! What an agent knows: its memory, and the rows of the history that the file does not have yet.
+//!
+//! The memory has one owner, this state. It changes only here: by what a pass observed, and by each outcome. The file is a
+//! mirror of it, which another module writes. Nothing here does I/O, so nothing here can fail.
+//!
+//! **A file that could not be read at the start.** The memory begins empty: unknown history means "just now", and the
+//! baseline of the lists counts as lost. When the file can be read at last, [`merged`] adds what it knows, as if it had
+//! been read at the start, and no more:
+//! - An image that the first pass found is as old as the file says. One that came later is new, even if the file has an
+//!   image with its id: it was pulled again.
+//! - A pod is missing since this agent missed it. Whether it was there between the absence in the file and the first pass,
+//!   nobody knows.
+//! - Back-offs of both count, and the higher baseline.
+//!
+//! So no object is removed earlier than it would have been with a file that can be read. A file that is replaced while
+//! the agent runs adds nothing: the memory of the agent is newer.
+//!
+//! **A file that cannot be written.** The rows wait, at most [`QUEUE`] of them. Then the oldest are dropped, because the
+//! newest matter more to someone who looks for the cause.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::fault::Cause;
+use super::outcomes::after_outcomes;
+use super::rows::Row;
+use super::runs::{Run, RunEnd, RunStart};
+use crate::model::{BaselineLoss, FileSystem, ImageMemory, ListCounts, Memory};
+use crate::plan::{Outcome, Report};
+
+/// The most rows that wait for the file: some days of passes, and a few MiB of memory.
+const QUEUE: usize = 10_000;
+
+/// The memory of an agent, and what of it and of the history the file does not have yet.
+#[derive(Debug, Default)]
+pub struct StoreState {
+    memory: Arc<Memory>,
+    /// Whether the file does not have this memory yet.
+    is_dirty: bool,
+    /// Whether the memory has what the file had at the start.
+    is_read: bool,
+    /// The time of the first pass of this process.
+    first_pass: Option<Timestamp>,
+    rows: VecDeque<Arc<Row>>,
+    /// The number of rows before the first that waits.
+    before: u64,
+    /// The number of rows that were dropped since the file failed.
+    dropped: u64,
+    /// The number of runs that this process began.
+    runs: u64,
+    /// Why the file is behind; `None` = it is not, as far as known.
+    fault: Option<Cause>,
+    /// Whether the file is tried again although it failed.
+    is_retry: bool,
+}
+
+/// What the file does not have yet.
+#[derive(Debug)]
+pub(super) struct Unwritten {
+    pub memory: Arc<Memory>,
+    pub rows: Vec<Arc<Row>>,
+    /// The number of all rows up to the last of these.
+    through: u64,
+}
+
+// === impl StoreState: passes ===
+
+impl StoreState {
+    /// Returns the memory for a pass at `taken_at`. `started_at` becomes its `agent_started_at`. Times after `taken_at` are
+    /// set to it, for later passes too.
+    pub fn recall(&mut self, started_at: Timestamp, taken_at: Timestamp) -> Memory {
+        let started_at = started_at.min(taken_at);
+        let mut memory = Memory::clone(&self.memory).until(taken_at);
+        if memory != *self.memory {
+            tracing::warn!(%taken_at, "the store holds times that lie in the future; they are set to now");
+        }
+        memory.agent_started_at.get_or_insert(started_at);
+        self.first_pass.get_or_insert(taken_at);
+        self.remember(memory.clone());
+        Memory { agent_started_at: Some(started_at), ..memory }
+    }
+
+    /// Replaces the memory by what a pass makes of it. Passes can overlap, so `update` gets the memory as it is now, not as
+    /// it was when the pass began.
+    pub fn learn(&mut self, update: impl FnOnce(Memory) -> Memory) {
+        let begun_at = self.memory.agent_started_at;
+        let after = update(Memory::clone(&self.memory));
+        self.remember(Memory { agent_started_at: begun_at.or(after.agent_started_at), ..after });
+        self.is_retry = true;
+    }
+
+    /// Begins a run. Several may be in progress at the same time.
+    pub fn begin_run(&mut self, start: RunStart) -> Run {
+        self.runs += 1;
+        let run = Run::new(self.runs, start);
+        self.push(Row::Begin(run.clone()));
+        self.is_retry = true;
+        run
+    }
+
+    /// Records the outcome of an action, and updates the memory with it. `retry_after` is the first back-off of a failure.
+    ///
+    /// The history of a dry run has no outcomes. An image that was not needed is not in it, because nothing was done to it.
+    pub fn record(&mut self, run: &Run, at: Timestamp, report: &Report, retry_after: Duration) {
+        self.remember(after_outcomes(&self.memory, std::slice::from_ref(report), run.started_at, retry_after));
+        if !run.dry && !matches!(report.outcome, Outcome::NotNeeded {}) {
+            self.push(Row::Removal { run: run.clone(), at, report: report.clone() });
+        }
+    }
+
+    /// Ends a run. If the disk was full, the file is tried again, because the run may have freed the space.
+    pub fn end_run(&mut self, run: &Run, end: RunEnd) {
+        self.remember(after_outcomes(&self.memory, &[], run.started_at, Duration::ZERO));
+        self.push(Row::End { run: run.clone(), end });
+        self.is_retry = self.fault.as_ref().is_some_and(|fault| fault.is_full);
+    }
+
+    /// Records the use of file systems. They are pruned with the history.
+    pub fn record_usage(&mut self, at: Timestamp, file_systems: Vec<FileSystem>) {
+        self.push(Row::Usage { at, file_systems });
+    }
+
+    fn remember(&mut self, memory: Memory) {
+        if memory != *self.memory {
+            self.memory = Arc::new(memory);
+            self.is_dirty = true;
+        }
+    }
+
+    fn push(&mut self, row: Row) {
+        if self.rows.len() == QUEUE {
+            self.rows.pop_front();
+            self.before += 1;
+            self.dropped += 1;
+            if self.dropped == 1 {
+                tracing::error!(
+                    rows = QUEUE,
+                    "the store is too far behind; the oldest rows of the history are dropped"
+                );
+            }
+        }
+        self.rows.push_back(Arc::new(row));
+    }
+}
+
+// === impl StoreState: the file ===
+
+impl StoreState {
+    /// Returns the memory as it is now.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Returns why the file does not have what this process knows; `None` = it has.
+    pub fn fault(&self, path: &Path) -> Option<String> {
+        let history = if self.is_read { "" } else { ", without its history" };
+        let fault = self.fault.as_ref()?;
+        Some(format!("cannot use the store {}: {}; continuing in memory{history}", path.display(), fault.text))
+    }
+
+    /// Returns whether the file is to be written now. A file that failed is tried again when a pass begins, so a pass
+    /// waits for it once.
+    pub(super) fn is_due(&mut self) -> bool {
+        let is_retry = std::mem::take(&mut self.is_retry);
+        (self.is_dirty || !self.rows.is_empty()) && (self.fault.is_none() || is_retry)
+    }
+
+    /// Lets the next write try a file that failed.
+    pub(super) fn retry(&mut self) {
+        self.is_retry = true;
+    }
+
+    /// Returns what the file does not have yet.
+    pub(super) fn unwritten(&self) -> Unwritten {
+        let through = self.before + self.rows.len() as u64;
+        Unwritten { memory: Arc::clone(&self.memory), rows: self.rows.iter().cloned().collect(), through }
+    }
+
+    /// Notes that the file has this now. More may have come meanwhile.
+    pub(super) fn written(&mut self, path: &Path, written: &Unwritten) {
+        while self.before < written.through && self.rows.pop_front().is_some() {
+            self.before += 1;
+        }
+        self.is_dirty = !Arc::ptr_eq(&self.memory, &written.memory);
+        if self.fault.take().is_some() {
+            let dropped = std::mem::take(&mut self.dropped);
+            tracing::info!(path = %path.display(), dropped_rows = dropped, "the store is on disk again");
+        }
+    }
+
+    /// Forgets what no file is there for.
+    pub(super) fn forget_unwritten(&mut self) {
+        self.rows.clear();
+        self.is_dirty = false;
+    }
+
+    /// Notes that the file cannot be used. Each cause is logged once.
+    pub(super) fn failed(&mut self, path: &Path, cause: Cause) {
+        if self.fault.as_ref().is_none_or(|known| known.text != cause.text) {
+            let is_empty = !self.is_read;
+            tracing::error!(path = %path.display(), cause = cause.text, is_empty, "cannot use the store; continuing in memory");
+        }
+        self.fault = Some(cause);
+    }
+
+    /// Adds the memory of the file, if it was not read before.
+    pub(super) fn adopt(&mut self, known: &Arc<Memory>) {
+        if std::mem::replace(&mut self.is_read, true) {
+            self.is_dirty = true;
+            return;
+        }
+        let lost = self.memory.baseline_lost.filter(|_| known.last_counts.is_none());
+        self.memory = match (self.first_pass, lost) {
+            (Some(first_pass), _) => Arc::new(merged(known, &self.memory, first_pass)),
+            (None, Some(_)) => Arc::new(Memory { baseline_lost: known.baseline_lost.or(lost), ..Memory::clone(known) }),
+            (None, None) => Arc::clone(known),
+        };
+        self.is_dirty = !Arc::ptr_eq(&self.memory, known);
+    }
+
+    /// Begins without the memory of the file. Its baseline is lost, so nothing is trusted for a while (I12).
+    pub(super) fn lose_memory(&mut self) {
+        if !self.is_read {
+            self.remember(Memory { baseline_lost: Some(BaselineLoss::default()), ..Memory::clone(&self.memory) });
+        }
+    }
+}
+
+/// Merges the memory of this process with that of a file that could not be read when the process began, as the head of
+/// this file says.
+fn merged(known: &Memory, learnt: &Memory, first_pass: Timestamp) -> Memory {
+    let old: HashMap<_, _> = known.images.iter().map(|image| (&image.id, image)).collect();
+    let is_old = |image: &ImageMemory| image.first_seen.is_none_or(|at| at <= first_pass);
+    let image = |image: &ImageMemory| match old.get(&image.id) {
+        Some(known) if is_old(image) => merged_image(known, image),
+        _ => image.clone(),
+    };
+    let mut failures = known.failures.clone();
+    failures.extend(learnt.failures.clone());
+    let counts = known.last_counts.into_iter().chain(learnt.last_counts);
+    Memory {
+        agent_started_at: known.agent_started_at.or(learnt.agent_started_at),
+        images: if learnt.images.is_empty() {
+            known.images.clone() // no list of images was received yet
+        } else {
+            learnt.images.iter().map(image).collect()
+        },
+        failures,
+        last_counts: counts.reduce(|one, other| ListCounts::zip(one, other, u64::max)),
+        baseline_lost: known.baseline_lost.or(learnt.baseline_lost.filter(|_| known.last_counts.is_none())),
+        ..learnt.clone()
+    }
+}
+
+fn merged_image(known: &ImageMemory, learnt: &ImageMemory) -> ImageMemory {
+    let last_used_by = if learnt.last_used > known.last_used { &learnt.last_used_by } else { &known.last_used_by };
+    ImageMemory {
+        id: known.id.clone(),
+        // `None` = before all memory, so it is the earliest.
+        first_seen: known.first_seen.min(learnt.first_seen),
+        last_used: known.last_used.max(learnt.last_used),
+        last_used_by: last_used_by.clone(),
+    }
+}
