@@ -26,6 +26,7 @@ mod pod_lookup;
 mod pods;
 mod proxies;
 mod repeats;
+mod resource;
 mod target;
 mod watch;
 mod watch_lines;
@@ -34,22 +35,22 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, CredentialCandidates, Credentials, ExecPlugins};
+pub use access::{Access, CredentialCandidates, ExecPlugins};
 pub use connection::Connection;
-pub use discovery::{ApiResource, Discovered, discover, server_version};
+pub use discovery::{Discovered, discover, server_version};
 pub use error::KubernetesError;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use lease::{LeaseName, read_lease, write_lease};
-pub use list::list_objects;
+pub use list::{Watched, list_objects};
 pub use metadata::{MetadataOnly, list_metadata, read_metadata};
-pub use monitor::{Follower, Monitor, News, Watched};
+pub use monitor::{Follower, Monitor, News};
 pub use node::{ApiNode, NodeInfo, read_node};
 pub use overrides::ConfigOverrides;
 pub use path::is_path_segment;
 pub use pod_lookup::pod_exists;
 pub use pods::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use proxies::Proxies;
-pub use target::Target;
+pub use resource::ApiResource;
 pub use watch::{KnownPods, PodWatch};
 pub use writer::{
     Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_object, patch_object, patch_status,
@@ -67,8 +68,6 @@ pub type Clock = fn() -> Timestamp;
 pub struct Timing {
     /// The longest wait for one whole answer. Default 15 s.
     pub answer: Duration,
-    /// How long the first call waits for the first list. Default 10 s.
-    pub first_list: Duration,
     /// After this time without an event, a bookmark or an orderly end of a watch, a list of pods counts as unavailable.
     /// After half of it the watch counts as dead and the pods are listed again. Default 3 min.
     pub max_silence: Duration,
@@ -76,23 +75,12 @@ pub struct Timing {
     /// that it still answers: a server of version 1.20 sends no bookmark before the first event. Default 1 min; at most
     /// 290 s and a third of `max_silence`.
     pub watch: Duration,
-    /// The first back-off after a failure. It doubles with each failure. Default 1 s.
-    pub least_pause: Duration,
-    /// The longest back-off after a failure, and the interval between two checks for a missing Node. Default 30 s.
-    pub longest_pause: Duration,
 }
 
 // === impl Timing ===
 
 impl Default for Timing {
     fn default() -> Self {
-        Self {
-            answer: Duration::from_secs(15),
-            first_list: Duration::from_secs(10),
-            max_silence: Duration::from_mins(3),
-            watch: Duration::from_mins(1),
-            least_pause: Duration::from_secs(1),
-            longest_pause: Duration::from_secs(30),
-        }
+        Self { answer: Duration::from_secs(15), max_silence: Duration::from_mins(3), watch: Duration::from_mins(1) }
     }
 }

@@ -149,7 +149,7 @@ impl Engine {
                 return None;
             }
             let object = (resource, &item.identity.uid);
-            brake.ask(object, (self.clock)(), &self.guards, || graph.count(resource))
+            brake.permits(object, (self.clock)(), &self.guards, || graph.count(resource))
         };
         match answer {
             BrakeAnswer::Permitted => return None,
@@ -174,7 +174,11 @@ impl Engine {
             _ if self.calls.is_dry_run => ClusterResult::DryRun,
             // Nothing shows yet that it does not exist, if the read after its deletion failed.
             DeleteResult::Unheld if self.is_in_waves => ClusterResult::Accepted,
-            DeleteResult::Unheld | DeleteResult::Gone => ClusterResult::Removed,
+            DeleteResult::Unheld => {
+                self.is_unproven(&identity.uid);
+                ClusterResult::Removed
+            }
+            DeleteResult::Gone => ClusterResult::Removed,
             DeleteResult::AlreadyDeleted => ClusterResult::AlreadyDeleted,
             DeleteResult::Accepted(held) => {
                 self.changed(seen(&checked.item, *held));
@@ -210,7 +214,7 @@ impl Engine {
 // === impl Engine: what a change leaves, in waves. A service has monitors, which show it without a call ===
 
 impl Engine {
-    /// Reads whether an object is gone whose deletion was accepted. `None` = it is there, and is not being deleted.
+    /// Reads whether an object still exists whose deletion was accepted. `None` = it is there, and is not being deleted.
     async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> Option<DeleteResult> {
         if !self.is_in_waves || !matches!(result, DeleteResult::Unheld) {
             return Some(result);

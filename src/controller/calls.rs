@@ -88,16 +88,17 @@ impl Calls {
         name: &str,
     ) -> Result<Option<ObjectMeta>, KubernetesError> {
         let _permit = self.permit().await;
-        match read_metadata(&self.connection, resource, namespace, name, self.answer).await {
-            Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),
-            read => read,
-        }
+        self.checked(read_metadata(&self.connection, resource, namespace, name, self.answer).await)
     }
 
     /// Reads a node. `None` = it is proven absent.
     pub(super) async fn read_node(&self, name: &str) -> Result<Option<ApiNode>, KubernetesError> {
         let _permit = self.permit().await;
-        match read_node(&self.connection, name, self.answer).await {
+        self.checked(read_node(&self.connection, name, self.answer).await)
+    }
+
+    fn checked<T>(&self, read: Result<Option<T>, KubernetesError>) -> Result<Option<T>, KubernetesError> {
+        match read {
             Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),
             read => read,
         }

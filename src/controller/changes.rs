@@ -130,11 +130,9 @@ impl Calls {
 /// Returns an owner reference as the API has it.
 fn written(reference: &OwnerReference) -> Value {
     let OwnerReference { kind, name, uid, controller, blocking } = reference;
-    let mut written = json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": uid});
-    for (field, value) in [("controller", controller), ("blockOwnerDeletion", blocking)] {
-        if let Some(value) = value {
-            written[field] = (*value).into();
-        }
-    }
-    written
+    let mut fields = vec![("apiVersion", json!(kind.api_version)), ("kind", json!(kind.kind))];
+    fields.extend([("name", json!(name)), ("uid", json!(uid))]);
+    fields.extend(controller.map(|is| ("controller", is.into())));
+    fields.extend(blocking.map(|is| ("blockOwnerDeletion", is.into())));
+    fields.into_iter().collect()
 }

@@ -25,6 +25,9 @@ use crate::owners::{Brake, Effect, Event, Graph, Observed, OwnerGuards, Recent, 
 /// How many owners are remembered whose dependents were orphaned.
 const ORPHANED: usize = 10_000;
 
+/// How long a monitor may need to show the end of an object.
+const UNPROVEN: Duration = Duration::from_secs(30);
+
 /// What a worker processes.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Key {
@@ -68,6 +71,8 @@ pub(super) struct State {
     /// The objects that fail now, and since when.
     failures: BTreeMap<Uid, (Instant, ClusterFailure)>,
     parked: HashSet<Key>,
+    /// The objects whose deletion was accepted and that no monitor has shown to end, since when.
+    unproven: Vec<(Instant, Uid)>,
     /// What became of the objects of a wave, for the graph.
     wave: Vec<Event>,
     /// How many objects may still be changed; `None` = no limit.
@@ -329,6 +334,20 @@ impl Engine {
         };
         if let Some(dependent) = dependent {
             (self.report)(Notice::Stuck(owner.clone(), dependent.identity));
+        }
+    }
+
+    /// Remembers an object whose deletion was accepted. Only its monitor shows that it ended.
+    pub(super) fn is_unproven(&self, uid: &Uid) {
+        self.state().unproven.push((Instant::now(), uid.clone()));
+    }
+
+    /// Checks the objects again whose deletion was accepted long ago. Those that ended are not in the graph any more; a server
+    /// that accepted the deletion and ignored it has the others still.
+    pub(super) fn check_unproven(&self) {
+        let due: Vec<_> = self.state().unproven.extract_if(.., |(since, _)| since.elapsed() >= UNPROVEN).collect();
+        for (_, uid) in due {
+            self.add(Key::Check(uid));
         }
     }
 

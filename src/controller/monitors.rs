@@ -67,7 +67,7 @@ impl Monitors {
         Self { engine, timing, lists, running: HashMap::new(), kinds_changed: Arc::default(), unknown: Vec::new() }
     }
 
-    /// Follows a discovery. A group-version that failed keeps its monitors: what it serves is unknown, not gone.
+    /// Follows a discovery. A group-version that failed keeps its monitors: what it serves is unknown, not deleted.
     pub(super) async fn follow(&mut self, found: &Discovered) {
         self.warn_of_names(found);
         let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
@@ -80,7 +80,7 @@ impl Monitors {
             let now = wanted.get(id);
             let is_missing = now.is_none() && !is_failed(&running.resource);
             let is_replaced = now.is_some_and(|now| !running.shows(now));
-            if is_replaced && !is_failed(&running.resource) || running.is_gone(is_missing) {
+            if is_replaced && !is_failed(&running.resource) || running.has_ended(is_missing) {
                 ended.push(*id);
             }
         }
@@ -164,8 +164,8 @@ impl Running {
         (api_version, kind, namespaced) == (&now.api_version, &now.kind, &now.namespaced)
     }
 
-    /// Records whether discovery lacks the resource, and returns whether it has for so long that the resource is gone.
-    fn is_gone(&mut self, is_missing: bool) -> bool {
+    /// Records whether discovery lacks the resource, and returns whether it has for so long that the resource is not served any more.
+    fn has_ended(&mut self, is_missing: bool) -> bool {
         if !is_missing {
             self.missing_since = None;
             return false;

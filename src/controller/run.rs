@@ -87,8 +87,8 @@ impl OwnersService {
         tasks.spawn(events.run(stop.clone()));
         let follow = async {
             health.lacks(DISCOVERY, "waiting for the API server");
-            let calls = &engine.calls;
-            let mut discovery = Discovery { calls, monitors: &mut monitors, metrics: &metrics, is_failing: false };
+            let mut discovery =
+                Discovery { engine: &engine, monitors: &mut monitors, metrics: &metrics, is_failing: false };
             discovery.first().await;
             health.has(DISCOVERY);
             health.lacks(LISTS, "waiting for the first list of each resource");
@@ -120,7 +120,7 @@ impl OwnersService {
 
 /// Discovers what the API server serves, and lets the monitors follow it.
 struct Discovery<'a> {
-    calls: &'a Calls,
+    engine: &'a Engine,
     monitors: &'a mut Monitors,
     metrics: &'a ControllerMetrics,
     is_failing: bool,
@@ -146,13 +146,15 @@ impl Discovery<'_> {
                 () = sleep(interval) => {}
                 () = changed.notified() => sleep(DEBOUNCE).await,
             }
+            self.engine.check_unproven();
             self.again("what the API server serves is not known for now").await;
         }
     }
 
     /// Returns whether it succeeded. Otherwise the monitors go on with what was served before.
     async fn again(&mut self, fault: &str) -> bool {
-        match discover(&self.calls.connection, self.calls.answer).await {
+        let calls = &self.engine.calls;
+        match discover(&calls.connection, calls.answer).await {
             Ok(found) => {
                 self.monitors.follow(&found).await;
                 self.is_failing = false;

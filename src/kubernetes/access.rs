@@ -54,21 +54,15 @@ pub enum ExecPlugins {
 /// The credentials in use.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The kind of credentials.
-    pub credentials: Credentials,
     /// Why these were chosen, as text for users.
     pub chosen_by: String,
-    /// The host.
-    pub host: HostFs,
-    /// Which exec plugins may run.
-    pub plugins: ExecPlugins,
-    overrides: ConfigOverrides,
-    proxies: Option<Proxies>,
+    pub(super) credentials: Credentials,
+    pub(super) from: CredentialCandidates,
 }
 
 /// The identity that kubegc uses at the API server.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Credentials {
+pub(super) enum Credentials {
     /// The user of these kubeconfigs. The paths are paths of the host.
     Kubeconfigs(Vec<PathBuf>),
     /// The service account of the pod that this process runs in.
@@ -130,7 +124,8 @@ impl CredentialCandidates {
         let plugins = if self.plugins == ExecPlugins::Always { self.plugins } else { ExecPlugins::Never };
         let existing = tried.iter().filter(|path| self.existing(path).is_some()).map(|path| {
             let why = format!("the kubelet's kubeconfig {}", path.display());
-            Access { plugins, ..self.access(Credentials::Kubeconfigs(vec![path.clone()]), why) }
+            let from = Self { plugins, ..self.clone() };
+            from.access(Credentials::Kubeconfigs(vec![path.clone()]), why)
         });
         let mut program = None;
         for access in existing {
@@ -148,8 +143,7 @@ impl CredentialCandidates {
     }
 
     fn access(&self, credentials: Credentials, chosen_by: String) -> Access {
-        let (host, overrides, proxies) = (self.host.clone(), self.overrides.clone(), self.proxies.clone());
-        Access { credentials, chosen_by, host, plugins: self.plugins, overrides, proxies }
+        Access { chosen_by, credentials, from: self.clone() }
     }
 }
 
@@ -161,13 +155,13 @@ impl Access {
     ///
     /// # Errors
     /// A file cannot be read or used, or the credentials come from a program that may not run.
-    pub fn target(&self) -> Result<Target, KubernetesError> {
+    pub(super) fn target(&self) -> Result<Target, KubernetesError> {
         match &self.credentials {
             Credentials::Kubeconfigs(paths) => self.of_kubeconfigs(paths),
             Credentials::Account => {
                 let config = Config::incluster_env();
                 let mut config = config.map_err(|error| unusable_account(&error))?;
-                self.overrides.apply(&mut config.auth_info);
+                self.from.overrides.apply(&mut config.auth_info);
                 Ok(Target::of(config))
             }
         }
@@ -180,17 +174,17 @@ impl Access {
         if read.is_empty() && !paths.is_empty() {
             return Err(KubernetesError::NoKubeconfig { path: joined(paths) });
         }
-        let (cluster, user) = self.overrides.select(&kubeconfig::merge(read)).map_err(unusable)?;
+        let (cluster, user) = self.from.overrides.select(&kubeconfig::merge(read)).map_err(unusable)?;
         let is_by_program = user.exec.is_some() || user.auth_provider.as_ref().is_some_and(|it| it.name != "oidc");
-        if is_by_program && (self.plugins == ExecPlugins::Never || user.exec.is_none()) {
+        if is_by_program && (self.from.plugins == ExecPlugins::Never || user.exec.is_none()) {
             return Err(KubernetesError::RunsProgram { path: joined(paths) });
         }
-        Target::new(&cluster, user, self.proxies.as_ref()).map_err(unusable)
+        Target::new(&cluster, user, self.from.proxies.as_ref()).map_err(unusable)
     }
 
     /// Reads a kubeconfig. `None` = there is no such file.
     fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, KubernetesError> {
-        let Some(file) = self.host.locate(path).existing() else { return Ok(None) };
+        let Some(file) = self.from.existing(path) else { return Ok(None) };
         let unusable = |cause: String| unusable(path, &cause);
         let unread = |error| KubernetesError::UseCredentials(format!("cannot read {}: {error}", path.display()));
         let text = std::fs::read_to_string(file).map_err(unread)?;
@@ -219,7 +213,7 @@ impl Access {
     fn resolve(&self, kubeconfig: &Path, path: &mut Option<String>) {
         let Some(text) = path.as_mut().filter(|text| !text.is_empty()) else { return };
         let absolute = kubeconfig.parent().unwrap_or(Path::new("/")).join(&*text);
-        let path_here = self.host.locate(&absolute).existing().unwrap_or(absolute);
+        let path_here = self.from.existing(&absolute).unwrap_or(absolute);
         *text = path_here.display().to_string();
     }
 }

@@ -27,7 +27,7 @@ impl Clients {
         };
         let mut expires = None;
         if let Some(plugin) = target.plugin.take() {
-            let credential = plugin.run(access.plugins == ExecPlugins::ByPerson).await.map_err(unusable)?;
+            let credential = plugin.run(access.from.plugins == ExecPlugins::ByPerson).await.map_err(unusable)?;
             expires = credential.expires;
             target.add(credential).map_err(unusable)?;
         }

@@ -47,9 +47,9 @@ pub struct Connection {
 /// Where the clients come from.
 enum Source {
     /// The credentials that are found at the moment.
-    Found(CredentialCandidates, Sharing),
+    Found(Box<CredentialCandidates>, Sharing),
     /// A client, and why it was chosen.
-    Made(Box<dyn Fn() -> Result<(Client, String), KubernetesError> + Send + Sync>),
+    Made(Arc<dyn Fn() -> Result<(Client, String), KubernetesError> + Send + Sync>),
 }
 
 /// When a whole answer must have arrived.
@@ -94,12 +94,12 @@ impl Connection {
 
     /// Creates a connection over the client that `make` returns. After a failure of that client, `make` runs again.
     pub fn by(make: impl Fn() -> Result<(Client, String), KubernetesError> + Send + Sync + 'static) -> Self {
-        Self::with(Source::Made(Box::new(make)))
+        Self::with(Source::Made(Arc::new(make)))
     }
 
     fn reading(candidates: CredentialCandidates, sharing: Sharing) -> Self {
         let clock = candidates.clock;
-        Self { clock, ..Self::with(Source::Found(candidates, sharing)) }
+        Self { clock, ..Self::with(Source::Found(Box::new(candidates), sharing)) }
     }
 
     fn with(source: Source) -> Self {
@@ -108,7 +108,7 @@ impl Connection {
         Self { source, held, calls, large_answers, clock: None, limit: None, repeats: 0 }
     }
 
-    /// Returns the same connection, which sends a request again as client-go does: after the wait that the server asks
+    /// Returns the same connection, which sends a request again as client-go does: after the wait that the server wants
     /// for, and a read whose connection broke over a new one. For commands, which do not look again by themselves.
     #[must_use]
     pub fn repeating(self) -> Self {
@@ -133,19 +133,25 @@ impl Connection {
         Ok(made)
     }
 
+    /// Makes the clients. This reads files of the host.
     async fn make(&self) -> Result<Clients, KubernetesError> {
-        let (candidates, sharing) = match &self.source {
-            Source::Made(make) => return make().map(|(client, chosen_by)| Clients::of(client, chosen_by)),
-            Source::Found(candidates, sharing) => (candidates.clone(), *sharing),
-        };
-        let read = move || {
-            let access = candidates.find()?;
-            Ok::<_, KubernetesError>((access.target()?, access))
-        };
-        // This reads files of the host.
-        let (target, access) =
-            built("read the credentials", self.calls.run(Path::new("the credentials"), read).await)??;
-        Clients::new(&access, target, sharing).await
+        let (what, place) = ("read the credentials", Path::new("the credentials"));
+        match &self.source {
+            Source::Made(make) => {
+                let make = Arc::clone(make);
+                let (client, chosen_by) = built(what, self.calls.run(place, move || make()).await)??;
+                Ok(Clients::of(client, chosen_by))
+            }
+            Source::Found(candidates, sharing) => {
+                let candidates = candidates.clone();
+                let read = move || {
+                    let access = candidates.find()?;
+                    Ok::<_, KubernetesError>((access.target()?, access))
+                };
+                let (target, access) = built(what, self.calls.run(place, read).await)??;
+                Clients::new(&access, target, *sharing).await
+            }
+        }
     }
 
     /// Drops the client, so that the next request reads the credentials again.
@@ -202,30 +208,20 @@ impl Connection {
         limit: Duration,
         mut may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
     ) -> Result<Vec<u8>, KubernetesError> {
-        match self.body_repeatedly(what, &request, limit, &mut may_go_on).await {
-            Err(error) if error.code() == Some(401) => {
-                Box::pin(self.body_repeatedly(what, &request, limit, &mut may_go_on)).await
-            }
-            body => body,
-        }
-    }
-
-    async fn body_repeatedly(
-        &self,
-        what: &str,
-        request: &Request<Vec<u8>>,
-        limit: Duration,
-        may_go_on: &mut impl FnMut(usize) -> Result<(), KubernetesError>,
-    ) -> Result<Vec<u8>, KubernetesError> {
-        for repeated in 0..self.repeats {
-            let error = match self.body_once(what, request.clone(), limit, &mut *may_go_on).await {
+        let (mut repeated, mut was_unauthorized) = (0, false);
+        loop {
+            let error = match self.body_once(what, request.clone(), limit, &mut may_go_on).await {
                 Err(error) => error,
                 body => return body,
             };
-            let Some(wait) = repeats::wait(&error, request.method(), repeated) else { return Err(error) };
+            if error.code() == Some(401) && !std::mem::replace(&mut was_unauthorized, true) {
+                continue;
+            }
+            let wait = repeats::wait(&error, request.method(), repeated).filter(|_| repeated < self.repeats);
+            let Some(wait) = wait else { return Err(error) };
             sleep(wait).await;
+            repeated += 1;
         }
-        self.body_once(what, request.clone(), limit, may_go_on).await
     }
 
     async fn body_once(
@@ -254,31 +250,21 @@ impl Connection {
         request: Request<Vec<u8>>,
         limit: Duration,
     ) -> Result<Response<Body>, KubernetesError> {
-        let opened = self.try_open(by, what, request, limit).await;
+        let open = async {
+            let deadline = Deadline::after(limit);
+            let clients = deadline.of(what, self.clients()).await?;
+            let sent = async {
+                let sent = by(&clients).send(request.map(Body::from)).await;
+                sent.map_err(|error| unreachable(what, &error))
+            };
+            let response = deadline.of(what, sent).await?;
+            if response.status().is_success() { Ok(response) } else { Err(refusal(what, response, deadline).await) }
+        };
+        let opened = open.await;
         if opened.as_ref().is_err_and(KubernetesError::is_of_connection) {
             self.renew().await;
         }
         opened
-    }
-
-    async fn try_open(
-        &self,
-        by: fn(&Clients) -> &Client,
-        what: &str,
-        request: Request<Vec<u8>>,
-        limit: Duration,
-    ) -> Result<Response<Body>, KubernetesError> {
-        let deadline = Deadline::after(limit);
-        let clients = deadline.of(what, self.clients()).await?;
-        let sent = async {
-            let sent = by(&clients).send(request.map(Body::from)).await;
-            sent.map_err(|error| unreachable(what, &error))
-        };
-        let response = deadline.of(what, sent).await?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        Err(refusal(what, response, deadline).await)
     }
 }
 
@@ -301,7 +287,7 @@ async fn refusal(what: &str, response: Response<Body>, deadline: Deadline) -> Ku
     }
 }
 
-/// Returns the error for a `Status` of the API server itself. The header or the status may ask for a wait.
+/// Returns the error for a `Status` of the API server itself. The header or the status may want a wait.
 pub(super) fn refused(what: &str, status: Status, header: Option<Duration>) -> KubernetesError {
     let what = what.to_owned();
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);

@@ -13,7 +13,7 @@ use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery, APIVers
 use serde::Deserialize;
 
 use super::connection::{built, unreadable};
-use super::{Connection, KubernetesError};
+use super::{ApiResource, Connection, KubernetesError};
 
 /// The aggregated form is preferred. A server takes the first that it knows.
 const BOTH_FORMS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -29,23 +29,6 @@ pub struct Discovered {
     pub resources: Vec<ApiResource>,
     /// The group-versions whose discovery failed, and why.
     pub unavailable: Vec<(String, String)>,
-}
-
-/// One resource in one version.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ApiResource {
-    /// As `apps/v1`, or `v1` for the core group.
-    pub api_version: String,
-    /// As `deployments`.
-    pub resource: String,
-    /// As `Deployment`.
-    pub kind: String,
-    /// Whether its objects have a namespace.
-    pub namespaced: bool,
-    /// As `list`.
-    pub verbs: Vec<String>,
-    /// It is the preferred version of this resource.
-    pub is_preferred: bool,
 }
 
 /// An answer in either form. What it lacks is empty.
@@ -216,46 +199,4 @@ fn in_version(found: APIResourceDiscovery, api_version: &str) -> Option<ApiResou
         verbs: found.verbs,
         is_preferred: false,
     })
-}
-
-// === impl ApiResource ===
-
-impl ApiResource {
-    /// Returns the pods, which every API server serves.
-    pub fn pods() -> Self {
-        Self::core("pods", "Pod", true)
-    }
-
-    /// Returns the nodes, which every API server serves.
-    pub fn nodes() -> Self {
-        Self::core("nodes", "Node", false)
-    }
-
-    /// Returns the ConfigMaps, which every API server serves.
-    pub fn config_maps() -> Self {
-        Self::core("configmaps", "ConfigMap", true)
-    }
-
-    fn core(resource: &str, kind: &str, namespaced: bool) -> Self {
-        Self {
-            api_version: "v1".to_owned(),
-            resource: resource.to_owned(),
-            kind: kind.to_owned(),
-            namespaced,
-            verbs: ["delete", "get", "list", "patch", "watch"].map(str::to_owned).to_vec(),
-            is_preferred: true,
-        }
-    }
-
-    /// Returns whether objects of it can be collected. Events are left out: they are many, and never have owners.
-    pub fn is_collectable(&self) -> bool {
-        let can = |verb: &str| self.verbs.iter().any(|known| known == verb);
-        let is_event = self.resource == "events" && matches!(&*self.group(), "" | "events.k8s.io");
-        ["delete", "list", "watch"].into_iter().all(can) && !is_event
-    }
-
-    /// Returns the group; empty for the core group.
-    pub fn group(&self) -> String {
-        self.api_version.rsplit_once('/').map_or("", |(group, _)| group).to_owned()
-    }
 }

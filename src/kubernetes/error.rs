@@ -9,7 +9,7 @@ use kube::core::Status;
 use super::ApiResource;
 use crate::model::printable_text;
 
-/// The longest wait that a server may ask for.
+/// The longest wait that a server may want.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// A failure to reach the API server or to read its answer. Its text becomes the cause in a `NotSeen`.
@@ -174,7 +174,7 @@ impl KubernetesError {
     }
 
     /// Returns how long the API server wants to be left alone before the next try, at most a minute: an aggregated API
-    /// could ask for years (G5).
+    /// could want years (G5).
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } | Self::Foreign { retry_after, .. } => {

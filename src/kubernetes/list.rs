@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::connection::{LARGEST_ANSWER_BYTES, built, unreadable};
 use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
-use super::{ApiResource, Connection, KubernetesError, Watched};
+use super::{ApiResource, Connection, KubernetesError};
 
 /// A page is parsed as a whole, and most nodes have at most 110 pods of some 15 KB. More pods a page need more memory,
 /// fewer more requests.
@@ -23,6 +23,15 @@ const LARGE_PAGE: u32 = 500;
 const LONGEST_LIST: Duration = Duration::from_mins(10);
 /// How often a list begins again because its continue token has expired.
 const RESTARTS: usize = 3;
+
+/// An object of a list or a watch, with the fields that the caller needs.
+pub trait Watched: Clone + DeserializeOwned + Send + 'static {
+    /// Only its metadata are requested. Otherwise the whole object, of which the type takes what it needs.
+    const METADATA_ONLY: bool;
+
+    /// Returns its resource version.
+    fn resource_version(&self) -> &str;
+}
 
 /// Which objects are listed and watched, and what a page of them must be.
 #[derive(Clone, Debug)]

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::core::WatchEvent;
-use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
@@ -16,19 +15,10 @@ use super::connection::{refused, unreadable};
 use super::list::Listing;
 use super::pauses::Pauses;
 use super::watch_lines::{SLACK, WatchLines};
-use super::{ApiResource, Connection, KubernetesError, Timing};
+use super::{ApiResource, Connection, KubernetesError, Timing, Watched};
 
 /// A watch that ends sooner without an event counts as a failure.
 const SHORT: Duration = Duration::from_secs(1);
-
-/// An object with the fields that a [`Follower`] needs.
-pub trait Watched: Clone + DeserializeOwned + Send + 'static {
-    /// Only its metadata are requested. Otherwise the whole object, of which the type takes what it needs.
-    const METADATA_ONLY: bool;
-
-    /// Returns its resource version.
-    fn resource_version(&self) -> &str;
-}
 
 /// What the server shows of a resource.
 pub enum News<'a, T> {
@@ -112,8 +102,8 @@ impl Monitor {
 
     /// Follows the resource until the future is dropped.
     pub async fn run<T: Watched>(self, follower: impl Follower<T>) {
-        let pauses = Pauses::new(&self.timing);
-        let mut round = Round { monitor: &self, follower, version: None, pauses, is_failing: true, is_doubtful: false };
+        let (monitor, pauses) = (&self, Pauses::new());
+        let mut round = Round { monitor, follower, version: None, pauses, is_failing: true, is_doubtful: false };
         loop {
             if let Err(error) = round.follow().await {
                 round.fail(&error);

@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Timing;
 use crate::model::Backoff;
+
+/// The first back-off after a failure. It doubles with each failure.
+const LEAST: Duration = Duration::from_secs(1);
+/// The longest back-off after a failure, and the interval between two checks for a missing Node.
+pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
 /// The waits after failures. Full lists cost the most, so one that was of use for a moment only is not repeated soon (G5).
 pub(super) struct Pauses {
     after_failure: Backoff,
     /// After lists that a watch did not outlast.
     relist: Backoff,
-    least: Duration,
-    longest: Duration,
     /// When the last list was complete; `None` = never, or it was of use for long.
     listed: Option<Instant>,
 }
@@ -21,15 +23,9 @@ pub(super) struct Pauses {
 // === impl Pauses ===
 
 impl Pauses {
-    pub(super) fn new(timing: &Timing) -> Self {
-        let backoff = Backoff::new(timing.least_pause, timing.longest_pause);
-        Self {
-            after_failure: backoff,
-            relist: backoff,
-            least: timing.least_pause,
-            longest: timing.longest_pause,
-            listed: None,
-        }
+    pub(super) fn new() -> Self {
+        let backoff = Backoff::new(LEAST, LONGEST);
+        Self { after_failure: backoff, relist: backoff, listed: None }
     }
 
     /// Records a complete list.
@@ -45,11 +41,11 @@ impl Pauses {
     /// Returns the wait after a failure. A version expires now and then although the server works, so a list of long ago is
     /// repeated soon. The versions of all nodes expire at the same time, so not at once.
     pub(super) fn after(&mut self, is_expired: bool, lists_again: bool) -> Duration {
-        if self.listed.take_if(|at| at.elapsed() >= self.longest).is_some() {
+        if self.listed.take_if(|at| at.elapsed() >= LONGEST).is_some() {
             self.relist.reset();
             if is_expired {
                 self.after_failure.reset();
-                return self.least;
+                return LEAST;
             }
         }
         let wait = self.after_failure.fail();

@@ -1,4 +1,4 @@
-//! When a request is sent again, as client-go does: after the wait that the server asks for, and a read whose connection broke
+//! When a request is sent again, as client-go does: after the wait that the server wants, and a read whose connection broke
 //! over a new one.
 
 use std::error::Error;

@@ -19,7 +19,7 @@ use super::pem;
 use super::proxies::{self, Proxies};
 
 /// An API server with the credentials for it.
-pub struct Target {
+pub(super) struct Target {
     /// The address, the authorities, and the user without its client certificate.
     pub(super) config: Config,
     /// The client certificate of the user.

@@ -16,12 +16,15 @@ use tokio::time::{Instant, timeout_at};
 use super::connection::invalid_request;
 use super::monitor::{Follower, Monitor, News};
 use super::node::{NodeInfo, NodeProblem};
+use super::pauses::LONGEST;
 use super::pods::NodePod;
 use super::{Clock, Connection, KubernetesError, Timing, node};
 use crate::model::{Pod, Seen, is_object_name};
 
 /// The length of the first watch after a failure. The failure is over when this watch ends in order or sends anything.
 const PROBE: Duration = Duration::from_secs(5);
+/// How long the first call waits for the first list.
+const FIRST_LIST: Duration = Duration::from_secs(10);
 
 /// The watch of a node's pods. Dropping it stops its task.
 pub struct PodWatch {
@@ -103,11 +106,11 @@ impl PodWatch {
     pub async fn pods(&self) -> Seen<KnownPods> {
         let mut state = self.state.clone();
         // An error means that the task has ended or that the time is up. The known pods are returned in both cases.
-        let _ = timeout_at(self.started + self.timing.first_list, state.wait_for(|state| state.tried)).await;
+        let _ = timeout_at(self.started + FIRST_LIST, state.wait_for(|state| state.tried)).await;
         let state = state.borrow();
         let problem = state.fault.clone().or(state.node_problem.clone());
         let Some((at, as_of)) = state.last_contact else {
-            let none = || format!("no answer from the API server within {} s", self.timing.first_list.as_secs());
+            let none = || format!("no answer from the API server within {} s", FIRST_LIST.as_secs());
             return Seen::NotSeen(problem.unwrap_or_else(none));
         };
         let missing = problem.or_else(|| self.silence(at, as_of));
@@ -159,7 +162,7 @@ impl Follower<NodePod> for Watcher {
         let wanted = match (state.fault.is_some(), state.node_problem.is_none()) {
             (true, _) => PROBE,
             (false, true) => longest,
-            (false, false) => self.timing.longest_pause,
+            (false, false) => LONGEST,
         };
         wanted.min(self.timing.max_silence / 3)
     }

@@ -11,7 +11,7 @@ use super::connection::{piece, unreadable};
 /// Far larger than any event: the API accepts objects of about 3 MiB at most.
 const LONGEST_LINE_BYTES: usize = 16 << 20;
 
-/// How much longer than it was asked for a watch may last. Then it is cut off: a server that never ends a watch must not
+/// How much longer than requested a watch may last. Then it is cut off: a server that never ends a watch must not
 /// hold it for ever (G5).
 pub(super) const SLACK: Duration = Duration::from_secs(30);
 
@@ -33,7 +33,7 @@ pub(super) struct WatchLines<'a> {
 // === impl WatchLines ===
 
 impl<'a> WatchLines<'a> {
-    /// Reads a body. It counts as dead if no line ends for `silence`. `lasts` is how long it was asked for.
+    /// Reads a body. It counts as dead if no line ends for `silence`. `lasts` is how long it was requested for.
     pub(super) fn new(what: &'a str, body: Body, silence: Duration, lasts: Duration) -> Self {
         let now = Instant::now();
         let (dead, end) = (now + silence, now + lasts + SLACK);

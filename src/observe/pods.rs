@@ -1,6 +1,5 @@
 //! The pod sources, and the kubelet's directories of pods.
 
-mod auto;
 mod combined;
 mod dirs;
 mod kube_api;
@@ -8,7 +7,6 @@ mod kubelet;
 mod machine;
 mod select;
 
-pub use auto::AutoPodSource;
 pub use combined::{CombinedPods, SourceEntry};
 pub use dirs::PodDirs;
 pub use kube_api::KubeApi;

@@ -33,7 +33,7 @@ struct Counted {
 pub enum BrakeAnswer {
     /// The object may be deleted. The end of the deletion is to be recorded.
     Permitted,
-    /// The limit is reached if the deletions in flight succeed: ask again.
+    /// The limit is reached if the deletions in flight succeed: repeat the request later.
     Wait,
     /// This deletion exceeds the limit: from now on the resource is paused.
     PausedNow,
@@ -44,9 +44,9 @@ pub enum BrakeAnswer {
 // === impl Brake ===
 
 impl Brake {
-    /// Asks for the deletion of an object. `total` returns the number of objects of its resource; it is asked only when
+    /// Requests the deletion of an object. `total` returns the number of objects of its resource; it is called only when
     /// the count alone does not permit the deletion.
-    pub fn ask(
+    pub fn permits(
         &mut self,
         (resource, uid): (ResourceId, &Uid),
         now: Timestamp,
@@ -125,10 +125,10 @@ mod tests {
     }
 
     impl Brake {
-        /// Asks for the deletion of an object of `resource`, which succeeds if it is permitted.
+        /// Requests the deletion of an object of `resource`, which succeeds if it is permitted.
         fn delete(&mut self, resource: ResourceId, number: usize, now: Timestamp, total: usize) -> BrakeAnswer {
             let object = (resource, &uid(number));
-            let answer = self.ask(object, now, &guards(), || total);
+            let answer = self.permits(object, now, &guards(), || total);
             if answer == BrakeAnswer::Permitted {
                 self.ended(object, now, true);
             }
@@ -169,7 +169,7 @@ mod tests {
         let mut brake = Brake::default();
         for number in 0..1000 {
             let object = (MAPS, &uid(number));
-            assert_eq!(brake.ask(object, at(0), &guards(), || 10), BrakeAnswer::Permitted, "{number}");
+            assert_eq!(brake.permits(object, at(0), &guards(), || 10), BrakeAnswer::Permitted, "{number}");
             brake.ended(object, at(0), false);
         }
         assert_eq!(permitted(&mut brake, at(0), 10), 3);
@@ -187,13 +187,13 @@ mod tests {
     #[test]
     fn deletions_in_flight_never_exceed_the_limit() {
         let mut brake = Brake::default();
-        let ask = |brake: &mut Brake, number| brake.ask((MAPS, &uid(number)), at(0), &guards(), || 10);
+        let permits = |brake: &mut Brake, number| brake.permits((MAPS, &uid(number)), at(0), &guards(), || 10);
         for number in 0..3 {
-            assert_eq!(ask(&mut brake, number), BrakeAnswer::Permitted);
+            assert_eq!(permits(&mut brake, number), BrakeAnswer::Permitted);
         }
-        assert_eq!(ask(&mut brake, 3), BrakeAnswer::Wait);
+        assert_eq!(permits(&mut brake, 3), BrakeAnswer::Wait);
         brake.ended((MAPS, &uid(0)), at(0), false);
-        assert_eq!(ask(&mut brake, 3), BrakeAnswer::Permitted);
+        assert_eq!(permits(&mut brake, 3), BrakeAnswer::Permitted);
         assert_eq!(brake.paused().count(), 0, "nothing was deleted");
     }
 
@@ -201,7 +201,7 @@ mod tests {
     fn without_a_limit_nothing_pauses() {
         let mut brake = Brake::default();
         for number in 0..1000 {
-            let answer = brake.ask((MAPS, &uid(number)), at(0), &OwnerGuards::none(), || 10);
+            let answer = brake.permits((MAPS, &uid(number)), at(0), &OwnerGuards::none(), || 10);
             assert_eq!(answer, BrakeAnswer::Permitted);
         }
     }

@@ -89,3 +89,25 @@ async fn the_brake_counts_deletions_without_a_read() {
     assert!(cluster.notices().contains(&"paused pods".to_owned()));
     assert!(!cluster.server.names().is_empty());
 }
+
+/// An aggregated API or a proxy accepts the deletion by a status, and does nothing.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_was_accepted_and_ignored_is_repeated() {
+    let cluster = Cluster::new();
+    let owner = pod("owner", &[]);
+    cluster.shows_version(&owner);
+    let dependent = owned("a", &owner);
+    cluster.shows_version(&dependent);
+    cluster.server.answers(&dependent, 200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}));
+    cluster.loses(&owner);
+    assert_eq!(cluster.works().await, ["DELETE pods/a"]);
+    for (seconds, calls) in [(29, vec![]), (1, vec!["DELETE pods/a"])] {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        cluster.engine.check_unproven();
+        assert_eq!(cluster.works().await, calls, "{seconds}");
+    }
+    cluster.loses(&dependent);
+    tokio::time::advance(Duration::from_secs(30)).await;
+    cluster.engine.check_unproven();
+    assert_eq!(cluster.works().await, [""; 0], "its monitor has shown its end");
+}

@@ -5,20 +5,38 @@
 //! kept, but no pod counts as deleted (I2, I11).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Once, OnceLock};
 
 use async_trait::async_trait;
 use futures::future::join_all;
 
-use super::PodSource;
+use super::{PodSource, PodSourceOptions};
+use crate::host_path::BoundedCalls;
 use crate::kubernetes::Clock;
 use crate::model::{Container, Phase, Pod, PodList, PodRef, PodSourceReport, PodUid, Sandbox, Seen};
 
 /// Several pod sources that are read together.
 pub struct CombinedPods {
+    chosen: OnceLock<Chosen>,
+    search: Option<Search>,
+    clock: Clock,
+}
+
+/// The sources in use.
+struct Chosen {
+    /// Their names, as `kube-api+kubelet`.
     name: String,
     entries: Vec<SourceEntry>,
-    clock: Clock,
+}
+
+/// The search for sources (`pods.source = "auto"`). An agent may start before its node has joined a cluster. So the search
+/// is repeated at each request until it finds some, which are then kept.
+struct Search {
+    options: Arc<PodSourceOptions>,
+    calls: BoundedCalls,
+    /// That there is none is in the log.
+    is_logged: Once,
 }
 
 /// One of several sources.
@@ -36,24 +54,62 @@ pub struct SourceEntry {
 impl CombinedPods {
     /// Combines these sources.
     pub fn new(entries: Vec<SourceEntry>, clock: Clock) -> Self {
-        let name = entries.iter().map(|entry| entry.source.name()).collect::<Vec<_>>().join("+");
-        Self { name, entries, clock }
+        Self { chosen: Chosen::new(entries).into(), search: None, clock }
+    }
+
+    /// Combines the sources that a search finds. Searches for nothing yet.
+    pub fn searching(options: PodSourceOptions) -> Self {
+        let (clock, options) = (options.clock, Arc::new(options));
+        let search = Search { options, calls: BoundedCalls::default(), is_logged: Once::new() };
+        Self { chosen: OnceLock::new(), search: Some(search), clock }
     }
 
     /// Logs which sources are in use, and why.
     pub fn log_sources(&self) {
+        self.chosen.get().into_iter().for_each(Chosen::log);
+    }
+
+    /// Returns the sources, and searches for them if there are none yet. The search runs within a limit, because a file
+    /// system may not respond.
+    async fn chosen(&self) -> Result<&Chosen, String> {
+        if let Some(chosen) = self.chosen.get() {
+            return Ok(chosen);
+        }
+        let search = self.search.as_ref().ok_or("no pod source")?;
+        let options = Arc::clone(&search.options);
+        let found = search.calls.run(Path::new("credentials"), move || options.search()).await;
+        let entries = found.map_err(|error| error.to_string()).flatten().inspect_err(|cause| {
+            search.is_logged.call_once(|| tracing::info!(cause, "no pod counts as deleted"));
+        })?;
+        Ok(self.chosen.get_or_init(|| {
+            let chosen = Chosen::new(entries);
+            chosen.log();
+            chosen
+        }))
+    }
+}
+
+// === impl Chosen ===
+
+impl Chosen {
+    fn new(entries: Vec<SourceEntry>) -> Self {
+        let name = entries.iter().map(|entry| entry.source.name()).collect::<Vec<_>>().join("+");
+        Self { name, entries }
+    }
+
+    fn log(&self) {
         for entry in &self.entries {
             tracing::info!(source = entry.source.name(), chosen_by = entry.chosen_by(""), "pod source");
         }
     }
 
     /// Merges the lists.
-    fn unite(&self, answers: Vec<Seen<PodList>>) -> Seen<PodList> {
+    fn unite(&self, answers: Vec<Seen<PodList>>, clock: Clock) -> Seen<PodList> {
         let mut union = PodList { source: self.name.clone(), complete: true, ..PodList::default() };
         let (mut pods, mut is_seen) = (BTreeMap::new(), false);
         for (entry, answer) in self.entries.iter().zip(answers) {
             union.complete &= answer.as_ref().is_some_and(|list| list.complete);
-            union.sources.extend(entry.reports(&answer, self.clock));
+            union.sources.extend(entry.reports(&answer, clock));
             if let Seen::Seen(list) = answer {
                 is_seen = true;
                 union.confirms = union.confirms.and(list.confirms);
@@ -93,23 +149,37 @@ impl CombinedPods {
 #[async_trait]
 impl PodSource for CombinedPods {
     fn name(&self) -> &str {
-        &self.name
+        self.chosen.get().map_or("auto", |chosen| &chosen.name)
     }
 
     async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
-        self.unite(join_all(self.entries.iter().map(|entry| entry.source.list(containers, sandboxes))).await)
+        match self.chosen().await {
+            Err(cause) => Seen::NotSeen(cause),
+            Ok(chosen) => {
+                let lists = chosen.entries.iter().map(|entry| entry.source.list(containers, sandboxes));
+                chosen.unite(join_all(lists).await, self.clock)
+            }
+        }
     }
 
+    /// A host without a kubelet has no source to find, and then no pod counts as deleted.
     fn has_kubelet(&self) -> bool {
-        self.entries.iter().any(|entry| entry.source.has_kubelet())
+        self.chosen.get().is_none_or(|chosen| chosen.entries.iter().any(|entry| entry.source.has_kubelet()))
     }
 
     async fn cached_pods(&self) -> Vec<Pod> {
-        join_all(self.entries.iter().map(|entry| entry.source.cached_pods())).await.concat()
+        let entries = self.chosen.get().map_or(&[][..], |chosen| &chosen.entries);
+        join_all(entries.iter().map(|entry| entry.source.cached_pods())).await.concat()
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
-        self.merge_lookups(&join_all(self.entries.iter().map(|entry| entry.source.still_exists(pod))).await)
+        match self.chosen().await {
+            Err(cause) => Seen::NotSeen(cause),
+            Ok(chosen) => {
+                let lookups = chosen.entries.iter().map(|entry| entry.source.still_exists(pod));
+                chosen.merge_lookups(&join_all(lookups).await)
+            }
+        }
     }
 }
 

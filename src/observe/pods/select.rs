@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AutoPodSource, CombinedPods, KubeApi, KubeletSource, NoPods, PodSource, RuntimePods, SourceEntry};
+use super::{CombinedPods, KubeApi, KubeletSource, NoPods, PodSource, RuntimePods, SourceEntry};
 use crate::kubernetes::{Clock, Connection, CredentialCandidates, Kubelet, KubeletAccess};
 use crate::model::PodSourceName;
 
@@ -33,7 +33,7 @@ impl PodSourceOptions {
     /// Returns the pod source that these options select. Sends no request and reads no file yet.
     pub fn select(self) -> Arc<dyn PodSource> {
         if self.sources.contains(&PodSourceName::Auto) {
-            return Arc::new(AutoPodSource::new(self));
+            return Arc::new(CombinedPods::searching(self));
         }
         let entries = self.sources.iter().map(|source| self.entry(*source, SET, String::new())).collect();
         let combined = CombinedPods::new(entries, self.clock);
