@@ -6,6 +6,8 @@
 //!
 //! That needs an API server that checks the condition (G3). Those of Kubernetes do; of an aggregated one nothing is known, so
 //! its objects are read first.
+//!
+//! All owners must be proven absent, and the object must have none of the two finalizers of garbage collection.
 
 use std::sync::Arc;
 

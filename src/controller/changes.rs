@@ -1,4 +1,7 @@
 //! The changes that garbage collection makes, as calls. Nothing else in this room writes, apart from the lease and events.
+//!
+//! Each change has a precondition: the uid and the version of the read from which it was made. Two collectors at once
+//! waste calls and do no harm.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,5 +1,9 @@
 //! Collection from a shell: lists everything, processes what the graph names, and begins again until a whole round
 //! changes nothing. It needs no watch.
+//!
+//! It works in waves: all decisions of a wave come before its first change, so the result does not depend on the
+//! order of calls, and equals the prediction of `plan`. The service decides and changes object by object, and the end
+//! of a foreground deletion waits for the dependents that are being checked.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

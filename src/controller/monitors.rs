@@ -1,4 +1,7 @@
 //! One monitor for each resource that discovery shows: started, kept and stopped as discovery changes.
+//!
+//! What `--only` and `--ignore` leave out is watched too, because a dependent there holds the finalizer of its owner
+//! (G4).
 
 use std::collections::HashMap;
 use std::sync::Arc;

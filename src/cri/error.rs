@@ -1,6 +1,6 @@
 //! The errors of the CRI client, with a remedy for each where there is one.
 //!
-//! An answer that lacks what the CRI requires is an error: a list entry without an id, a ContainerStatus or Status
+//! An answer that lacks what the CRI requires is an error: a list entry without an id, a `ContainerStatus` or Status
 //! without a status. It proves neither presence nor absence. An object that is listed twice counts once.
 
 use std::io;

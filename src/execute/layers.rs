@@ -5,7 +5,7 @@
 //! first and after the last removal of the step (I9). The report of a single container has an estimate: the size that
 //! the runtime reported before the step.
 //!
-//! Not more is counted than the sizes that ListContainerStats reported and an eighth: the rest is the work of other
+//! Not more is counted than the sizes that `ListContainerStats` reported and an eighth: the rest is the work of other
 //! processes. Each figure says how it was determined: `measured`, `estimated` or `unknown`. History has measured
 //! bytes only.
 

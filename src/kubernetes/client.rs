@@ -2,6 +2,8 @@
 //!
 //! kube's own client has no HTTP/2. For some hundred short calls per second, one connection costs the API server and
 //! kubegc far less than many. A server that offers only HTTP/1.1 has a connection for each call in flight.
+//!
+//! Each watch has a connection of its own, because a slow reader of one would stop the calls.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,6 +3,9 @@
 //! Credentials are read for each request, because certificates and tokens are renewed. The kubelet's certificate is
 //! always verified: a trusted authority signed it, or it equals an expected certificate. Only the read-only port is not
 //! verified. It uses plain HTTP and gets no credentials.
+//!
+//! The kubelet is always authenticated, by its exact certificate or by an authority. An expected certificate needs no
+//! matching name and no valid date, because only the kubelet has its key.
 
 mod access;
 mod response;

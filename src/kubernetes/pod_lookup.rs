@@ -1,5 +1,9 @@
 //! The live lookup of a pod, right before the first removal for a pod that counts as deleted (I11). It reads from the
 //! API server itself, past kubegc's caches and the server's cache.
+//!
+//! From Kubernetes 1.32 on, a kubelet may get only pods that are bound to its node, so a GET of a deleted pod is
+//! forbidden instead of not found. If the refusal names that very node, a complete list of its pods of that name,
+//! past every cache, is the proof.
 
 use std::time::Duration;
 

@@ -3,6 +3,9 @@
 //! Every failure is visible in the result. Pods are never dropped because a server is silent, and an old list never counts
 //! as current. Bookmarks, and watches that end in order, show that a server without events still works: an API server of
 //! version 1.20 sends no bookmark before the first event. So the watch is one of its own, of a minute.
+//!
+//! A watch lasts one minute. An API server 1.20 sends no bookmark before the first event, so an idle watch and a
+//! broken one look the same. A watch that ends in order proves that the server responds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,10 @@
 //! The pod sources, and the kubelet's directories of pods.
+//!
+//! The pods of the last complete list protect their images until there is another complete list. With `pods.source =
+//! none` there will be none, so nothing is remembered.
+//!
+//! [`PodList::confirms`](crate::model::PodList) says what a live lookup needs: the uid, or namespace and name. `plan`
+//! is pure and cannot query the source.
 
 mod combined;
 mod dirs;

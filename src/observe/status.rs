@@ -4,7 +4,7 @@
 //! Mounts never change and an exit is final. So the status is read once for each container and kept by its id as long
 //! as the runtime lists it. If a status fails, only the mounts and the exit of its own container are unknown (I13).
 //!
-//! Only ContainerStatus shows image volumes. An image that is only mounted is in use, and its last use must be
+//! Only `ContainerStatus` shows image volumes. An image that is only mounted is in use, and its last use must be
 //! recorded before the disk is full. EXITED containers have nothing mounted, so their status is not requested. Where
 //! a status fails, the images of the pod's spec are kept. If the spec is unknown too, all unused images are kept, and
 //! the plan names the container.

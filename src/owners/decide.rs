@@ -1,4 +1,8 @@
 //! Decides what happens to one object, from a live read of it and of its owners. The graph supplies the dependents.
+//!
+//! An owner is absent only if the API server itself says so: a `Status` with code 404, reason `NotFound`, the name,
+//! and the resource or none. A 404 for a version that is not served has no name. kube-controller-manager takes it for
+//! a proof and deletes the dependents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

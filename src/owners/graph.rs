@@ -3,6 +3,13 @@
 //!
 //! The graph never proves that an object is absent: an owner that no monitor has shown is a guess, to be verified by a
 //! live read. [`Graph::apply`] takes one event and returns what to do next.
+//!
+//! A relist finds what may have been deleted during a gap of the watch: each object has the number of the list that
+//! showed it last, and what the list lacks is read before it counts as absent (G1). A deleted owner that references
+//! still name stays in the graph as absent.
+//!
+//! An owner that only references name is verified once, and only if no monitor shows it first. At the start, lists
+//! show most dependents before their owners, so each of these owners would cost a live read.
 
 mod changes;
 mod ends;

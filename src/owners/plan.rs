@@ -1,4 +1,7 @@
 //! The plan of a cluster: what is done now, what follows from it, what is kept and why, and what is wrong.
+//!
+//! A prediction carries out the plan on the snapshot, wave by wave, with the rules of the API server for finalizers.
+//! The 149 forests that kube-controller-manager 1.36.2 collected end in the recorded states (`plan/tests`).
 
 use std::sync::Arc;
 

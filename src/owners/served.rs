@@ -1,4 +1,8 @@
 //! Which kinds the API server serves.
+//!
+//! Only kinds that discovery names exist, exactly or in lower case. The mapper of kube-controller-manager also
+//! derives list kinds, so an owner of the kind `PodList` counts as absent there. Here the reference is a finding, and
+//! the object is kept.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,6 @@
 //! Which nodes were deleted. A node that the list lacks is in quarantine first, then a live read decides.
+//!
+//! One command has no memory of missing nodes, so it keeps their pods as in quarantine, unless the quarantine is 0.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

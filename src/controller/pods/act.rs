@@ -1,4 +1,8 @@
 //! Carries out a plan for pods: the recheck of the node, the mark, the deletion.
+//!
+//! A pod that cannot be marked Failed is not deleted. A held pod, which is deleted and waits for finalizers, is not
+//! deleted again (kubernetes#141190). The owner of a finalizer may wait for a final phase, as the Job controller
+//! does, so a held pod without one is marked and deleted once more.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,7 @@
 //! Pods and nodes of the API server as data of `pod_gc`, and the patch of a pod's status.
+//!
+//! `observedGeneration` is written if the pod has a generation: an API server that counts the generations of pods has
+//! that field too (KEP-5067).
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

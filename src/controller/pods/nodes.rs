@@ -1,4 +1,6 @@
 //! Live reads of nodes right before their pods are deleted. The answers of a second serve all pods of a node.
+//!
+//! A pass over thousands of pods takes minutes, and a node may be repaired meanwhile (kubernetes#141887).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,7 @@
 //! The service: two monitors fill a store, and a pass over it follows at each interval.
+//!
+//! There is no pass while the pods or nodes cannot be watched: with an old list, the threshold of terminated pods
+//! would delete more than it must.
 
 use std::sync::Arc;
 use std::time::Duration;

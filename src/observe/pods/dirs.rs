@@ -3,6 +3,8 @@
 //! With a wrong `kubelet_root` no pod has a directory, and one of the proofs that a pod is deleted is lost (I11). The
 //! running pods show it: the kubelet creates a pod's directory before its sandbox and keeps it while anything of the
 //! pod runs.
+//!
+//! Where nothing runs, at least the directory of pods must exist.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -12,6 +12,9 @@
 //!
 //! The first proof needs only the list. The others need the permission to read the kubelet's metrics. A kubelet older
 //! than 1.27 that had no pod of the API server in any pass gives none of the three proofs, so its list is incomplete.
+//!
+//! Ages are counted by the kubelet's own clock, which its answers carry. Its start time alone proves nothing: a
+//! kubelet that restarts while the API server is unavailable lists only static pods.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

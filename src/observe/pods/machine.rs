@@ -1,4 +1,7 @@
 //! The identity of this machine, compared with that of a Node object.
+//!
+//! It proves the node name where an empty list of pods meets running pods. Boot id and machine id are compared, and
+//! neither may differ: nodes that are containers of one host share the boot id, cloned disks share the machine id.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,6 @@
 //! Selects the pod sources: those in the settings, or those that `auto` finds.
+//!
+//! `auto` checks files and sends no request, so a command on a host without Kubernetes is not slower.
 
 use std::sync::Arc;
 
