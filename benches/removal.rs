@@ -1,4 +1,4 @@
-//! The removal of 280 of 300 dead containers on a real containerd 2, beside a client that makes only the RemoveContainer
+//! The removal of 280 of 300 dead containers on a real containerd 2, beside a client that makes only the `RemoveContainer`
 //! calls, with one and with four in flight.
 //!
 //! `cargo bench --bench removal`, as root. Each measurement has a containerd of its own with the same pods. `kubegc collect`
@@ -43,7 +43,7 @@ const ROUNDS: usize = 3;
 /// Who removes the containers.
 #[derive(Clone, Copy)]
 enum By {
-    /// RemoveContainer alone, with so many calls in flight.
+    /// `RemoveContainer` alone, with so many calls in flight.
     Calls(usize),
     /// `kubegc collect`.
     Kubegc,

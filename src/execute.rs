@@ -62,7 +62,7 @@ pub struct ExecuteOptions {
     pub kubelet_pods: Option<PathBuf>,
     /// Whether a live lookup must confirm that a pod is deleted before anything is removed for that reason (I11). Off
     /// with `guards.gone_after` 0. Default on.
-    pub asks_for_pods: bool,
+    pub confirms_deletions: bool,
     /// Whether the recheck keeps an image that a pod names by then (I6). Off if `guards.keep_pod_images` is off.
     /// Default on.
     pub keeps_pod_images: bool,
@@ -97,7 +97,7 @@ impl Default for ExecuteOptions {
     fn default() -> Self {
         Self {
             kubelet_pods: None,
-            asks_for_pods: true,
+            confirms_deletions: true,
             keeps_pod_images: true,
             space_settle: Duration::from_secs(1),
             stop_wait: Duration::from_mins(1),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_the_host_leads_where_it_leads_on_the_host() {
+    fn a_host_path_resolves_as_on_the_host() {
         let (host, fs) = host();
         for (path, place) in [
             ("/run/crio/crio.sock", "run/crio/crio.sock"),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_itself_and_a_way_through_a_file_are_errors() {
+    fn link_loops_and_paths_through_files_are_errors() {
         let (_host, fs) = host();
         for (path, number) in [("/var/loop", nix::libc::ELOOP), ("/var/through-file", nix::libc::ENOTDIR)] {
             assert_eq!(fs.resolve(path.as_ref()).unwrap_err().raw_os_error(), Some(number), "{path}");

@@ -174,7 +174,7 @@ impl Observer {
             partial: Partial::default(),
             memory,
         };
-        if let Err(error) = self.ask_runtime(&mut snapshot).await {
+        if let Err(error) = self.observe_runtime(&mut snapshot).await {
             not_seen(&mut snapshot, &error);
         }
         let (containers, sandboxes) = for_pods(&snapshot);
@@ -209,7 +209,7 @@ impl Observer {
     ///
     /// # Errors
     /// The runtime is unreachable. It gets one call: each further call would only wait for the same error.
-    async fn ask_runtime(&self, to: &mut Snapshot) -> Result<(), CriError> {
+    async fn observe_runtime(&self, to: &mut Snapshot) -> Result<(), CriError> {
         let reader = self.reader.limited(MOST_UNANSWERED);
         check_alone(&reader, &self.places.host, &self.places.other_sockets).await?;
         let runtime = match reader.runtime().await {

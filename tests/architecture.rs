@@ -75,7 +75,7 @@ fn only_execute_is_given_a_writer() {
 }
 
 #[test]
-fn every_room_is_in_the_table_and_every_row_is_a_room() {
+fn the_table_and_the_rooms_match() {
     let rooms: BTreeSet<_> = files().into_iter().filter_map(|file| file.room).collect();
     assert_eq!(rooms, table().into_keys().collect());
 }
@@ -88,7 +88,7 @@ fn no_module_is_a_mod_rs() {
 
 /// The page says where upstream's cases are tested.
 #[test]
-fn the_tests_and_files_that_docs_cluster_gc_cases_names_exist() {
+fn tests_and_files_named_in_cluster_gc_cases_exist() {
     let page = std::fs::read_to_string(root().join("docs/cluster-gc-cases.md")).unwrap();
     let mut paths = Vec::new();
     for dir in ["src", "tests/it"] {

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_read_one_a_line_or_over_many_lines_or_many_on_a_line() {
+    fn documents_are_read_regardless_of_line_breaks() {
         let two = ONE.replace("n1", "n2");
         let pretty = |text: &str| {
             serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(text).unwrap()).unwrap()

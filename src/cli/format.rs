@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_wrapped_between_words_and_others_are_unchanged() {
+    fn long_lines_are_wrapped_between_words() {
         assert_eq!(wrapped("ab  cd\n  efg hij klm\n", 9), "ab  cd\n  efg hij\n    klm\n");
         assert_eq!(wrapped("\u{1b}[1mab\u{1b}[0m cd\n", 5), "\u{1b}[1mab\u{1b}[0m cd\n");
     }

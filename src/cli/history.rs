@@ -225,7 +225,7 @@ fn runs_table(entries: &[RunEntry], wide: bool) -> String {
             entry.finished_at.map_or_else(|| "in progress".to_owned(), took),
             if entry.dry { format!("{} (dry)", entry.scope) } else { entry.scope.clone() },
             entry.removed.to_string(),
-            rare(entry.already_gone),
+            rare(entry.already_removed),
             rare(entry.refused),
             entry.failed.to_string(),
             format::size(entry.freed_bytes),

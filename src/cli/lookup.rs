@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ambiguous_word_lists_the_candidates_and_an_unknown_one_suggests_the_nearest() {
+    fn ambiguous_and_unknown_words_suggest_candidates() {
         let mut node = node();
         node.containers = node.containers.map(|mut all| {
             let other = Container { id: "c7654321".into(), ..all[0].clone() };

@@ -39,6 +39,6 @@ impl Overrides {
 
     /// Returns the cause of the pressure that the plan shows, if the flags request it.
     pub(super) fn pressure(&self) -> Option<Pressure> {
-        self.pressure.then_some(Pressure::Asked {})
+        self.pressure.then_some(Pressure::Requested {})
     }
 }

@@ -159,7 +159,7 @@ mod tests {
 
     /// Opening a pipe to read it waits for a writer, as every access to a disk that hangs waits.
     #[tokio::test]
-    async fn a_store_that_does_not_respond_gives_a_plan_without_memory() {
+    async fn an_unresponsive_store_gives_a_plan_without_memory() {
         let dir = tempfile::tempdir().unwrap();
         let mut settings = Settings::default();
         settings.state.path = dir.path().join("kubegc.db");

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_other_programs_lead_to_the_command_that_does_the_same() {
+    fn words_of_other_programs_suggest_the_equivalent_command() {
         for (line, suggested) in [
             ("prune", "'collect'"),
             ("gc", "'collect'"),

@@ -168,7 +168,7 @@ mod tests {
     use crate::model::duration_text;
 
     #[test]
-    fn a_number_without_a_unit_is_not_a_duration_but_zero_is() {
+    fn only_zero_is_a_duration_without_a_unit() {
         assert_eq!(time(&120.into(), Duration::ZERO), None);
         assert_eq!(time(&"120".into(), Duration::ZERO), None);
         assert_eq!(time(&1.5.into(), Duration::ZERO), None);

@@ -202,7 +202,7 @@ fn beside_a_kubelet_that_keeps_images(own: &str) -> (Etc, Loaded) {
 }
 
 #[test]
-fn a_kubelet_whose_image_collection_is_off_does_not_turn_off_ours_where_a_threshold_is_set() {
+fn a_set_threshold_overrides_a_kubelet_without_image_collection() {
     let (etc, loaded) = beside_a_kubelet_that_keeps_images("images.high_threshold_percent = 85\n");
     assert_eq!(loaded.settings.policy.images.high_threshold_percent, 85);
     assert_eq!(etc.origin(&loaded, "images.high_threshold_percent"), "kubegc.toml");
@@ -210,7 +210,7 @@ fn a_kubelet_whose_image_collection_is_off_does_not_turn_off_ours_where_a_thresh
 }
 
 #[test]
-fn a_kubelet_file_that_turns_off_image_collection_is_a_warning() {
+fn a_kubelet_without_image_collection_causes_a_warning() {
     let (etc, loaded) = beside_a_kubelet_that_keeps_images("");
     assert_eq!(loaded.settings.policy.images.high_threshold_percent, 100);
     let expected = format!(
@@ -224,7 +224,7 @@ fn a_kubelet_file_that_turns_off_image_collection_is_a_warning() {
 }
 
 #[test]
-fn a_text_that_looks_like_a_number_stays_text_wherever_it_is_typed() {
+fn number_like_text_is_kept_as_text() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
     for text in ["12345", "1e3", "true", "2024-01-01", "0x10", "inf", "[a]", "{}"] {
         let flag = Typed { flags: vec![("node-name", text.to_owned())], ..Typed::default() };
@@ -293,7 +293,7 @@ fn the_strongest_source_that_names_a_socket_wins() {
 }
 
 #[test]
-fn the_image_endpoint_is_of_the_program_that_names_the_runtime_unless_a_setting_names_it() {
+fn the_image_endpoint_follows_the_runtime_endpoint_origin() {
     let none = ["", ""];
     let crictl = ["/crictl", "/crictl-i"];
     let by_crictl = "/crictl by crictl.yaml (runtime-endpoint)";
@@ -322,7 +322,7 @@ fn the_image_endpoint_is_of_the_program_that_names_the_runtime_unless_a_setting_
 }
 
 #[test]
-fn the_socket_that_the_search_finds_is_shown_with_its_origin() {
+fn the_found_socket_is_shown_with_its_origin() {
     let etc = Etc::new(&[("kubegc.toml", "")]);
     let found = Endpoint::at("/run/a.sock".to_owned());
     let shown = |typed: &Typed, found| {
@@ -362,7 +362,7 @@ fn only_the_service_retries_for_the_patience() {
 }
 
 #[test]
-fn drop_ins_are_read_in_the_order_of_their_names() {
+fn drop_ins_are_read_in_order_of_name() {
     // Enough files that no file system lists them in the right order by chance.
     let files: Vec<_> =
         (10..60).map(|n| (format!("conf.d/{n}.toml"), format!("images.interval = \"{n}m\"\n"))).collect();
@@ -387,7 +387,7 @@ fn an_empty_name_leaves_it_to_the_source_before() {
 
 /// A file at the default place is optional; one that a person names is meant.
 #[test]
-fn crictls_file_that_the_environment_names_is_an_error_if_it_cannot_be_read() {
+fn an_unreadable_crictl_file_from_environment_fails() {
     let etc =
         Etc::new(&[("kubegc.toml", ""), ("broken.yaml", "runtime-endpoint: [\n"), ("list.yaml", "- /run/a.sock\n")]);
     for (name, cause) in [("absent.yaml", "No such file"), ("broken.yaml", ""), ("list.yaml", "")] {
@@ -416,7 +416,7 @@ fn crictls_file_is_looked_for_on_the_host() {
 }
 
 #[test]
-fn all_faults_come_at_once_with_where_and_what_is_right() {
+fn all_faults_are_reported_together_with_place_and_hint() {
     let etc = Etc::new(&[
         (
             "kubegc.toml",
@@ -561,7 +561,7 @@ fn a_setting_that_is_a_list_may_be_a_list_of_toml() {
 }
 
 #[test]
-fn what_is_shown_to_the_kubelet_must_be_whole_and_not_in_the_open() {
+fn kubelet_credentials_must_be_complete_and_encrypted() {
     let plain = "kubelet_endpoint = \"http://127.0.0.1:10255\"\n";
     let cases = [
         (
@@ -641,7 +641,7 @@ fn settings_must_fit_together() {
 }
 
 #[test]
-fn guards_in_files_count_on_top_of_the_profile_of_files() {
+fn guards_in_files_override_the_profile_in_files() {
     let etc = Etc::new(&[
         ("kubegc.toml", "profile = \"safe\"\n[guards]\nkeep_foreign = true\n"),
         ("conf.d/a.toml", "profile = \"kubelet\"\n"),
@@ -654,7 +654,7 @@ fn guards_in_files_count_on_top_of_the_profile_of_files() {
 }
 
 #[test]
-fn a_profile_on_the_command_line_forgets_the_guards_of_files() {
+fn a_command_line_profile_discards_guards_in_files() {
     let etc = Etc::new(&[("kubegc.toml", "[guards]\nkeep_foreign = true\nsettle = \"9m\"\n")]);
     for profile in
         [Typed { flags: vec![("profile", "kubelet".to_owned())], ..Typed::default() }, set(&["profile=kubelet"])]

@@ -119,7 +119,7 @@ impl Engine {
         let mut version = live.version.clone();
         for _ in 0..CONFLICTS {
             let deleted = self.calls.delete(checked.target(), live, &version, propagation).await;
-            if let Some(deleted) = unless_conflict(checked.or_gone(deleted))? {
+            if let Some(deleted) = unless_conflict(checked.or_missing(deleted))? {
                 return Ok(Some(deleted));
             }
             let now = self.calls.read(resource, namespace, name).await?;
@@ -263,7 +263,10 @@ pub(super) enum DeleteResult {
 
 impl Checked {
     /// Counts an object that does not exist as deleted: its uid was read right before.
-    pub(super) fn or_gone(&self, deleted: Result<Deleted, KubernetesError>) -> Result<DeleteResult, KubernetesError> {
+    pub(super) fn or_missing(
+        &self,
+        deleted: Result<Deleted, KubernetesError>,
+    ) -> Result<DeleteResult, KubernetesError> {
         match deleted {
             Ok(Deleted::Unheld) => Ok(DeleteResult::Unheld),
             Ok(Deleted::Accepted(held)) => Ok(DeleteResult::Accepted(held)),

@@ -59,7 +59,7 @@ impl Engine {
         let checked = Checked { item: item.clone(), resource: Arc::clone(resource), live };
         let version = &checked.live.version;
         let deleted = self.calls.delete(checked.target(), &checked.live, version, Propagation::Background);
-        let deleted = unless_conflict(checked.or_gone(deleted.await));
+        let deleted = unless_conflict(checked.or_missing(deleted.await));
         self.brake_ends(item, &deleted);
         let Some(deleted) = deleted? else { return Ok(None) };
         self.deleted(&checked, Propagation::Background, DeleteReason::OwnersAbsent.into(), deleted);

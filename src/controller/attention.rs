@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_names_a_few_things_and_counts_the_others() {
+    fn a_line_names_few_objects_and_counts_others() {
         let things = |count: u64| (0..count).map(|it| (format!("r{it:02}"), Duration::from_secs(60 * it))).collect();
         assert_eq!(line("lost", things(0)), None);
         assert_eq!(line("lost", things(1)).unwrap(), "lost: r00");

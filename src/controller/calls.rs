@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_at_once_and_then_one_call_for_each_interval() {
+    async fn a_burst_passes_then_one_call_per_interval() {
         let mut bucket = Bucket::full(Duration::from_millis(10), 3);
         let now = Instant::now();
         let waits: Vec<_> = (0..6).map(|_| (bucket.take(now) - now).as_millis()).collect();

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_waits_once_and_is_processed_again_if_it_is_added_meanwhile() {
+    async fn a_key_added_while_processed_is_processed_again() {
         let queue = WorkQueue::default();
         queue.add("ns1".into(), "a");
         queue.add("ns1".into(), "b");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_that_become_ready_are_counted_once_and_so_are_failures() {
+    async fn ready_keys_and_failures_are_counted_once() {
         let queue = WorkQueue::default();
         queue.add("ns1".into(), "a");
         queue.add("ns1".into(), "a");
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_wait_is_as_long_as_the_server_wants_and_at_most_five_minutes_otherwise() {
+    async fn the_back_off_honors_the_server_within_limits() {
         let queue = WorkQueue::default();
         queue.add("ns1".into(), "a");
         for wanted in [Duration::from_secs(7), Duration::ZERO] {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_settles_when_only_failures_and_deferred_keys_are_left() {
+    async fn a_queue_settles_with_failed_and_deferred_keys() {
         let (queue, begun) = (WorkQueue::default(), Instant::now());
         queue.add("ns1".into(), "fails");
         queue.add("ns1".into(), "deferred");
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_key_is_not_pending_and_keeps_its_failures() {
+    async fn a_paused_key_keeps_failures_and_is_not_pending() {
         let queue = WorkQueue::default();
         queue.add("ns1".into(), "a");
         queue.next().await;

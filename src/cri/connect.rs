@@ -295,7 +295,7 @@ mod tests {
     use crate::cri::reader::VERSION;
 
     #[tokio::test]
-    async fn a_socket_on_a_file_system_that_hangs_is_an_error_within_the_limit_and_not_connected_to() {
+    async fn a_socket_on_a_hanging_disk_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = tokio::net::UnixListener::bind(&path).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_made_again_may_follow_a_restart_unless_the_runtime_owns_the_socket() {
+    async fn a_reconnect_means_restart_unless_runtime_owns_the_socket() {
         for (owner, is_restart) in [(Some(1), true), (Some(0), true), (None, true), (Some(4711), false)] {
             let connections = Connections::default();
             connections.add(owner);

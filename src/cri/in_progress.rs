@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_removal_is_sent_again_only_when_it_ended_or_is_lost() {
+    async fn only_an_ended_or_lost_removal_is_resent() {
         let all = InProgress::default();
         let first = all.begin("c1").expect("nothing is in progress");
         assert!(all.begin("c1").is_none() && all.begin("c2").is_some());

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_is_read_as_the_published_message_was_written() {
+    fn a_container_is_decoded_from_the_published_message() {
         let written = pb::Container {
             id: "c1".into(),
             pod_sandbox_id: "s1".into(),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_is_read_as_the_published_message_was_written() {
+    fn a_sandbox_is_decoded_from_the_published_message() {
         let written = pb::PodSandbox {
             id: "s1".into(),
             metadata: Some(pb::PodSandboxMetadata {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_read_as_the_published_message_was_written() {
+    fn an_image_is_decoded_from_the_published_message() {
         let written = pb::Image {
             id: "sha256:aa".into(),
             repo_tags: vec!["docker.io/library/a:1".into()],

@@ -125,7 +125,7 @@ impl RuntimeReader {
     /// Returns the sandbox image; `None` = the runtime does not report it, and only its pin identifies it.
     pub async fn sandbox_image(&self) -> Result<Option<String>, CriError> {
         let request = pb::StatusRequest { verbose: true };
-        match self.ask::<_, pb::StatusResponse>(STATUS, request).await {
+        match self.call::<_, pb::StatusResponse>(STATUS, request).await {
             Ok(answer) if answer.status.is_none() => Err(CriError::defective(STATUS, "it has no status")),
             Ok(status) => convert::sandbox_image(&status.info)
                 .map_err(|error| CriError::defective(STATUS, format!("its configuration: {error}"))),
@@ -182,7 +182,7 @@ impl RuntimeReader {
     /// Returns one image by id, tag or digest; `None` = the image does not exist.
     pub async fn image(&self, name: &str) -> Result<Option<Image>, CriError> {
         let request = pb::ImageStatusRequest { image: Some(image_spec(name)), verbose: false };
-        let answer: pb::ImageStatusResponse = self.ask(IMAGE_STATUS, request).await?;
+        let answer: pb::ImageStatusResponse = self.call(IMAGE_STATUS, request).await?;
         match answer.image.map(convert::image) {
             Some(image) if image.id.is_empty() => {
                 Err(CriError::defective(IMAGE_STATUS, format!("the image {name} has no id")))
@@ -195,7 +195,7 @@ impl RuntimeReader {
     /// exist. An answer without a status, or with the status of another container, is an error.
     pub async fn container_status(&self, id: &ContainerId) -> Result<Option<ContainerStatus>, CriError> {
         let request = pb::ContainerStatusRequest { container_id: id.to_string(), verbose: false };
-        match self.ask::<_, pb::ContainerStatusResponse>(CONTAINER_STATUS, request).await {
+        match self.call::<_, pb::ContainerStatusResponse>(CONTAINER_STATUS, request).await {
             Ok(answer) => match answer.status.map(ContainerStatus::from) {
                 Some(status) if !status.id.is_empty() && status.id.as_str().starts_with(id.as_str()) => {
                     Ok(Some(status))
@@ -210,7 +210,7 @@ impl RuntimeReader {
     /// Returns where the images are stored: the first file system that the runtime reports.
     pub async fn image_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
         let request = pb::ImageFsInfoRequest {};
-        let info: pb::ImageFsInfoResponse = self.ask(IMAGE_FS_INFO, request).await?;
+        let info: pb::ImageFsInfoResponse = self.call(IMAGE_FS_INFO, request).await?;
         first_mountpoint(info.image_filesystems)
     }
 
@@ -218,7 +218,7 @@ impl RuntimeReader {
     /// Runtimes before CRI 0.29 report it only as the images' file system. Waits at most the answer timeout, and does
     /// not retry.
     pub async fn container_filesystem(&self) -> Result<Option<PathBuf>, CriError> {
-        let info: pb::ImageFsInfoResponse = self.ask_once(IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
+        let info: pb::ImageFsInfoResponse = self.call_once(IMAGE_FS_INFO, pb::ImageFsInfoRequest {}).await?;
         first_mountpoint(info.container_filesystems.into_iter().chain(info.image_filesystems))
     }
 
@@ -226,7 +226,7 @@ impl RuntimeReader {
     /// them every 10 s. Waits at most the answer timeout, and does not retry.
     pub async fn writable_layers(&self) -> Result<BTreeMap<ContainerId, u64>, CriError> {
         let request = pb::ListContainerStatsRequest::default();
-        let list: pb::ListContainerStatsResponse = self.ask_once(LIST_CONTAINER_STATS, request).await?;
+        let list: pb::ListContainerStatsResponse = self.call_once(LIST_CONTAINER_STATS, request).await?;
         let size = |stats: pb::ContainerStats| {
             let layer = stats.writable_layer.filter(|layer| layer.timestamp != 0)?;
             Some((stats.attributes?.id.into(), layer.used_bytes?.value))

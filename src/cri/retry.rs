@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pauses_double_up_to_three_seconds_and_add_up_to_the_patience() {
+    fn the_back_off_doubles_up_to_three_seconds() {
         let waits = waits(Duration::from_secs(15), &refused());
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3000, 3000, 3000, 2900]);
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_says_no_is_not_asked_again() {
+    fn calls_with_an_error_response_are_not_retried() {
         let no = CriError::Call { call: "ListImages", status: Box::new(tonic::Status::internal("disk")) };
         assert_eq!(waits(Duration::from_secs(15), &no), [0; 0]);
     }

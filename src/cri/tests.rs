@@ -57,7 +57,7 @@ async fn listed(reader: &RuntimeReader) -> Result<Vec<String>, CriError> {
 // --- unavailable runtime ---------------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_socket_that_is_not_there_is_reported_as_such() {
+async fn a_missing_socket_is_reported() {
     let error = check("/nonexistent/x.sock").await;
     assert!(error.is_no_socket(), "{error}");
     assert!(error.is_unreachable());
@@ -68,7 +68,7 @@ async fn a_socket_that_is_not_there_is_reported_as_such() {
 }
 
 #[tokio::test]
-async fn a_socket_that_no_one_listens_on_any_more_is_reported_as_such() {
+async fn a_socket_without_a_listener_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stale.sock");
     drop(UnixListener::bind(&path).unwrap());
@@ -79,7 +79,7 @@ async fn a_socket_that_no_one_listens_on_any_more_is_reported_as_such() {
 
 /// Root may open every socket. As root, the test therefore builds the error from the OS error code.
 #[tokio::test]
-async fn a_socket_that_may_not_be_opened_is_reported_as_such() {
+async fn a_socket_without_permission_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.sock");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -94,7 +94,7 @@ async fn a_socket_that_may_not_be_opened_is_reported_as_such() {
 }
 
 #[tokio::test]
-async fn a_socket_that_accepts_and_never_answers_is_reported_within_the_limit() {
+async fn a_silent_socket_is_reported_within_the_limit() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mute.sock");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -104,7 +104,7 @@ async fn a_socket_that_accepts_and_never_answers_is_reported_within_the_limit() 
 }
 
 #[tokio::test]
-async fn a_runtime_that_speaks_only_v1alpha2_is_reported_as_such() {
+async fn a_runtime_with_only_v1alpha2_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let old = Scripted::start_with_paths(dir.path(), |path| match path {
         "/runtime.v1alpha2.RuntimeService/Version" => vec![say(&pb::VersionResponse::default())],
@@ -125,7 +125,7 @@ async fn a_server_without_any_cri_is_reported_as_such() {
 }
 
 #[tokio::test]
-async fn a_socket_that_speaks_something_else_is_reported_as_such() {
+async fn a_socket_with_another_protocol_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("http.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -142,7 +142,7 @@ async fn a_socket_that_speaks_something_else_is_reported_as_such() {
 }
 
 #[tokio::test]
-async fn an_image_service_that_is_not_there_is_reported_by_its_own_socket() {
+async fn a_missing_image_service_is_reported_with_its_socket() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start(dir.path(), |_| vec![]);
     let reader = RuntimeReader::new(runtime.endpoint(), "/nonexistent/images.sock", quick());
@@ -214,7 +214,7 @@ fn unary_only(opened_first: bool) -> impl Fn(&str) -> Vec<Step> + Send + Sync {
 }
 
 #[tokio::test]
-async fn a_runtime_that_does_not_stream_is_asked_for_it_once_per_list() {
+async fn an_unsupported_stream_is_requested_once_per_list() {
     for opened_first in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let runtime = Scripted::start(dir.path(), unary_only(opened_first));
@@ -242,7 +242,7 @@ async fn a_part_of_a_stream_is_thrown_away() {
 }
 
 #[tokio::test]
-async fn a_stream_that_hangs_half_way_ends_at_the_deadline_with_nothing() {
+async fn a_hanging_stream_times_out_without_partial_list() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start(dir.path(), |_| vec![containers(&["c1"]), Step::Hang]);
     let reader = reader(runtime.endpoint(), CriOptions { read_timeout: Duration::from_secs(1), ..quick() });
@@ -259,7 +259,7 @@ async fn a_list_for_one_sandbox_is_never_streamed() {
 }
 
 #[tokio::test]
-async fn a_message_over_the_limit_is_an_error_and_one_below_is_not() {
+async fn a_message_over_the_limit_is_an_error() {
     let long = "x".repeat(5 << 20);
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start(dir.path(), move |_| vec![containers(&[&long])]);
@@ -272,7 +272,7 @@ async fn a_message_over_the_limit_is_an_error_and_one_below_is_not() {
 // --- removals --------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_removal_that_is_no_longer_waited_for_goes_on() {
+async fn a_removal_continues_after_its_time_out() {
     let dir = tempfile::tempdir().unwrap();
     let (turn, arrived) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let script = [Step::Await(Arc::clone(&turn)), Step::Note("removed"), Step::Say(Vec::new())];
@@ -320,7 +320,7 @@ async fn a_removal_carries_no_deadline() {
 }
 
 #[tokio::test]
-async fn a_removal_of_what_is_gone_succeeds_and_any_other_error_is_reported() {
+async fn a_removal_of_a_missing_container_succeeds() {
     for (code, succeeds) in [(Code::NotFound, true), (Code::Internal, false), (Code::Unavailable, false)] {
         let dir = tempfile::tempdir().unwrap();
         let runtime = Scripted::start(dir.path(), move |_| vec![Step::Fail(code)]);
@@ -332,7 +332,7 @@ async fn a_removal_of_what_is_gone_succeeds_and_any_other_error_is_reported() {
 }
 
 #[tokio::test]
-async fn a_removal_does_not_wait_for_a_runtime_that_is_away() {
+async fn a_removal_does_not_wait_for_an_unavailable_runtime() {
     let writer = writer("/nonexistent/x.sock", CriOptions { patience: Duration::from_hours(1), ..quick() });
     let error = within(writer.remove_container(&"c1".into())).await.unwrap_err();
     assert!(error.is_no_socket(), "{error}");
@@ -352,7 +352,7 @@ async fn the_writer_survives_a_restart_of_the_runtime() {
 // --- runtime information ---------------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_verbose_status_that_fails_is_an_error_and_one_that_is_not_offered_names_no_image() {
+async fn a_failed_verbose_status_is_an_error() {
     for (code, expected) in [(Code::Internal, None), (Code::Unavailable, None), (Code::Unimplemented, Some(None))] {
         let dir = tempfile::tempdir().unwrap();
         let runtime = Scripted::start(dir.path(), move |_| vec![Step::Fail(code)]);

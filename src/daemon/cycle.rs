@@ -251,7 +251,7 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     let pods = settings.kubelet_root.join("pods");
     ExecuteOptions {
         kubelet_pods: asks.then_some(pods),
-        asks_for_pods: asks,
+        confirms_deletions: asks,
         keeps_pod_images: settings.policy.guards.keep_pod_images,
         space_settle,
         ..ExecuteOptions::default()

@@ -90,7 +90,7 @@ mod tests {
     use crate::config::{Environment, Typed};
 
     #[test]
-    fn a_change_counts_once_when_the_next_look_finds_it_too_and_a_missing_file_does_not() {
+    fn a_file_change_counts_after_a_second_check() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("kubegc.toml");
         fs::write(&file, "").unwrap();

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kubelet_is_asked_as_set() {
+    fn the_kubelet_is_queried_as_configured() {
         let mut settings = Settings { node: " Node-1 ".to_owned(), ..Settings::default() };
         settings.pods.kubelet.client_certificate = Some("/c".into());
         settings.pods.kubelet.client_key = Some("/k".into());

@@ -92,7 +92,7 @@ fn line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn heard(socket: &UnixDatagram) -> String {
+    fn received(socket: &UnixDatagram) -> String {
         let mut buffer = [0; 1024];
         let length = socket.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..length]).into_owned()
@@ -107,13 +107,13 @@ mod tests {
         notifier.ready("watching");
         notifier.status("one\nREADY=0");
         notifier.stopping();
-        assert_eq!(heard(&manager), "READY=1\nSTATUS=watching");
-        assert_eq!(heard(&manager), "STATUS=one READY=0");
-        assert_eq!(heard(&manager), "STOPPING=1\nSTATUS=finishing the action in progress");
+        assert_eq!(received(&manager), "READY=1\nSTATUS=watching");
+        assert_eq!(received(&manager), "STATUS=one READY=0");
+        assert_eq!(received(&manager), "STOPPING=1\nSTATUS=finishing the action in progress");
         notifier.watchdog();
-        assert_eq!(heard(&manager), "WATCHDOG=1");
+        assert_eq!(received(&manager), "WATCHDOG=1");
         notifier.reloading();
-        let reloading = heard(&manager);
+        let reloading = received(&manager);
         let moment = reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
         assert!(moment.parse::<u64>().unwrap() > 0, "{reloading}");
     }
@@ -123,7 +123,7 @@ mod tests {
         let name = format!("kubegc-notify-{}", std::process::id());
         let manager = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         Notifier::to(Some(OsStr::new(&format!("@{name}")))).status("here");
-        assert_eq!(heard(&manager), "STATUS=here");
+        assert_eq!(received(&manager), "STATUS=here");
     }
 
     #[test]

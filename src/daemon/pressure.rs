@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_disks_of_images_of_logs_and_of_the_kubelet_are_measured() {
+    async fn the_image_log_and_kubelet_disks_are_measured() {
         let is = |path: &'static str| Some(format!("{path} is 9 % free, pressure.free_percent = 10"));
         assert_eq!(short(|_| 10).await, (None, false));
         assert_eq!(short(|_| 9).await, (is("/images"), true));
@@ -191,7 +191,7 @@ mod tests {
 
     /// The monitor remembers the mountpoint.
     #[tokio::test]
-    async fn a_mountpoint_that_is_no_absolute_path_is_not_remembered() {
+    async fn a_relative_or_empty_mountpoint_is_not_remembered() {
         for wrong in [WrongFact::EmptyPath, WrongFact::RelativePath] {
             let sim = Sim::start(Node::new().image_mountpoint("/images")).unwrap();
             sim.fault(Rpc::ImageFsInfo, Fault::Answer(Defect::Wrong(wrong)), Times::N(1));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_disk_that_gets_short_is_answered_at_the_next_look() {
+    async fn disk_pressure_starts_a_pass_at_the_next_check() {
         assert_eq!(answers(200, |at| (35..45).contains(&at), |_| 1).await, [40]);
     }
 
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_disk_full_of_other_things_is_answered_ever_more_rarely() {
+    async fn pressure_passes_that_reclaim_nothing_back_off() {
         let passes = answers(1500, |_| true, |_| 0).await;
         let waits: Vec<_> = passes.windows(2).map(|pair| pair[1] - pair[0]).collect();
         // The waits are one, two and four minutes, then the longest wait, each until the next check.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_disk_at_the_very_limit_does_not_make_passes_in_vain_at_every_look() {
+    async fn a_disk_around_the_threshold_does_not_repeat_passes() {
         let passes = answers(300, |at| at / 10 % 2 == 1, |_| 0).await;
         assert!(passes.windows(2).all(|pair| pair[1] - pair[0] >= 60), "{passes:?}");
     }

@@ -215,7 +215,7 @@ where
         tracing::info!(?scope, pressure, saved_plan = plan.is_some(), "pass requested by a command");
         let (kind, scope) = match plan {
             Some(plan) => (PassKind::Saved(plan), Scope::All),
-            None => (PassKind::of(pressure.then_some(Pressure::Asked {}), scope), scope),
+            None => (PassKind::of(pressure.then_some(Pressure::Requested {}), scope), scope),
         };
         let sink = events.clone();
         let watch = move |plan: &Plan, report: &Report| {

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_signal_that_comes_before_anybody_waits_is_not_lost() {
+    async fn a_signal_before_the_first_wait_is_not_lost() {
         let _alone = alone().await;
         let (signals, stop, _reload) = listen().unwrap();
         raise(Raw::SIGTERM).unwrap();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hangups_that_no_one_answers_are_one_and_hinder_nothing() {
+    async fn unanswered_hangups_count_as_one_reload_request() {
         let _alone = alone().await;
         let (abort, stop, reload) = start();
         for _ in 0..5 {

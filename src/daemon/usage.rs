@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_file_systems_of_one_size_are_both_shown_and_one_with_two_directories_once() {
+    async fn file_systems_of_the_same_size_are_both_shown() {
         let of = async |logs: &str| {
             let others = [(UsageOf::Logs, Path::new(logs)), (UsageOf::Kubelet, Path::new("/data/kubelet"))];
             let found = file_systems(Some(&disk(1)), &TwoDisks, others).await;

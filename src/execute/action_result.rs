@@ -21,7 +21,7 @@ pub struct Done {
 pub enum ExecuteError {
     /// A call to the runtime failed.
     #[error(transparent)]
-    AskRuntime(#[from] CriError),
+    CallRuntime(#[from] CriError),
     /// Log entries could not be removed.
     #[error(transparent)]
     RemoveLogs(#[from] LogError),
@@ -55,9 +55,9 @@ pub enum ExecuteError {
 impl ExecuteError {
     fn cause(&self) -> FailureCause {
         match self {
-            Self::AskRuntime(error) if error.is_hang() || error.is_removal_in_progress() => FailureCause::Timeout,
-            Self::AskRuntime(error) if error.is_unreachable() => FailureCause::Unreachable,
-            Self::AskRuntime(_) => FailureCause::Runtime,
+            Self::CallRuntime(error) if error.is_hang() || error.is_removal_in_progress() => FailureCause::Timeout,
+            Self::CallRuntime(error) if error.is_unreachable() => FailureCause::Unreachable,
+            Self::CallRuntime(_) => FailureCause::Runtime,
             Self::VerifyImage { .. } => FailureCause::StillListed,
             Self::RemoveLogs(_) | Self::Access(_) | Self::LookForPod { .. } => FailureCause::FileSystem,
             Self::Shutdown { .. } => FailureCause::Shutdown,
@@ -72,8 +72,8 @@ impl Done {
         Self { outcome, freed_bytes: None, measure: Measure::Unknown, note: None }
     }
 
-    pub fn gone() -> Self {
-        Self::of(Outcome::AlreadyGone {})
+    pub fn already_removed() -> Self {
+        Self::of(Outcome::AlreadyRemoved {})
     }
 
     pub fn refused(refusal: Refusal) -> Self {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_has_the_cause_that_documents_and_metrics_show() {
+    fn each_error_maps_to_its_failure_cause() {
         let call = "RemoveContainer";
         let cause = |error: CriError| ExecuteError::from(error).cause();
         assert_eq!(cause(CriError::Timeout { call, seconds: 1 }), FailureCause::Timeout);

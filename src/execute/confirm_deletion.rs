@@ -26,7 +26,7 @@ const MOST_WAITED: Duration = Duration::from_secs(30);
 impl Run<'_> {
     /// Returns why an object of a deleted pod is kept. `None` = the action may proceed.
     pub(super) async fn pod_against(&self, action: &Action) -> Option<Done> {
-        if !self.exec.options.asks_for_pods || action.reason != (RemoveReason::PodGone {}) {
+        if !self.exec.options.confirms_deletions || action.reason != (RemoveReason::PodDeleted {}) {
             return None;
         }
         match self.still_exists(&pod_of(action)).await {
@@ -68,7 +68,7 @@ impl Run<'_> {
     /// Returns the pod source that proved the pod of an action deleted, if that is the reason of the action.
     pub(super) fn proven_by(&self, action: &Action) -> Option<String> {
         let source = self.plan.pods.as_ref().map(|pods| pods.source.clone())?;
-        (action.reason == RemoveReason::PodGone {}).then_some(source)
+        (action.reason == RemoveReason::PodDeleted {}).then_some(source)
     }
 }
 

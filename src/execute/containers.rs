@@ -29,7 +29,7 @@ impl Run<'_> {
     ) -> Result<Done, ExecuteError> {
         let Some(status) = self.exec.reader.container_status(id).await? else {
             // Lists may keep showing a container whose status is not found (kubernetes#72325).
-            return self.link_of_gone(action.pod.as_ref(), name, id).await;
+            return self.link_of_missing(action.pod.as_ref(), name, id).await;
         };
         // The plan depends on the pod. A status with another pod belongs to another container.
         let is_of_pod = status.pod.as_ref().map(|pod| &pod.uid) == action.pod.as_ref().map(|pod| &pod.uid);
@@ -98,14 +98,14 @@ impl Run<'_> {
 
     /// Cleans up after a container that no longer exists: removes its log symlink if that is dangling. The path of its
     /// log files is no longer known.
-    async fn link_of_gone(&self, pod: Option<&PodRef>, name: &str, id: &ContainerId) -> Result<Done, ExecuteError> {
+    async fn link_of_missing(&self, pod: Option<&PodRef>, name: &str, id: &ContainerId) -> Result<Done, ExecuteError> {
         let link = self.link_path(pod, name, id).and_then(|path| self.exec.roots.link_name(&path).ok());
         if let Some(link) = link
             && let Ok(Some(LinkTarget::Missing)) = self.look_at_link(&link).await
         {
             self.exec.remover.remove_log_link(&link).await?;
         }
-        Ok(Done::gone())
+        Ok(Done::already_removed())
     }
 
     fn link_path(&self, pod: Option<&PodRef>, name: &str, id: &ContainerId) -> Option<PathBuf> {

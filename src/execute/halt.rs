@@ -41,7 +41,7 @@ impl Run<'_> {
 
     /// Counts an action without an answer. Halts its kind at the limit.
     pub(super) fn note_hang(&self, kind: Kind, error: &ExecuteError) {
-        let ExecuteError::AskRuntime(hang) = error else { return };
+        let ExecuteError::CallRuntime(hang) = error else { return };
         if !hang.is_hang() {
             return;
         }

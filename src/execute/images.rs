@@ -21,7 +21,7 @@ impl Run<'_> {
         if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) {
             return Ok(Done::of(Outcome::NotNeeded {}));
         }
-        let Some(image) = self.exec.reader.image(id.as_str()).await? else { return Ok(Done::gone()) };
+        let Some(image) = self.exec.reader.image(id.as_str()).await? else { return Ok(Done::already_removed()) };
         if image.id != *id {
             let note = Some(format!("its id was {id}, and is {} now", image.id));
             return Ok(Done { note, ..Done::refused(Refusal::StateChanged) });

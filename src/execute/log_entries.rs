@@ -22,7 +22,7 @@ impl Run<'_> {
         };
         let looked_at = name.clone();
         match self.exec.roots.in_pods(move |roots| roots.look_at_dir(&looked_at)).await {
-            Ok(None) => return Ok(Done::gone()),
+            Ok(None) => return Ok(Done::already_removed()),
             Ok(Some(EntryKind::Directory)) => {}
             Ok(Some(_)) => return Ok(Done::refused(Refusal::ForeignPath)),
             Err(error) => return Done::refused_if_foreign(error),
@@ -48,7 +48,7 @@ impl Run<'_> {
             Err(error) => return Done::refused_if_foreign(error),
         };
         match self.look_at_link(&name).await {
-            Ok(None) => return Ok(Done::gone()),
+            Ok(None) => return Ok(Done::already_removed()),
             Ok(Some(LinkTarget::Missing)) => {}
             Ok(Some(_)) => return Ok(Done::refused(Refusal::InUseLink)),
             Err(error) => return Done::refused_if_foreign(error),

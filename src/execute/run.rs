@@ -143,7 +143,7 @@ impl Run<'_> {
         self.state().is_overdue |= matches!(error, ExecuteError::Shutdown { .. });
         self.note_hang(action.target.kind(), error);
         match error {
-            ExecuteError::AskRuntime(error) if error.is_removal_in_progress() => {
+            ExecuteError::CallRuntime(error) if error.is_removal_in_progress() => {
                 Done::refused(Refusal::RemovalInProgress)
             }
             error => Done::failed(error),

@@ -12,7 +12,9 @@ impl Run<'_> {
     pub(super) async fn sandbox(&self, id: &SandboxId) -> Result<Done, ExecuteError> {
         let reader = &self.exec.reader;
         let sandboxes = reader.sandboxes(Only::Sandbox(id.clone())).await?;
-        let Some(sandbox) = sandboxes.into_iter().find(|sandbox| sandbox.id == *id) else { return Ok(Done::gone()) };
+        let Some(sandbox) = sandboxes.into_iter().find(|sandbox| sandbox.id == *id) else {
+            return Ok(Done::already_removed());
+        };
         if sandbox.state == SandboxState::Ready {
             return Ok(Done::refused(Refusal::Ready));
         }

@@ -163,7 +163,7 @@ fn web() -> PodRef {
 }
 
 fn action(target: Target) -> Action {
-    Action { target, pod: Some(web()), age_seconds: None, size_bytes: None, reason: RemoveReason::PodGone {} }
+    Action { target, pod: Some(web()), age_seconds: None, size_bytes: None, reason: RemoveReason::PodDeleted {} }
 }
 
 fn container(id: &str, state: ContainerState) -> Action {

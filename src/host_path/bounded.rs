@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_blocked_call_times_out_and_no_second_one_starts_until_it_returns() {
+    async fn no_second_call_starts_until_a_blocked_call_returns() {
         let calls = BoundedCalls::new(Duration::from_millis(50));
         let (release, call) = blocked();
         let error = calls.run("/mnt/dead".as_ref(), call).await.unwrap_err();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn clones_refuse_a_place_where_a_call_of_another_clone_is_blocked() {
+    async fn clones_refuse_a_place_blocked_by_another_clone() {
         let calls = BoundedCalls::new(Duration::from_millis(50));
         let (release, call) = blocked();
         calls.clone().run("/mnt/dead".as_ref(), call).await.unwrap_err();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_calls_to_one_place_run_one_after_the_other() {
+    async fn calls_to_one_place_run_sequentially() {
         let calls = BoundedCalls::new(BOUND);
         let ((release, call), other) = (blocked(), calls.clone());
         let first = tokio::spawn(async move { other.run("/mnt/x".as_ref(), call).await });

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_texts_are_none_and_the_last_of_repeated_keys_counts() {
+    fn empty_texts_are_none_and_last_duplicates_count() {
         let user = "token: '', tokenFile: /t, client-certificate-data: '', username: ''";
         let read = read(&file("server: 'https://a', server: 'https://b', proxy-url: ''", user)).unwrap();
         let user = read.auth_infos[0].auth_info.as_ref().unwrap();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_the_version_the_namespace_and_the_resource() {
+    fn a_path_has_version_namespace_and_resource() {
         assert_eq!(resource("v1", "pods").path("list", "n").unwrap(), "/api/v1/namespaces/n/pods");
         assert_eq!(resource("apps/v1", "deployments").path("list", "").unwrap(), "/apis/apps/v1/deployments");
     }

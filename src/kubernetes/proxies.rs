@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_in_a_file_has_a_scheme_and_may_have_a_password() {
+    fn a_proxy_in_a_file_needs_a_scheme() {
         let proxy = named("http://me:se%3Acret@proxy:3128").unwrap();
         assert_eq!(proxy.uri(), "http://proxy:3128/");
         assert_eq!(proxy.basic_auth().unwrap(), "Basic bWU6c2U6Y3JldA==");

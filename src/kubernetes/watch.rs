@@ -126,7 +126,7 @@ impl PodWatch {
     fn silence(&self, at: Instant, as_of: Timestamp) -> Option<String> {
         let by_wall = Duration::try_from((self.clock)().duration_since(as_of)).unwrap_or_default();
         let silent = at.elapsed().max(by_wall);
-        (silent > self.timing.max_silence).then(|| format!("the API server was last heard {} s ago", silent.as_secs()))
+        (silent > self.timing.max_silence).then(|| format!("the API server last answered {} s ago", silent.as_secs()))
     }
 }
 

@@ -24,9 +24,9 @@ use crate::plan::{
 const BOUNDS: [f64; 8] = [0.1, 0.5, 2.0, 10.0, 30.0, 120.0, 600.0, 1800.0];
 /// The reasons to remove an object of each kind.
 const REASONS: [(Kind, &[&str]); 5] = [
-    (Kind::Container, &["pod_gone", "pod_terminal", "over_max_per_pod_container", "over_total_limit"]),
-    (Kind::Sandbox, &["pod_gone", "pod_terminal", "superseded"]),
-    (Kind::LogDir, &["pod_gone"]),
+    (Kind::Container, &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_total_limit"]),
+    (Kind::Sandbox, &["pod_deleted", "pod_terminal", "superseded"]),
+    (Kind::LogDir, &["pod_deleted"]),
     (Kind::LogLink, &["dangling"]),
     (Kind::Image, &["space", "age", "unused"]),
 ];
@@ -145,7 +145,7 @@ impl AgentMetrics {
             Outcome::Refused { refusal } => {
                 self.0.refused.get_or_create(&vec![kind, ("cause", refusal.kind())]).inc();
             }
-            Outcome::AlreadyGone {} | Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
+            Outcome::AlreadyRemoved {} | Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
         }
     }
 

@@ -72,7 +72,7 @@ mod tests {
     use crate::metrics::{AgentMetrics, Exposition};
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_is_counted_with_its_duration_and_one_that_is_dropped_had_no_answer_in_time() {
+    async fn a_call_is_counted_with_duration_and_failure_cause() {
         let metrics = AgentMetrics::default();
         let calls = metrics.calls();
         calls.begin("Version").end(None);

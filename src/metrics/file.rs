@@ -65,7 +65,7 @@ mod tests {
     const COUNTER: &str = "# TYPE a_total counter\na_total 1\n# TYPE g gauge\ng 1\n";
 
     #[tokio::test]
-    async fn the_file_is_readable_for_all_and_its_counters_continue() {
+    async fn the_file_is_world_readable_and_its_counters_continue() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kubegc.prom");
         write_text_file(&path, COUNTER).await.unwrap();

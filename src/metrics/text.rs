@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_has_its_suffix_in_the_description_too_and_there_is_no_end_mark() {
+    fn a_counter_has_its_suffix_in_the_description() {
         let open = "# HELP a A.\n# TYPE a counter\n# UNIT a seconds\na_total{x=\"# y\"} 1\n# HELP b B.\n# TYPE b gauge\nb 2\n# EOF\n";
         let text =
             "# HELP a_total A.\n# TYPE a_total counter\na_total{x=\"# y\"} 1\n# HELP b B.\n# TYPE b gauge\nb 2\n";
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_did_not_change_this_time_stays_in_its_family() {
+    fn an_unchanged_series_is_kept_in_its_family() {
         let earlier = "# TYPE a_total counter\na_total{x=\"1\"} 1\na_total{x=\"2\"} 5\n";
         let later = "# TYPE a_total counter\na_total{x=\"1\"} 1\n# TYPE g gauge\ng 0\n";
         let sum = "# TYPE a_total counter\na_total{x=\"1\"} 2\na_total{x=\"2\"} 5\n# TYPE g gauge\ng 0\n";
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_last_success_stays_until_the_next_one() {
+    fn the_last_success_time_is_kept_until_replaced() {
         let success = |samples: &str| {
             let (name, help) = (PASS_SUCCEEDED_AT.name, PASS_SUCCEEDED_AT.help);
             format!("# HELP {name} {help}.\n# TYPE {name} gauge\n{}", samples.replace("AT", name))
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_is_open_metrics_only_for_clients_that_name_it() {
+    fn only_clients_that_name_open_metrics_receive_it() {
         for (accept, format) in [
             (None, Exposition::Prometheus),
             (Some("*/*"), Exposition::Prometheus),

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_prints_as_it_was_written_whatever_text_it_is() {
+    fn a_uid_prints_as_it_was_written() {
         for text in [
             "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
             "6BA7B810-9dad-11d1-80b4-00c04fd430c8",

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_shown_by_the_best_name_that_is_known() {
+    fn a_pod_is_shown_by_its_best_known_name() {
         let shown = |namespace: &str, name: &str| {
             PodRef { uid: "u".into(), namespace: namespace.into(), name: name.into() }.to_string()
         };

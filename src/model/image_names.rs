@@ -142,7 +142,7 @@ mod tests {
     const DIGEST: &str = "sha256:abcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcd";
 
     #[test]
-    fn a_full_name_has_registry_repository_and_tag_or_digest() {
+    fn a_full_name_has_registry_repository_and_tag() {
         let bare = DIGEST.replace("sha256:", "");
         let digest = |name: &str| format!("{name}@{DIGEST}");
         let rows = [
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_named_by_its_id_and_by_each_spelling_of_a_listed_name() {
+    fn images_match_their_id_and_each_name_spelling() {
         let image = |tag: &str| Image { id: DIGEST.into(), tags: vec![tag.to_owned()], ..Image::default() };
         for (listed, name, is_named, may_be_named) in [
             ("web:1", "web:1", true, true),

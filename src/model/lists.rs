@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_near_the_limit_from_half_of_it_on_unless_it_is_streamed() {
+    fn an_unstreamed_list_is_near_the_limit_from_half() {
         let sizes = ListBytes::default();
         let receipt = |bytes, streamed| ListReceipt { bytes, parts: 1, streamed, ..ListReceipt::default() };
         assert!(!sizes.is_near_limit(&receipt((8 << 20) - 1, false)));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_part_is_named_by_state_kind_and_owner() {
+    fn a_missing_part_names_state_kind_and_owner() {
         let pod = PodRef { uid: "u".into(), namespace: "default".into(), name: "web".into() };
         let part = |state, sandbox: Option<&str>, pod: Option<&PodRef>| {
             MissingPart { state, sandbox_id: sandbox.map(Into::into), pod: pod.cloned() }.to_string()

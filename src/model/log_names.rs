@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_symlink_ends_in_the_id_of_its_container() {
+    fn a_log_symlink_ends_in_its_container_id() {
         let rows = [
             ("web-0_default_app-0123456789ab.log", Some("0123456789ab"), true),
             ("web-0_default_app-012345.log", Some("012345"), true),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_of_a_log_symlink_is_cut_between_two_characters() {
+    fn long_log_symlink_names_are_cut_between_characters() {
         let name = |pod: &str| log_link_name(pod, "default", "app", &"0123456789ab".into());
         assert_eq!(name("web-0"), "web-0_default_app-0123456789ab.log");
         assert_eq!(name(&"x".repeat(226)), format!("{}_default_app-0123456789ab.log", "x".repeat(226)));

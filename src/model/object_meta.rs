@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_number_in_its_usual_form_is_a_version() {
+    fn only_a_canonical_number_is_a_version() {
         let number = |version: &str| ObjectMeta { version: version.into(), ..ObjectMeta::default() }.version_number();
         assert_eq!(number("1"), NonZeroU64::new(1));
         assert_eq!(number("18446744073709551615"), NonZeroU64::new(u64::MAX));

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_by_name_needs_a_uid_and_names_that_the_api_server_accepts() {
+    fn a_lookup_by_name_needs_uid_and_valid_names() {
         let long = ["x".repeat(253), "x".repeat(254)];
         let rows = [
             (pod("u", "default", "web-0.a"), true),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sources_need_a_name_if_one_of_them_does() {
+    fn two_sources_need_a_name_if_either_does() {
         use Confirms::{ByName, ByUid};
         for (one, other, both) in
             [(ByUid, ByUid, ByUid), (ByUid, ByName, ByName), (ByName, ByUid, ByName), (ByName, ByName, ByName)]

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_a_cause_and_not_an_empty_value() {
+    fn an_error_is_a_cause_not_an_empty_value() {
         assert_eq!(Seen::from(Ok::<_, std::num::ParseIntError>(0)), Seen::Seen(0));
         let cause = "invalid digit found in string".to_owned();
         assert_eq!(Seen::from("x".parse::<u8>()), Seen::NotSeen(cause));

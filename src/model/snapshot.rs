@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_its_version_and_leaves_out_what_is_empty() {
+    fn a_document_has_version_and_omits_empty_fields() {
         let written: Value = json!(snapshot());
         assert_eq!((&written["kind"], &written["version"]), (&json!("Snapshot"), &json!(1)));
         let has = |document: &Value, key: &str| document.get(key).is_some();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listed_containers_are_those_of_a_list_that_is_incomplete_too() {
+    fn containers_of_an_incomplete_list_count_as_listed() {
         let one: Vec<Container> = vec![
             serde_json::from_value(json!({ "id": "c", "state": "exited", "created_at": "2026-11-21T11:00:00Z" }))
                 .unwrap(),

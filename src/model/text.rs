@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_has_one_digit_after_the_point_in_the_largest_unit_that_it_reaches() {
+    fn sizes_have_one_decimal_in_their_largest_unit() {
         let rows = [
             (0, "0B"),
             (1023, "1023B"),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_from_the_future_ages_from_the_pass_that_first_saw_it() {
+    async fn a_future_object_ages_from_its_first_observation() {
         let skew = ClockSkew::default();
         let year_ahead = ["2027-11-21T12:00:00Z", "2026-11-21T11:59:00Z"];
         let mut first = node(&year_ahead, "2027-01-01T00:00:00Z");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn objects_that_are_gone_are_forgotten() {
+    async fn deleted_objects_are_removed_from_memory() {
         let skew = ClockSkew::default();
         skew.correct(&mut node(&["2027-01-01T00:00:00Z"], "2027-01-01T00:00:00Z"));
         skew.correct(&mut node(&[], "2026-01-01T00:00:00Z"));

@@ -93,7 +93,7 @@ mod tests {
     use crate::host_path::CallError;
 
     #[tokio::test]
-    async fn a_directory_of_this_host_is_measured_and_keeps_the_runtimes_name() {
+    async fn a_measured_host_directory_keeps_the_runtimes_path() {
         let host = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(host.path().join("var/lib/containerd")).unwrap();
         let disks = HostDisks::new(host.path());
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_directory_that_is_not_there_is_an_error_and_not_an_empty_disk() {
+    async fn a_missing_directory_is_not_an_empty_disk() {
         let host = tempfile::tempdir().unwrap();
         let error = HostDisks::new(host.path()).measure("/absent".as_ref()).await.unwrap_err();
         assert!(matches!(error, ObserveError::Measure { .. }), "{error}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_disk_that_hangs_is_a_cause_within_the_guard() {
+    async fn a_hanging_disk_is_an_error_within_the_limit() {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let held = std::sync::Mutex::new(held);
         let hangs: Probe = Arc::new(move |_| {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn names_are_asked_for_once_until_the_images_change() {
+    async fn names_are_queried_once_until_the_images_change() {
         let (sim, names) = (sim(), ImageNames::default());
         for _ in 0..3 {
             names.resolve(&reader(&sim), &mut snapshot(&sim, &["busybox", "busybox", "absent:1"]).await).await;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn images_of_remembered_pods_and_of_pulls_are_resolved_too() {
+    async fn images_of_remembered_pods_and_pulls_are_resolved() {
         let (sim, names) = (sim(), ImageNames::default());
         let mut snapshot = snapshot(&sim, &[]).await;
         snapshot.pulling = vec!["pulled:1".to_owned()];
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_cannot_be_resolved_says_why_and_is_asked_for_again() {
+    async fn an_unresolved_name_has_a_cause_and_is_retried() {
         let (sim, names) = (sim(), ImageNames::default());
         sim.fault(Rpc::ImageStatus, Fault::Fail(Code::Internal), Times::N(1));
         let mut first = snapshot(&sim, &["busybox"]).await;
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_runtime_that_hangs_is_not_asked_for_every_name() {
+    async fn a_hanging_runtime_is_queried_for_few_names() {
         let sim = sim();
         sim.fault(Rpc::ImageStatus, Fault::Hang, Times::Forever);
         let many: Vec<_> = (0..100).map(|n| format!("image:{n}")).collect();

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rotated_files_count_for_their_container_and_links_do_not_count() {
+    fn rotated_files_count_for_their_container_unlike_links() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, bytes: usize| {
             let path = root.path().join(path);

@@ -97,7 +97,7 @@ async fn a_snapshot_holds_what_every_source_told() {
 }
 
 #[tokio::test]
-async fn without_a_version_it_is_known_since_when_the_runtime_listens() {
+async fn the_listening_time_is_known_without_a_version() {
     let sim = Sim::start(node().sandbox_image("registry.k8s.io/pause:3.9")).unwrap();
     sim.fault(Rpc::Version, Fault::Fail(Code::Internal), Times::Forever);
     let snapshot = observed(&sim).await;
@@ -106,7 +106,7 @@ async fn without_a_version_it_is_known_since_when_the_runtime_listens() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_made_again_to_a_socket_of_the_runtime_is_no_restart() {
+async fn reconnecting_to_the_runtimes_socket_is_no_restart() {
     let sim = Sim::start(node()).unwrap();
     filetime(sim.socket(), std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
     let observer = observer(&sim);
@@ -125,7 +125,7 @@ fn filetime(path: &std::path::Path, at: std::time::SystemTime) {
 }
 
 #[tokio::test]
-async fn what_is_compared_with_a_later_list_is_listed_before_it() {
+async fn images_and_sandboxes_are_listed_before_containers() {
     let sim = Sim::start(node()).unwrap();
     observed(&sim).await;
     let lists = [Rpc::StreamImages, Rpc::StreamPodSandboxes, Rpc::StreamContainers];
@@ -144,7 +144,7 @@ async fn log_directories_are_listed_before_the_runtime() {
 }
 
 #[tokio::test]
-async fn a_host_without_a_kubelet_has_empty_log_roots_and_no_pod_directories() {
+async fn a_host_without_a_kubelet_has_empty_log_roots() {
     let sim = Sim::start(node().without_logs()).unwrap();
     let mut observer = observer(&sim);
     observer.places.pod_logs = sim.dir().join("absent");
@@ -185,7 +185,7 @@ async fn pod_dirs(runs: bool, dirs: &[&str], has_kubelet: bool) -> Seen<Vec<crat
 }
 
 #[tokio::test]
-async fn a_kubelet_root_without_the_running_pods_is_unavailable_and_says_which_one_to_set() {
+async fn a_kubelet_root_without_running_pods_is_unavailable() {
     let none = "no running pod has a directory in /var/lib/kubelet/pods";
     let missing = "cannot list /var/lib/kubelet/pods: entity not found";
     let root = "; hint: set kubelet_root to the --root-dir of the kubelet";
@@ -230,7 +230,7 @@ fn not_seen(snapshot: &Snapshot) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_call_that_fails_is_not_seen_and_nothing_else_is_touched_by_it() {
+async fn a_failed_call_makes_only_its_data_unavailable() {
     use Rpc::{ImageFsInfo, Status, StreamContainers, StreamImages, StreamPodSandboxes, Version};
     let rows: [(Rpc, &[&str]); 6] = [
         (Version, &["runtime"]),
@@ -265,7 +265,7 @@ async fn a_unary_list_that_fails_is_not_seen_either() {
 }
 
 #[tokio::test]
-async fn everything_of_a_runtime_that_is_away_is_not_seen() {
+async fn all_data_of_a_stopped_runtime_is_unavailable() {
     let mut sim = Sim::start(node()).unwrap();
     sim.stop_listening();
     let snapshot = observed(&sim).await;
@@ -295,7 +295,7 @@ async fn a_runtime_that_hangs_costs_one_deadline() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_hangs_in_mid_observation_costs_one_time_out_and_one_probe() {
+async fn a_runtime_hanging_mid_observation_costs_one_time_out() {
     let sim = Sim::start(node()).unwrap();
     sim.fault(Rpc::Version, Fault::Late(Duration::ZERO), Times::N(1));
     for method in Rpc::all() {
@@ -311,7 +311,7 @@ async fn a_runtime_that_hangs_in_mid_observation_costs_one_time_out_and_one_prob
 }
 
 #[tokio::test]
-async fn a_runtime_that_vanishes_in_the_middle_leaves_what_was_seen_and_the_next_pass_heals() {
+async fn a_runtime_lost_mid_observation_leaves_earlier_data() {
     let mut sim = Sim::start(node()).unwrap();
     sim.fault(Rpc::StreamContainers, Fault::Vanish, Times::N(1));
     let observer = observer(&sim);
@@ -322,7 +322,7 @@ async fn a_runtime_that_vanishes_in_the_middle_leaves_what_was_seen_and_the_next
 }
 
 #[tokio::test]
-async fn a_restart_during_the_pass_shows_in_the_age_of_the_socket() {
+async fn a_restart_during_the_pass_changes_the_socket_age() {
     let sim = Sim::start(node()).unwrap();
     let socket = sim.socket().to_owned();
     let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
@@ -381,7 +381,7 @@ async fn under_a_host_root_all_places_are_the_hosts() {
 // --- statuses --------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_status_is_asked_once_and_its_volumes_are_remembered() {
+async fn a_status_is_queried_once_for_its_volumes() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     for _ in 0..2 {
@@ -396,7 +396,7 @@ async fn a_status_is_asked_once_and_its_volumes_are_remembered() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_gone_is_no_error() {
+async fn a_deleted_container_is_no_error() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
@@ -413,7 +413,7 @@ fn unknown_volumes<'a>(snapshot: &'a Snapshot, id: &ContainerId) -> Option<&'a s
 }
 
 #[tokio::test]
-async fn a_status_that_fails_leaves_the_volumes_of_its_container_unknown_and_of_no_other() {
+async fn a_failed_status_affects_only_its_container_volumes() {
     let node = node().pod("default", "web-1", "u3").running("app", "docker.io/library/web:1");
     let sim = Sim::start(node.mounting("docker.io/library/data:1")).unwrap();
     let (first, second) = (id(&sim, "web-0", "app"), id(&sim, "web-1", "app"));
@@ -436,7 +436,7 @@ async fn a_status_that_fails_leaves_the_volumes_of_its_container_unknown_and_of_
 }
 
 #[tokio::test]
-async fn an_end_that_cannot_be_had_is_unknown_for_its_own_container_alone() {
+async fn an_unavailable_finish_time_affects_only_its_container() {
     let node = node().pod("default", "web-1", "u3").exited("app", "docker.io/library/web:1");
     let sim = Sim::start(node.finished("2026-11-21T11:00:00Z".parse().unwrap())).unwrap();
     let healthy = sim.state().container_id("web-1", "app").unwrap();
@@ -472,7 +472,7 @@ async fn statuses_that_hang_cost_one_deadline() {
 }
 
 #[tokio::test]
-async fn containers_that_are_gone_are_forgotten() {
+async fn statuses_of_deleted_containers_are_dropped() {
     let sim = Sim::start(node().pod("default", "web-1", "u3").created("app", "docker.io/library/web:1")).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
@@ -485,7 +485,7 @@ async fn containers_that_are_gone_are_forgotten() {
 }
 
 #[tokio::test]
-async fn ends_are_asked_of_exited_containers_alone_and_once() {
+async fn finish_times_are_queried_once_for_exited_containers() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     for _ in 0..2 {
@@ -498,7 +498,7 @@ async fn ends_are_asked_of_exited_containers_alone_and_once() {
 }
 
 #[tokio::test]
-async fn a_container_that_ended_since_its_status_was_asked_is_asked_again() {
+async fn a_container_exited_since_its_status_is_queried_again() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
@@ -512,7 +512,7 @@ async fn a_container_that_ended_since_its_status_was_asked_is_asked_again() {
 }
 
 #[tokio::test]
-async fn an_end_that_cannot_be_had_is_now_at_the_latest() {
+async fn an_unavailable_finish_time_defaults_to_now() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
@@ -537,7 +537,7 @@ fn crowded(limit: usize) -> Node {
 }
 
 #[tokio::test]
-async fn a_list_in_parts_is_seen_and_the_snapshot_says_how_large_it_is() {
+async fn a_list_in_parts_is_available_with_its_size() {
     let sim = Sim::start(crowded(4000)).unwrap();
     let snapshot = observed(&sim).await;
     assert_eq!(snapshot.containers.as_ref().map(Vec::len), Some(16));
@@ -550,7 +550,7 @@ async fn a_list_in_parts_is_seen_and_the_snapshot_says_how_large_it_is() {
 }
 
 #[tokio::test]
-async fn what_no_part_can_show_makes_the_list_unavailable_and_the_rest_is_kept_apart() {
+async fn a_list_that_misses_a_part_is_unavailable() {
     let mut node = crowded(4000).pod("default", "crash", "u9");
     for _ in 0..20 {
         node = node.exited("app", "a:1");
@@ -564,7 +564,7 @@ async fn what_no_part_can_show_makes_the_list_unavailable_and_the_rest_is_kept_a
 }
 
 #[tokio::test]
-async fn sandboxes_that_are_too_many_for_their_state_are_listed_by_the_pods_that_have_log_directories() {
+async fn too_many_sandboxes_are_listed_by_pod_log_directory() {
     let mut node = Node::new().send_limit(2000).image("a:1", &[("a", MIB)]);
     for pod in 0..20 {
         node = node.pod("default", &format!("job-{pod}"), &format!("u{pod}")).exited("app", "a:1").logging(1).stopped();

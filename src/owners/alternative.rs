@@ -63,7 +63,7 @@ mod tests {
 
     /// The rows of upstream's `TestGetAlternateOwnerIdentity`.
     #[test]
-    fn the_next_identity_is_the_one_after_the_absent_one_among_those_that_dependents_mean() {
+    fn the_next_owner_identity_follows_the_absent_one() {
         let pod = |namespace| owner("Pod", namespace, "a");
         let node = || owner("Node", "", "a");
         let other_uid = Identity { uid: Uid::new("other"), ..owner("Aaa", "ns1", "a") };

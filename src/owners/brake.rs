@@ -83,8 +83,8 @@ impl Brake {
     /// Records the end of a deletion that was permitted. Only one that succeeded counts.
     pub fn ended(&mut self, (resource, uid): (ResourceId, &Uid), now: Timestamp, is_deleted: bool) {
         let Some(counted) = self.resources.get_mut(&resource) else { return };
-        let was_asked = counted.in_flight.remove(uid);
-        if was_asked && is_deleted && counted.uids.insert(uid.clone()) {
+        let was_in_flight = counted.in_flight.remove(uid);
+        if was_in_flight && is_deleted && counted.uids.insert(uid.clone()) {
             counted.deleted.push_back((now, uid.clone()));
         }
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_count_pauses_the_resource_for_good_and_no_other_one() {
+    fn too_many_deletions_pause_only_that_resource() {
         let mut brake = Brake::default();
         assert_eq!(permitted(&mut brake, at(0), 10), 3);
         assert_eq!(brake.delete(MAPS, 9, at(10_000), 10), BrakeAnswer::Paused);

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_explained_with_the_owners_above_it_and_the_dependents_below() {
+    fn an_object_is_explained_with_its_owners_and_dependents() {
         let (top, middle, leaf) = (config_map("top"), config_map("middle"), config_map("leaf"));
         let snapshot = cluster(&[object(&top, &[]), object(&middle, &[&top]), object(&leaf, &[&middle])]);
         let found = explain(&snapshot, &middle).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_found_by_kind_or_resource_in_any_case() {
+    fn objects_are_found_by_kind_or_resource_ignoring_case() {
         let (one, other) = (config_map("x"), node("x"));
         let snapshot = cluster(&[object(&one, &[]), object(&other, &[])]);
         for kind in ["ConfigMap", "configmaps", "CONFIGMAP", "ConfigMap.v1", "cm"] {

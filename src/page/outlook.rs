@@ -75,7 +75,7 @@ impl Outlook {
     pub fn new(plan: &Plan, under_pressure: Option<&Plan>, reports: &[Report]) -> Self {
         let done: BTreeSet<_> = reports
             .iter()
-            .filter(|report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {}))
+            .filter(|report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyRemoved {}))
             .map(|report| report.action.key())
             .collect();
         Self {

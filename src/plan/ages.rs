@@ -19,7 +19,7 @@ pub fn wait_for_ages(snapshot: &Snapshot, memory: &Memory, plan: &Plan) -> Durat
 fn wait_for(snapshot: &Snapshot, memory: &Memory, kept: &Kept) -> Duration {
     let now = snapshot.taken_at;
     let (needed_seconds, since) = match &kept.reason {
-        KeepReason::NotYetGone { absent_since, gone_after_seconds } => (*gone_after_seconds, *absent_since),
+        KeepReason::PodMissing { absent_since, gone_after_seconds } => (*gone_after_seconds, *absent_since),
         KeepReason::YoungerThanMinAge { min_age_seconds } => (*min_age_seconds, begin(snapshot, memory, kept)),
         KeepReason::YoungSandbox { sandbox_grace_seconds } => (*sandbox_grace_seconds, begin(snapshot, memory, kept)),
         KeepReason::RuntimeJustStarted { settle_seconds } => {

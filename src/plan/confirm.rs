@@ -43,7 +43,7 @@ pub enum Denial {
         cause: String,
     },
     /// The object does not exist on the node.
-    AlreadyGone,
+    AlreadyRemoved,
 }
 
 // === impl Denial ===
@@ -60,7 +60,7 @@ impl Denial {
             Self::Unavailable { source, cause } => {
                 (refused(Refusal::StateChanged), Some(format!("{source} unavailable: {cause}")))
             }
-            Self::AlreadyGone => (Outcome::AlreadyGone {}, None),
+            Self::AlreadyRemoved => (Outcome::AlreadyRemoved {}, None),
         };
         Report { action, outcome, freed_bytes: None, measure: Measure::Unknown, proven_by: None, note }
     }
@@ -120,7 +120,7 @@ impl<'a> Comparison<'a> {
     fn judge(&self, action: &Action) -> Result<Action, Denial> {
         let key = action.key();
         if let Some(fresh) = self.allowed.get(&key) {
-            let of_pod = matches!(fresh.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal { .. });
+            let of_pod = matches!(fresh.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
             let reason = if of_pod { &fresh.reason } else { &action.reason };
             return Ok(Action { pod: fresh.pod.clone(), reason: reason.clone(), ..action.clone() });
         }
@@ -130,7 +130,7 @@ impl<'a> Comparison<'a> {
         if self.unproven.contains(&key) {
             return Err(Denial::PodNotProven);
         }
-        Err(self.unavailable(action.target.kind()).unwrap_or(Denial::AlreadyGone))
+        Err(self.unavailable(action.target.kind()).unwrap_or(Denial::AlreadyRemoved))
     }
 
     fn unavailable(&self, kind: Kind) -> Option<Denial> {

@@ -4,7 +4,7 @@
 //! count toward no limit. Containers of a slot are ordered by creation time alone, as in the kubelet; with equal times,
 //! by ID. [`super::instances`] says which one is the newest.
 //!
-//! Removes for `pod_gone`, `pod_terminal`, `over_max_per_pod_container`, `over_total_limit`. Keeps for `running`,
+//! Removes for `pod_deleted`, `pod_terminal`, `over_max_per_pod_container`, `over_total_limit`. Keeps for `running`,
 //! `younger_than_min_age`, `within_max_per_pod_container`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5),
 //! `maybe_starting` (I4), `maybe_running`, `newest_instance` (I3), `backing_off`, and those of `pods`.
 //!
@@ -169,7 +169,7 @@ fn is_old_enough(context: &Context, since: Timestamp) -> bool {
 fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
     for slot in slots {
         let reason = match slot.status {
-            PodStatus::Deleted => RemoveReason::PodGone {},
+            PodStatus::Deleted => RemoveReason::PodDeleted {},
             PodStatus::Exists { terminated: true } if context.policy.evicts_terminated_pods() => {
                 context.policy.of_terminated_pod()
             }

@@ -73,7 +73,7 @@ impl RemoveReason {
     /// Returns the texts about this reason.
     pub fn explain(&self) -> Explanation {
         match self {
-            Self::PodGone {} => {
+            Self::PodDeleted {} => {
                 rule("pod deleted", "its pod is deleted", "the pod exists again").set_by("guards.gone_after")
             }
             Self::PodTerminal { pressure: true } => rule(

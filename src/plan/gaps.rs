@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_decided_only_if_all_its_instances_could_be_listed() {
+    fn a_slot_is_decided_only_if_fully_listed() {
         let of = |uid: &str| json!([{ "state": "exited", "sandbox_id": format!("s-{uid}"), "pod": { "uid": uid } }]);
         let plan = decide(&node(&of("b")), &Policy::default(), Scope::Containers);
         assert_eq!(removed(&plan), ["a-0", "a-1"]);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_of_sandboxes_that_are_not_listed_leave_the_pods_of_listed_sandboxes_decided() {
+    fn pods_of_listed_sandboxes_are_decided_despite_gaps() {
         let mut node = node(&json!([{ "state": "exited" }]));
         let crate::model::Seen::Seen(sandboxes) = &mut node.sandboxes else { unreachable!() };
         sandboxes.retain(|sandbox| sandbox.id.as_str() == "s-a");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_without_a_pod_is_decided_only_if_all_such_containers_could_be_listed() {
+    fn containers_without_a_pod_need_a_complete_list() {
         let kubelet = Policy { guards: crate::plan::Guards::of(Profile::Kubelet), ..Policy::default() };
         for (missing, expected) in [
             (json!([{ "state": "exited", "sandbox_id": "s-x" }]), "list_incomplete"),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pod_is_proven_deleted_while_a_running_container_may_be_missing() {
+    fn a_gap_in_running_containers_proves_no_pod_deleted() {
         let missing = json!([{ "state": "running", "sandbox_id": "s-c", "pod": { "uid": "c" } }]);
         for profile in [Profile::Safe, Profile::Kubelet] {
             let policy = Policy { profile, guards: crate::plan::Guards::of(profile), ..Policy::default() };
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn no_image_is_proven_unused_and_the_plan_says_so() {
+    fn a_gap_proves_no_image_unused() {
         let of_b = json!([{ "state": "exited", "sandbox_id": "s-b", "pod": { "uid": "b" } }]);
         let plan = decide(&node(&of_b), &all_unused(), Scope::All);
         assert_eq!(why_kept(&plan, "sha256:aa"), "step_failed");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_list_that_is_much_shorter_than_the_last_one_proves_nothing() {
+    fn a_much_shorter_partial_list_proves_nothing() {
         let of_c = json!([{ "state": "exited", "sandbox_id": "s-c", "pod": { "uid": "c" } }]);
         let mut node = node(&of_c);
         node.memory.last_counts = Some(crate::model::ListCounts { containers: 100, sandboxes: 2, images: 0 });
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_counts_the_absence_of_a_pod_that_only_a_partial_list_shows() {
+    fn memory_counts_absence_of_pods_in_partial_lists() {
         for (state, missing_pods) in [("exited", &["b"][..]), ("running", &[])] {
             let mut node = node(&json!([{ "state": state, "sandbox_id": "s-a", "pod": { "uid": "a" } }]));
             node.memory.absent_since.clear();

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_fails_keeps_the_images_of_the_pod_s_spec_and_no_others() {
+    fn a_failed_container_status_keeps_only_the_specs_images() {
         for state in ["running", "created", "unknown"] {
             let safe = plan(&node(state, &spec()), Profile::Safe);
             assert_eq!((removed(&safe), safe.errors.len()), (vec!["sha256:bb".to_owned()], 0), "{state}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_fails_without_a_known_spec_keeps_all_unused_images_and_names_the_container() {
+    fn a_failed_status_without_a_spec_keeps_unused_images() {
         for pods in [json!([]), json!([{ "uid": "u1", "namespace": "default", "name": "web-0" }])] {
             let plan = plan(&node("running", &pods), Profile::Safe);
             assert_eq!(removed(&plan), [""; 0]);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_pod_that_is_evicted_keeps_its_images_while_a_container_may_have_them_mounted() {
+    fn an_evicted_terminated_pod_keeps_possibly_mounted_images() {
         let mut pods = spec();
         pods[0]["phase"] = json!("failed");
         let mut policy = Policy::default();

@@ -1,6 +1,6 @@
 //! Decides log directories of deleted pods, and dangling log symlinks.
 //!
-//! Removes for `pod_gone` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
+//! Removes for `pod_deleted` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
 //! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`,
 //! `runtime_not_seen`, `backing_off`, and those of `pods`.
 //!
@@ -59,7 +59,7 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
         if let Some(reason) = why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(kind, &id)) {
             builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason });
         } else {
-            let (target, reason) = (Target::RemoveLogDir { path }, RemoveReason::PodGone {});
+            let (target, reason) = (Target::RemoveLogDir { path }, RemoveReason::PodDeleted {});
             builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
         }
     }

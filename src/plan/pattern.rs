@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_any_text_and_the_rest_for_itself() {
+    fn a_star_in_a_pattern_matches_any_text() {
         let rows = [
             ("docker.io/library/web:1", "docker.io/library/web:1", true),
             ("docker.io/library/web:1", "docker.io/library/web:12", false),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_no_image_name_can_match_nothing() {
+    fn a_pattern_that_is_no_image_name_matches_nothing() {
         for pattern in
             ["Nginx", "team/Web:1", "nginx:", "https://quay.io/web", "quay.io//web", "web 1", "web@1", "-web", "/web"]
         {

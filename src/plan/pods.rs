@@ -1,7 +1,7 @@
 //! Determines which pods are deleted (I2, I11) and which are terminated.
 //!
 //! Gives `pods_not_seen`, `pods_incomplete`, `pod_still_runs`, `pod_dir_exists`, `pod_dirs_not_seen`,
-//! `pod_not_confirmable`, `not_yet_gone` and the two reasons of I12, `runtime_just_started` and `list_fell`.
+//! `pod_not_confirmable`, `pod_missing` and the two reasons of I12, `runtime_just_started` and `list_fell`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -162,7 +162,7 @@ impl<'a> Pods<'a> {
         let since = self.absent_since.get(uid).copied();
         let long_enough = since.is_some_and(|since| super::age(self.now, since) >= self.guards.gone_after);
         let gone_after_seconds = super::seconds(self.guards.gone_after);
-        (!long_enough).then_some(KeepReason::NotYetGone { absent_since: since, gone_after_seconds })
+        (!long_enough).then_some(KeepReason::PodMissing { absent_since: since, gone_after_seconds })
     }
 }
 

@@ -30,7 +30,7 @@ pub struct PressurePolicy {
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum Pressure {
     /// A flag requests it.
-    Asked {},
+    Requested {},
     /// Too few free bytes.
     FreeBytes {
         /// A directory on the disk.
@@ -132,7 +132,7 @@ impl Policy {
 impl std::fmt::Display for Pressure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Asked {} => f.write_str("requested by a flag"),
+            Self::Requested {} => f.write_str("requested by a flag"),
             Self::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
                 write!(f, "{} has {free_bytes} bytes free, pressure.free_bytes = {limit_bytes}", mountpoint.display())
             }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_is_short_below_any_limit_and_not_at_it() {
+    fn disk_pressure_begins_below_a_limit_not_at_it() {
         let policy = |free_bytes, free_percent, free_inodes_percent| PressurePolicy {
             free_bytes,
             free_percent,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn under_pressure_terminated_pods_are_evicted_and_all_unused_images_removed() {
+    fn pressure_evicts_terminated_pods_and_removes_unused_images() {
         let policy = Policy::default().under_pressure();
         assert!(policy.evicts_terminated_pods());
         assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: true });
@@ -216,7 +216,7 @@ mod tests {
 
     /// A setting that removes the same objects without pressure is the reason with pressure too.
     #[test]
-    fn a_setting_that_is_on_is_the_reason_under_pressure_too() {
+    fn an_enabled_setting_is_the_reason_under_pressure_too() {
         let mut policy = Policy::default();
         assert_eq!((policy.evicts_terminated_pods(), policy.all_unused()), (false, None));
         (policy.containers.evict_terminated_pods, policy.images.all_unused) = (true, true);

@@ -16,7 +16,7 @@ use crate::model::ContainerState;
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum RemoveReason {
     /// The pod is deleted (I11).
-    PodGone {},
+    PodDeleted {},
     /// The pod is terminated, and `containers.evict_terminated_pods` is set or a disk has pressure.
     PodTerminal {
         /// Whether the setting is off, so that the disk pressure is the reason.
@@ -179,7 +179,7 @@ pub enum KeepReason {
     #[strum(serialize = "foreign")]
     Unmanaged {},
     /// Its pod is missing, but not for long enough (I11).
-    NotYetGone {
+    PodMissing {
         /// The first pass that did not find the pod; `null` = this pass.
         absent_since: Option<Timestamp>,
         /// `guards.gone_after`.

@@ -56,7 +56,7 @@ pub enum Outcome {
     /// A dry run would have removed the object.
     WouldRemove {},
     /// The object no longer existed: another program or an earlier attempt removed it.
-    AlreadyGone {},
+    AlreadyRemoved {},
     /// The recheck right before the removal refused the action.
     Refused {
         /// The reason.
@@ -201,7 +201,7 @@ mod tests {
         let outcomes = [
             Outcome::Removed {},
             Outcome::WouldRemove {},
-            Outcome::AlreadyGone {},
+            Outcome::AlreadyRemoved {},
             Outcome::Refused { refusal: Refusal::InUse },
             Outcome::NotNeeded {},
             Outcome::Failed { error: "busy".to_owned(), cause: FailureCause::Runtime },

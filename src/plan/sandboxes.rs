@@ -4,7 +4,7 @@
 //! sandboxes: the kubelet has no limit and no minimum age for them. The kubelet's aggressive mode is the containers'
 //! `evict_terminated_pods`.
 //!
-//! Removes for `pod_gone`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`,
+//! Removes for `pod_deleted`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`,
 //! `list_incomplete`, and by the guards `foreign` (I5), `young_sandbox`, `backing_off`, and those of `pods`.
 
 use std::cmp::Reverse;
@@ -66,7 +66,7 @@ fn decide_pod<'a>(
     }
     let status = context.pods.status(pod, Completeness::NotRequired);
     let whole_pod = match status {
-        PodStatus::Deleted => Some(RemoveReason::PodGone {}),
+        PodStatus::Deleted => Some(RemoveReason::PodDeleted {}),
         PodStatus::Exists { terminated: true } if context.policy.evicts_terminated_pods() => {
             Some(context.policy.of_terminated_pod())
         }

@@ -23,7 +23,7 @@ impl<'a> Selection<'a> {
         let key = key(target.kind(), &target.id());
         match self.wanted.get(&key) {
             None => false,
-            Some(RemoveReason::PodGone {}) if *reason != (RemoveReason::PodGone {}) => {
+            Some(RemoveReason::PodDeleted {}) if *reason != (RemoveReason::PodDeleted {}) => {
                 self.unproven.insert(key);
                 false
             }

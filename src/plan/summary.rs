@@ -45,7 +45,7 @@ pub struct Summary {
 pub struct Counts {
     /// Already removed before the action.
     #[serde(skip_serializing_if = "is_zero")]
-    pub already_gone: usize,
+    pub already_removed: usize,
     /// Failed to be removed.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed: usize,
@@ -134,7 +134,7 @@ impl Counts {
     fn add(&mut self, outcome: &Outcome) {
         *match outcome {
             Outcome::Removed {} => &mut self.removed,
-            Outcome::AlreadyGone {} => &mut self.already_gone,
+            Outcome::AlreadyRemoved {} => &mut self.already_removed,
             Outcome::Refused { .. } => &mut self.refused,
             Outcome::Failed { .. } => &mut self.failed,
             Outcome::NotNeeded {} => &mut self.not_needed,
@@ -144,7 +144,7 @@ impl Counts {
 
     fn plus(self, other: &Self) -> Self {
         Self {
-            already_gone: self.already_gone + other.already_gone,
+            already_removed: self.already_removed + other.already_removed,
             failed: self.failed + other.failed,
             not_needed: self.not_needed + other.not_needed,
             refused: self.refused + other.refused,
@@ -181,8 +181,10 @@ mod tests {
     /// The removal of one object of a kind.
     fn action(kind: &str) -> Value {
         match kind {
-            "container" => json!({ "action": "remove_container", "id": "c", "state": "exited", "reason": "pod_gone" }),
-            "log_dir" => json!({ "action": "remove_log_dir", "path": "/logs/a", "reason": "pod_gone" }),
+            "container" => {
+                json!({ "action": "remove_container", "id": "c", "state": "exited", "reason": "pod_deleted" })
+            }
+            "log_dir" => json!({ "action": "remove_log_dir", "path": "/logs/a", "reason": "pod_deleted" }),
             _ => json!({ "action": "remove_image", "id": "i", "reason": "unused" }),
         }
     }
@@ -206,7 +208,7 @@ mod tests {
     #[test]
     fn each_outcome_has_a_count_of_its_own() {
         let outcomes = [
-            json!({ "outcome": "already_gone" }),
+            json!({ "outcome": "already_removed" }),
             json!({ "outcome": "failed", "error": "busy" }),
             json!({ "outcome": "not_needed" }),
             json!({ "outcome": "refused", "refusal": "in_use" }),
@@ -220,8 +222,8 @@ mod tests {
         });
         let summary = summary(&reports.collect::<Vec<_>>());
         let counts = |counts: Counts| {
-            let Counts { already_gone, failed, not_needed, refused, removed, would_remove } = counts;
-            [already_gone, failed, not_needed, refused, removed, would_remove]
+            let Counts { already_removed, failed, not_needed, refused, removed, would_remove } = counts;
+            [already_removed, failed, not_needed, refused, removed, would_remove]
         };
         assert_eq!(counts(summary.of(Kind::Image)), [1, 2, 3, 4, 5, 6]);
         assert_eq!(counts(summary.of(Kind::Container)), [1; 6]);
@@ -232,11 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_only_once_and_only_for_what_was_removed() {
+    fn bytes_of_removed_objects_are_counted_once() {
         let mut summary = summary(&[
             ("image", removed(), 100, "measured"),
             ("image", removed(), 20, "measured"),
-            ("image", json!({ "outcome": "already_gone" }), 7, "measured"),
+            ("image", json!({ "outcome": "already_removed" }), 7, "measured"),
             ("log_dir", removed(), 3, "estimated"),
             ("container", removed(), 5, "measured"),
         ]);
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_is_as_certain_as_its_least_certain_part() {
+    fn a_sum_has_the_lowest_certainty_of_its_parts() {
         let image = |measure| ("image", removed(), 1, measure);
         let rows = [
             (vec![image("measured"), image("measured")], Measure::Measured),
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_early_end_names_its_kind_its_cause_and_what_was_not_begun() {
+    fn an_early_end_names_its_kind_and_cause() {
         let text = |kind, not_begun| Halt { kind, cause: "RemoveImage: no answer".to_owned(), not_begun }.to_string();
         assert_eq!(
             text(Some(Kind::LogDir), 2),

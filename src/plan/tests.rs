@@ -31,7 +31,7 @@ fn targets_have_the_names_that_people_know() {
 }
 
 #[test]
-fn an_error_of_what_was_not_seen_is_reported_from_one_of_what_was() {
+fn errors_of_unavailable_data_differ_from_other_errors() {
     let unknown = |others| PlanError::ImageVolumesUnknown {
         container: "c".into(),
         pod: None,
@@ -45,13 +45,13 @@ fn an_error_of_what_was_not_seen_is_reported_from_one_of_what_was() {
 }
 
 #[test]
-fn a_kept_object_has_a_name_only_if_it_is_not_empty() {
+fn a_kept_objects_empty_name_is_omitted() {
     let kept = |slot: &str| node::node().pod("web").exited(slot, "c", 9).plan().kept.remove(0).name;
     assert_eq!((kept("web/app"), kept("web/")), (Some("app".to_owned()), None));
 }
 
 #[test]
-fn a_plan_says_why_the_directories_of_the_pods_are_unavailable() {
+fn a_plan_shows_why_pod_directories_are_unavailable() {
     let no_dirs = |snapshot: &mut Snapshot| snapshot.pod_dirs = Seen::NotSeen("permission denied".to_owned());
     let dirs_unavailable = |node: node::Node| node.plan().pods.map(|pods| pods.dirs_unavailable);
     assert_eq!(dirs_unavailable(node::node()), Seen::Seen(None));

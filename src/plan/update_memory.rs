@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_the_memory_count_only_while_a_list_is_unavailable() {
+    fn remembered_pods_count_only_while_a_list_is_unavailable() {
         let past: Absence = serde_json::from_value(json!({ "uid": "past", "since": ago(60) })).unwrap();
         let known = |hide: fn(&mut Snapshot)| {
             let web = node().pod("web").exited("web/app", "c", 9).but(|snapshot| {

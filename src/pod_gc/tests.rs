@@ -132,7 +132,7 @@ fn further_limits_add_pods_and_never_save_one() {
 }
 
 #[test]
-fn an_action_names_the_first_limit_that_the_pod_exceeds() {
+fn an_action_names_the_first_limit_exceeded() {
     let pods = vec![pod("a", "Failed", 0), pod("b", "Failed", 1), pod("c", "Failed", 2), pod("d", "Failed", 3)];
     let policy =
         PodGcPolicy { per_namespace: 2, failed_pod_threshold: 1, max_age: Duration::from_hours(1), ..threshold(3) };
@@ -144,7 +144,7 @@ fn an_action_names_the_first_limit_that_the_pod_exceeds() {
 }
 
 #[test]
-fn a_pod_that_finished_in_the_future_has_no_age() {
+fn a_pod_terminated_in_the_future_has_no_age() {
     let policy = PodGcPolicy { max_age: Duration::from_secs(1), ..PodGcPolicy::default() };
     assert_eq!(selected(vec![pod("a", "Failed", 1000)], &policy), [""; 0]);
 }
@@ -152,7 +152,7 @@ fn a_pod_that_finished_in_the_future_has_no_age() {
 /// Upstream's `TestGCTerminating` (D3). The fields of a node are ready, tainted; the effect and the value of the taint do
 /// not count (`controller::pods::tests`).
 #[test]
-fn pods_in_deletion_are_deleted_if_their_node_is_tainted_and_not_ready() {
+fn terminating_pods_on_tainted_unready_nodes_are_deleted() {
     let on_all = |nodes: &[NodeMeta], prefix: &str, hours| -> Vec<_> {
         let name = |node: &NodeMeta| format!("{prefix}{}", node.name);
         nodes.iter().map(|node| on(&node.name, pod(&name(node), "Running", hours))).collect()
@@ -188,7 +188,7 @@ fn pods_in_deletion_are_deleted_if_their_node_is_tainted_and_not_ready() {
 }
 
 #[test]
-fn a_pod_in_deletion_on_a_tainted_and_ready_node_is_kept_with_that_reason() {
+fn terminating_pods_on_ready_tainted_nodes_are_kept() {
     let nodes = vec![node("ready", true, true), node("out", false, true)];
     let pods = vec![
         deleted(on("ready", pod("kept", "Running", 0))),
@@ -202,7 +202,7 @@ fn a_pod_in_deletion_on_a_tainted_and_ready_node_is_kept_with_that_reason() {
 
 /// kubernetes#141887.
 #[test]
-fn an_out_of_service_kill_needs_a_node_that_is_still_tainted_and_not_ready() {
+fn out_of_service_kills_need_a_tainted_unready_node() {
     let rows = [
         (NodeAnswer::Exists(node("n", false, true)), None),
         (NodeAnswer::Exists(node("n", true, true)), Some(PodKeepReason::NodeReady)),
@@ -217,7 +217,7 @@ fn an_out_of_service_kill_needs_a_node_that_is_still_tainted_and_not_ready() {
 }
 
 #[test]
-fn a_pod_of_a_deleted_node_is_kept_if_the_node_is_back() {
+fn a_pod_is_kept_if_its_deleted_node_returns() {
     let rows = [
         (NodeAnswer::Exists(node("n", true, false)), Some(PodKeepReason::NodeExists)),
         (NodeAnswer::Exists(node("n", false, true)), Some(PodKeepReason::NodeExists)),
@@ -232,7 +232,7 @@ fn a_pod_of_a_deleted_node_is_kept_if_the_node_is_back() {
 /// Upstream's `TestGCOrphaned` (D2): a pass, a part of the quarantine, a change, a pass. The second nodes are what the
 /// list has in the second pass, the answer is that of the live read.
 #[test]
-fn pods_of_a_deleted_node_are_deleted_after_the_quarantine() {
+fn pods_of_a_deleted_node_are_deleted_after_quarantine() {
     struct Row {
         name: &'static str,
         pods: Vec<PodMeta>,
@@ -294,7 +294,7 @@ fn pods_of_a_deleted_node_are_deleted_after_the_quarantine() {
 }
 
 #[test]
-fn a_pod_of_a_missing_node_is_kept_with_the_state_of_the_node() {
+fn pods_of_missing_nodes_are_kept_with_node_state() {
     let state_of = |state: NodeState| {
         let states = BTreeMap::from([("n".to_owned(), state)]);
         let pods = vec![on("n", pod("a", "Running", 0)), on("here", pod("b", "Running", 0))];
@@ -313,7 +313,7 @@ fn a_pod_of_a_missing_node_is_kept_with_the_state_of_the_node() {
 
 /// Upstream's `TestGCUnscheduledTerminating` (D3).
 #[test]
-fn pods_in_deletion_without_a_node_are_deleted_in_any_phase() {
+fn unscheduled_terminating_pods_are_deleted_in_any_phase() {
     let unscheduled =
         vec![deleted(pod("a", "Failed", 0)), deleted(pod("b", "Succeeded", 1)), deleted(pod("c", "Running", 2))];
     let scheduled = vec![deleted(on("node", pod("scheduled", "Pending", 0))), pod("waiting", "Pending", 0)];
@@ -328,7 +328,7 @@ fn pods_in_deletion_without_a_node_are_deleted_in_any_phase() {
 }
 
 #[test]
-fn a_mark_has_what_the_api_server_knows_of_the_pod() {
+fn a_mark_reflects_the_pod_in_the_api_server() {
     let orphaned = |pod| {
         let plan = plan(&snapshot(vec![on("gone", pod)], Vec::new()), &deleted_node("gone"), &PodGcPolicy::default());
         plan.actions[0].mark.clone()
@@ -351,7 +351,7 @@ fn a_pod_is_deleted_once_for_the_first_reason() {
 
 /// kubernetes#141190. A Job waits for the final phase of its pods before it removes its finalizer.
 #[test]
-fn a_pod_that_only_a_finalizer_holds_is_not_deleted_again_once_its_phase_is_final() {
+fn a_terminated_pod_held_by_a_finalizer_is_kept() {
     let held = PodMeta { deletion_grace_seconds: Some(0), has_finalizers: true, ..deleted(pod("held", "Failed", 0)) };
     let running = PodMeta { phase: "Running".to_owned(), ..held.clone() };
     let in_grace = PodMeta { deletion_grace_seconds: Some(30), ..held.clone() };
@@ -368,7 +368,7 @@ fn a_pod_that_only_a_finalizer_holds_is_not_deleted_again_once_its_phase_is_fina
 }
 
 #[test]
-fn a_missing_node_is_read_after_its_quarantine_and_each_answer_ends_it() {
+fn a_missing_node_is_read_after_its_quarantine() {
     const QUARANTINE: Duration = Duration::from_secs(40);
     let look = |seconds: i64, nodes: &[&str]| {
         let nodes = nodes.iter().map(|name| node(name, true, false)).collect();

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_free_name_is_one_that_nothing_of_a_set_has() {
+    fn a_free_name_is_unused_by_the_whole_set() {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("kubegc.db");
         std::fs::write(with_suffix(&path, ".corrupt-1"), "").unwrap();

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_says_what_is_wrong_with_the_store_for_as_long_as_it_is() {
+    fn a_lock_reports_the_store_fault_while_it_lasts() {
         let (_dir, path) = lock_path();
         let mut lock = Lock::take(&path, "run").unwrap();
         assert_eq!(Lock::fault(&path), None);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_dropped_is_free_for_the_next_who_signs_it() {
+    fn a_dropped_lock_is_free_for_the_next_holder() {
         let (_dir, path) = lock_path();
         drop(Lock::take(&path, "a run with a long name").unwrap());
         let _second = Lock::take(&path, "collect").unwrap();

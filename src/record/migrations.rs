@@ -20,7 +20,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
      CREATE TABLE runs (
          id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
          started_at INTEGER NOT NULL, finished_at INTEGER, scope TEXT NOT NULL, dry INTEGER NOT NULL,
-         removed INTEGER NOT NULL DEFAULT 0, already_gone INTEGER NOT NULL DEFAULT 0,
+         removed INTEGER NOT NULL DEFAULT 0, already_removed INTEGER NOT NULL DEFAULT 0,
          refused INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,
          freed_bytes INTEGER NOT NULL DEFAULT 0, error TEXT, triggered_by TEXT
      ) STRICT;
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_step_runs_once_on_top_of_what_is_there() {
+    fn a_further_step_runs_once_on_existing_data() {
         let mut connection = fresh();
         migrate(&mut connection, MIGRATIONS).unwrap();
         connection.execute("INSERT INTO images (id, first_seen, last_used) VALUES ('sha256:aa', 1, 2)", []).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_leaves_nothing_of_the_steps_before_it() {
+    fn a_failed_step_rolls_back_the_steps_before_it() {
         let mut connection = fresh();
         let mut steps = MIGRATIONS.to_vec();
         steps.push("CREATE TABLE images (again TEXT)");

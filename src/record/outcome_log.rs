@@ -71,7 +71,7 @@ pub(super) fn log_outcome(report: &Report) {
         Outcome::Removed {} => event!(info, "removed"),
         Outcome::Failed { error, .. } => event!(warn, "could not be removed", error = error),
         Outcome::Refused { refusal } => event!(debug, "kept on recheck", refusal = tracing::field::display(refusal)),
-        Outcome::AlreadyGone {} => event!(debug, "already removed"),
+        Outcome::AlreadyRemoved {} => event!(debug, "already removed"),
         Outcome::NotNeeded {} => event!(debug, "not needed any more"),
         Outcome::WouldRemove {} => event!(info, "would be removed"),
     }

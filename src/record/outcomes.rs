@@ -32,12 +32,12 @@ pub(super) fn after_outcomes(
 ) -> Memory {
     let mut memory = memory.clone();
     for report in reports {
-        if let Outcome::Removed {} | Outcome::AlreadyGone {} | Outcome::Failed { .. } = report.outcome {
+        if let Outcome::Removed {} | Outcome::AlreadyRemoved {} | Outcome::Failed { .. } = report.outcome {
             subtract(&mut memory, report.action.target.kind());
         }
         match &report.outcome {
             Outcome::Failed { error, .. } => fail(&mut memory, report, error, taken_at, retry_after),
-            Outcome::Removed {} | Outcome::AlreadyGone {} => forget(&mut memory, report),
+            Outcome::Removed {} | Outcome::AlreadyRemoved {} => forget(&mut memory, report),
             Outcome::Refused { refusal } => refuse(&mut memory, report, refusal, taken_at, retry_after),
             Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
         }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_action_waits_twice_as_long_each_time_up_to_an_hour() {
+    fn failure_back_off_doubles_up_to_an_hour() {
         let mut memory = Memory::default();
         let mut waits = Vec::new();
         for _ in 0..8 {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_failures_in_a_row_still_wait_an_hour() {
+    fn a_thousand_failures_still_back_off_an_hour() {
         let failure = Failure { count: u32::MAX, retry_at: at(0), error: String::new() };
         let memory = Memory { failures: [("container/c1".to_owned(), failure)].into(), ..Memory::default() };
         let memory = after_outcomes(&memory, &[failed(container("c1"), "busy")], at(0), MINUTE);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_wait_it_is_tried_in_the_next_pass() {
+    fn without_back_off_a_failure_is_retried_next_pass() {
         let memory = after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(5), Duration::ZERO);
         assert_eq!(memory.failures["container/c1"].retry_at, at(5));
     }
@@ -165,7 +165,7 @@ mod tests {
         let failures =
             [failed(container("c1"), "busy"), failed(container("c2"), "busy"), failed(container("c3"), "busy")];
         let memory = after_outcomes(&Memory::default(), &failures, at(0), MINUTE);
-        let gone = Report { outcome: Outcome::AlreadyGone {}, ..removed(container("c2"), None) };
+        let gone = Report { outcome: Outcome::AlreadyRemoved {}, ..removed(container("c2"), None) };
         let reports = [removed(container("c1"), None), gone, refused(container("c3"))];
         let memory = after_outcomes(&memory, &reports, at(60), MINUTE);
         assert_eq!(memory.failures.keys().collect::<Vec<_>>(), ["container/c3"]);
@@ -186,12 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_that_does_not_change_by_itself_backs_off_as_a_failure_does() {
+    fn a_lasting_refusal_backs_off_like_a_failure() {
         assert_eq!(waits(&Refusal::ForeignPath, 4), [60, 120, 240, 480]);
     }
 
     #[test]
-    fn a_refusal_that_the_next_plan_knows_of_waits_only_if_it_comes_again() {
+    fn a_refusal_visible_to_plans_backs_off_if_repeated() {
         for refusal in [
             Refusal::StateChanged,
             Refusal::Ready,
@@ -207,21 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn where_no_source_answered_the_next_pass_asks_again_without_a_wait() {
+    fn without_a_source_answer_the_next_pass_retries() {
         assert_eq!(waits(&Refusal::PodNotProven, 3), [0, 0, 0]);
         let memory = after_outcomes(&Memory::default(), &[refused_for(Refusal::PodNotProven)], at(0), MINUTE);
         assert!(memory.failures.is_empty());
     }
 
     #[test]
-    fn a_refusal_that_backs_off_says_that_it_is_one() {
+    fn a_back_off_after_a_refusal_names_the_refusal() {
         let report = Report { note: Some("a mount".to_owned()), ..refused_for(Refusal::ForeignPath) };
         let memory = after_outcomes(&Memory::default(), &[report], at(0), MINUTE);
         assert_eq!(memory.failures["container/c1"].error, "refused: the path is not ours: a mount");
     }
 
     #[test]
-    fn a_failure_that_no_one_tried_again_for_a_day_is_forgotten() {
+    fn a_failure_not_retried_for_a_day_is_forgotten() {
         let memory = after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(0), MINUTE);
         let day = 24 * 60 * 60;
         assert_eq!(after_outcomes(&memory, &[], at(day + 59), MINUTE).failures.len(), 1);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_went_is_a_new_one_when_it_comes_back() {
+    fn a_removed_image_counts_as_new_when_it_returns() {
         let image_memory =
             |id: &str| ImageMemory { id: id.into(), first_seen: Some(at(0)), last_used: None, last_used_by: None };
         let memory = Memory { images: vec![image_memory("sha256:aa"), image_memory("sha256:bb")], ..Memory::default() };

@@ -31,8 +31,8 @@ impl Pass {
     /// Returns how many objects were kept. This can be fewer than the plan kept, because fallback candidates may be
     /// removed.
     pub fn kept(&self) -> usize {
-        let is_gone = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyGone {});
-        let gone: HashSet<_> = self.reports.iter().filter(is_gone).map(|report| report.action.key()).collect();
+        let is_removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyRemoved {});
+        let gone: HashSet<_> = self.reports.iter().filter(is_removed).map(|report| report.action.key()).collect();
         self.plan.kept.iter().filter(|kept| !gone.contains(&key(kept.kind, &kept.id))).count()
     }
 }

@@ -24,6 +24,6 @@ mod tests {
             (word.as_str(), Value::Object(values)),
             ("over_max_per_pod_container", serde_json::json!({"limit": 1}))
         );
-        assert_eq!(word_and_values(&RemoveReason::PodGone {}), ("pod_gone".to_owned(), Map::new()));
+        assert_eq!(word_and_values(&RemoveReason::PodDeleted {}), ("pod_deleted".to_owned(), Map::new()));
     }
 }

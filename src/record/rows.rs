@@ -99,6 +99,6 @@ pub(super) fn prune(transaction: &Transaction<'_>, now: Timestamp, keep: Retenti
     )?;
     transaction.execute("DELETE FROM usage WHERE at < ?1", [before])?;
     let forget_empty = "DELETE FROM runs WHERE started_at < ?1 AND error IS NULL AND finished_at IS NOT NULL
-         AND removed + already_gone + refused + failed = 0 AND id NOT IN (SELECT max(id) FROM runs GROUP BY scope)";
+         AND removed + already_removed + refused + failed = 0 AND id NOT IN (SELECT max(id) FROM runs GROUP BY scope)";
     transaction.execute(forget_empty, [nanos_before(now, DAY)]).map(drop)
 }

@@ -85,7 +85,7 @@ pub struct RunEntry {
     /// Objects that it removed.
     pub removed: u64,
     /// Objects that were already removed.
-    pub already_gone: u64,
+    pub already_removed: u64,
     /// Objects that the recheck kept.
     pub refused: u64,
     /// Objects that could not be removed.
@@ -169,7 +169,7 @@ impl StoreReader {
     pub fn run(&self, number: i64) -> Result<Option<RunEntry>, StoreError> {
         self.read("the runs", |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT id, started_at, finished_at, scope, dry, removed, already_gone, refused, failed, freed_bytes,
+                "SELECT id, started_at, finished_at, scope, dry, removed, already_removed, refused, failed, freed_bytes,
                      error, triggered_by FROM runs WHERE id = ?1",
             )?;
             statement.query_row([number], entry).optional()
@@ -199,7 +199,7 @@ impl StoreReader {
     pub fn runs(&self, limit: usize) -> Result<Vec<RunEntry>, StoreError> {
         self.read("the runs", |connection| {
             let mut statement = connection.prepare_cached(
-                "SELECT id, started_at, finished_at, scope, dry, removed, already_gone, refused, failed, freed_bytes,
+                "SELECT id, started_at, finished_at, scope, dry, removed, already_removed, refused, failed, freed_bytes,
                      error, triggered_by FROM runs ORDER BY id DESC LIMIT ?1",
             )?;
             let rows = statement.query_map([integer(limit as u64)], entry)?;
@@ -216,7 +216,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<RunEntry> {
         scope: row.get(3)?,
         dry: row.get(4)?,
         removed: count(row.get(5)?),
-        already_gone: count(row.get(6)?),
+        already_removed: count(row.get(6)?),
         refused: count(row.get(7)?),
         failed: count(row.get(8)?),
         freed_bytes: count(row.get(9)?),
@@ -229,13 +229,13 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<RunEntry> {
 pub(super) fn end_run(transaction: &Transaction<'_>, id: RunId, end: &RunEnd) -> rusqlite::Result<()> {
     let (total, freed_bytes) = (end.summary.total(), end.summary.total_measured_bytes());
     transaction.execute(
-        "UPDATE runs SET finished_at = ?2, removed = ?3, already_gone = ?4, refused = ?5, failed = ?6,
+        "UPDATE runs SET finished_at = ?2, removed = ?3, already_removed = ?4, refused = ?5, failed = ?6,
              freed_bytes = ?7, error = ?8 WHERE id = ?1",
         (
             id.0,
             nanos(end.at),
             integer(total.removed as u64),
-            integer(total.already_gone as u64),
+            integer(total.already_removed as u64),
             integer(total.refused as u64),
             integer(total.failed as u64),
             integer(freed_bytes),
@@ -258,7 +258,7 @@ pub(super) fn close_interrupted(file: &Connection, ours: &RunIds) -> rusqlite::R
         "UPDATE runs SET error = 'interrupted',
              finished_at = (SELECT coalesce(max(at), started_at) FROM removals WHERE run = runs.id),
              removed = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'removed'),
-             already_gone = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'already_gone'),
+             already_removed = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'already_removed'),
              refused = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'refused'),
              failed = (SELECT count(*) FROM removals WHERE run = runs.id AND outcome = 'failed'),
              freed_bytes = (SELECT coalesce(sum(freed_bytes), 0) FROM removals WHERE run = runs.id)

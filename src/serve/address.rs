@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_see_the_page_for_people() {
+    fn only_names_of_this_machine_show_the_page() {
         let names = |host: &str| names_this_machine(&[(HOST, host.parse().unwrap())].into_iter().collect());
         for host in ["localhost:9100", "LOCALHOST", "127.0.0.1:9100", "[::1]:9100", "127.0.0.1"] {
             assert!(names(host), "{host}");

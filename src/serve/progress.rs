@@ -116,7 +116,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_mins(1);
 
     #[tokio::test(start_paused = true)]
-    async fn the_loop_that_is_overdue_for_the_longest_time_is_reported() {
+    async fn the_loop_overdue_the_longest_is_reported() {
         let (progress, start) = (Progress::default(), Instant::now());
         assert_eq!(progress.stalled(start), None);
         progress.expect("images", start + 2 * MINUTE);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_moves_is_in_time_however_long_it_takes() {
+    async fn work_that_progresses_is_never_overdue() {
         let progress = Progress::default();
         let steps = async {
             for _ in 0..100 {
@@ -145,7 +145,7 @@ mod tests {
 
     /// The time goes on without a poll, as on a blocked thread.
     #[tokio::test(start_paused = true)]
-    async fn a_beat_is_overdue_on_a_thread_that_is_blocked_and_only_there() {
+    async fn a_beat_is_overdue_only_on_a_blocked_thread() {
         let progress = Progress::default();
         let free = async {
             sleep(10 * MINUTE).await;

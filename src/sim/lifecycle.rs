@@ -129,7 +129,7 @@ impl Node {
 
     /// Removes a container, even if it runs. A missing container is no error.
     pub fn remove_container(&mut self, id: &str) -> Result<(), Status> {
-        let Some(id) = gone_is_none(self.containers.resolve(id))? else { return Ok(()) };
+        let Some(id) = missing_is_none(self.containers.resolve(id))? else { return Ok(()) };
         if let Some(container) = self.containers.take(&id) {
             self.images.release(&container.layers);
             if let Some(sandbox) = self.sandboxes.get_mut(&container.listed.pod_sandbox_id) {
@@ -153,7 +153,7 @@ impl Node {
 
     /// Removes a sandbox with all its containers. A missing sandbox is no error.
     pub fn remove_sandbox(&mut self, id: &str) -> Result<(), Status> {
-        let Some(id) = gone_is_none(self.sandboxes.resolve(id))? else { return Ok(()) };
+        let Some(id) = missing_is_none(self.sandboxes.resolve(id))? else { return Ok(()) };
         for container in self.containers_of(&id) {
             self.remove_container(&container)?;
         }
@@ -204,7 +204,7 @@ pub(super) fn nanoseconds(time: Timestamp) -> i64 {
 }
 
 /// Converts "not found" into `None`. A prefix with several matches is still an error.
-fn gone_is_none(id: Result<String, Status>) -> Result<Option<String>, Status> {
+fn missing_is_none(id: Result<String, Status>) -> Result<Option<String>, Status> {
     match id {
         Ok(id) => Ok(Some(id)),
         Err(status) if status.code() == tonic::Code::NotFound => Ok(None),

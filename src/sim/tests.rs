@@ -17,7 +17,7 @@ const DB: &str = "docker.io/library/db:1";
 // === shared layers and the disk ===
 
 #[test]
-fn a_shared_layer_counts_once_and_is_freed_with_its_last_user() {
+fn a_shared_layer_is_freed_with_its_last_user() {
     let mut node = Node::new()
         .disk(GIB, 100 * MIB)
         .image(WEB, &[("base", 50 * MIB), ("web", 8 * MIB)])
@@ -110,7 +110,7 @@ async fn a_hanging_call_arrives_and_is_never_answered() {
 }
 
 #[tokio::test]
-async fn a_late_answer_follows_the_change_and_a_slow_call_delays_it() {
+async fn late_faults_delay_answers_and_slow_faults_delay_changes() {
     let sim = Sim::start(web()).unwrap();
     let hour = Duration::from_hours(1);
     sim.fault(Rpc::RemoveImage, Fault::Slow(hour), Times::N(1));
@@ -204,7 +204,7 @@ async fn the_socket_vanishes_in_the_middle_of_a_call() {
 }
 
 #[tokio::test]
-async fn cut_connections_break_calls_in_progress_but_not_the_next() {
+async fn cut_connections_break_only_calls_in_progress() {
     let sim = Sim::start(web()).unwrap();
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let removal = tokio::spawn(remove(&sim, "c1"));
@@ -251,7 +251,7 @@ async fn an_old_runtime_answers_under_the_old_name_only() {
 }
 
 #[tokio::test]
-async fn a_silent_socket_accepts_the_call_and_a_deserted_one_refuses_it() {
+async fn a_silent_socket_accepts_and_a_deserted_one_refuses() {
     let silent = FakeSocket::silent().unwrap();
     let mut client = RuntimeServiceClient::new(channel(silent.socket()));
     let answer = tokio::time::timeout(Duration::from_millis(50), client.version(pb::VersionRequest::default())).await;
@@ -265,7 +265,7 @@ async fn a_silent_socket_accepts_the_call_and_a_deserted_one_refuses_it() {
 // === streaming ===
 
 #[tokio::test]
-async fn streaming_lists_are_unimplemented_sent_in_batches_or_break_off() {
+async fn streaming_lists_are_unimplemented_batched_or_broken_off() {
     let many = |streaming| Node::big(10, 3).streaming(streaming);
     let batches = |streaming| async move {
         let sim = Sim::start(many(streaming)).unwrap();
@@ -289,7 +289,7 @@ async fn streaming_lists_are_unimplemented_sent_in_batches_or_break_off() {
 // === the logs ===
 
 #[tokio::test]
-async fn log_files_and_links_are_where_a_kubelet_and_a_runtime_create_them() {
+async fn log_files_and_links_match_kubelet_and_runtime_paths() {
     let node = web().logging(500).rotated().created("waiting", WEB).orphan_logs("default", "old-0", "u9");
     let sim = Sim::start(node.dangling_link("default", "old-0", "app", "c9")).unwrap();
     let roots = sim.log_roots();

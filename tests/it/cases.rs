@@ -32,7 +32,7 @@ fn removed(plan: &Plan, kind: Kind) -> Vec<String> {
 
 /// containerd lists a container that runs as UNKNOWN and created in 1970, if its status file is empty.
 #[test]
-fn a_container_of_unknown_state_and_age_is_not_removed() {
+fn an_unknown_container_of_unknown_age_is_kept() {
     let plan = plan("N6a-unknown-container-created-zero.json");
     assert!(kept(&plan, Kind::Container).contains(&("ffda", &KeepReason::MaybeRunning {})), "{:#?}", plan.kept);
     assert!(!removed(&plan, Kind::Container).contains(&"ffda".to_owned()));
@@ -48,7 +48,7 @@ fn the_sandbox_of_the_highest_attempt_is_the_newest() {
 
 /// The kubelet would reject both.
 #[test]
-fn n10_numbers_that_the_kubelet_does_not_take_are_reported_at_once() {
+fn n10_numbers_invalid_for_the_kubelet_are_reported() {
     let file = format!("{DATA}/N10-kubelet-numbers.yaml");
     let text = Shell::new().run(&["config", "check", "--kubelet-config", &file]);
     assert!(text.starts_with("exit Some(2)\n"), "{text}");
@@ -69,7 +69,7 @@ fn n2_the_drop_in_files_of_a_kubelet_count() {
 }
 
 #[test]
-fn n3_a_repeated_key_is_read_as_the_kubelet_reads_it() {
+fn n3_repeated_keys_are_read_as_by_the_kubelet() {
     let file = format!("{DATA}/N3-kubelet-duplicate-key.yaml");
     let text = Shell::new().run(&["config", "check", "--kubelet-config", &file]);
     assert!(text.starts_with("warning: ") && text.contains("of repeated keys the last counts"), "{text}");
@@ -77,14 +77,14 @@ fn n3_a_repeated_key_is_read_as_the_kubelet_reads_it() {
 }
 
 #[test]
-fn x2_of_a_static_pod_only_the_directory_of_the_old_hash_goes() {
+fn x2_only_the_old_static_pod_directory_is_removed() {
     let plan = plan("X2-static-pod-log-dirs.json");
     assert_eq!(removed(&plan, Kind::LogDir).len(), 1, "{:#?}", plan.actions);
 }
 
 /// Each cause is the refused connection, so the file was read to its end.
 #[test]
-fn c3_data_of_a_kubeconfig_in_any_form_are_read() {
+fn c3_kubeconfig_data_in_any_form_are_read() {
     for name in
         ["C3a-kubeconfig-literal-block.yaml", "C3b-kubeconfig-binary-block.yaml", "C3d-kubeconfig-one-line.yaml"]
     {

@@ -28,7 +28,7 @@ fn line(node: &str) -> String {
 }
 
 #[test]
-fn a_plan_shows_removals_and_why_the_rest_is_kept() {
+fn a_plan_shows_removals_and_reasons_to_keep() {
     insta::assert_snapshot!(Shell::new().run(&["plan", "--snapshot", FULL_DISK]), @"
     KIND       ID             NAME                              AGE    SIZE      WHY
     container  f019e610bfc59  shop/old-6c5b9/app                33h              pod deleted
@@ -170,7 +170,7 @@ fn several_snapshots_give_one_plan_per_line() {
 }
 
 #[test]
-fn each_plan_is_printed_before_the_next_snapshot_is_written() {
+fn each_plan_is_printed_before_the_next_snapshot() {
     let shell = Shell::new();
     let mut command = shell.command(&["plan", "--snapshot", "-", "-o", "json"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -191,7 +191,7 @@ fn each_plan_is_printed_before_the_next_snapshot_is_written() {
 }
 
 #[test]
-fn an_invalid_line_is_reported_with_file_and_line_after_the_plans_before_it() {
+fn an_invalid_line_is_reported_with_file_and_line() {
     let shell = Shell::new().with("s.jsonl", &format!("{}{}\n", line("n1"), &line("n2")[..60]));
     let text = shell.run(&["plan", "--snapshot", "s.jsonl", "-o", "json"]);
     let (status, rest) = text.split_once('\n').unwrap();
@@ -242,7 +242,7 @@ fn a_closed_standard_output_is_no_failure() {
 }
 
 #[test]
-fn all_configuration_errors_are_reported_at_once_with_status_2() {
+fn all_configuration_errors_are_reported_together_with_status_2() {
     let shell = Shell::new()
         .with("kubegc.toml", "[images]\nhigh_treshold_percent = 70\nmin_age = 120\n")
         .with("conf.d/10.toml", "pods.source = \"kube\"\n");
@@ -259,7 +259,7 @@ fn all_configuration_errors_are_reported_at_once_with_status_2() {
 }
 
 #[test]
-fn a_check_warns_of_a_kubelet_file_that_turns_off_image_collection() {
+fn a_kubelet_file_without_image_gc_causes_a_warning() {
     let kubelet =
         "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageGCHighThresholdPercent: 100\n";
     let shell = Shell::new().with("kubelet.yaml", kubelet);
@@ -488,7 +488,7 @@ fn completions_are_printed_for_every_shell() {
 }
 
 #[test]
-fn why_of_a_pod_shows_its_phase_and_its_source() {
+fn why_of_a_pod_shows_phase_and_source() {
     let shell = Shell::new();
     for word in ["shop/migrate-29x", "7d54523b-cea3-0ddf-db5b-796339a26499"] {
         let why = shell.run(&["why", "--snapshot", FULL_DISK, word]);
@@ -517,7 +517,7 @@ fn flags_plan_as_under_disk_pressure() {
     assert_eq!((reasons(&evict).into_iter().collect::<Vec<_>>(), evict.pressure), (vec!["pod_terminal"], None));
     let pressure = plan("--pressure");
     assert_eq!(reasons(&pressure).into_iter().collect::<Vec<_>>(), ["pod_terminal", "unused"]);
-    assert_eq!(pressure.pressure, Some(Pressure::Asked {}));
+    assert_eq!(pressure.pressure, Some(Pressure::Requested {}));
     let text = shell.run(&["plan", "--snapshot", FULL_DISK, "--pressure"]);
     assert!(text.contains("\nPressure: requested by a flag: removing everything unused\n"), "{text}");
     assert!(text.contains("  pod terminated (disk pressure)") && text.contains("  unused (disk pressure)"), "{text}");
@@ -530,7 +530,7 @@ fn flags_plan_as_under_disk_pressure() {
 }
 
 #[test]
-fn why_shows_the_rule_its_setting_and_what_changes_the_decision() {
+fn why_shows_rule_setting_and_what_changes_the_decision() {
     let shell = Shell::new().with("kubegc.toml", "[images]\nkeep = [\"registry.example.com/ml/*\"]\n");
     let why = |what: &str| shell.run(&["why", "--snapshot", FULL_DISK, what]);
     insta::assert_snapshot!(why("2ed73f98"), @"

@@ -82,7 +82,7 @@ pub fn node() -> Node {
 }
 
 #[test]
-fn a_plan_of_the_node_is_the_plan_of_its_snapshot() {
+fn a_node_plan_equals_the_plan_of_its_snapshot() {
     let host = Host::new();
     let text = host.shell.run(&["plan", "-o", "json"]);
     let live: Plan = serde_json::from_str(&text).unwrap();
@@ -98,7 +98,7 @@ fn a_plan_of_the_node_is_the_plan_of_its_snapshot() {
 }
 
 #[test]
-fn a_snapshot_contains_image_volumes_even_if_no_image_is_to_be_removed() {
+fn a_snapshot_always_contains_image_volumes() {
     let host = Host::with(
         node().in_sandbox("s-web").id("side").running("side", "r.example/web:2").mounting("r.example/old:1"),
     );
@@ -108,7 +108,7 @@ fn a_snapshot_contains_image_volumes_even_if_no_image_is_to_be_removed() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
+fn a_collection_does_what_its_dry_run_showed() {
     let host = Host::new();
     let before = host.rest();
     insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @"
@@ -162,7 +162,7 @@ fn a_dry_run_changes_nothing_and_a_collection_does_what_it_showed() {
 }
 
 #[test]
-fn the_schema_of_a_collection_accepts_one_and_refuses_others() {
+fn the_collection_schema_accepts_collections_only() {
     let host = Host::new();
     let json = |arguments: &[&str]| serde_json::from_str::<serde_json::Value>(&host.shell.run(arguments)).unwrap();
     let schema = jsonschema::validator_for(&json(&["config", "schema", "collection"])).unwrap();
@@ -238,7 +238,7 @@ fn a_configured_pressure_counts_for_every_command() {
 }
 
 #[test]
-fn a_saved_plan_is_carried_out_except_for_objects_that_changed() {
+fn a_saved_plan_skips_objects_that_changed() {
     let host = Host::new();
     let shell = &host.shell;
     std::fs::write(shell.path("plan.json"), shell.run(&["plan", "-o", "json"])).unwrap();
@@ -268,7 +268,7 @@ fn a_saved_plan_is_carried_out_except_for_objects_that_changed() {
 }
 
 #[test]
-fn a_saved_plan_of_profile_kubelet_keeps_the_newest_instances_under_the_guards_in_force() {
+fn a_saved_kubelet_plan_obeys_the_current_guards() {
     let host = Host::new();
     let shell = &host.shell;
     let arguments = ["plan", "--profile", "kubelet", "--set", "containers.max_per_pod_container=0", "-o", "json"];
@@ -326,7 +326,7 @@ fn why_explains_the_node() {
 }
 
 #[test]
-fn plan_and_collect_are_limited_to_the_objects_that_are_named() {
+fn plan_and_collect_are_limited_to_named_objects() {
     let host = Host::new();
     let names = |arguments: &[&str]| host.run(&[&["plan", "-o", "name"], arguments].concat());
     assert_eq!(names(&[]), "container/c-crash-1\ncontainer/c-crash-2\ncontainer/c-crash-3\nsandbox/s-job-0\n");
@@ -389,7 +389,7 @@ fn a_missing_directory_of_pods_is_unavailable() {
 }
 
 #[test]
-fn an_unreachable_runtime_has_exit_status_3_and_a_cause() {
+fn an_unreachable_runtime_has_status_3_and_a_cause() {
     let shell = Shell::new();
     let silent = FakeSocket::silent().unwrap();
     let deserted = FakeSocket::deserted().unwrap();
@@ -421,7 +421,7 @@ fn an_unreachable_runtime_has_exit_status_3_and_a_cause() {
 }
 
 #[test]
-fn a_source_that_fails_is_reported_and_the_plan_fails_in_part() {
+fn a_failed_source_makes_the_plan_a_partial_failure() {
     let host = Host::new();
     host.sim.fault(Rpc::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
     let text = host.run(&["plan", "--image-gc-high-threshold=85"]);
@@ -456,7 +456,7 @@ fn locked_store(host: &Host) -> rusqlite::Connection {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_does_not_stop_collection_but_is_a_partial_failure() {
+fn an_unwritable_store_makes_collection_a_partial_failure() {
     let host = Host::new();
     host.run(&["collect", "--scope", "images"]);
     let other = locked_store(&host);
@@ -470,7 +470,7 @@ fn a_store_that_cannot_be_written_does_not_stop_collection_but_is_a_partial_fail
 }
 
 #[tokio::test]
-async fn a_service_whose_store_cannot_be_written_works_and_reports_it_until_it_can() {
+async fn a_service_reports_an_unwritable_store_until_it_recovers() {
     let host = Host::new();
     host.run(&["collect", "--scope", "images"]);
     let other = locked_store(&host);
@@ -496,7 +496,7 @@ async fn a_service_whose_store_cannot_be_written_works_and_reports_it_until_it_c
 }
 
 #[tokio::test]
-async fn a_store_that_is_overwritten_while_the_service_runs_is_set_aside_by_the_next_pass() {
+async fn a_store_overwritten_during_service_is_set_aside() {
     let host = Host::new();
     let home = crate::agent::Home::new(&host.sim, "containers.interval = \"1s\"");
     let mut service = home.start(&["run"]);
@@ -513,7 +513,7 @@ async fn a_store_that_is_overwritten_while_the_service_runs_is_set_aside_by_the_
 }
 
 #[test]
-fn the_service_collects_at_once_and_stops_at_a_signal() {
+fn the_service_collects_at_once_and_stops_on_signal() {
     let host = Host::new();
     let mut service = host.spawn(&["run", "--set", "log.format=json"]);
     let mut log = BufReader::new(service.stderr.take().unwrap()).lines();
@@ -555,7 +555,7 @@ pub async fn interrupted(host: &Host, signals: &[Signal]) -> std::process::Outpu
 }
 
 #[tokio::test]
-async fn a_signal_ends_a_collection_after_the_action_in_progress() {
+async fn a_signal_ends_collection_after_the_current_action() {
     let host = Host::new();
     host.sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_secs(1)), Times::N(1));
     let output = interrupted(&host, &[Signal::SIGTERM]).await;
@@ -567,7 +567,7 @@ async fn a_signal_ends_a_collection_after_the_action_in_progress() {
 }
 
 #[test]
-fn a_collection_names_the_removals_that_it_did_not_begin_because_the_runtime_hangs() {
+fn a_collection_names_removals_that_a_hang_prevented() {
     let host = Host::new();
     host.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let output = host.run(&["collect", "--set", "runtime.removal_timeout=1s"]);
@@ -623,7 +623,7 @@ fn the_status_shows_the_agent_and_its_data_sources() {
 }
 
 #[test]
-fn a_list_that_is_too_large_to_send_is_reported_in_the_plan_and_in_the_status() {
+fn plan_and_status_report_lists_too_large_to_send() {
     let host = Host::with(node().send_limit(1600));
     let plan = host.run(&["plan"]);
     assert!(plan.contains("Lists: containers received in"), "{plan}");

@@ -59,7 +59,7 @@ fn complete(shell: &Shell, program: &str, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_shell_offers_commands_before_flags_values_keys_and_the_objects_of_the_node() {
+fn every_shell_completes_commands_flags_values_and_objects() {
     let (shell, _sim) = host();
     for program in ["bash", "zsh", "fish"] {
         let complete = |words: &[&str]| complete(&shell, program, words);

@@ -50,8 +50,8 @@ async fn in_a_soak_private_memory_and_descriptors_stay_constant() {
     for pod in &pods {
         pod.stop_sandbox().await;
     }
-    let all_gone = async || rig.list_sandboxes().await.is_empty() && rig.list_containers().await.is_empty();
-    assert!(becomes_true(all_gone).await, "{}", service.log());
+    let all_removed = async || rig.list_sandboxes().await.is_empty() && rig.list_containers().await.is_empty();
+    assert!(becomes_true(all_removed).await, "{}", service.log());
     let passes = service.log().matches("pass done").count();
     println!("{} rounds, {passes} passes, {:.1} % of a core", samples.len(), share * 100.0);
 

@@ -61,7 +61,7 @@ fn settings(sim: &Sim) -> Settings {
 }
 
 #[tokio::test]
-async fn under_disk_pressure_objects_of_terminated_pods_and_unused_images_are_removed() {
+async fn disk_pressure_removes_terminated_pods_objects_and_unused_images() {
     let (sim, dir) = (sim(), tempfile::tempdir().unwrap());
     let store = dir.path().join("kubegc.db");
     let settings = settings(&sim);

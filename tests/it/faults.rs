@@ -100,7 +100,7 @@ async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Rpc>
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_method_that_a_pass_calls_is_in_the_table() {
+async fn the_table_has_every_method_of_a_pass() {
     let mut both = used(Streaming::Unimplemented).await;
     both.extend(used(Streaming::Batches(3)).await);
     let mut missing: Vec<_> = Rpc::all().collect();
@@ -109,7 +109,7 @@ async fn every_method_that_a_pass_calls_is_in_the_table() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_every_fault_protected_objects_are_kept_and_the_next_pass_removes_the_rest() {
+async fn under_every_fault_protected_objects_are_kept() {
     let methods = used(Streaming::Unimplemented).await;
     all_faults(Streaming::Unimplemented, methods).await;
 }
@@ -121,7 +121,7 @@ async fn the_same_holds_for_streamed_lists() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_survives_a_restart_of_the_runtime_in_mid_pass() {
+async fn agents_survive_a_runtime_restart_in_mid_pass() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.sim.fault(Rpc::RemoveContainer, Fault::DoThenCut, Times::N(1));
@@ -144,7 +144,7 @@ async fn an_agent_survives_a_restart_of_the_runtime_in_mid_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_of_the_runtime_between_two_passes_has_no_effect() {
+async fn a_runtime_restart_between_passes_has_no_effect() {
     passes_after(|bench| {
         bench.sim.stop_listening();
         bench.sim.listen_again().unwrap();
@@ -153,7 +153,7 @@ async fn a_restart_of_the_runtime_between_two_passes_has_no_effect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_breaks_in_the_first_call_is_renewed() {
+async fn a_connection_broken_in_the_first_call_is_renewed() {
     passes_after(|bench| bench.sim.fault(Rpc::Version, Fault::DoThenCut, Times::N(1))).await;
 }
 
@@ -192,7 +192,7 @@ async fn objects_that_change_between_plan_and_removal_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_image_that_a_container_uses_between_plan_and_removal_is_kept() {
+async fn an_image_used_after_the_plan_is_kept() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass_of(Scope::Containers).await;
     let image = bench.sim.state().image_id(OLD[0]).unwrap();
@@ -239,7 +239,7 @@ async fn one_container_whose_status_always_fails_blocks_only_images() {
 }
 
 #[tokio::test]
-async fn lists_that_are_too_large_to_send_give_the_same_removals() {
+async fn lists_too_large_to_send_give_the_same_removals() {
     let (_, survivors) = before_and_after(Streaming::Unimplemented).await;
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.sim.state().also(|node| node.send_limit(4000)).unwrap();
@@ -252,7 +252,7 @@ async fn lists_that_are_too_large_to_send_give_the_same_removals() {
 /// Tests the memory of an image that is used only as a volume. It is in use in each pass, also if no image is to be
 /// removed.
 #[tokio::test]
-async fn a_mounted_image_is_used_in_each_pass_and_its_container_is_read_once() {
+async fn a_mounted_image_is_used_in_each_pass() {
     let mut bench = Bench::new(Streaming::Unimplemented);
     bench.pass().await;
     let live = || Duration::from_hours(40);

@@ -12,7 +12,7 @@ use crate::agent::{Home, private_kib};
 const LIMIT_KIB: u64 = 12 << 10;
 
 #[tokio::test]
-async fn after_passes_over_10_000_containers_their_memory_is_returned_to_the_system() {
+async fn memory_for_10_000_containers_is_returned_after_passes() {
     let sim = Sim::start(Node::big(10_000, 1_000)).unwrap();
     let home = Home::new(&sim, "containers.interval = \"1h\"\nimages.interval = \"1h\"");
     let mut service = home.start(&["run"]);

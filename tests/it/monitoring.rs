@@ -55,7 +55,7 @@ pub fn value(metrics: &str, series: &str) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pass_is_counted_and_the_agent_is_ready_after_both() {
+async fn passes_are_counted_and_make_the_agent_ready() {
     let sim = sim();
     let home = Home::new(&sim, "images.all_unused = true\ncontainers.interval = \"1h\"\nimages.interval = \"1h\"");
     let (mut service, address) = service(&home).await;
@@ -63,8 +63,8 @@ async fn a_pass_is_counted_and_the_agent_is_ready_after_both() {
     let Answer { status, body: metrics, .. } = get(&address, "/metrics");
     assert_eq!(status, 200, "{metrics}");
     for (series, expected) in [
-        ("kubegc_removed_total{kind=\"container\",reason=\"pod_gone\"}", 1.0),
-        ("kubegc_removed_total{kind=\"sandbox\",reason=\"pod_gone\"}", 1.0),
+        ("kubegc_removed_total{kind=\"container\",reason=\"pod_deleted\"}", 1.0),
+        ("kubegc_removed_total{kind=\"sandbox\",reason=\"pod_deleted\"}", 1.0),
         ("kubegc_removed_total{kind=\"image\",reason=\"unused\"}", 1.0),
         ("kubegc_estimated_bytes_total{kind=\"image\"}", MIB as f64),
         ("kubegc_passes_total{scope=\"images\",result=\"succeeded\"}", 1.0),
@@ -91,7 +91,7 @@ async fn a_pass_is_counted_and_the_agent_is_ready_after_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scrape_is_answered_while_a_pass_waits_for_a_runtime_that_hangs() {
+async fn a_scrape_is_answered_while_the_runtime_hangs() {
     let sim = sim();
     sim.fault(Rpc::StreamContainers, Fault::Hang, Times::Forever);
     sim.fault(Rpc::ListContainers, Fault::Hang, Times::Forever);
@@ -107,7 +107,7 @@ async fn a_scrape_is_answered_while_a_pass_waits_for_a_runtime_that_hangs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_waits_for_its_runtime_is_alive_and_says_what_it_waits_for() {
+async fn an_agent_waiting_for_its_runtime_is_alive() {
     let mut sim = sim();
     sim.stop_listening();
     let home = Home::new(&sim, "containers.interval = \"1s\"\nimages.interval = \"1s\"");
@@ -124,7 +124,7 @@ async fn an_agent_that_waits_for_its_runtime_is_alive_and_says_what_it_waits_for
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_source_without_an_answer_makes_the_agent_unready() {
+async fn a_failed_pod_source_makes_the_agent_unready() {
     let sim = sim();
     let home = Home::new(&sim, "containers.interval = \"1h\"\nimages.interval = \"1h\"");
     home.replace(
@@ -139,7 +139,7 @@ async fn a_pod_source_without_an_answer_makes_the_agent_unready() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_list_fails_the_pass_and_is_counted_by_method_and_cause() {
+async fn a_failed_list_is_counted_by_method_and_cause() {
     let sim = sim();
     sim.fault(Rpc::StreamImages, Fault::Fail(tonic::Code::Internal), Times::Forever);
     sim.fault(Rpc::ListImages, Fault::Fail(tonic::Code::Internal), Times::Forever);
@@ -156,7 +156,7 @@ async fn a_failed_list_fails_the_pass_and_is_counted_by_method_and_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_that_cannot_be_reloaded_is_shown_until_it_is_valid() {
+async fn a_failed_reload_is_shown_until_it_succeeds() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let (mut service, address) = service(&home).await;

@@ -33,7 +33,7 @@ fn shell(sim: &Sim) -> Shell {
 }
 
 #[test]
-fn the_error_of_a_lock_that_cannot_be_created_has_its_path_and_a_hint() {
+fn a_lock_creation_error_has_path_and_hint() {
     let sim = sim();
     let shell = shell(&sim).with("file", "");
     let lock = shell.path("file/kubegc.lock");
@@ -119,7 +119,7 @@ mod as_root {
     }
 
     #[test]
-    fn the_error_of_a_user_who_may_not_write_the_lock_has_a_hint() {
+    fn a_lock_permission_error_has_a_hint() {
         let sim = sim();
         let shell = shell(&sim);
         let (code, text) = with_own_run(

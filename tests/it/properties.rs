@@ -20,23 +20,23 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn i1_running_containers_and_sandboxes_with_containers_are_never_removed(node in a_node(), policy in a_policy(), kubelet: bool) {
+    fn i1_running_containers_and_used_sandboxes_are_never_removed(node in a_node(), policy in a_policy(), kubelet: bool) {
         let policy = if kubelet { without_guards(policy) } else { policy };
         holds_i1(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i2_without_a_complete_list_of_pods_no_pod_is_deleted(node in a_node(), policy in a_policy()) {
+    fn i2_an_incomplete_pod_list_proves_no_pod_deleted(node in a_node(), policy in a_policy()) {
         holds_i2(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i3_the_newest_instance_is_kept_until_its_pod_is_deleted(node in a_node(), policy in a_policy()) {
+    fn i3_the_newest_instance_is_kept_until_pod_deletion(node in a_node(), policy in a_policy()) {
         holds_i3(&node, &decide(&node, &policy, Scope::All))?;
     }
 
     #[test]
-    fn i4_a_container_that_may_be_about_to_start_is_kept(node in a_node(), policy in a_policy()) {
+    fn i4_a_container_that_may_start_is_kept(node in a_node(), policy in a_policy()) {
         holds_i4(&node, &decide(&node, &policy, Scope::All))?;
     }
 
@@ -56,7 +56,7 @@ proptest! {
     }
 
     #[test]
-    fn i9_images_add_up_to_the_target_or_a_shortfall_is_reported(node in a_node(), policy in a_policy()) {
+    fn i9_images_reach_the_target_or_report_a_shortfall(node in a_node(), policy in a_policy()) {
         let plan = decide(&node, &policy, Scope::Images);
         let is_space = |reason: &RemoveReason| matches!(reason, RemoveReason::Space { .. });
         let sizes: Vec<u64> = of_kind(&plan, Kind::Image).filter(|action| is_space(&action.reason)).map(|action| size(&action.target)).collect();
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn a_saved_plan_of_another_policy_or_another_node_breaks_no_invariant(node in a_node(), before in a_node(), is_same: bool, policy in a_policy(), other in a_policy(), kubelet: bool) {
+    fn a_foreign_saved_plan_breaks_no_invariant(node in a_node(), before in a_node(), is_same: bool, policy in a_policy(), other in a_policy(), kubelet: bool) {
         let other = if kubelet { without_guards(other) } else { other };
         let saved = decide(if is_same { &node } else { &before }, &other, Scope::All);
         let Confirmed { plan, denied } = confirm(saved.clone(), &node, &policy);
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn a_saved_plan_is_confirmed_completely_on_its_node_under_its_policy(node in a_node(), policy in a_policy()) {
+    fn a_saved_plan_is_fully_confirmed_on_its_node(node in a_node(), policy in a_policy()) {
         let saved = decide(&node, &policy, Scope::All);
         let Confirmed { plan, denied } = confirm(saved.clone(), &node, &policy);
         prop_assert_eq!((plan.actions, plan.images.reserve, denied), (saved.actions, saved.images.reserve, vec![]));
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn after_a_plan_is_carried_out_nothing_is_left_to_do(node in a_node(), policy in a_policy()) {
+    fn a_carried_out_plan_leaves_nothing_to_do(node in a_node(), policy in a_policy()) {
         let node = nodes::believed(node); // The next pass may remove what this one keeps because of untrusted lists.
         let plan = decide(&node, &policy, Scope::All);
         let after = decide(&nodes::carried_out(&node, &plan, &policy), &policy, Scope::All);
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn memory_never_makes_a_new_image_old_or_an_existing_pod_missing(node in a_node(), policy in a_policy()) {
+    fn memory_makes_no_new_image_old_or_pod_missing(node in a_node(), policy in a_policy()) {
         let memory = update_memory(&node, &policy);
         let known = |id| node.memory.images.iter().any(|image| image.id == id);
         if node.containers.as_ref().is_some() && node.images.as_ref().is_some() {
@@ -177,7 +177,7 @@ fn holds_i1(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
             prop_assert!(!gone.contains(container.id.as_str()));
         }
     }
-    for sandbox in gone_sandboxes(node, plan) {
+    for sandbox in removed_sandboxes(node, plan) {
         prop_assert_eq!(sandbox.state, SandboxState::NotReady);
         let left = containers(node).iter().filter(|container| !gone.contains(container.id.as_str()));
         prop_assert_eq!(left.filter(|container| container.sandbox_id == sandbox.id).count(), 0);
@@ -187,8 +187,8 @@ fn holds_i1(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
 
 fn holds_i2(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
     let is_complete = node.pods.as_ref().is_some_and(|list| list.complete);
-    let called_gone = plan.actions.iter().any(|action| action.reason == RemoveReason::PodGone {});
-    prop_assert!(is_complete || !called_gone);
+    let called_deleted = plan.actions.iter().any(|action| action.reason == RemoveReason::PodDeleted {});
+    prop_assert!(is_complete || !called_deleted);
     Ok(())
 }
 
@@ -203,7 +203,7 @@ fn holds_i3(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
     }
     for action in of_kind(plan, Kind::Container) {
         let is_newest = newest.values().any(|container| container.id.as_str() == action.target.id());
-        let is_of_pod = matches!(action.reason, RemoveReason::PodGone {} | RemoveReason::PodTerminal { .. });
+        let is_of_pod = matches!(action.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
         prop_assert!(!is_newest || is_of_pod, "{:?}", action);
     }
     Ok(())
@@ -249,7 +249,7 @@ fn holds_i7(plan: &Plan, policy: &Policy) -> Result<(), TestCaseError> {
 }
 
 fn holds_i11(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
-    for action in plan.actions.iter().filter(|action| action.reason == RemoveReason::PodGone {}) {
+    for action in plan.actions.iter().filter(|action| action.reason == RemoveReason::PodDeleted {}) {
         let uid = &action.pod.as_ref().unwrap().uid;
         let list = node.pods.as_ref().unwrap();
         prop_assert!(list.complete && list.pods.iter().all(|pod| pod.uid != *uid));
@@ -264,8 +264,8 @@ fn holds_i11(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
 fn holds_i12(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
     if is_doubtful(node) {
         prop_assert_eq!(of_kind(plan, Kind::Image).count(), 0);
-        let is_gone = |action: &kubegc::plan::Action| action.reason == RemoveReason::PodGone {};
-        prop_assert!(!plan.actions.iter().any(is_gone), "{:?}", plan.actions);
+        let is_removed = |action: &kubegc::plan::Action| action.reason == RemoveReason::PodDeleted {};
+        prop_assert!(!plan.actions.iter().any(is_removed), "{:?}", plan.actions);
     }
     Ok(())
 }
@@ -286,7 +286,7 @@ fn gone(plan: &Plan, kind: Kind) -> BTreeSet<String> {
     of_kind(plan, kind).map(|action| action.target.id()).collect()
 }
 
-fn gone_sandboxes<'a>(node: &'a Snapshot, plan: &Plan) -> Vec<&'a kubegc::model::Sandbox> {
+fn removed_sandboxes<'a>(node: &'a Snapshot, plan: &Plan) -> Vec<&'a kubegc::model::Sandbox> {
     let gone = gone(plan, Kind::Sandbox);
     let all = node.sandboxes.as_ref().into_iter().flatten();
     all.filter(|sandbox| gone.contains(sandbox.id.as_str())).collect()

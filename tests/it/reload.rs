@@ -73,7 +73,7 @@ async fn a_change_is_loaded_once() {
 }
 
 #[tokio::test]
-async fn a_reload_applies_at_once_and_names_what_needs_a_restart() {
+async fn a_reload_names_settings_that_need_a_restart() {
     let sim = sim();
     let home = Home::new(&sim, SELDOM);
     let mut service = start(&home).await;
@@ -100,7 +100,7 @@ fn sorted(line: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_config_map_that_is_exchanged_is_loaded_without_a_signal() {
+async fn an_exchanged_config_map_is_loaded_without_a_signal() {
     let sim = sim();
     let home = Home::new(&sim, "");
     home.set_as_config_map(&format!("{SELDOM}mode = \"observe\"\nimages.all_unused = true"));

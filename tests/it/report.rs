@@ -24,7 +24,7 @@ fn a_report_shows_removals_usage_and_what_is_kept() {
 }
 
 #[test]
-fn a_report_as_json_has_what_the_page_has_and_a_file_is_written_whole() {
+fn a_json_report_has_the_data_of_the_page() {
     let host = Host::new();
     host.run(&["collect"]);
     let report: Value = serde_json::from_str(&host.run(&["report", "-o", "json"])).unwrap();

@@ -35,7 +35,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn beside_a_service_plan_works_and_another_service_does_not() {
+async fn a_second_service_is_refused_but_plan_works() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let mut service = home.start(&["run"]);
@@ -56,7 +56,7 @@ async fn beside_a_service_plan_works_and_another_service_does_not() {
 }
 
 #[tokio::test]
-async fn at_a_signal_the_service_finishes_and_records_the_action_in_progress() {
+async fn a_signaled_service_finishes_and_records_its_action() {
     let sim = sim();
     let home = Home::new(&sim, "");
     sim.fault(Rpc::RemoveContainer, Fault::Slow(Duration::from_millis(500)), Times::Forever);
@@ -93,7 +93,7 @@ async fn a_second_signal_ends_the_service_at_once() {
 }
 
 #[tokio::test]
-async fn a_service_that_starts_before_its_runtime_waits_and_then_works() {
+async fn a_service_started_before_its_runtime_waits_for_it() {
     let mut sim = sim();
     sim.stop_listening();
     let home = Home::new(&sim, "");
@@ -105,7 +105,7 @@ async fn a_service_that_starts_before_its_runtime_waits_and_then_works() {
 }
 
 #[tokio::test]
-async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
+async fn a_waiting_service_stops_at_a_signal() {
     let mut sim = sim();
     sim.stop_listening();
     let home = Home::new(&sim, "");
@@ -122,7 +122,7 @@ async fn a_service_that_waits_for_its_runtime_stops_at_a_signal() {
 }
 
 #[tokio::test]
-async fn the_service_retries_a_stopped_runtime_seldom_and_works_after_its_restart() {
+async fn the_service_retries_a_stopped_runtime_with_back_off() {
     let mut sim = sim();
     let home = Home::new(&sim, OFTEN);
     let mut service = home.start(&["run"]);

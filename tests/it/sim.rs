@@ -94,7 +94,7 @@ async fn a_single_object_has_the_requested_defect() {
 }
 
 #[tokio::test]
-async fn a_connection_breaks_in_mid_answer_and_the_next_one_works() {
+async fn a_broken_connection_does_not_affect_the_next_one() {
     let sim = Sim::start_here(Node::big(5, 1)).unwrap();
     let reader = reader(&sim);
     reader.check().await.unwrap();
@@ -106,7 +106,7 @@ async fn a_connection_breaks_in_mid_answer_and_the_next_one_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_callers_runtime_a_call_that_hangs_takes_no_real_time_and_the_socket_vanishes_and_returns() {
+async fn a_hanging_call_takes_no_real_time() {
     let mut sim = Sim::start_here(Node::big(5, 1)).unwrap();
     let (reader, started) = (reader(&sim), Instant::now());
     reader.check().await.unwrap();

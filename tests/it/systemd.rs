@@ -20,7 +20,7 @@ const MOST_EXPOSED: u32 = 20;
 struct Manager {
     dir: tempfile::TempDir,
     socket: UnixDatagram,
-    heard: Vec<String>,
+    received: Vec<String>,
 }
 
 // === impl Manager ===
@@ -30,7 +30,7 @@ impl Manager {
         let dir = tempfile::tempdir().unwrap();
         let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
         socket.set_read_timeout(Some(Duration::from_mins(3))).unwrap();
-        Self { dir, socket, heard: Vec::new() }
+        Self { dir, socket, received: Vec::new() }
     }
 
     fn path(&self) -> PathBuf {
@@ -42,10 +42,10 @@ impl Manager {
         loop {
             let mut buffer = [0; 4096];
             let length = self.socket.recv(&mut buffer).unwrap_or_else(|error| {
-                panic!("no {beginning:?}: {error}; heard {:#?}", self.heard);
+                panic!("no {beginning:?}: {error}; received {:#?}", self.received);
             });
-            self.heard.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
-            if let Some(last) = self.heard.last().filter(|last| last.starts_with(beginning)) {
+            self.received.push(String::from_utf8_lossy(&buffer[..length]).into_owned());
+            if let Some(last) = self.received.last().filter(|last| last.starts_with(beginning)) {
                 return last.clone();
             }
         }
@@ -79,7 +79,7 @@ async fn systemd_is_notified_of_start_passes_reload_and_stop() {
 
 /// The manager limits the start to 90 seconds, and a runtime may need longer.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_waits_for_its_runtime_counts_as_started() {
+async fn a_service_waiting_for_its_runtime_counts_as_started() {
     let sim = Sim::start(Node::new()).unwrap();
     let home = Home::new(&sim, "");
     let mut manager = Manager::new();
@@ -107,7 +107,7 @@ fn answers_five_times(manager: &mut Manager) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_watchdog_is_answered_while_the_runtime_is_down_hangs_or_removes_slowly() {
+async fn the_watchdog_is_answered_despite_runtime_faults() {
     let node = Node::new().now(kubegc::daemon::now()).ago(Duration::from_hours(5));
     let sim = Sim::start(node.pod("default", "gone-0", "gone-0").exited("app", "web:1").stopped()).unwrap();
     let (home, mut manager) = (Home::new(&sim, "containers.interval = \"1s\""), Manager::new());
@@ -123,7 +123,7 @@ async fn the_watchdog_is_answered_while_the_runtime_is_down_hangs_or_removes_slo
         let mut service = watched(&home, &manager, &["run"]);
         sim.await_call(call).await.unwrap();
         answers_five_times(&mut manager);
-        assert!(!manager.heard.iter().any(|heard| heard.starts_with("STATUS=containers")), "it {wait} still");
+        assert!(!manager.received.iter().any(|received| received.starts_with("STATUS=containers")), "it {wait} still");
         // One signal lets the call end, which takes long, and the second one aborts.
         service.signal(Signal::SIGTERM);
         manager.hears("STOPPING=1");
@@ -143,7 +143,7 @@ async fn the_watchdog_of_another_process_is_not_answered() {
         &[("NOTIFY_SOCKET", path.as_os_str()), ("WATCHDOG_USEC", "100000".as_ref()), ("WATCHDOG_PID", "1".as_ref())],
     );
     (0..3).for_each(|_| drop(manager.hears("STATUS=containers")));
-    assert!(!manager.heard.iter().any(|heard| heard.starts_with("WATCHDOG")), "{:#?}", manager.heard);
+    assert!(!manager.received.iter().any(|received| received.starts_with("WATCHDOG")), "{:#?}", manager.received);
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
 }

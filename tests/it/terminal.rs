@@ -167,7 +167,7 @@ fn rows(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_and_no_row_loses_its_namespace() {
+fn no_line_is_wider_than_the_terminal() {
     for columns in [80, 200] {
         let host = Host::new();
         for command in COMMANDS {

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_for_pods_is_a_table_with_reasons_and_a_summary() {
+    fn a_pod_plan_table_has_reasons_and_summary() {
         let mut over = action("old", "n1", PodReason::Terminated);
         over.limit = Some(crate::pod_gc::PodLimit::PerNamespace);
         let orphaned = PodAction { mark: Some(PodMark::default()), ..action("web", "gone", PodReason::Orphaned) };

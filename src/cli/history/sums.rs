@@ -78,7 +78,7 @@ fn rows(sums: &[Sum]) -> String {
 /// Returns the words of a rule without its values, which differ between the removals of a day.
 fn rule(reason: &str) -> String {
     let words = match reason {
-        "pod_gone" => "pod deleted",
+        "pod_deleted" => "pod deleted",
         "pod_terminal" => "pod terminated",
         "over_max_per_pod_container" => "over containers.max_per_pod_container",
         "over_total_limit" => "over containers.max_containers",

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_has_the_text_the_priority_and_each_value() {
+    fn an_entry_has_text_priority_and_each_value() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         let journal = UnixDatagram::bind(&path).unwrap();

@@ -18,7 +18,7 @@ pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
     let rows = pass.summary.outcomes.iter().map(|(&kind, tally)| {
         let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
         let numbers =
-            [tally.removed + tally.would_remove, tally.already_gone, tally.refused, tally.failed, tally.not_needed];
+            [tally.removed + tally.would_remove, tally.already_removed, tally.refused, tally.failed, tally.not_needed];
         let [removed, gone, refused, failed, not_needed] = numbers.map(|number| number.to_string());
         [kind.noun().to_owned(), removed, gone, refused, failed, not_needed, freed]
     });

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_a_row_fits_and_its_reason_is_whole() {
+    fn terminal_rows_fit_and_show_the_whole_reason() {
         let (id, name) = ("0123456789abcdef".repeat(4), "shop/checkout-7d9f8c6b5d-x2x4z/istio-proxy".to_owned());
         let why = "over containers.max_per_pod_container (1)";
         let cells = ["container", &id, &name, "100d", "", why];

@@ -136,7 +136,7 @@ fn estimate(target: &Target) -> u64 {
 /// Returns why a pass removes everything unused.
 fn pressure_text(pressure: &Pressure) -> String {
     match pressure {
-        Pressure::Asked {} => "requested by a flag: removing everything unused".to_owned(),
+        Pressure::Requested {} => "requested by a flag: removing everything unused".to_owned(),
         Pressure::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
             let (free, limit) = (format::size(*free_bytes), format::size(*limit_bytes));
             format!("{} has {free} free, pressure.free_bytes = {limit}", mountpoint.display())

@@ -152,7 +152,7 @@ fn results(report: &PodReport) -> Vec<PodResult> {
 
 /// Upstream's `TestGCInspectingPatchedPodBeforeDeletion`. That the other conditions stay is shown on a real API server.
 #[tokio::test]
-async fn an_orphaned_pod_is_marked_with_the_difference_and_then_deleted_by_its_uid() {
+async fn an_orphaned_pod_is_marked_before_deletion_by_uid() {
     let server = Server::default().with("GET", NODE, 404, not_found("nodes", "n")).deletes();
     let (report, methods) = server.pass(no_quarantine(), &snapshot(pod("Running"), vec![])).await;
     assert_eq!(methods, ["GET", "PATCH", "DELETE"]);
@@ -172,7 +172,7 @@ async fn an_orphaned_pod_is_marked_with_the_difference_and_then_deleted_by_its_u
 }
 
 #[tokio::test]
-async fn the_generation_is_written_where_the_api_server_counts_it() {
+async fn the_patch_contains_the_observed_generation() {
     let server = Server::default().with("GET", NODE, 404, not_found("nodes", "n")).deletes();
     let newer = PodMeta { generation: Some(2), is_disrupted: true, ..pod("Pending") };
     server.pass(no_quarantine(), &snapshot(newer, vec![])).await;
@@ -182,7 +182,7 @@ async fn the_generation_is_written_where_the_api_server_counts_it() {
 }
 
 #[tokio::test]
-async fn a_pod_that_cannot_be_marked_is_not_deleted_and_its_failure_is_news_once() {
+async fn a_pod_that_cannot_be_marked_is_not_deleted() {
     let server = Server::default().with("GET", NODE, 200, node("Unknown", &out_of_service()));
     let mut collector = server.collector(PodGcPolicy::default(), false);
     for _ in 0..2 {
@@ -196,7 +196,7 @@ async fn a_pod_that_cannot_be_marked_is_not_deleted_and_its_failure_is_news_once
 
 /// kubernetes#141887.
 #[tokio::test]
-async fn an_out_of_service_kill_reads_the_node_right_before() {
+async fn an_out_of_service_kill_rereads_its_node() {
     let rows = [
         (node("False", &out_of_service()), None),
         (node("True", &out_of_service()), Some(PodKeepReason::NodeReady)),
@@ -220,7 +220,7 @@ async fn an_out_of_service_kill_reads_the_node_right_before() {
 
 /// A pass over thousands of pods takes minutes, and the node was registered again meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_a_node_that_is_back_is_kept() {
+async fn a_pod_of_a_reregistered_node_is_kept() {
     let server = Server::default().with("GET", NODE, 404, not_found("nodes", "n")).deletes();
     let mut collector = server.collector(no_quarantine(), false);
     let plan = collector.plan(&snapshot(pod("Running"), vec![])).await;
@@ -233,7 +233,7 @@ async fn a_pod_of_a_node_that_is_back_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_read_of_a_node_serves_its_pods_for_a_second() {
+async fn one_node_read_serves_pods_for_a_second() {
     let server = Server::default().with("GET", NODE, 404, not_found("nodes", "n"));
     let mut collector = server.collector(no_quarantine(), false);
     let pods = (0..50).map(|number| Arc::new(PodMeta { uid: number.to_string(), ..pod("Failed") }));
@@ -253,7 +253,7 @@ async fn a_pod_without_a_uid_is_not_changed() {
 }
 
 #[tokio::test]
-async fn only_a_status_that_names_the_node_proves_its_deletion() {
+async fn only_a_status_naming_the_node_proves_deletion() {
     let rows = [
         (404, not_found("nodes", "n"), true, true),
         (404, not_found("", "n"), true, true),
@@ -277,7 +277,7 @@ async fn only_a_status_that_names_the_node_proves_its_deletion() {
 }
 
 #[tokio::test]
-async fn a_pod_of_another_uid_or_that_is_deleted_is_no_failure() {
+async fn a_replaced_or_deleted_pod_is_no_failure() {
     let conflict = || status(409, "Conflict", &json!({"kind": "pods", "name": "a"}));
     let invalid = |field| status(422, "Invalid", &json!({"kind": "Pod", "name": "a", "causes": [{"field": field}]}));
     let rows = [
@@ -380,7 +380,7 @@ async fn a_snapshot_has_what_decides_about_pods_and_nodes() {
 }
 
 #[test]
-fn a_relist_finds_what_was_deleted_and_a_failure_makes_the_store_old() {
+fn a_relist_removes_deleted_objects_from_the_store() {
     let (store, known) = watch::channel(Store::default());
     let store = Arc::new(store);
     let mut pods = StoreSink::<ApiPod, _> {

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_share_has_its_turn_and_none_has_all_workers() {
+    fn shares_take_turns_and_none_has_all_workers() {
         let mut ready = Ready::default();
         ready.share_out(4);
         for number in 1..=5 {

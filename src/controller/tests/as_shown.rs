@@ -25,7 +25,7 @@ async fn a_dependent_of_a_deleted_owner_costs_one_call() {
 
 /// The monitor lags behind: the object has a living owner by now.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_has_changed_since_its_monitor_showed_it_is_read_and_kept() {
+async fn an_object_changed_since_its_event_is_kept() {
     let cluster = Cluster::new();
     let (owner, adopter) = (pod("owner", &[]), pod("adopter", &[]));
     cluster.shows_version(&owner);
@@ -52,7 +52,7 @@ async fn an_object_of_the_same_name_is_not_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_is_not_proven_absent_is_read_first() {
+async fn an_owner_not_proven_absent_is_read_first() {
     let cluster = Cluster::new();
     let (owner, other) = (pod("owner", &[]), pod("other", &[]));
     cluster.shows_version(&owner);
@@ -66,7 +66,7 @@ async fn an_owner_that_is_not_proven_absent_is_read_first() {
 
 /// The finalizer of a client decides what becomes of the dependents.
 #[tokio::test(start_paused = true)]
-async fn an_object_with_a_finalizer_of_garbage_collection_is_read_first() {
+async fn an_object_with_a_gc_finalizer_is_read_first() {
     for finalizer in ["orphan", "foregroundDeletion"] {
         let cluster = Cluster::new();
         let owner = pod("owner", &[]);

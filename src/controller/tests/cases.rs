@@ -55,7 +55,7 @@ async fn an_absent_owner_is_read_once() {
 
 /// `TestUnblockOwnerReference`: the references of a circle stop to block, and change in nothing else.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_would_wait_for_itself_unblocks_its_owners_first() {
+async fn a_circular_foreground_deletion_unblocks_its_owners_first() {
     let cluster = Cluster::new();
     let waits = |object: Value| {
         let object = with(object, "deletionTimestamp", json!("2026-01-01T00:00:00Z"));
@@ -83,7 +83,7 @@ async fn a_deletion_that_would_wait_for_itself_unblocks_its_owners_first() {
 
 /// A proxy, or a server of another version, answers 404 too.
 #[tokio::test(start_paused = true)]
-async fn a_404_that_does_not_name_the_owner_proves_nothing_unless_the_guard_is_off() {
+async fn a_404_without_the_owner_name_proves_nothing() {
     for (strict, left) in [(true, 1), (false, 0)] {
         let cluster = Cluster::with(OwnerGuards { strict_not_found: strict, ..OwnerGuards::default() });
         let owner = pod("owner", &[]);
@@ -98,7 +98,7 @@ async fn a_404_that_does_not_name_the_owner_proves_nothing_unless_the_guard_is_o
 
 /// kube-controller-manager compares the owner references alone, and loses the finalizer.
 #[tokio::test(start_paused = true)]
-async fn an_orphan_finalizer_that_is_set_between_the_read_and_the_deletion_is_respected() {
+async fn an_orphan_finalizer_set_after_the_read_is_respected() {
     for (compares, deletions) in [(true, 1), (false, 2)] {
         let cluster = Cluster::with(OwnerGuards { compare_after_conflict: compares, ..OwnerGuards::default() });
         let child = pod("child", &[to(&pod("absent", &[]))]);
@@ -112,7 +112,7 @@ async fn an_orphan_finalizer_that_is_set_between_the_read_and_the_deletion_is_re
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_conflict_with_a_writer_of_something_else_does_not_prevent_the_deletion() {
+async fn a_conflict_with_unrelated_changes_allows_the_deletion() {
     let cluster = Cluster::new();
     let child = pod("child", &[to(&pod("absent", &[]))]);
     cluster.shows(&child);
@@ -148,7 +148,7 @@ async fn an_owner_that_no_longer_orphans_changes_no_dependent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphaning_waits_for_resources_that_were_never_listed_and_says_so_until_it_ends() {
+async fn orphaning_waits_for_unlisted_resources_and_reports_once() {
     let cluster = Cluster::new();
     let owner = with(pod("owner", &[]), "deletionTimestamp", json!("2026-01-01T00:00:00Z"));
     let owner = with(owner, "finalizers", json!(["orphan"]));
@@ -181,7 +181,7 @@ async fn orphaning_waits_for_resources_that_were_never_listed_and_says_so_until_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_waits_does_not_use_up_the_limit_on_changes() {
+async fn waiting_deletions_do_not_use_the_change_limit() {
     let cluster = Cluster::new();
     cluster.engine.limit_objects(Some(1));
     let owner = with(pod("owner", &[]), "deletionTimestamp", json!("2026-01-01T00:00:00Z"));
@@ -195,7 +195,7 @@ async fn a_deletion_that_waits_does_not_use_up_the_limit_on_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreground_deletion_that_waits_for_long_is_reported_and_measured() {
+async fn a_long_foreground_deletion_is_reported_and_measured() {
     let cluster = Cluster::new();
     let deleted = |object: Value, finalizer: &str| {
         with(with(object, "deletionTimestamp", json!("2026-01-01T00:00:00Z")), "finalizers", json!([finalizer]))
@@ -223,7 +223,7 @@ async fn a_foreground_deletion_that_waits_for_long_is_reported_and_measured() {
 
 /// kubernetes#139104: Velero restores objects with the uids of another cluster.
 #[tokio::test(start_paused = true)]
-async fn the_brake_pauses_a_resource_whose_owners_were_never_seen() {
+async fn the_brake_pauses_resources_with_owners_never_seen() {
     let cluster = Cluster::with(OwnerGuards { brake_count: 3, brake_percent: 0, ..OwnerGuards::default() });
     for name in ["a", "b", "c", "d", "e"] {
         cluster.shows(&pod(name, &[to(&pod("absent", &[]))]));
@@ -269,7 +269,7 @@ async fn the_brake_counts_objects_that_were_deleted() {
 
 /// The dependent is checked for long, by another worker.
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_not_read_while_a_dependent_is_checked() {
+async fn an_owner_is_not_read_during_a_dependent_check() {
     let cluster = Cluster::new();
     let owner = deleted_with("foregroundDeletion", pod("owner", &[]));
     let child = pod("child", &[to(&owner)]);

@@ -4,7 +4,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_namespaced_dependent_of_a_cluster_scoped_owner_is_good() {
+async fn a_namespaced_dependent_may_have_a_cluster_scoped_owner() {
     let cluster = Cluster::new();
     let node = object("v1", "Node", "", "node1", &[]);
     cluster.server.put(&node);
@@ -19,7 +19,7 @@ async fn a_namespaced_dependent_of_a_cluster_scoped_owner_is_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_of_an_owner_in_another_namespace_is_deleted() {
+async fn a_dependent_outside_its_owners_namespace_is_deleted() {
     let cluster = Cluster::new();
     let owner = object("v1", "Pod", "ns2", "owner", &[]);
     cluster.server.put(&owner);
@@ -34,7 +34,7 @@ async fn a_dependent_of_an_owner_in_another_namespace_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_scoped_dependent_of_a_namespaced_owner_is_kept() {
+async fn a_cluster_scoped_dependent_with_namespaced_owner_is_kept() {
     let cluster = Cluster::new();
     let (owner, node) = (pod("owner", &[]), |owner: &Value| object("v1", "Node", "", "bad", &[to(owner)]));
     cluster.shows(&owner);
@@ -45,7 +45,7 @@ async fn a_cluster_scoped_dependent_of_a_namespaced_owner_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_is_named_by_another_served_version_is_the_same_object() {
+async fn owners_in_another_served_version_are_the_same() {
     let cluster = Cluster::new();
     let (version, beta) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io/v1beta1");
     let (role, old) = (object(version, "Role", "ns1", "role1", &[]), object(beta, "Role", "ns1", "role1", &[]));
@@ -69,7 +69,7 @@ async fn an_owner_that_is_named_by_another_served_version_is_the_same_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_of_a_version_that_is_not_served_is_kept_and_waits_for_discovery() {
+async fn a_dependent_of_an_unserved_version_is_kept() {
     let cluster = Cluster::new();
     let old = object("extensions/v1beta1", "Deployment", "ns1", "deployment1", &[]);
     let owner = object("apps/v1", "Deployment", "ns1", "deployment1", &[]);
@@ -90,7 +90,7 @@ async fn a_dependent_of_a_version_that_is_not_served_is_kept_and_waits_for_disco
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_dependents_that_name_two_versions_each_is_decided_by_its_own() {
+async fn each_dependent_is_decided_by_its_own_owner_version() {
     let cluster = Cluster::new();
     let old = object("extensions/v1beta1", "Deployment", "ns1", "deployment1", &[]);
     let owner = object("apps/v1", "Deployment", "ns1", "deployment1", &[]);
@@ -108,7 +108,7 @@ async fn of_two_dependents_that_name_two_versions_each_is_decided_by_its_own() {
 
 /// Both orders: the dependent with the wrong kind comes first, or the one with the right kind.
 #[tokio::test(start_paused = true)]
-async fn a_dependent_with_the_wrong_kind_of_its_owner_is_deleted_and_the_other_is_kept() {
+async fn a_dependent_naming_the_wrong_owner_kind_is_deleted() {
     for bad_first in [true, false] {
         let cluster = Cluster::new();
         let owner = object("apps/v1", "Deployment", "ns1", "owner", &[]);
@@ -131,7 +131,7 @@ async fn a_dependent_with_the_wrong_kind_of_its_owner_is_deleted_and_the_other_i
 
 /// kubernetes#98040, in both orders.
 #[tokio::test(start_paused = true)]
-async fn a_cluster_scoped_dependent_does_not_hide_a_missing_namespaced_owner() {
+async fn cluster_scoped_dependents_hide_no_missing_namespaced_owners() {
     for cluster_scoped_first in [true, false] {
         let cluster = Cluster::new();
         let owner = pod("owner", &[]);

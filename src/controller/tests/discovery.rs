@@ -21,7 +21,7 @@ async fn after(monitors: &mut Monitors, found: Discovered) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn monitors_follow_discovery_and_a_failed_group_version_keeps_its_own() {
+async fn a_failed_group_version_keeps_its_monitors() {
     let cluster = Cluster::new();
     let engine = Arc::new(cluster.engine);
     let mut monitors = Monitors::new(engine, &ControllerSettings::default());
@@ -43,7 +43,7 @@ async fn monitors_follow_discovery_and_a_failed_group_version_keeps_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_in_another_version_is_monitored_again_at_once() {
+async fn a_resource_in_another_version_is_monitored_again() {
     let cluster = Cluster::new();
     let engine = Arc::new(cluster.engine);
     let mut monitors = Monitors::new(Arc::clone(&engine), &ControllerSettings::default());
@@ -61,7 +61,7 @@ async fn a_resource_in_another_version_is_monitored_again_at_once() {
 
 /// Listing widgets fails for ever: pods are listed all the same, and nothing waits longer than it may.
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_cannot_be_listed_delays_the_start_for_a_limited_time() {
+async fn an_unlistable_resource_delays_the_start_within_limits() {
     let cluster = Cluster::new();
     let pods = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "1"},
         "items": []});

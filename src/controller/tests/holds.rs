@@ -31,7 +31,7 @@ async fn holds(cluster: &Cluster, owner: &Value) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_whose_kind_is_not_served_holds_the_finalizer() {
+async fn a_dependent_of_unserved_kind_holds_the_finalizer() {
     for finalizer in ["orphan", "foregroundDeletion"] {
         let (cluster, owner, child) = family(finalizer, |owners| widget("child", owners));
         cluster.serve(&SERVED);
@@ -70,7 +70,7 @@ async fn a_dependent_whose_group_is_unavailable_holds_the_finalizer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_that_the_filter_leaves_out_holds_the_finalizer() {
+async fn a_dependent_excluded_by_filter_holds_the_finalizer() {
     let secret = |owners: &[Value]| object("v1", "Secret", "ns1", "child", owners);
     let filters: [fn() -> ResourceFilter; 2] = [
         || ResourceFilter { only: vec!["pods".parse().unwrap()], ..ResourceFilter::default() },
@@ -113,7 +113,7 @@ async fn objects_that_the_filter_leaves_out_are_not_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreground_deletion_waits_for_resources_that_were_never_listed() {
+async fn a_foreground_deletion_waits_for_unlisted_resources() {
     let cluster = Cluster::new();
     let owner = deleted_with("foregroundDeletion", pod("owner", &[]));
     let late = object("v1", "Secret", "ns1", "late", &[blocking(&owner)]);
@@ -132,7 +132,7 @@ async fn a_foreground_deletion_waits_for_resources_that_were_never_listed() {
 
 /// Its resources are not even known: it was unavailable when the controller started.
 #[tokio::test(start_paused = true)]
-async fn a_group_that_was_never_available_holds_finalizers_for_a_while() {
+async fn a_never_available_group_holds_finalizers_temporarily() {
     for finalizer in ["orphan", "foregroundDeletion"] {
         let cluster = Cluster::new();
         let served = SERVED.iter().map(|&(version, name, kind, scope)| resource_of(version, name, kind, scope, true));

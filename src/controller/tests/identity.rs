@@ -41,7 +41,7 @@ async fn a_reference_without_a_uid_keeps_its_object() {
 
 /// The watch lags behind: the object has no owner any more.
 #[tokio::test(start_paused = true)]
-async fn an_object_of_an_api_without_preconditions_is_read_first() {
+async fn objects_of_apis_without_preconditions_are_read_first() {
     let cluster = cluster();
     cluster.server.ignores_preconditions();
     let owner = pod("owner", &[]);
@@ -66,7 +66,7 @@ async fn a_custom_resource_is_deleted_as_it_was_shown() {
 
 /// An upgrade of a custom resource that drops the version that was preferred.
 #[tokio::test(start_paused = true)]
-async fn objects_of_a_dropped_version_are_collected_in_another_one() {
+async fn objects_of_a_dropped_version_are_deleted_through_another() {
     let cluster = cluster();
     let owner = pod("owner", &[]);
     let new = "other.example.com/v2";

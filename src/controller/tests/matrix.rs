@@ -21,7 +21,7 @@ enum Way {
 
 /// What an API server does by itself.
 #[derive(Clone, Copy, Debug)]
-enum Trouble {
+enum Fault {
     DiscoveryFlaps,
     VersionDropped,
     GroupDown,
@@ -35,20 +35,20 @@ enum Trouble {
 }
 
 const WAYS: [Way; 5] = [Way::List, Way::WatchEvent, Way::Relist, Way::Read, Way::AnswerToChange];
-const TROUBLES: [Trouble; 13] = [
-    Trouble::DiscoveryFlaps,
-    Trouble::VersionDropped,
-    Trouble::GroupDown,
-    Trouble::Mirror("keeper"),
-    Trouble::Mirror("kept-widget"),
-    Trouble::Mirror("kept-secret"),
-    Trouble::MirrorLoses("keeper"),
-    Trouble::MirrorLoses("kept-widget"),
-    Trouble::MirrorLoses("kept-secret"),
-    Trouble::Restore,
-    Trouble::ListsExpire,
-    Trouble::ReadsFail,
-    Trouble::ReadsOfOthers,
+const FAULTS: [Fault; 13] = [
+    Fault::DiscoveryFlaps,
+    Fault::VersionDropped,
+    Fault::GroupDown,
+    Fault::Mirror("keeper"),
+    Fault::Mirror("kept-widget"),
+    Fault::Mirror("kept-secret"),
+    Fault::MirrorLoses("keeper"),
+    Fault::MirrorLoses("kept-widget"),
+    Fault::MirrorLoses("kept-secret"),
+    Fault::Restore,
+    Fault::ListsExpire,
+    Fault::ReadsFail,
+    Fault::ReadsOfOthers,
 ];
 const COMMANDS: [Command; 4] = [Command::Run, Command::Collect, Command::Plan, Command::Why];
 
@@ -84,16 +84,16 @@ async fn no_value_of_a_tenant_steers_a_command() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_trouble_of_an_api_server_steers_a_command() {
+async fn no_api_server_fault_misleads_a_command() {
     let mut cells = 0;
     for command in COMMANDS {
-        for trouble in TROUBLES {
-            let cluster = MatrixCluster::new(&format!("{command:?}, {trouble:?}"));
-            cluster.has(trouble);
+        for fault in FAULTS {
+            let cluster = MatrixCluster::new(&format!("{command:?}, {fault:?}"));
+            cluster.has(fault);
             cluster.check(command).await;
             cells += 1;
         }
     }
-    println!("{cells} cells of troubles");
+    println!("{cells} cells of faults");
     assert_eq!(cells, 52);
 }

@@ -76,7 +76,7 @@ async fn owners_that_only_the_mirror_shows_delete_nothing() {
 
 /// As `ingresses` of two groups in Kubernetes 1.20.
 #[tokio::test(start_paused = true)]
-async fn garbage_that_two_resources_show_is_deleted_after_a_read() {
+async fn garbage_in_two_resources_is_deleted_after_a_read() {
     for mirror_first in [true, false] {
         let cluster = cluster();
         let owner = pod("owner", &[]);
@@ -92,7 +92,7 @@ async fn garbage_that_two_resources_show_is_deleted_after_a_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphaning_releases_a_dependent_in_each_resource_that_shows_it() {
+async fn orphaning_releases_a_dependent_in_each_resource() {
     for mirror_first in [true, false] {
         let cluster = cluster();
         let owner = with(pod("owner", &[]), "deletionTimestamp", json!("2026-01-01T00:00:00Z"));

@@ -14,7 +14,7 @@ fn proven_by_the_tenant(cluster: &Cluster, owner: &Value) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_whose_name_is_a_path_is_never_requested() {
+async fn an_owner_named_by_path_is_never_requested() {
     for name in NAMES {
         let (cluster, owner) = (Cluster::new(), pod(name, &[]));
         proven_by_the_tenant(&cluster, &owner);
@@ -28,7 +28,7 @@ async fn an_owner_whose_name_is_a_path_is_never_requested() {
 
 /// It is not remembered as absent either, and not as one whose dependents were released.
 #[tokio::test(start_paused = true)]
-async fn a_deleted_owner_proves_nothing_for_a_reference_with_another_path() {
+async fn a_deleted_owner_proves_nothing_for_another_path() {
     let (cluster, owner) = (Cluster::new(), pod("owner", &[]));
     let mut path = to(&owner);
     path["name"] = "owner/status".into();

@@ -182,8 +182,8 @@ impl Inner {
                 metadata[list] = json!([]);
             }
         }
-        let is_gone = !metadata["deletionTimestamp"].is_null() && metadata["finalizers"] == json!([]);
-        if is_gone {
+        let is_removed = !metadata["deletionTimestamp"].is_null() && metadata["finalizers"] == json!([]);
+        if is_removed {
             self.objects.remove(path);
         } else {
             self.objects.insert(path.to_owned(), object.clone());

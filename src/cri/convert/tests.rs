@@ -20,7 +20,7 @@ fn a_container_state_by_its_number() {
 }
 
 #[test]
-fn a_sandbox_state_that_is_not_in_the_cri_reads_as_ready() {
+fn a_sandbox_state_outside_the_cri_reads_as_ready() {
     for (number, state) in [(0, SandboxState::Ready), (1, SandboxState::NotReady), (2, SandboxState::Ready)] {
         assert_eq!(sandbox_state(number), state, "state {number}");
     }
@@ -50,7 +50,7 @@ fn the_pod_of_a_container_is_in_its_labels() {
 }
 
 #[test]
-fn the_pod_of_a_sandbox_needs_both_metadata_and_label() {
+fn a_sandbox_pod_needs_both_metadata_and_label() {
     let rows = [
         ("both", Some(metadata("u1")), vec![(POD_UID, "u1")], Some("u1")),
         ("metadata alone, as crictl makes it", Some(metadata("u1")), vec![("app", "web")], None),
@@ -71,7 +71,7 @@ fn the_pod_of_a_sandbox_needs_both_metadata_and_label() {
 }
 
 #[test]
-fn a_static_pod_is_reported_by_where_the_kubelet_has_it_from() {
+fn a_static_pod_is_recognized_by_its_config_source() {
     for (row, annotations, expected) in [
         ("a manifest file", vec![("kubernetes.io/config.source", "file")], true),
         ("a manifest address", vec![("a", "b"), ("kubernetes.io/config.source", "http")], true),
@@ -85,7 +85,7 @@ fn a_static_pod_is_reported_by_where_the_kubelet_has_it_from() {
 }
 
 #[test]
-fn the_image_of_a_container_is_its_id_and_else_its_reference() {
+fn a_container_image_is_its_id_else_its_reference() {
     for (row, id, reference, read) in [
         ("both", "sha256:aa", "docker.io/a@sha256:01", Some("sha256:aa")),
         ("an older runtime", "", "docker.io/a@sha256:01", Some("docker.io/a@sha256:01")),
@@ -97,7 +97,7 @@ fn the_image_of_a_container_is_its_id_and_else_its_reference() {
 }
 
 #[test]
-fn the_sandbox_image_is_read_from_the_verbose_status_where_it_is_reported() {
+fn the_sandbox_image_comes_from_the_verbose_status() {
     for (row, key, text, image) in [
         (
             "containerd 1.x",

@@ -19,7 +19,7 @@ async fn error(candidates: &EndpointCandidates) -> CriError {
 }
 
 #[tokio::test]
-async fn the_image_endpoint_is_the_runtimes_unless_another_is_named() {
+async fn the_image_endpoint_defaults_to_the_runtime_endpoint() {
     for (images, expected) in [(None, "/a"), (Some(named("unix:///b", "a test")), "/b")] {
         let endpoint = resolve(&candidates(named("/a", "a test"), images), &CriOptions::default()).await.unwrap();
         assert_eq!((endpoint.runtime.as_str(), endpoint.images.as_str()), ("/a", expected));
@@ -41,7 +41,7 @@ async fn only_unix_sockets_are_endpoints() {
 }
 
 #[tokio::test]
-async fn the_error_for_an_image_endpoint_names_what_named_it() {
+async fn an_image_endpoint_error_names_its_origin() {
     let error = error(&candidates(named("/a", "--runtime-endpoint"), Some(named("tcp://x", "crictl.yaml")))).await;
     assert!(error.to_string().starts_with("crictl.yaml names the endpoint tcp://x;"), "{error}");
 }
@@ -60,7 +60,7 @@ fn searched(host: &Path, well_known: &[&Path]) -> EndpointCandidates {
 }
 
 #[tokio::test]
-async fn a_well_known_socket_is_taken_if_no_other_runtime_is_there() {
+async fn a_well_known_socket_is_used_without_other_runtimes() {
     let host = tempfile::tempdir().unwrap();
     let (running, socket) = runtime(host.path(), "run");
     std::os::unix::fs::symlink("/run/cri.sock", host.path().join("link")).unwrap();
@@ -80,7 +80,7 @@ async fn a_well_known_socket_is_taken_if_no_other_runtime_is_there() {
 
 /// An empty runtime beside the kubelet's shows a node on which everything is unused.
 #[tokio::test]
-async fn of_several_runtimes_none_is_taken_and_all_are_named() {
+async fn several_runtimes_are_an_error_that_names_all() {
     let host = tempfile::tempdir().unwrap();
     let options = CriOptions { answer_timeout: Duration::from_secs(2), ..CriOptions::default() };
     drop(tokio::net::UnixListener::bind(host.path().join("stopped")).unwrap());
@@ -129,7 +129,7 @@ async fn under_a_host_root_paths_are_the_hosts() {
 }
 
 #[tokio::test]
-async fn a_socket_on_a_file_system_that_hangs_costs_one_limit_and_the_other_sockets_are_tried() {
+async fn a_socket_on_a_hanging_disk_allows_other_sockets() {
     let dir = tempfile::tempdir().unwrap();
     let runtime = Scripted::start_with_paths(dir.path(), |_| vec![say(&pb::VersionResponse::default())]);
     let host = HostFs::default();

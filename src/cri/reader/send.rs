@@ -39,7 +39,7 @@ impl RuntimeReader {
     /// Sends the first call to a service. Its time limit is shorter than that of other calls, so that a runtime that
     /// hangs is reported soon.
     pub(super) async fn first_answer<Q: Sent, A: Answer>(&self, call: Method, request: Q) -> Result<A, CriError> {
-        let answer = self.ask_within(self.options.first_answer_timeout(), call, request).await;
+        let answer = self.call_within(self.options.first_answer_timeout(), call, request).await;
         answer.map_err(|error| self.as_first(call, error))
     }
 
@@ -57,7 +57,7 @@ impl RuntimeReader {
     pub(super) async fn probe(&self) -> Result<(), CriError> {
         let mut retry = Retry::new(Duration::ZERO);
         loop {
-            match self.ask_once::<_, pb::VersionResponse>(VERSION, pb::VersionRequest::default()).await {
+            match self.call_once::<_, pb::VersionResponse>(VERSION, pb::VersionRequest::default()).await {
                 Ok(_) | Err(CriError::Call { .. }) => return Ok(()),
                 Err(error) if retry.after(&error).is_some() => {}
                 Err(error) => return Err(self.as_first(VERSION, error)),
@@ -65,17 +65,17 @@ impl RuntimeReader {
         }
     }
 
-    pub(super) async fn ask<Q: Sent, A: Answer>(&self, call: Method, request: Q) -> Result<A, CriError> {
-        self.ask_within(self.options.read_timeout, call, request).await
+    pub(super) async fn call<Q: Sent, A: Answer>(&self, call: Method, request: Q) -> Result<A, CriError> {
+        self.call_within(self.options.read_timeout, call, request).await
     }
 
-    async fn ask_within<Q: Sent, A: Answer>(&self, limit: Duration, call: Method, request: Q) -> Result<A, CriError> {
+    async fn call_within<Q: Sent, A: Answer>(&self, limit: Duration, call: Method, request: Q) -> Result<A, CriError> {
         let max_bytes = self.options.max_message_bytes;
         self.read(limit, call, || self.socket(call).unary(call, request.clone(), max_bytes)).await
     }
 
     /// Sends a call that a pass can do without: one attempt, with the time limit of the first answer.
-    pub(super) async fn ask_once<Q: Sent, A: Answer>(&self, call: Method, request: Q) -> Result<A, CriError> {
+    pub(super) async fn call_once<Q: Sent, A: Answer>(&self, call: Method, request: Q) -> Result<A, CriError> {
         let (limit, on) = (self.options.first_answer_timeout(), self.socket(call));
         match tokio::time::timeout(limit, on.unary(call, request, self.options.max_message_bytes)).await {
             Ok(answer) => answer.map_err(|status| on.error(call, status)),

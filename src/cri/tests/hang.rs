@@ -32,7 +32,7 @@ fn methods(sim: &Sim) -> Vec<Rpc> {
 }
 
 #[tokio::test]
-async fn after_a_time_out_nothing_is_sent_to_a_runtime_that_does_not_answer_a_probe() {
+async fn after_an_unanswered_probe_no_call_is_sent() {
     let sim = sim();
     let reader = reader(&sim);
     hang(&sim, Rpc::all());
@@ -45,7 +45,7 @@ async fn after_a_time_out_nothing_is_sent_to_a_runtime_that_does_not_answer_a_pr
 }
 
 #[tokio::test]
-async fn a_runtime_that_answers_the_probe_gets_the_next_call_and_no_second_probe() {
+async fn an_answered_probe_allows_the_next_call() {
     let sim = sim();
     let reader = reader(&sim);
     sim.fault(Rpc::ImageStatus, Fault::Hang, Times::N(1));
@@ -56,7 +56,7 @@ async fn a_runtime_that_answers_the_probe_gets_the_next_call_and_no_second_probe
 }
 
 #[tokio::test]
-async fn clones_of_a_reader_send_one_probe_after_a_time_out_of_one_of_them() {
+async fn reader_clones_send_one_probe_after_a_time_out() {
     let sim = sim();
     let reader = reader(&sim);
     let other = reader.clone();
@@ -69,7 +69,7 @@ async fn clones_of_a_reader_send_one_probe_after_a_time_out_of_one_of_them() {
 }
 
 #[tokio::test]
-async fn a_removal_is_not_sent_again_while_it_is_in_progress() {
+async fn a_removal_in_progress_is_not_sent_again() {
     let sim = sim();
     let writer = writer(&sim);
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
@@ -92,7 +92,7 @@ async fn a_removal_is_not_sent_again_while_it_is_in_progress() {
 }
 
 #[tokio::test]
-async fn a_limited_reader_sends_no_third_call_of_a_method_that_had_no_answer_twice() {
+async fn limited_readers_stop_methods_after_two_unanswered_calls() {
     let sim = sim();
     let reader = reader(&sim).limited(2);
     hang(&sim, [Rpc::ContainerStatus]);
@@ -108,7 +108,7 @@ async fn a_limited_reader_sends_no_third_call_of_a_method_that_had_no_answer_twi
 }
 
 #[tokio::test]
-async fn a_limited_reader_sends_nothing_after_a_probe_without_an_answer() {
+async fn limited_readers_send_nothing_after_an_unanswered_probe() {
     let sim = sim();
     let reader = reader(&sim).limited(2);
     hang(&sim, Rpc::all());
@@ -123,7 +123,7 @@ async fn a_limited_reader_sends_nothing_after_a_probe_without_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limited_reader_waits_for_an_absent_runtime_once_per_method() {
+async fn a_limited_reader_awaits_the_runtime_once_per_method() {
     let options = CriOptions { patience: Duration::from_mins(1), ..quick() };
     let reader = super::reader("/nonexistent/x.sock", options).limited(2);
     let start = tokio::time::Instant::now();

@@ -54,7 +54,7 @@ async fn streamed_lists_are_the_same_as_unary_ones() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_an_error_and_not_a_short_list() {
+async fn a_broken_stream_gives_an_error_without_list() {
     let sim = Sim::start(node().streaming(Streaming::BreaksOff(1))).unwrap();
     let reader = reader(&sim);
     assert!(within(reader.containers(Only::All)).await.is_err());
@@ -88,7 +88,7 @@ async fn single_objects_that_are_not_there_are_none() {
 }
 
 #[tokio::test]
-async fn reader_and_writer_survive_a_runtime_that_goes_and_comes_back() {
+async fn reader_and_writer_survive_a_runtime_restart() {
     let mut sim = Sim::start(node()).unwrap();
     let (reader, writer) = (reader(&sim), writer(&sim, BOUND));
     within(reader.images()).await.unwrap();
@@ -103,7 +103,7 @@ async fn reader_and_writer_survive_a_runtime_that_goes_and_comes_back() {
 }
 
 #[tokio::test]
-async fn connections_that_were_cut_are_made_again_without_an_error() {
+async fn cut_connections_are_reopened_without_an_error() {
     let sim = Sim::start(node()).unwrap();
     let (reader, writer) = (reader(&sim), writer(&sim, BOUND));
     within(reader.images()).await.unwrap();
@@ -116,7 +116,7 @@ async fn connections_that_were_cut_are_made_again_without_an_error() {
 }
 
 #[tokio::test]
-async fn a_removal_is_done_although_no_one_waits_for_it_any_more() {
+async fn a_removal_completes_after_its_caller_timed_out() {
     let sim = Sim::start(node()).unwrap();
     let id = exited(&sim);
     // The simulated runtime does not carry out the call if the caller gives up before the delay.
@@ -133,7 +133,7 @@ async fn a_removal_is_done_although_no_one_waits_for_it_any_more() {
 }
 
 #[tokio::test]
-async fn a_removal_whose_answer_was_cut_off_comes_again_and_finds_it_gone() {
+async fn a_removal_with_a_cut_answer_is_resent() {
     let sim = Sim::start(node()).unwrap();
     let id = exited(&sim);
     sim.fault(Rpc::RemoveContainer, Fault::DoThenCut, Times::N(1));
@@ -143,7 +143,7 @@ async fn a_removal_whose_answer_was_cut_off_comes_again_and_finds_it_gone() {
 }
 
 #[tokio::test]
-async fn a_node_from_before_the_cri_v1_is_reported_as_such() {
+async fn a_node_without_cri_v1_is_reported() {
     let sim = Sim::start(node().only_v1alpha2()).unwrap();
     let error = within(reader(&sim).check()).await.unwrap_err();
     assert!(matches!(error, CriError::OnlyV1alpha2 { .. }), "{error}");
@@ -180,7 +180,7 @@ fn ids(containers: &[Container]) -> std::collections::BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_list_that_is_too_large_to_send_is_received_in_parts() {
+async fn lists_over_the_send_limit_come_in_parts() {
     let sim = Sim::start(crowded(20 * LISTED)).unwrap();
     let containers = within(reader(&sim).containers(Only::All)).await.unwrap();
     assert_eq!(containers.len(), 110);
@@ -188,7 +188,7 @@ async fn a_list_that_is_too_large_to_send_is_received_in_parts() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_larger_than_our_own_limit_is_received_in_parts() {
+async fn lists_over_our_own_limit_come_in_parts() {
     let sim = Sim::start(crowded(usize::MAX)).unwrap();
     let options = CriOptions { max_message_bytes: 20 * LISTED, ..quick() };
     let reader = super::reader(&sim.endpoint(), options);
@@ -196,7 +196,7 @@ async fn a_list_that_is_larger_than_our_own_limit_is_received_in_parts() {
 }
 
 #[tokio::test]
-async fn sandboxes_that_are_too_many_for_one_message_are_received_by_state() {
+async fn too_many_sandboxes_are_received_by_state() {
     let mut node = Node::new().without_logs();
     for pod in 0..10 {
         node = node.pod("default", &format!("job-{pod}"), &format!("u{pod}")).stopped();
@@ -209,7 +209,7 @@ async fn sandboxes_that_are_too_many_for_one_message_are_received_by_state() {
 
 /// Each change happens between two parts: after the list of the current state, before the list of the next state.
 #[tokio::test]
-async fn a_container_that_changes_between_two_parts_is_listed_once_and_with_its_later_state() {
+async fn a_container_changed_between_parts_is_listed_once() {
     let node = crowded(20 * LISTED).pod("default", "late", "late").id("c-new").created("app", "a:1");
     let sim = Sim::start(node).unwrap();
     // The first call is for all states. The parts follow: created, running, unknown, exited.
@@ -221,7 +221,7 @@ async fn a_container_that_changes_between_two_parts_is_listed_once_and_with_its_
 }
 
 #[tokio::test]
-async fn a_part_that_fails_for_another_reason_fails_the_list() {
+async fn another_error_in_a_part_fails_the_list() {
     let sim = Sim::start(crowded(20 * LISTED)).unwrap();
     sim.fault(Rpc::ListContainers, Fault::Slow(Duration::ZERO), Times::N(3));
     sim.fault(Rpc::ListContainers, Fault::Fail(Code::Internal), Times::N(1));
@@ -230,7 +230,7 @@ async fn a_part_that_fails_for_another_reason_fails_the_list() {
 }
 
 #[tokio::test]
-async fn the_containers_of_a_sandbox_that_no_part_can_show_make_the_list_an_error() {
+async fn a_sandbox_with_unlistable_containers_fails_the_list() {
     let sim = Sim::start(crowded(8 * LISTED)).unwrap();
     let error = within(reader(&sim).containers(Only::All)).await.unwrap_err();
     assert!(error.to_string().contains("exited containers of sandbox"), "{error}");

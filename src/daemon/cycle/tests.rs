@@ -11,7 +11,8 @@ fn of(profile: Profile) -> ExecuteOptions {
 #[test]
 fn the_rechecks_follow_the_guards() {
     let (safe, kubelet) = (of(Profile::Safe), of(Profile::Kubelet));
-    let rechecks = |options: ExecuteOptions| (options.asks_for_pods, options.keeps_pod_images, options.kubelet_pods);
+    let rechecks =
+        |options: ExecuteOptions| (options.confirms_deletions, options.keeps_pod_images, options.kubelet_pods);
     assert_eq!(rechecks(safe), (true, true, Some("/var/lib/kubelet/pods".into())));
     assert_eq!(rechecks(kubelet), (false, false, None));
 }

@@ -66,7 +66,7 @@ async fn passes_within(
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_run_at_once_containers_first_and_then_each_at_its_interval() {
+async fn container_and_image_passes_run_immediately_then_at_intervals() {
     let begun = passes(intervals(60, 300, 900), 9, |_, _| (0, PassResult::Succeeded)).await;
     let expected = [(0, C), (0, I), (60, C), (120, C), (180, C), (240, C), (300, C), (300, I), (360, C)];
     assert_eq!(begun, expected);
@@ -87,21 +87,21 @@ async fn the_period_counts_from_the_end_of_a_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_takes_longer_than_the_others_interval_delays_it_and_loses_none() {
+async fn a_long_pass_delays_others_and_loses_none() {
     let begun =
         passes(intervals(60, 300, 900), 6, |scope, _| (if scope == I { 200 } else { 0 }, PassResult::Succeeded)).await;
     assert_eq!(begun, [(0, C), (0, I), (200, C), (260, C), (320, C), (380, C)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_that_take_longer_than_their_interval_leave_images_their_turn() {
+async fn slow_container_passes_do_not_starve_image_passes() {
     let begun =
         passes(intervals(1, 30, 900), 6, |scope, _| (if scope == C { 50 } else { 0 }, PassResult::Succeeded)).await;
     assert_eq!(begun, [(0, C), (50, I), (51, C), (101, I), (102, C), (152, I)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_runs_longer_than_the_limit_does_not_hold_up_the_other_loops() {
+async fn a_pass_over_the_limit_delays_no_other_loop() {
     let limits = Limits { hold_up: Duration::from_secs(30), ..ALONE };
     let intervals = Intervals { pressure: Duration::from_secs(20), ..intervals(60, 50, 900) };
     // The first pass over containers hangs for an hour.
@@ -113,7 +113,7 @@ async fn a_pass_that_runs_longer_than_the_limit_does_not_hold_up_the_other_loops
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loop_waits_for_each_pass_that_runs_no_longer_than_the_limit() {
+async fn a_loop_waits_for_each_pass_within_the_limit() {
     let limits = Limits { hold_up: Duration::from_secs(30), ..ALONE };
     let intervals = Intervals { pressure: Duration::from_secs(40), ..intervals(60, 1, 900) };
     let takes = |_, _| (100, PassResult::Succeeded);
@@ -124,7 +124,7 @@ async fn a_loop_waits_for_each_pass_that_runs_no_longer_than_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_passes_no_longer_than_its_limit() {
+async fn a_shutdown_waits_for_passes_within_its_limit() {
     let limits = Limits { shutdown: Duration::from_secs(75), ..ALONE };
     let start = Instant::now();
     let (begun, _) = passes_within(&limits, intervals(60, 300, 900), 1, |_, _| (3600, PassResult::Succeeded)).await;
@@ -132,7 +132,7 @@ async fn a_shutdown_waits_for_passes_no_longer_than_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_in_a_row_wait_twice_as_long_each_up_to_the_longest_wait() {
+async fn consecutive_failures_double_the_back_off_within_a_limit() {
     let begun = passes(intervals(60, 100_000, 900), 9, |scope, number| {
         (0, if scope == I || number == 8 { PassResult::Succeeded } else { PassResult::Failed })
     })
@@ -152,7 +152,7 @@ async fn one_loops_failures_do_not_slow_the_other() {
 }
 
 #[test]
-fn a_wait_is_never_shorter_than_the_interval_nor_than_a_second() {
+fn waits_are_never_below_the_interval_or_a_second() {
     let wait = |interval, max_backoff, failures| {
         let [interval, max_backoff] = [interval, max_backoff].map(Duration::from_secs);
         let mut timer = Timer::new(C, interval, max_backoff, Instant::now());
@@ -186,7 +186,7 @@ async fn a_stop_ends_a_wait_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_in_a_pass_lets_it_end_and_begins_no_other() {
+async fn a_shutdown_during_a_pass_begins_no_other() {
     let begun = passes(intervals(60, 300, 900), 1, |_, _| (30, PassResult::Succeeded)).await;
     assert_eq!(begun, [(0, C)], "images were due, too");
 }
@@ -220,7 +220,7 @@ async fn stalled_after_ten_hours(pass: impl AsyncFn()) -> Option<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pass_that_hangs_is_reported_and_long_ones_that_move_are_not() {
+async fn only_a_hanging_pass_is_reported_as_stalled() {
     assert_eq!(stalled_after_ten_hours(std::future::pending).await, Some("containers"));
     let moves = async || {
         for _ in 0..1000 {
@@ -233,7 +233,7 @@ async fn a_pass_that_hangs_is_reported_and_long_ones_that_move_are_not() {
 
 /// The longest waits are in the settings, so the limit of a hang follows them.
 #[test]
-fn a_pass_may_wait_for_each_answer_as_long_as_the_settings_say() {
+fn the_stall_limit_exceeds_each_configured_time_out() {
     let hour = Duration::from_hours(1);
     for options in [
         CriOptions { read_timeout: hour, ..CriOptions::default() },

@@ -85,7 +85,7 @@ async fn serve(sim: &Sim, settings: Settings, stop: &CancellationToken, after: i
 }
 
 #[tokio::test]
-async fn a_pass_over_images_removes_them_while_a_container_pass_waits_for_a_removal_that_hangs() {
+async fn image_passes_remove_images_during_hanging_container_removals() {
     let sim = sim();
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let mut settings = settings(&sim);
@@ -97,7 +97,7 @@ async fn a_pass_over_images_removes_them_while_a_container_pass_waits_for_a_remo
 }
 
 #[tokio::test]
-async fn a_pass_under_pressure_removes_images_while_container_passes_wait_for_removals_that_hang() {
+async fn pressure_passes_remove_images_during_hanging_container_removals() {
     let sim = sim();
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let mut settings = settings(&sim);
@@ -113,7 +113,7 @@ async fn a_pass_under_pressure_removes_images_while_container_passes_wait_for_re
 }
 
 #[tokio::test]
-async fn a_shutdown_ends_in_its_bound_while_a_removal_hangs_which_is_not_cancelled() {
+async fn a_bounded_shutdown_does_not_cancel_a_hanging_removal() {
     let sim = sim();
     // The simulated runtime removes nothing if the caller gave up earlier.
     sim.fault(Rpc::RemoveContainer, Fault::Slow(2 * SECOND), Times::Forever);
@@ -134,7 +134,7 @@ async fn a_shutdown_ends_in_its_bound_while_a_removal_hangs_which_is_not_cancell
 }
 
 #[tokio::test]
-async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_longer() {
+async fn a_pass_ended_by_a_hanging_runtime_is_recorded() {
     let sim = sim();
     let mut settings = settings(&sim);
     let options = &mut settings.runtime.options;
@@ -155,7 +155,7 @@ async fn a_pass_that_a_hanging_runtime_ends_is_recorded_and_makes_its_loop_wait_
 }
 
 #[tokio::test]
-async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observation() {
+async fn a_late_pass_does_not_replace_newer_counts() {
     let sim = sim();
     let (settings, add) = (settings(&sim), |node: Node, number: usize| {
         let name = format!("web-{number}");
@@ -182,7 +182,7 @@ async fn a_pass_that_ends_late_does_not_replace_the_counts_of_a_newer_observatio
 
 /// The reload finds the pass over containers in a removal that hangs.
 #[tokio::test]
-async fn a_reload_waits_for_a_removal_that_hangs_within_its_limit_and_does_not_send_it_again() {
+async fn a_reload_waits_briefly_for_hanging_removals() {
     let sim = sim();
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let (settings, node) = (settings(&sim), local_node(&sim));

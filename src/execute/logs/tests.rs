@@ -95,7 +95,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_directory_goes_with_links_odd_names_and_hidden_files_and_nothing_else_changes() {
+fn a_pod_directory_with_odd_names_is_removed() {
     let host = Host::new();
     host.file("var/log/pods/default_web_uid-1/app/0.log");
     symlink(host.at("etc"), host.pod().join("to-etc")).unwrap();
@@ -120,7 +120,7 @@ fn a_pod_directory_goes_with_links_odd_names_and_hidden_files_and_nothing_else_c
 }
 
 #[test]
-fn the_bytes_of_a_file_with_another_name_are_not_counted() {
+fn bytes_of_a_hard_linked_file_are_not_counted() {
     let host = Host::new();
     fs::write(host.pod().join("alone"), vec![1; 10_000]).unwrap();
     fs::write(host.pod().join("twice"), vec![1; 10_000]).unwrap();
@@ -143,7 +143,7 @@ fn wide_trees_go_whole() {
 }
 
 #[test]
-fn a_tree_deeper_than_a_kubelet_makes_stays_and_costs_a_bounded_number_of_descriptors() {
+fn a_too_deep_tree_is_kept_with_bounded_descriptors() {
     let host = Host::new();
     let deep: PathBuf = std::iter::repeat_n("d", 300).collect();
     fs::create_dir_all(host.pod().join(&deep)).unwrap();
@@ -156,7 +156,7 @@ fn a_tree_deeper_than_a_kubelet_makes_stays_and_costs_a_bounded_number_of_descri
 }
 
 #[test]
-fn one_entry_that_cannot_go_does_not_save_the_rest() {
+fn an_unremovable_entry_does_not_keep_the_rest() {
     let host = Host::new();
     let deep: PathBuf = std::iter::repeat_n("d", 66).collect();
     let stuck: Vec<_> = (10..15).map(|n| format!("stuck-{n}")).collect();
@@ -171,7 +171,7 @@ fn one_entry_that_cannot_go_does_not_save_the_rest() {
 }
 
 #[test]
-fn a_tree_too_large_for_one_pass_goes_in_several() {
+fn a_large_tree_is_removed_in_several_passes() {
     let host = Host::new();
     for n in 0..2100 {
         host.file(&format!("var/log/pods/default_web_uid-1/app/{n}.log"));
@@ -183,7 +183,7 @@ fn a_tree_too_large_for_one_pass_goes_in_several() {
 }
 
 #[test]
-fn a_link_in_place_of_a_pod_directory_stays_and_so_does_what_it_names() {
+fn a_link_replacing_a_pod_directory_is_kept() {
     let host = Host::new();
     symlink(host.at("etc"), host.at("var/log/pods/default_evil_uid-9")).unwrap();
     let before = listing(host.dir.path());
@@ -199,7 +199,7 @@ fn link_pod_root(host: &Host, target: impl AsRef<Path>) {
 }
 
 #[test]
-fn a_root_that_is_a_link_is_followed_and_what_lies_beneath_it_is_not() {
+fn a_linked_root_is_followed_but_no_link_beneath() {
     for target in ["/data/pods", "../../data/pods", "/chain"] {
         let host = Host::new();
         link_pod_root(&host, target);
@@ -224,7 +224,7 @@ fn a_root_that_is_a_link_is_followed_and_what_lies_beneath_it_is_not() {
 }
 
 #[test]
-fn a_root_that_is_a_link_is_followed_without_a_mounted_host_too() {
+fn a_linked_root_is_followed_without_mounted_host() {
     let host = Host::new();
     link_pod_root(&host, host.at("data/pods"));
     let policy = LogPolicy { pods_root: host.at("var/log/pods"), ..LogPolicy::default() };
@@ -236,7 +236,7 @@ fn a_root_that_is_a_link_is_followed_without_a_mounted_host_too() {
 }
 
 #[test]
-fn a_root_that_is_a_dangling_link_a_file_or_the_whole_host_has_nothing_to_remove() {
+fn an_unusable_root_link_removes_nothing() {
     let host = Host::new();
     fs::rename(host.at("var/log/pods"), host.at("var/log/moved")).unwrap();
     symlink("/absent", host.at("var/log/pods")).unwrap();
@@ -249,7 +249,7 @@ fn a_root_that_is_a_dangling_link_a_file_or_the_whole_host_has_nothing_to_remove
 }
 
 #[test]
-fn a_log_path_may_name_the_root_as_configured_or_as_resolved_and_no_other_way() {
+fn a_log_path_names_the_configured_or_resolved_root() {
     let host = Host::new();
     link_pod_root(&host, "/chain");
     symlink("/data/pods", host.at("chain")).unwrap();
@@ -272,7 +272,7 @@ fn a_log_path_may_name_the_root_as_configured_or_as_resolved_and_no_other_way() 
 }
 
 #[test]
-fn links_on_the_way_to_a_root_are_the_hosts_own() {
+fn links_above_a_root_are_followed_in_the_host() {
     let host = Host::new();
     fs::create_dir(host.at("data")).unwrap();
     fs::rename(host.at("var/log"), host.at("data/log")).unwrap();
@@ -296,7 +296,7 @@ fn what_is_not_there_is_removed_already() {
 }
 
 #[test]
-fn only_one_name_directly_beneath_a_root_is_taken_for_a_directory_or_a_link() {
+fn only_direct_children_of_a_root_are_accepted() {
     let roots = Host::new().roots;
     assert_eq!(roots.dir_name(Path::new("/var/log/pods/a_b_c")).unwrap(), "a_b_c");
     assert_eq!(roots.link_name(Path::new("/var/log/containers/a_b_c-d.log")).unwrap(), "a_b_c-d.log");
@@ -390,7 +390,7 @@ fn glob_characters_in_a_log_path_are_ordinary_characters() {
 }
 
 #[test]
-fn a_link_on_the_way_to_a_log_file_is_not_followed() {
+fn a_link_above_a_log_file_is_not_followed() {
     let host = Host::new();
     symlink(host.at("etc"), host.pod().join("evil")).unwrap();
     symlink(host.at("etc"), host.at("var/log/pods/default_web2_uid-1")).unwrap();
@@ -418,7 +418,7 @@ fn only_links_go_from_the_container_log_root() {
 }
 
 #[test]
-fn links_are_followed_as_the_host_would_to_see_whether_they_dangle() {
+fn dangling_links_are_resolved_as_on_the_host() {
     let host = Host::new();
     host.file("var/log/pods/default_web_uid-1/app/0.log");
     let links = [
@@ -456,7 +456,7 @@ fn swapping(a: &Path, b: &Path, work: impl FnOnce()) {
 }
 
 #[test]
-fn a_directory_that_turns_into_a_link_between_check_and_use_leads_nowhere() {
+fn a_directory_replaced_by_a_link_is_not_followed() {
     for round in 0..90 {
         let host = Host::new();
         fs::create_dir_all(host.pod().join("victim")).unwrap();
@@ -480,7 +480,7 @@ fn a_directory_that_turns_into_a_link_between_check_and_use_leads_nowhere() {
 }
 
 #[test]
-fn the_kubelets_cases_of_log_cleaning_come_out_the_same() {
+fn the_kubelet_log_cleaning_cases_give_the_same_result() {
     let mut ran = 0;
     for case in cases() {
         let (dir, log) = match case["kind"].as_str().unwrap() {

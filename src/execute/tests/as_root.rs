@@ -41,7 +41,7 @@ fn on_a_disk(test: impl AsyncFnOnce(&mut Bench, &Path) + Send + 'static) {
 }
 
 #[test]
-fn a_pass_over_many_log_directories_on_a_frozen_disk_costs_one_time_out() {
+fn a_frozen_log_disk_costs_one_time_out() {
     on_a_disk(async |bench, root| {
         let frozen = Frozen::freeze(root);
         let begun = Instant::now();
@@ -61,7 +61,7 @@ fn a_pass_over_many_log_directories_on_a_frozen_disk_costs_one_time_out() {
 }
 
 #[test]
-fn a_removal_that_was_blocked_ends_in_its_thread_and_the_next_pass_removes_the_rest() {
+fn a_blocked_removal_ends_in_its_thread() {
     on_a_disk(async |bench, root| {
         let frozen = Frozen::freeze(root);
         bench.carry_out(log_dirs(bench)).await;
@@ -83,7 +83,7 @@ fn a_removal_that_was_blocked_ends_in_its_thread_and_the_next_pass_removes_the_r
 }
 
 #[test]
-fn an_async_runtime_ends_at_once_while_a_removal_is_blocked() {
+fn an_async_runtime_ends_immediately_during_a_blocked_removal() {
     on_a_disk(async |bench, root| {
         let frozen = Frozen::freeze(root);
         let (live, plan) = (bench.live(), plan(log_dirs(bench)));

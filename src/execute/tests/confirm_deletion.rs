@@ -71,7 +71,7 @@ fn taken(journal: &Journal) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_pod_is_asked_for_once_and_before_the_first_removal_of_what_is_its_own() {
+async fn each_pod_is_queried_once_before_any_removal() {
     let (bench, journal) = bench(|_| Seen::Seen(false));
     let knowledge = PodKnowledge { source: "kube-api".into(), ..PodKnowledge::default() };
     let plan = Plan { pods: Seen::Seen(knowledge), ..plan(leftovers(&bench)) };
@@ -90,7 +90,7 @@ async fn each_pod_is_asked_for_once_and_before_the_first_removal_of_what_is_its_
 }
 
 #[tokio::test]
-async fn of_a_pod_that_still_exists_nothing_goes_and_the_other_pods_leftovers_do() {
+async fn nothing_of_an_existing_pod_is_removed() {
     let (bench, journal) = bench(|pod| Seen::Seen(pod.name == "web"));
     let before = bench.files();
     let lines = bench.carry_out(leftovers(&bench)).await;
@@ -104,7 +104,7 @@ async fn of_a_pod_that_still_exists_nothing_goes_and_the_other_pods_leftovers_do
 }
 
 #[tokio::test]
-async fn without_an_answer_nothing_goes_and_the_note_has_the_cause() {
+async fn an_unanswered_lookup_removes_nothing_and_notes_why() {
     let (bench, journal) = bench(|_| Seen::NotSeen("the API server does not answer".to_owned()));
     let before = bench.files();
     let (lines, reports, _) = bench.carry_out_plan(&plan(leftovers(&bench))).await;
@@ -119,7 +119,7 @@ async fn without_an_answer_nothing_goes_and_the_note_has_the_cause() {
 }
 
 #[tokio::test]
-async fn the_next_pass_asks_again() {
+async fn the_next_pass_repeats_the_live_lookup() {
     let (bench, journal) = bench(|_| Seen::Seen(true));
     bench.carry_out(leftovers(&bench)).await;
     bench.carry_out(leftovers(&bench)).await;
@@ -140,7 +140,7 @@ async fn a_removal_for_another_reason_needs_no_lookup() {
 }
 
 #[tokio::test]
-async fn a_dry_run_asks_too() {
+async fn a_dry_run_sends_live_lookups_too() {
     let (bench, journal) = bench(|pod| Seen::Seen(pod.name == "web"));
     let lines = bench.rehearse(leftovers(&bench)).await;
     assert_eq!(lines[0], "c1 refused: its pod is back");
@@ -151,13 +151,13 @@ async fn a_dry_run_asks_too() {
 #[tokio::test]
 async fn no_lookup_where_absence_from_the_list_is_enough() {
     let (mut bench, journal) = bench(|_| Seen::Seen(true));
-    bench.options.asks_for_pods = false;
+    bench.options.confirms_deletions = false;
     assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 removed"]);
     assert_eq!(taken(&journal), ["RemoveContainer"]);
 }
 
 #[tokio::test]
-async fn a_log_directory_that_names_no_pod_is_asked_for_by_its_uid() {
+async fn a_log_directory_without_pod_is_queried_by_uid() {
     let (bench, journal) = bench(|_| Seen::NotSeen("it has no name".to_owned()));
     let dir = Action { pod: None, ..action(Target::RemoveLogDir { path: bench.pods("default_db_u2") }) };
     let lines = bench.carry_out(vec![dir]).await;
@@ -194,7 +194,7 @@ async fn an_image_that_a_pod_names_by_now_stays() {
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_resolved_keeps_images_of_the_same_last_part() {
+async fn an_unresolved_name_keeps_images_with_the_same_ending() {
     for (name, expected) in [("quay.io/any/web:1", "refused: a pod names it"), ("quay.io/any/web:2", "removed")] {
         let (bench, image) = bench_with_image(Phase::Pending, name);
         bench.sim.fault(Rpc::ImageStatus, Fault::Slow(Duration::ZERO), Times::N(1));
@@ -204,7 +204,7 @@ async fn a_name_that_cannot_be_resolved_keeps_images_of_the_same_last_part() {
 }
 
 #[tokio::test]
-async fn a_pod_that_names_another_image_or_finished_or_is_not_to_be_asked_spares_none() {
+async fn unrelated_terminated_or_ignored_pods_keep_no_image() {
     for (phase, name, keeps) in
         [(Phase::Pending, "web:2", true), (Phase::Succeeded, WEB, true), (Phase::Pending, WEB, false)]
     {
@@ -236,7 +236,7 @@ impl PodSource for Mute {
 
 /// This test sends nothing to the runtime, so the thread of the runtime does not affect the paused clock.
 #[tokio::test(start_paused = true)]
-async fn live_lookups_that_hang_cost_a_time_that_does_not_grow_with_the_pods() {
+async fn hanging_live_lookups_take_time_independent_of_pods() {
     let mut bench = Bench::new(Node::new());
     let journal = Journal::default();
     bench.pods = Arc::new(Mute(Arc::clone(&journal)));

@@ -45,7 +45,7 @@ async fn a_container_goes_after_its_logs_and_its_link() {
 }
 
 #[tokio::test]
-async fn a_container_whose_state_changed_since_the_plan_stays_with_its_logs() {
+async fn a_container_whose_state_changed_is_kept_with_logs() {
     use ContainerState::*;
     for (planned, now) in
         [(Exited, Running), (Created, Running), (Unknown, Running), (Created, Exited), (Running, Running)]
@@ -92,28 +92,28 @@ async fn a_stop_that_fails_ends_the_removal() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_gone_is_success_and_its_dangling_link_goes() {
+async fn the_dangling_link_of_a_deleted_container_is_removed() {
     let bench = Bench::new(Node::new());
     symlink("/nowhere/0.log", bench.links(LINK)).unwrap();
     symlink(bench.sim.dir(), bench.links("web_default_app-c2.log")).unwrap();
     let lines = bench.carry_out(vec![exited("c1"), exited("c2")]).await;
-    assert_eq!(lines, ["c1 already_gone", "c2 already_gone"]);
+    assert_eq!(lines, ["c1 already_removed", "c2 already_removed"]);
     assert!(!is_there(&bench.links(LINK)));
     assert!(is_there(&bench.links("web_default_app-c2.log")), "it leads somewhere");
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_container_that_the_list_shows_and_the_status_does_not_find_is_gone() {
+async fn a_listed_container_without_a_status_counts_as_deleted() {
     let bench = Bench::new(finished());
     bench.sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::NotFound), Times::Forever);
     let before = bench.files();
-    assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 already_gone"]);
+    assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 already_removed"]);
     assert_eq!(bench.files(), before, "its link leads somewhere");
 }
 
 #[tokio::test]
-async fn a_removal_that_fails_leaves_the_container_and_is_reported() {
+async fn a_failed_removal_keeps_the_container_and_is_reported() {
     let bench = Bench::new(finished());
     bench.sim.fault(Rpc::RemoveContainer, Fault::Fail(Code::Internal), Times::N(1));
     let lines = bench.carry_out(vec![exited("c1")]).await;
@@ -122,7 +122,7 @@ async fn a_removal_that_fails_leaves_the_container_and_is_reported() {
 }
 
 #[tokio::test]
-async fn a_removal_that_another_one_has_begun_is_refused_and_no_failure() {
+async fn a_removal_in_progress_is_refused_not_failed() {
     let bench = Bench::new(finished());
     bench.sim.fault(Rpc::RemoveContainer, Fault::InRemoval, Times::N(1));
     assert_eq!(bench.carry_out(vec![exited("c1")]).await, [format!("c1 refused: {}", Refusal::RemovalInProgress)]);
@@ -139,7 +139,7 @@ async fn a_status_that_cannot_be_had_removes_nothing() {
 }
 
 #[tokio::test]
-async fn foreign_log_files_are_left_alone_and_do_not_hold_the_container() {
+async fn foreign_log_files_are_kept_without_blocking_removal() {
     let bench = Bench::new(finished());
     let logs = bench.pods("default_web_u1/app");
     fs::rename(&logs, bench.sim.dir().join("elsewhere")).unwrap();
@@ -206,7 +206,7 @@ async fn create(bench: &Bench, log_path: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_file_by_a_log_links_name_stays_and_does_not_hold_the_container() {
+async fn a_file_with_a_log_link_name_is_kept() {
     let bench = Bench::new(finished());
     fs::remove_file(bench.links(LINK)).unwrap();
     fs::write(bench.links(LINK), "a file").unwrap();
@@ -217,7 +217,7 @@ async fn a_file_by_a_log_links_name_stays_and_does_not_hold_the_container() {
 }
 
 #[tokio::test]
-async fn a_container_without_a_log_path_goes_without_a_word() {
+async fn a_container_without_log_path_is_removed_without_note() {
     let bench = Bench::new(Node::new().image(WEB, &[]).id("s1").pod("default", "web", "u1"));
     let id = create(&bench, Path::new("")).await;
 
@@ -229,7 +229,7 @@ async fn a_container_without_a_log_path_goes_without_a_word() {
 }
 
 #[tokio::test]
-async fn a_pods_name_cannot_lead_out_of_the_container_log_root() {
+async fn pod_names_cannot_escape_the_container_log_root() {
     let bench = Bench::new(finished());
     let outside = bench.sim.dir().join("x_default_app-c1.log");
     symlink("/nowhere", &outside).unwrap();
@@ -246,7 +246,7 @@ mod as_root {
     use super::*;
 
     #[test]
-    fn a_container_stays_as_long_as_its_logs_cannot_be_removed() {
+    fn a_container_with_unremovable_logs_is_kept() {
         // The threads of the runtime start in this namespace, so they see the mount too.
         apart(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -272,7 +272,7 @@ mod as_root {
 }
 
 #[tokio::test]
-async fn behind_a_log_root_that_is_a_link_a_container_goes_with_its_log_files_and_its_record() {
+async fn a_container_behind_a_linked_log_root_is_removed() {
     let bench = Bench::new(finished());
     let (root, target) = (bench.sim.log_roots().pods, bench.sim.dir().join("data"));
     fs::rename(&root, &target).unwrap();
@@ -283,7 +283,7 @@ async fn behind_a_log_root_that_is_a_link_a_container_goes_with_its_log_files_an
 }
 
 #[tokio::test]
-async fn a_log_root_that_is_pointed_elsewhere_after_the_plan_is_harmless() {
+async fn a_log_root_link_changed_after_planning_is_harmless() {
     let bench = Bench::new(finished());
     let (root, other) = (bench.sim.log_roots().pods, bench.sim.dir().join("other"));
     fs::rename(&root, bench.sim.dir().join("data")).unwrap();
@@ -291,7 +291,7 @@ async fn a_log_root_that_is_pointed_elsewhere_after_the_plan_is_harmless() {
     fs::write(other.join("default_db_u2/app/0.log"), "of another pod").unwrap();
     symlink(&other, &root).unwrap();
     let lines = bench.carry_out(vec![exited("c1"), action(Target::RemoveLogDir { path: root.join("default_web_u1") })]);
-    assert_eq!(lines.await, ["c1 removed", "default_web_u1 already_gone"]);
+    assert_eq!(lines.await, ["c1 removed", "default_web_u1 already_removed"]);
     assert!(is_there(&bench.sim.dir().join("data").join(LOG)), "the root that was planned for is no root any more");
     assert!(is_there(&other.join("default_db_u2/app/0.log")));
 }

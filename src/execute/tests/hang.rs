@@ -70,7 +70,7 @@ async fn twelve_removals_that_hang_cost_two_time_outs() {
 }
 
 #[tokio::test]
-async fn rechecks_that_hang_cost_two_time_outs_for_each_kind_of_object() {
+async fn hanging_rechecks_cost_two_time_outs_per_kind() {
     let bench = bench([SHORT, LONG, SHORT]);
     hang(&bench, [Rpc::ContainerStatus, Rpc::ImageStatus]);
     let plan = plan([containers(), vec![sandbox("s2")], images()].concat());
@@ -82,7 +82,7 @@ async fn rechecks_that_hang_cost_two_time_outs_for_each_kind_of_object() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_hangs_completely_ends_the_pass_after_one_time_out_and_a_probe() {
+async fn a_hanging_runtime_ends_the_pass_after_a_probe() {
     let bench = bench([LONG, SHORT, SHORT]);
     bench.sim.fault(Rpc::RemoveContainer, Fault::Late(Duration::ZERO), Times::N(1));
     bench.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
@@ -98,7 +98,7 @@ async fn a_runtime_that_hangs_completely_ends_the_pass_after_one_time_out_and_a_
 
 /// The reader of an observation fails calls at once after some without an answer. Here the halts do that, for each kind.
 #[tokio::test]
-async fn a_limit_of_the_reader_does_not_apply_to_rechecks() {
+async fn the_reader_limit_does_not_apply_to_rechecks() {
     let bench = bench([SHORT, LONG, LONG]);
     hang(&bench, [Rpc::ContainerStatus]);
     let mut live = bench.live();
@@ -108,7 +108,7 @@ async fn a_limit_of_the_reader_does_not_apply_to_rechecks() {
 }
 
 #[tokio::test]
-async fn a_hang_after_which_nothing_was_left_to_begin_is_no_halt() {
+async fn a_hang_with_no_action_left_is_no_halt() {
     let bench = bench([LONG, SHORT, LONG]);
     hang(&bench, [Rpc::RemoveContainer]);
     let (lines, _, summary) = bench.carry_out_plan(&plan(vec![exited("c00"), exited("c01")])).await;
@@ -116,7 +116,7 @@ async fn a_hang_after_which_nothing_was_left_to_begin_is_no_halt() {
 }
 
 #[tokio::test]
-async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_removed_too() {
+async fn one_hanging_removal_does_not_stop_the_others() {
     let bench = bench([LONG, SHORT, LONG]);
     bench.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
     let (live, plan) = (bench.live(), plan(containers()));
@@ -142,7 +142,7 @@ async fn one_removal_that_hangs_leaves_the_others_and_after_healing_it_is_remove
 }
 
 #[tokio::test]
-async fn an_image_removal_that_hangs_ends_the_image_removals_of_the_pass() {
+async fn a_hanging_image_removal_ends_the_image_removals() {
     let bench = bench([LONG, SHORT, LONG]);
     hang(&bench, [Rpc::RemoveImage]);
     let mut plan = plan(images()[..2].to_vec());
@@ -156,7 +156,7 @@ async fn an_image_removal_that_hangs_ends_the_image_removals_of_the_pass() {
 }
 
 #[tokio::test]
-async fn a_shutdown_waits_for_a_removal_that_hangs_no_longer_than_its_bound_and_does_not_cancel_it() {
+async fn a_bounded_shutdown_does_not_cancel_a_hanging_removal() {
     let mut bench = bench([LONG; 3]);
     bench.options.stop_wait = SHORT;
     // The simulated runtime removes nothing if the caller gave up earlier.

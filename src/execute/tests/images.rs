@@ -69,7 +69,7 @@ async fn without_a_target_no_free_space_is_enough() {
 }
 
 #[tokio::test]
-async fn an_image_that_got_used_between_plan_and_recheck_stays() {
+async fn an_image_used_since_the_plan_is_kept() {
     let uses: [fn(Node) -> Node; 3] = [
         |node| node.pod("default", "web", "u1").created("app", &tag_of("a")),
         |node| node.pod("default", "web", "u1").exited("app", &id_of("a")),
@@ -84,7 +84,7 @@ async fn an_image_that_got_used_between_plan_and_recheck_stays() {
 }
 
 #[tokio::test]
-async fn a_container_uses_what_it_was_made_of_and_what_its_name_means_now() {
+async fn a_container_uses_its_original_and_currently_named_image() {
     // The tag moved from b to a after the container was created.
     let moved = |node: Node| {
         let node = node.id(&id_of("b")).image("docker.io/library/app:1", &[]);
@@ -100,7 +100,7 @@ async fn a_container_uses_what_it_was_made_of_and_what_its_name_means_now() {
 }
 
 #[tokio::test]
-async fn containers_that_the_plan_knew_are_not_asked_for_their_volumes_again() {
+async fn volumes_of_planned_containers_are_not_queried_again() {
     let old = |node: Node| node.ago(Duration::from_mins(5)).pod("default", "web", "u1").running("app", &tag_of("b"));
     let bench = Bench::new(old(images(2, 0)));
     assert_eq!(bench.carry_out(vec![unused("a")]).await, ["sha256:aa removed"]);
@@ -108,10 +108,10 @@ async fn containers_that_the_plan_knew_are_not_asked_for_their_volumes_again() {
 }
 
 #[tokio::test]
-async fn a_pinned_image_stays_and_one_that_is_gone_is_success() {
+async fn a_pinned_image_is_kept_despite_the_plan() {
     let bench = Bench::new(images(1, 0).pinned());
     let lines = bench.carry_out(vec![unused("a"), unused("b")]).await;
-    assert_eq!(lines, ["sha256:aa refused: it is pinned", "sha256:bb already_gone"]);
+    assert_eq!(lines, ["sha256:aa refused: it is pinned", "sha256:bb already_removed"]);
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
 
@@ -125,7 +125,7 @@ async fn an_image_stays_when_the_containers_cannot_be_listed() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_still_there_after_its_removal_is_a_failure() {
+async fn an_image_still_present_after_removal_is_a_failure() {
     let bench = Bench::new(images(1, 0));
     bench.sim.on_call(Rpc::ImageStatus, 2, |node| {
         node.also(|node| node.id(&id_of("a")).image(&tag_of("a"), &[("a", MIB)])).unwrap();
@@ -149,7 +149,7 @@ async fn the_collection_stops_at_its_measured_target() {
 }
 
 #[tokio::test]
-async fn the_collection_goes_on_into_the_reserve_while_space_is_short() {
+async fn fallback_candidates_are_removed_until_enough_is_free() {
     // Each image except the last reclaims 20 MiB. 424 MiB are free at first.
     let bench = Bench::new(images(6, 80));
     let free = bench.sim.disk().available_bytes;
@@ -168,7 +168,7 @@ async fn a_reserve_that_is_not_enough_is_reported() {
 }
 
 #[tokio::test]
-async fn without_a_measure_the_plan_stands_and_the_reserve_stays() {
+async fn without_a_measurement_fallback_candidates_are_kept() {
     let bench = Bench::new(images(3, 0));
     bench.sim.fault(Rpc::ImageFsInfo, Fault::Fail(Code::Internal), Times::Forever);
     let (lines, reports, _) = bench.carry_out_plan(&space(&["a"], &["b"], GIB)).await;
@@ -220,7 +220,7 @@ impl PodSource for InMemory {
 }
 
 #[tokio::test]
-async fn a_new_container_whose_status_fails_holds_the_images_of_its_pod_s_spec_and_no_others() {
+async fn a_failed_container_status_keeps_only_its_pod_images() {
     let pod =
         crate::model::Pod { uid: "u1".into(), images: vec![tag_of("c"), tag_of("a")], ..crate::model::Pod::default() };
     let mut bench = Bench::new(images(3, 0).pod("default", "web", "u1").id("c1").running("app", &tag_of("c")));
@@ -236,14 +236,14 @@ async fn a_new_container_whose_status_fails_holds_the_images_of_its_pod_s_spec_a
 }
 
 #[tokio::test]
-async fn an_exited_container_is_not_asked_for_image_volumes() {
+async fn image_volumes_of_exited_containers_are_not_queried() {
     let bench = Bench::new(images(2, 0).pod("default", "web", "u1").exited("app", &tag_of("b")));
     bench.sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
     assert_eq!(bench.carry_out(vec![unused("a")]).await, ["sha256:aa removed"]);
 }
 
 #[tokio::test]
-async fn containers_that_are_too_many_for_one_message_are_rechecked_in_parts() {
+async fn too_many_containers_are_rechecked_in_parts() {
     let mut node = images(3, 0).send_limit(3000).pod("default", "web", "u1").exited("app", &tag_of("b"));
     for pod in 0..10 {
         node = node.pod("default", &format!("job-{pod}"), &format!("j{pod}")).exited("app", &tag_of("c"));

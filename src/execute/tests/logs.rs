@@ -23,11 +23,11 @@ async fn a_log_directory_goes_whole() {
     assert!(reports[0].freed_bytes.unwrap() >= 1000, "{reports:?}");
     assert!(!is_there(&bench.pods("default_web_u1")) && is_there(&bench.pods("default_web_u2")));
     assert_eq!(bench.writes(), Vec::<String>::new());
-    assert_eq!(bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await, ["default_web_u1 already_gone"]);
+    assert_eq!(bench.carry_out(vec![log_dir(&bench, "default_web_u1")]).await, ["default_web_u1 already_removed"]);
 }
 
 #[tokio::test]
-async fn logs_of_a_pod_with_anything_in_the_runtime_stay() {
+async fn logs_of_a_pod_in_the_runtime_are_kept() {
     let add = |node: Node| node.image(WEB, &[]).pod("default", "web", "u1").stopped();
     let sandbox = Bench::new(add(Node::new().orphan_logs("default", "web", "u1")));
     // The container is created during the recheck. The list of containers, which is the last call, includes it.
@@ -44,7 +44,7 @@ async fn logs_of_a_pod_with_anything_in_the_runtime_stay() {
 }
 
 #[tokio::test]
-async fn logs_stay_when_the_runtime_cannot_be_asked() {
+async fn logs_are_kept_without_a_runtime_response() {
     for method in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         let bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
         bench.sim.fault(method, Fault::Fail(Code::Internal), Times::Forever);
@@ -55,7 +55,7 @@ async fn logs_stay_when_the_runtime_cannot_be_asked() {
 }
 
 #[tokio::test]
-async fn logs_of_a_pod_that_the_kubelet_has_again_stay() {
+async fn logs_of_pods_in_the_kubelet_directory_are_kept() {
     let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "db", "u2"));
     let pods = bench.sim.dir().join("kubelet-pods");
     fs::create_dir_all(pods.join("u1")).unwrap();
@@ -65,7 +65,7 @@ async fn logs_of_a_pod_that_the_kubelet_has_again_stay() {
 }
 
 #[tokio::test]
-async fn while_a_log_root_is_blocked_each_removal_in_it_is_refused_at_once_and_the_rest_goes_on() {
+async fn removals_in_a_blocked_log_root_fail_immediately() {
     let node = Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "db", "u2");
     let bench = Bench::new(node.dangling_link("default", "old", "app", ID));
     let link = format!("old_default_app-{ID}.log");
@@ -84,7 +84,7 @@ async fn while_a_log_root_is_blocked_each_removal_in_it_is_refused_at_once_and_t
 }
 
 #[tokio::test]
-async fn a_kubelet_directory_on_a_blocked_disk_fails_the_recheck_and_not_the_pass() {
+async fn a_blocked_kubelet_directory_fails_the_recheck_only() {
     let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1").orphan_logs("default", "db", "u2"));
     let pods = bench.sim.dir().join("kubelet-pods");
     bench.options.kubelet_pods = Some(pods.clone());
@@ -96,7 +96,7 @@ async fn a_kubelet_directory_on_a_blocked_disk_fails_the_recheck_and_not_the_pas
 
 /// A failure is no proof that the kubelet does not have the pod.
 #[tokio::test]
-async fn logs_stay_when_the_directory_of_the_kubelet_cannot_be_searched() {
+async fn logs_are_kept_if_kubelet_directory_is_unreadable() {
     let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
     let pods = bench.sim.dir().join("kubelet-pods");
     fs::write(&pods, "a file where a directory should be").unwrap();
@@ -107,7 +107,7 @@ async fn logs_stay_when_the_directory_of_the_kubelet_cannot_be_searched() {
 }
 
 #[tokio::test]
-async fn a_kubelet_directory_behind_a_link_of_the_host_protects_its_pods() {
+async fn a_kubelet_directory_behind_a_host_link_protects_pods() {
     let mut bench = Bench::new(Node::new().orphan_logs("default", "web", "u1"));
     let host = bench.sim.dir().to_owned();
     fs::create_dir_all(host.join("data/kubelet/pods/u1")).unwrap();
@@ -140,7 +140,7 @@ async fn only_directories_directly_beneath_the_pod_log_root_go() {
 }
 
 #[tokio::test]
-async fn a_dangling_link_of_a_container_that_ended_or_is_gone_goes() {
+async fn dangling_links_of_exited_and_deleted_containers_are_removed() {
     let node = Node::new().image(WEB, &[]).pod("default", "web", "u1").id(ID).exited("app", WEB);
     let bench = Bench::new(node);
     fs::remove_file(bench.pods("default_web_u1/app/0.log")).unwrap();
@@ -152,11 +152,11 @@ async fn a_dangling_link_of_a_container_that_ended_or_is_gone_goes() {
         assert_eq!(bench.carry_out(vec![log_link(&bench, name)]).await, [format!("{name} removed")]);
         assert!(!is_there(&bench.links(name)));
     }
-    assert_eq!(bench.carry_out(vec![log_link(&bench, gone)]).await, [format!("{gone} already_gone")]);
+    assert_eq!(bench.carry_out(vec![log_link(&bench, gone)]).await, [format!("{gone} already_removed")]);
 }
 
 #[tokio::test]
-async fn a_link_that_leads_somewhere_or_whose_container_may_write_stays() {
+async fn a_link_with_a_target_or_writer_is_kept() {
     let node = Node::new().image(WEB, &[]).pod("default", "web", "u1").id(ID).exited("app", WEB);
     let bench = Bench::new(node);
     let name = format!("web_default_app-{ID}.log");
@@ -194,12 +194,12 @@ async fn only_links_directly_beneath_the_container_log_root_go() {
 }
 
 #[tokio::test]
-async fn a_dry_run_takes_a_link_whose_container_it_would_have_removed() {
+async fn a_dry_run_includes_links_of_containers_to_remove() {
     let node = Node::new().image(WEB, &[]).pod("default", "web", "u1").id(ID).created("app", WEB);
     let bench = Bench::new(node);
     let name = format!("web_default_app-{ID}.log");
     symlink("/nowhere", bench.links(&name)).unwrap();
     let actions = vec![container(ID, ContainerState::Created), log_link(&bench, &name)];
     assert_eq!(bench.rehearse(actions.clone()).await, [format!("{ID} would_remove"), format!("{name} would_remove")]);
-    assert_eq!(bench.carry_out(actions).await, [format!("{ID} removed"), format!("{name} already_gone")]);
+    assert_eq!(bench.carry_out(actions).await, [format!("{ID} removed"), format!("{name} already_removed")]);
 }

@@ -28,7 +28,7 @@ fn all(bench: &Bench) -> Vec<Action> {
 }
 
 #[tokio::test]
-async fn a_plan_is_carried_out_in_its_order_and_each_action_reported_at_once() {
+async fn actions_run_in_plan_order_and_report_immediately() {
     let bench = Bench::new(gone());
     let mut writes_by_report = Vec::new();
     let plan = plan(all(&bench));
@@ -48,7 +48,7 @@ async fn a_plan_is_carried_out_in_its_order_and_each_action_reported_at_once() {
 }
 
 #[tokio::test]
-async fn a_dry_run_takes_the_same_road_and_changes_nothing() {
+async fn a_dry_run_follows_the_plan_without_changes() {
     let bench = Bench::new(gone());
     let (before, state) = (bench.files(), format!("{:?}", bench.sim.state()));
     let executor = bench.dry();
@@ -106,12 +106,12 @@ async fn a_plan_carried_out_twice_finds_nothing_left() {
     bench.carry_out(all(&bench)).await;
     bench.sim.forget_calls();
     let lines = bench.carry_out(all(&bench)).await;
-    assert!(lines.iter().all(|line| line.ends_with("already_gone")), "{lines:?}");
+    assert!(lines.iter().all(|line| line.ends_with("already_removed")), "{lines:?}");
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_action_in_hand_and_begins_no_other() {
+async fn a_shutdown_finishes_the_current_action_and_stops() {
     let bench = Bench::new(gone());
     let stop = CancellationToken::new();
     let stopper = stop.clone();
@@ -141,7 +141,7 @@ async fn a_stop_keeps_the_reserve_from_being_touched() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_away_removes_nothing_and_every_action_fails() {
+async fn every_action_fails_while_the_runtime_is_unavailable() {
     let mut bench = Bench::new(gone());
     bench.sim.stop_listening();
     let before = bench.files();

@@ -32,7 +32,7 @@ async fn a_ready_sandbox_stays() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_got_a_container_between_plan_and_recheck_stays() {
+async fn a_sandbox_with_a_new_container_is_kept() {
     let bench = Bench::new(stopped());
     let add = |node: &mut Node| node.also(|node| node.in_sandbox("s1").created("app", WEB)).unwrap();
     bench.sim.on_call(Rpc::ListPodSandbox, 1, add);
@@ -41,9 +41,9 @@ async fn a_sandbox_that_got_a_container_between_plan_and_recheck_stays() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_is_gone_is_success_even_by_an_empty_id() {
+async fn removing_a_deleted_sandbox_succeeds_even_by_empty_id() {
     let bench = Bench::new(stopped());
-    assert_eq!(bench.carry_out(vec![sandbox("s2"), sandbox("")]).await, ["s2 already_gone", " already_gone"]);
+    assert_eq!(bench.carry_out(vec![sandbox("s2"), sandbox("")]).await, ["s2 already_removed", " already_removed"]);
     assert_eq!(bench.writes(), Vec::<String>::new());
 }
 

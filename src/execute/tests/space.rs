@@ -47,7 +47,7 @@ async fn step(bench: &Bench, actions: Vec<Action>) -> (u64, Option<Measure>, Vec
 }
 
 #[tokio::test]
-async fn the_writable_layers_of_a_pass_are_measured_together_and_estimated_one_by_one() {
+async fn writable_layers_are_measured_together_and_estimated_individually() {
     let bench = Bench::new(node());
     let (bytes, measure, reports) = step(&bench, actions()).await;
     assert_eq!((bytes / MIB, measure), (85, Some(Measure::Measured)));
@@ -58,7 +58,7 @@ async fn the_writable_layers_of_a_pass_are_measured_together_and_estimated_one_b
 }
 
 #[tokio::test]
-async fn a_runtime_that_deletes_after_its_answer_is_waited_for() {
+async fn the_measurement_waits_for_deletion_by_the_runtime() {
     let mut bench = Bench::new(node());
     bench.options.space_settle = Duration::from_secs(30);
     bench.disks = Some(disk(&[100 * MIB, 100 * MIB, 100 * MIB, 180 * MIB, 185 * MIB]));
@@ -67,7 +67,7 @@ async fn a_runtime_that_deletes_after_its_answer_is_waited_for() {
 }
 
 #[tokio::test]
-async fn log_files_on_the_disk_of_the_layers_count_once() {
+async fn log_files_on_the_layer_disk_count_once() {
     let log = usize::try_from(4 * MIB).unwrap();
     let bench = |available: &[u64]| {
         let node = Node::new().image(WEB, &[]).id("s1").pod("default", "web", "u1").stopped();
@@ -83,7 +83,7 @@ async fn log_files_on_the_disk_of_the_layers_count_once() {
 
 /// The disk of the layers is that of `/proc`.
 #[tokio::test]
-async fn log_files_on_another_disk_are_added_to_the_layers() {
+async fn log_files_on_another_disk_are_added() {
     let log = usize::try_from(4 * MIB).unwrap();
     let node = Node::new().image_mountpoint("/proc").image(WEB, &[]).id("s1").pod("default", "web", "u1").stopped();
     let mut bench = Bench::new(node.id("c1").exited("app", WEB).logging(log).having_written(2 * MIB));
@@ -113,7 +113,7 @@ async fn sandboxes_without_containers_have_a_figure_of_their_own() {
 
 /// The layers never disappear. If all their sizes are known, they are awaited for longer.
 #[tokio::test]
-async fn layers_that_do_not_disappear_are_waited_for_within_a_limit() {
+async fn the_wait_for_layer_removal_has_a_limit() {
     const SETTLE: Duration = Duration::from_millis(100);
     let elapsed = async |bench: &mut Bench| {
         bench.options.space_settle = SETTLE;
@@ -132,7 +132,7 @@ async fn layers_that_do_not_disappear_are_waited_for_within_a_limit() {
 }
 
 #[tokio::test]
-async fn on_a_disk_that_cannot_be_measured_the_sizes_of_the_runtime_are_an_estimate() {
+async fn runtime_sizes_are_the_estimate_without_a_measurement() {
     let mut bench = Bench::new(node());
     bench.disks = Some(disk(&[]));
     let (bytes, measure, _) = step(&bench, actions()).await;
@@ -140,7 +140,7 @@ async fn on_a_disk_that_cannot_be_measured_the_sizes_of_the_runtime_are_an_estim
 }
 
 #[tokio::test]
-async fn without_a_measurement_and_without_sizes_the_bytes_are_unknown() {
+async fn bytes_without_measurement_and_sizes_are_unknown() {
     let mut bench = Bench::new(node());
     bench.disks = Some(disk(&[]));
     bench.sim.fault(Rpc::ListContainerStats, Fault::Fail(Code::Unimplemented), Times::Forever);
@@ -151,7 +151,7 @@ async fn without_a_measurement_and_without_sizes_the_bytes_are_unknown() {
 }
 
 #[tokio::test]
-async fn a_pass_that_removes_nothing_has_no_figure_and_a_dry_run_asks_for_none() {
+async fn a_pass_that_removes_nothing_has_no_reclaimed_bytes() {
     let bench = Bench::new(node());
     bench.sim.state().set_container_state("c1", ContainerState::Running);
     let (_, _, summary) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_shows_where_the_kubelet_has_it_from_and_since_when() {
+    fn a_pod_shows_source_and_first_seen_time() {
         let text = br#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[
             {"metadata":{"uid":"a","namespace":"n","name":"of-api","annotations":{"kubernetes.io/config.source":"api",
                 "kubernetes.io/config.seen":"2026-01-02T03:04:05.678901234+02:00"}}},
@@ -88,12 +88,12 @@ mod tests {
                 "kubernetes.io/config.source":"api","kubernetes.io/config.hash":"h","kubernetes.io/config.mirror":"h"}}}]}"#;
         let answer = pods(at("2026-01-02T00:00:00Z"), text).unwrap().pods;
         let read: Vec<_> = answer.iter().map(|pod| (pod.pod.uid.as_str(), pod.is_of_api, pod.first_seen_at)).collect();
-        let heard = Some(at("2026-01-02T01:04:05.678901234Z"));
-        assert_eq!(read, [("a", true, heard), ("s", false, None), ("h", true, None)]);
+        let received = Some(at("2026-01-02T01:04:05.678901234Z"));
+        assert_eq!(read, [("a", true, received), ("s", false, None), ("h", true, None)]);
     }
 
     #[test]
-    fn what_is_no_list_of_pods_is_no_empty_one() {
+    fn an_invalid_pod_list_is_not_an_empty_list() {
         for text in
             ["", "{}", "[]", r#"{"kind":"Status"}"#, r#"{"kind":"PodList","apiVersion":"v1","items":[{}]}"#, "<html>"]
         {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_shows_when_it_started_and_whether_it_has_cleaned_up() {
+    fn kubelet_metrics_show_start_time_and_completed_cleanup() {
         let old = "# HELP process_start_time_seconds x\nprocess_start_time_seconds 1.76370482342e+09\n";
         let started_at = at("2025-11-21T06:00:23.42Z");
         let read = process(old.as_bytes()).unwrap();

@@ -16,7 +16,7 @@ async fn cause(kubelet: &Kubelet) -> String {
 }
 
 #[tokio::test]
-async fn the_read_only_port_is_asked_plainly_and_shown_nothing() {
+async fn the_read_only_port_receives_no_credentials() {
     let kubelet = FakeKubelet::plain().await;
     kubelet.set_pods(&[]);
     kubelet.file("account/token", "secret");
@@ -26,7 +26,7 @@ async fn the_read_only_port_is_asked_plainly_and_shown_nothing() {
 }
 
 #[tokio::test]
-async fn the_kubelet_is_known_by_its_own_certificate_or_by_an_authority() {
+async fn the_kubelet_is_verified_by_certificate_or_authority() {
     let (authority, stranger) = (Authority::new(), Authority::new());
     let (own, other) = (TlsIdentity::own("not-the-nodes-name"), TlsIdentity::own("n1"));
     let rows = [
@@ -52,7 +52,7 @@ async fn the_kubelet_is_known_by_its_own_certificate_or_by_an_authority() {
 }
 
 #[tokio::test]
-async fn a_certificate_beneath_the_kubelets_root_is_expected_where_none_is_set() {
+async fn the_default_certificate_is_in_the_kubelet_root() {
     let authority = Authority::new();
     for (file, identity, text) in [
         ("kubelet/pki/kubelet.crt", TlsIdentity::own("x"), None),
@@ -70,7 +70,7 @@ async fn a_certificate_beneath_the_kubelets_root_is_expected_where_none_is_set()
 }
 
 #[tokio::test]
-async fn a_token_is_read_again_each_time_and_the_accounts_is_the_default() {
+async fn a_token_is_reread_for_each_request() {
     let own = TlsIdentity::own("n1");
     let kubelet = FakeKubelet::tls(&own, None).await;
     kubelet.set_pods(&[]);
@@ -155,7 +155,7 @@ async fn a_file_that_cannot_be_used_is_named() {
 }
 
 #[tokio::test]
-async fn a_kubelet_that_is_away_or_hangs_is_reported_in_time() {
+async fn an_unavailable_or_hanging_kubelet_is_reported_promptly() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
     let kubelet = FakeKubelet::plain().await;
@@ -168,7 +168,7 @@ async fn a_kubelet_that_is_away_or_hangs_is_reported_in_time() {
 }
 
 #[tokio::test]
-async fn credentials_on_a_disk_that_hangs_are_an_error_at_once_if_an_earlier_read_is_still_blocked() {
+async fn credentials_on_a_blocked_disk_are_an_immediate_error() {
     let kubelet = FakeKubelet::plain().await.client();
     let _release = kubelet.access.host.block("the credentials".as_ref()).await;
     let why = cause(&kubelet).await;

@@ -75,7 +75,7 @@ fn fault(candidates: &CredentialCandidates) -> String {
 }
 
 #[test]
-fn what_was_set_goes_first_then_the_account_then_the_kubelets_own() {
+fn settings_precede_the_service_account_and_kubelet_credentials() {
     let host = Host::new();
     let nothing = "error: no credentials for the API server: no kubeconfig is set, no service account exists, and none of these files: \
                    /etc/kubernetes/kubelet.conf, /var/lib/kubelet/kubeconfig";
@@ -94,13 +94,13 @@ fn what_was_set_goes_first_then_the_account_then_the_kubelets_own() {
 }
 
 #[test]
-fn a_kubeconfig_that_was_set_and_is_missing_is_an_error_whatever_else_there_is() {
+fn a_configured_but_missing_kubeconfig_is_an_error() {
     let host = Host::new().with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
     assert_eq!(text(host.set("/nowhere").find()), "error: /nowhere: there is no such kubeconfig");
 }
 
 #[test]
-fn files_in_a_kubeconfig_are_the_hosts_and_links_on_the_way_too() {
+fn kubeconfig_files_and_links_resolve_on_the_host() {
     let own = rcgen::generate_simple_self_signed(["node".to_owned()]).unwrap();
     let pem = format!("{}{}", own.cert.pem(), own.signing_key.serialize_pem());
     let host = Host::new()
@@ -116,7 +116,7 @@ fn files_in_a_kubeconfig_are_the_hosts_and_links_on_the_way_too() {
 }
 
 #[test]
-fn a_kubeconfig_of_the_agents_own_counts_where_the_host_has_none() {
+fn the_kubeconfig_of_the_agent_is_the_fallback() {
     let host = Host::new();
     let own = host.dir.path().join("own/config");
     std::fs::create_dir_all(own.parent().unwrap()).unwrap();
@@ -145,7 +145,7 @@ fn faults_in_a_kubeconfig_are_reported_with_its_path() {
 }
 
 #[test]
-fn a_program_of_a_user_that_is_not_in_use_is_none_of_our_business() {
+fn a_program_of_an_unused_user_is_ignored() {
     let other = format!("{KUBECONFIG}- name: other\n  user:\n    exec: {{apiVersion: v1, command: /bin/true}}\n");
     let host = Host::new().with("/etc/kubernetes/kubelet.conf", &other).with("/etc/kubernetes/pki/ca.crt", "");
     let text = fault(&host.candidates());
@@ -161,7 +161,7 @@ fn a_kubeconfig_that_may_not_be_read_is_reported() {
 }
 
 #[tokio::test]
-async fn certificates_that_are_none_are_reported_when_the_connection_is_opened() {
+async fn invalid_certificates_are_reported_when_the_connection_opens() {
     let host = Host::new()
         .with("/etc/kubernetes/kubelet.conf", KUBECONFIG)
         .with("/etc/kubernetes/pki/ca.crt", &rcgen::generate_simple_self_signed([]).unwrap().cert.pem())

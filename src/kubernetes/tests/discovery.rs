@@ -72,7 +72,7 @@ fn pods() -> ApiResource {
 }
 
 #[tokio::test]
-async fn the_aggregated_form_has_every_version_and_the_first_is_preferred() {
+async fn the_aggregated_form_prefers_the_first_version() {
     let other = aggregated(&json!([
         {"metadata": {"name": "example.com"}, "versions": [
             {"version": "v2", "resources": [
@@ -103,7 +103,7 @@ async fn the_aggregated_form_has_every_version_and_the_first_is_preferred() {
 
 /// A server of version 1.20 answers both paths with the older form, whatever the client accepts.
 #[tokio::test]
-async fn a_group_version_that_fails_is_unavailable_and_the_others_are_used() {
+async fn a_failed_group_version_affects_no_other() {
     let list = |resources: Value| json!({"kind": "APIResourceList", "resources": resources}).to_string();
     let resource = |name: &str, kind: &str| json!({"name": name, "kind": kind, "namespaced": true, "verbs": ["list"]});
     let answer = move |path: &str| match path {
@@ -147,7 +147,7 @@ async fn without_the_core_group_there_is_no_result() {
 
 /// A server that starts serves its custom resources last.
 #[tokio::test]
-async fn a_server_that_is_not_ready_is_not_discovered_and_one_that_does_not_say_so_is() {
+async fn a_server_reporting_not_ready_is_not_discovered() {
     let empty = || aggregated(&json!([]));
     let rows = [
         ((200, "ok".to_owned()), None),
@@ -179,7 +179,7 @@ fn status_text(code: u16, reason: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_list_asks_for_metadata_and_takes_whole_objects_too() {
+async fn a_list_requests_metadata_and_accepts_whole_objects() {
     for kind in ["PartialObjectMetadataList", "PodList"] {
         let object = json!({"metadata": {"name": "a", "namespace": "n", "uid": "u", "finalizers": ["x/y"],
             "deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [
@@ -198,7 +198,7 @@ async fn a_list_asks_for_metadata_and_takes_whole_objects_too() {
 }
 
 #[tokio::test]
-async fn a_list_whose_pages_expire_begins_again_a_few_times() {
+async fn a_list_with_expired_pages_restarts_a_few_times() {
     let page = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7", "continue": "more"}, "items": []});
     let answer = move |path: &str| {
         if path.contains("continue=") { (410, status_text(410, "Expired")) } else { (200, page.to_string()) }
@@ -220,7 +220,7 @@ async fn read(code: u16, text: String) -> Result<Option<String>, KubernetesError
 }
 
 #[tokio::test]
-async fn only_a_status_that_names_the_object_proves_that_it_does_not_exist() {
+async fn only_a_status_naming_the_object_proves_its_absence() {
     let object = |name: &str| pod_in("n", name).to_string();
     let other = |field: &str, value: &str| {
         let mut pod = pod_in("n", "a");

@@ -4,7 +4,7 @@ use super::*;
 use crate::testing::fake_api::{Answer, Call, pod, status};
 
 #[tokio::test(start_paused = true)]
-async fn before_the_first_list_nothing_is_seen_and_the_cause_is_reported() {
+async fn a_failed_first_list_is_unavailable_with_its_cause() {
     for (call, answer, cause) in [
         (Call::List, status(403, "Forbidden"), "may not list the pods of all namespaces: Forbidden it is"),
         (
@@ -35,7 +35,7 @@ async fn before_the_first_list_nothing_is_seen_and_the_cause_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_dropped_and_the_pods_are_listed_again() {
+async fn a_silent_watch_is_replaced_by_a_new_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut silent = api.watched().await;
@@ -51,7 +51,7 @@ async fn a_silent_watch_is_dropped_and_the_pods_are_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_falls_silent_is_not_believed_until_it_speaks_again() {
+async fn a_silent_server_gives_no_complete_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let _silent = api.watched().await;
@@ -69,14 +69,14 @@ async fn a_server_that_falls_silent_is_not_believed_until_it_speaks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_heard_long_ago_by_the_wall_clock_is_not_complete() {
+async fn a_list_old_by_wall_clock_is_not_complete() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut server = api.watched().await;
     assert_eq!(missing(&watch).await, None);
     // The machine slept for an hour, and the monotonic clock stopped.
     set_clock_ahead(SignedDuration::from_hours(1));
-    assert_eq!(missing(&watch).await.as_deref(), Some("the API server was last heard 3600 s ago"));
+    assert_eq!(missing(&watch).await.as_deref(), Some("the API server last answered 3600 s ago"));
     server.bookmark(200).await;
     settle().await;
     assert_eq!(missing(&watch).await, None);
@@ -113,7 +113,7 @@ async fn a_server_that_forgot_the_version_is_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_comes_back_and_forgot_the_version_is_listed_at_once_but_never_in_a_hurry() {
+async fn an_expired_version_after_outage_relists_with_back_off() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let server = api.watched().await;
@@ -131,7 +131,7 @@ async fn a_server_that_comes_back_and_forgot_the_version_is_listed_at_once_but_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_other_error_in_a_watch_has_the_pods_listed_again_too() {
+async fn any_other_watch_error_relists_the_pods() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     api.watched().await.error(500, "InternalError").await;
@@ -141,7 +141,7 @@ async fn any_other_error_in_a_watch_has_the_pods_listed_again_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_is_not_understood_has_the_pods_listed_again() {
+async fn an_invalid_event_relists_the_pods() {
     for line in ["{}\n", "<html>\n", "{\"type\":\"ADDED\",\"object\":{}}\n", "{\"type\":\"SURPRISE\",\"object\":{}}\n"]
     {
         let api = FakeApi::new().with_pods(&["a"]);
@@ -155,7 +155,7 @@ async fn an_event_that_is_not_understood_has_the_pods_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_watch_goes_on_without_a_list_and_is_believed_once_it_speaks() {
+async fn a_broken_watch_resumes_without_a_new_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut server = api.watched().await;
@@ -174,7 +174,7 @@ async fn a_broken_watch_goes_on_without_a_list_and_is_believed_once_it_speaks() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_broken_watch_a_short_one_shows_that_nothing_happened() {
+async fn a_short_watch_follows_a_broken_watch() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     api.watched().await.breaks();
@@ -190,7 +190,7 @@ async fn after_a_broken_watch_a_short_one_shows_that_nothing_happened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rights_that_are_taken_away_are_noticed_when_the_watch_is_renewed() {
+async fn revoked_permissions_are_detected_at_watch_renewal() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut server = api.watched().await;
@@ -211,7 +211,7 @@ async fn rights_that_are_taken_away_are_noticed_when_the_watch_is_renewed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_the_cluster_does_not_know_has_no_complete_list_until_it_registers() {
+async fn an_unregistered_node_has_no_complete_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     api.plan(Call::Node, [Answer::Text(404, crate::testing::fake_api::not_found("nodes", NODE).to_string())]);
     let watch = follow(&api);
@@ -227,7 +227,7 @@ async fn a_node_that_the_cluster_does_not_know_has_no_complete_list_until_it_reg
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_look_at_the_node_has_no_complete_list() {
+async fn without_node_permission_no_list_is_complete() {
     let api = FakeApi::new().with_pods(&["a"]);
     api.plan(Call::Node, [status(403, "Forbidden")]);
     let watch = follow(&api);
@@ -236,7 +236,7 @@ async fn who_may_not_look_at_the_node_has_no_complete_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_name_for_the_node_no_one_is_asked() {
+async fn without_a_node_name_no_request_is_sent() {
     for name in ["", "no name", "../pods", "UPPER"] {
         let api = FakeApi::new().with_pods(&["a"]);
         clock();
@@ -258,7 +258,7 @@ async fn waits_double_from_one_second_to_thirty() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_always_ends_at_once_is_not_asked_for_in_a_hurry() {
+async fn immediately_ending_watches_are_reopened_with_back_off() {
     let api = FakeApi::new();
     let watch = follow(&api);
     tokio::spawn({
@@ -275,7 +275,7 @@ async fn a_watch_that_always_ends_at_once_is_not_asked_for_in_a_hurry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_known_any_longer_reads_the_credentials_again() {
+async fn an_unauthorized_response_rereads_the_credentials() {
     let api = FakeApi::new().with_pods(&["a"]);
     api.plan(Call::List, [status(401, "Unauthorized"), status(401, "Unauthorized")]);
     let watch = follow(&api);

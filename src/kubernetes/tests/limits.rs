@@ -73,7 +73,7 @@ fn page(query: &str, objects: usize, bytes: usize) -> Vec<u8> {
 
 /// 290 ConfigMaps with annotations of 256 KiB stopped the resource for the whole cluster.
 #[tokio::test(start_paused = true)]
-async fn a_list_with_large_metadata_is_read_in_smaller_pages() {
+async fn large_metadata_is_read_in_smaller_pages() {
     let (connection, requests) = large(24, 1 << 20);
     let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await.unwrap();
     let names: Vec<_> = listed.iter().map(|object| object.name.to_string()).collect();
@@ -86,7 +86,7 @@ async fn a_list_with_large_metadata_is_read_in_smaller_pages() {
 
 /// The pods of one node have pages of 50.
 #[tokio::test(start_paused = true)]
-async fn large_pods_of_a_node_are_read_in_smaller_pages() {
+async fn large_node_pods_are_read_in_smaller_pages() {
     let (connection, _) = large(20, 1 << 20);
     let listed = Listing::pods_of("n").whole::<NodePod>(&connection, seconds(60)).await;
     assert_eq!(listed.unwrap().len(), 20);

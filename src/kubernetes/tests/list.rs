@@ -37,7 +37,7 @@ async fn a_page_that_fails_makes_the_list_start_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_page_that_is_cut_anywhere_is_no_list() {
+async fn a_truncated_first_page_is_no_list() {
     for bytes in (0..length().await).step_by(23) {
         for answer in [Answer::CutAfter(bytes), Answer::BreaksAfter(bytes)] {
             let api = FakeApi::new().with_pods(&["a", "b", "c"]);
@@ -58,7 +58,7 @@ async fn pages_of_different_moments_are_no_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_ends_while_more_is_left_is_no_list() {
+async fn a_list_that_ends_early_is_no_list() {
     let api = FakeApi::new();
     let page =
         r#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","remainingItemCount":3},"items":[]}"#;

@@ -20,7 +20,7 @@ fn a() -> PodRef {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pod_is_asked_for_by_name_past_the_cache_and_compared_by_uid() {
+async fn a_pod_is_read_by_name_compared_by_uid() {
     let api = FakeApi::new().with_pods(&["a"]);
     assert_eq!(look_up(&api, &a()).await, Seen::Seen(true));
     assert_eq!(look_up(&api, &pod_ref("uid-before", "default", "a")).await, Seen::Seen(false));
@@ -30,7 +30,7 @@ async fn the_pod_is_asked_for_by_name_past_the_cache_and_compared_by_uid() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_static_pod_is_compared_by_what_its_mirror_notes() {
+async fn a_static_pod_is_compared_by_its_mirror_annotation() {
     let api = FakeApi::new();
     let mut mirror = pod("a");
     mirror["metadata"]["annotations"] =
@@ -62,7 +62,7 @@ async fn nothing_but_the_servers_own_word_proves_absence() {
         ("a Status that comes as success", Answer::Text(200, not_found("pods", "a").to_string())),
         ("something that is no Status", Answer::Text(404, no_status.to_string())),
         ("no right to ask", status(403, "Forbidden")),
-        ("a server in trouble", status(500, "InternalError")),
+        ("a server that fails", status(500, "InternalError")),
         ("another pod", Answer::Text(200, pod("b").to_string())),
         ("a pod without uid", Answer::Text(200, r#"{"metadata":{"namespace":"default","name":"a"}}"#.into())),
         ("nothing", Answer::Text(200, String::new())),
@@ -81,7 +81,7 @@ async fn nothing_but_the_servers_own_word_proves_absence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_unknown_name_cannot_be_asked_for() {
+async fn a_pod_of_unknown_name_cannot_be_looked_up() {
     let api = FakeApi::new();
     for of in [
         pod_ref("uid-a", "default", ""),
@@ -97,7 +97,7 @@ async fn a_pod_of_unknown_name_cannot_be_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_connection_and_old_credentials_are_renewed_and_the_question_is_asked_again() {
+async fn the_lookup_repeats_with_renewed_connection_and_credentials() {
     for first in [Answer::Refused, Answer::BreaksAfter(10), status(401, "Unauthorized")] {
         let api = FakeApi::new().with_pods(&["a"]);
         api.plan(Call::Get, [first]);
@@ -115,7 +115,7 @@ fn refused_to(user: &str) -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_may_not_get_what_is_gone_lists_its_pods_of_that_name() {
+async fn nodes_without_get_permission_list_pods_by_name() {
     let api = FakeApi::new().with_pods(&["a", "b", "c"]);
     api.plan(Call::Get, vec![refused_to("system:node:node-1"); 3]);
     assert_eq!(look_up(&api, &a()).await, Seen::Seen(true), "it is in the list");
@@ -130,7 +130,7 @@ async fn a_node_that_may_not_get_what_is_gone_lists_its_pods_of_that_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_node_itself_may_use_the_list_as_a_proof() {
+async fn only_the_node_itself_proves_deletion_by_list() {
     let api = FakeApi::new();
     for user in ["system:serviceaccount:kubegc-system:kubegc", "system:node:node-12", "system:node:other"] {
         api.plan(Call::Get, [refused_to(user)]);

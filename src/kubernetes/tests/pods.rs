@@ -11,7 +11,7 @@ fn kept(value: &Value) -> Result<Pod, String> {
 }
 
 #[test]
-fn images_of_all_containers_and_of_volumes_are_kept_once() {
+fn images_of_containers_and_volumes_are_kept_once() {
     let mut value = pod("a");
     value["spec"] = json!({
         "containers": [{"image": "app"}, {"image": "shared"}, {"image": ""}, {"name": "none"}],
@@ -54,7 +54,7 @@ fn phases_are_read_and_new_ones_are_unknown() {
 }
 
 #[test]
-fn a_mirror_is_known_by_the_uid_of_its_static_pod_and_no_other_pod_is() {
+fn only_a_mirror_pod_uses_its_static_pod_uid() {
     for (annotations, uid) in [
         (json!({"kubernetes.io/config.hash": "h", "kubernetes.io/config.mirror": "h"}), "h"),
         (json!({"kubernetes.io/config.mirror": "m"}), "m"),

@@ -49,7 +49,7 @@ async fn list(connection: &Connection) -> Result<usize, String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_command_waits_as_long_as_the_server_asks_and_reads_again() {
+async fn a_command_honors_the_retry_delay_and_reads_again() {
     let rows = [
         ("a text and a header", answer(429, Some("2"), "Too many requests"), 2),
         ("a status", busy(), 3),
@@ -65,7 +65,7 @@ async fn a_command_waits_as_long_as_the_server_asks_and_reads_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_gives_up_after_ten_and_says_what_came_back() {
+async fn a_command_gives_up_after_ten_retries() {
     let connection = server((0..11).map(|_| answer(429, Some("1"), "Too many requests"))).repeating();
     let error = list(&connection).await.unwrap_err();
     assert!(error.contains("code 429 with the text \"Too many requests\""), "{error}");
@@ -88,7 +88,7 @@ async fn nothing_else_is_read_again() {
 
 /// A connection can break after a change was made.
 #[tokio::test(start_paused = true)]
-async fn a_change_is_not_sent_again_after_its_connection_broke() {
+async fn a_change_is_not_resent_after_a_broken_connection() {
     let connection = server([None]).repeating();
     let request = Request::delete("/api/v1/namespaces/n/pods/p").body(Vec::new()).unwrap();
     let deleted = connection.request::<serde_json::Value>("delete a pod", request, seconds(30)).await;

@@ -24,7 +24,7 @@ impl Follower<MetadataOnly> for Counts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_goes_backward_makes_a_monitor_list_again() {
+async fn a_backward_version_makes_a_monitor_relist() {
     let api = FakeApi::new().with_pods(&["a"]);
     let lists = Arc::new(Semaphore::new(1));
     let monitor = Monitor::new(shared(&api), &ApiResource::pods(), Timing::default(), lists);

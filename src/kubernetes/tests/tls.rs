@@ -202,7 +202,7 @@ async fn a_client_certificate_that_is_replaced_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_replaced_is_read_again_as_soon_as_the_old_one_is_refused() {
+async fn a_refused_token_is_reread_from_its_file() {
     let server = Server::start().await;
     server.write("token", "first");
     let connection = server.connection(&server.authority, "tokenFile: token");
@@ -226,7 +226,7 @@ END
 "#;
 
 #[tokio::test]
-async fn a_plugin_runs_again_when_its_token_is_refused_or_expired() {
+async fn a_plugin_reruns_for_a_refused_or_expired_token() {
     let server = Server::start().await;
     let script = server.write("plugin", PLUGIN);
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -249,7 +249,7 @@ async fn a_plugin_runs_again_when_its_token_is_refused_or_expired() {
 
 /// The limit of a request begins after the plugin of a command has ended, however long a person needed to log in.
 #[tokio::test]
-async fn a_slow_plugin_of_a_command_costs_no_time_of_the_request() {
+async fn a_slow_plugin_does_not_reduce_the_request_limit() {
     let server = Server::start().await;
     let script = server.write("plugin", &PLUGIN.replace("#!/bin/sh\n", "#!/bin/sh\nsleep 3\n"));
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -264,7 +264,7 @@ async fn a_slow_plugin_of_a_command_costs_no_time_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_another_authority_vouches_for_is_not_spoken_to() {
+async fn a_server_of_another_authority_receives_no_request() {
     let server = Server::start().await;
     let stranger = Server::start().await;
     let connection = server.connection(&stranger.authority, "token: first");
@@ -308,7 +308,7 @@ async fn calls_share_a_connection_if_the_server_permits_that() {
 }
 
 #[tokio::test]
-async fn a_server_without_http2_answers_calls_that_would_share_a_connection() {
+async fn a_server_without_http2_answers_multiplexed_calls() {
     let server = Server::start().await;
     server.known.lock().unwrap().token = Some("first".to_owned());
     let connection = Connection::multiplexed(server.credentials(&server.authority, "token: first"));
@@ -317,7 +317,7 @@ async fn a_server_without_http2_answers_calls_that_would_share_a_connection() {
 }
 
 #[tokio::test]
-async fn a_shared_connection_reads_a_replaced_token_and_checks_the_server() {
+async fn a_shared_connection_rereads_tokens_and_verifies_servers() {
     let server = Server::offering(&["h2"]).await;
     server.write("token", "first");
     let connection = Connection::multiplexed(server.credentials(&server.authority, "tokenFile: token"));

@@ -18,7 +18,7 @@ async fn the_first_question_waits_for_the_first_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_watch_begins_where_the_list_ended_and_wants_bookmarks() {
+async fn the_watch_starts_after_the_list_with_bookmarks() {
     let api = FakeApi::new().with_pods(&["a"]);
     let _watch = follow(&api);
     let watched = api.watched().await;
@@ -54,7 +54,7 @@ async fn pods_that_come_change_and_go_are_followed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_word_of_a_deleted_pod_does_not_take_the_next_of_that_name() {
+async fn a_late_deletion_event_keeps_a_same_named_pod() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut server = api.watched().await;
@@ -67,7 +67,7 @@ async fn a_late_word_of_a_deleted_pod_does_not_take_the_next_of_that_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mirror_pod_comes_and_goes_by_the_uid_of_its_static_pod() {
+async fn mirror_pods_are_tracked_by_static_pod_uid() {
     let api = FakeApi::new();
     let watch = follow(&api);
     let mut server = api.watched().await;
@@ -83,7 +83,7 @@ async fn a_mirror_pod_comes_and_goes_by_the_uid_of_its_static_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_keep_a_quiet_watch_fresh_without_a_second_list() {
+async fn bookmarks_keep_a_quiet_watch_fresh_without_relisting() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut server = api.watched().await;
@@ -104,7 +104,7 @@ async fn bookmarks_keep_a_quiet_watch_fresh_without_a_second_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_the_server_ends_goes_on_from_the_last_word() {
+async fn an_ended_watch_resumes_from_the_last_bookmark() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut server = api.watched().await;
@@ -122,7 +122,7 @@ async fn a_watch_that_the_server_ends_goes_on_from_the_last_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_happens_the_end_of_each_watch_keeps_the_list_fresh() {
+async fn the_end_of_each_quiet_watch_refreshes_the_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     for minute in 1..=10 {

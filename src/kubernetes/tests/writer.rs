@@ -30,7 +30,7 @@ async fn changes(
 }
 
 #[tokio::test]
-async fn no_change_is_sent_without_a_uid_or_a_version() {
+async fn no_change_is_sent_without_uid_or_version() {
     let (connection, requests) = server(|_| (200, pod("a", "u").to_string()));
     for target in [("a", "", "7"), ("a/status", "u", "7"), ("..", "u", "7")] {
         assert!(changes(&connection, target).await.iter().all(Result::is_err), "{target:?}");

@@ -41,13 +41,13 @@ fn every_counter_begins_at_0() {
 }
 
 #[test]
-fn an_outcome_is_counted_by_kind_and_reason_or_cause() {
+fn an_outcome_is_counted_by_kind_and_reason() {
     let metrics = AgentMetrics::default();
     for outcome in [
         json!({ "outcome": "removed" }),
         json!({ "outcome": "failed", "error": "busy", "cause": "runtime" }),
         json!({ "outcome": "refused", "refusal": "in_use" }),
-        json!({ "outcome": "already_gone" }),
+        json!({ "outcome": "already_removed" }),
     ] {
         metrics.outcome(&report(&outcome));
     }
@@ -83,13 +83,13 @@ fn a_failed_pass_does_not_move_the_last_success() {
 }
 
 #[test]
-fn a_plan_replaces_what_the_plan_before_showed_of_the_same_kinds() {
+fn a_plan_replaces_earlier_samples_of_its_kinds() {
     let (metrics, snapshot) = (AgentMetrics::default(), full_disk());
     metrics.planned(Scope::All, &decide(&snapshot, &crate::plan::Policy::default(), Scope::All));
     let containers =
         |name| samples(&metrics, name).into_iter().filter(|it| it.contains("container")).collect::<Vec<_>>();
     let before = containers("kubegc_planned_objects");
-    assert!(before.contains(&"{kind=\"container\",reason=\"pod_gone\"} 1.0".to_owned()), "{before:?}");
+    assert!(before.contains(&"{kind=\"container\",reason=\"pod_deleted\"} 1.0".to_owned()), "{before:?}");
     assert!(
         containers("kubegc_kept_objects")
             .contains(&"{kind=\"container\",reason=\"running\",by=\"rule\"} 3.0".to_owned())
@@ -106,7 +106,7 @@ fn a_plan_replaces_what_the_plan_before_showed_of_the_same_kinds() {
 }
 
 #[test]
-fn a_file_system_is_shown_with_its_thresholds_until_it_is_unavailable() {
+fn available_file_systems_are_shown_with_their_thresholds() {
     let metrics = AgentMetrics::default();
     let disk = |inodes: Option<u64>| FileSystem {
         capacity_bytes: 1000,
@@ -137,7 +137,7 @@ fn a_file_system_is_shown_with_its_thresholds_until_it_is_unavailable() {
 }
 
 #[test]
-fn a_store_in_memory_is_not_writable_and_has_no_size() {
+fn an_in_memory_store_is_not_writable() {
     let metrics = AgentMetrics::default();
     metrics.store(Some(4096));
     assert_eq!(samples(&metrics, "kubegc_store_size_bytes"), [" 4096.0"]);
@@ -148,7 +148,7 @@ fn a_store_in_memory_is_not_writable_and_has_no_size() {
 
 /// Otherwise the alert about them could not fire.
 #[test]
-fn without_any_list_of_pods_each_wanted_source_is_incomplete() {
+fn without_pod_list_each_configured_source_is_incomplete() {
     let metrics = AgentMetrics::default();
     metrics.in_force("collect", "safe", [PodSourceName::Auto, PodSourceName::None].into_iter());
     let snapshot = Snapshot { pods: Seen::NotSeen("no pod source available".to_owned()), ..full_disk() };

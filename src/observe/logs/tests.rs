@@ -25,7 +25,7 @@ fn targets(links: &[LogLink]) -> Vec<(&str, LinkTarget)> {
 }
 
 #[test]
-fn every_entry_of_the_pod_root_is_listed_as_what_it_is() {
+fn each_pod_root_entry_is_listed_with_its_type() {
     let (_host, pods, _) = host();
     fs::create_dir(pods.join("default_web-0_u1")).unwrap();
     fs::write(pods.join("file"), "").unwrap();
@@ -116,14 +116,14 @@ const TARGETS: [(&str, LinkTarget); 13] = [
 ];
 
 #[test]
-fn a_link_dangles_only_if_some_hop_does_not_exist() {
+fn a_link_dangles_only_if_a_hop_is_missing() {
     let (host, pods, containers) = host();
     plant(&pods, &containers, host.path());
     assert_eq!(targets(&links(&HostFs::default(), &containers).unwrap()), TARGETS);
 }
 
 #[test]
-fn under_a_host_root_every_hop_of_a_link_is_the_hosts() {
+fn every_link_hop_is_resolved_under_the_host_root() {
     let (host, pods, containers) = host();
     plant(&pods, &containers, Path::new("/"));
     assert_eq!(targets(&links(&HostFs::new(host.path()), &containers).unwrap()), TARGETS);
@@ -134,7 +134,7 @@ fn under_a_host_root_every_hop_of_a_link_is_the_hosts() {
 }
 
 #[test]
-fn a_root_that_does_not_exist_is_empty_and_one_that_is_no_directory_is_an_error() {
+fn a_missing_root_is_empty_but_a_file_fails() {
     let (host, pods, _) = host();
     assert_eq!(dirs(&pods.join("absent")).unwrap(), []);
     assert_eq!(links(&HostFs::new(host.path()), &pods.join("absent")).unwrap(), []);

@@ -71,7 +71,7 @@ impl KubeletSource {
             return None;
         }
         let why = match first {
-            Some(_) => "it heard of its pods only now",
+            Some(_) => "it received its pods only now",
             None => "it names no pod of the API server",
         };
         let process = match self.kubelet.process().await {
@@ -83,7 +83,7 @@ impl KubeletSource {
         }
         let proven_at = *self.proven_at.lock().unwrap_or_else(PoisonError::into_inner);
         let is_proven = process.has_cleaned_up || proven_at.is_some_and(|at| at > process.started_at);
-        (!is_proven).then(|| format!("{why}, so it may not have heard from the API server since it started"))
+        (!is_proven).then(|| format!("{why}, so it may not have received pods from the API server since it started"))
     }
 
     fn listed(&self, answer: KubeletAnswer, as_of: Timestamp, contradiction: Option<String>) -> PodList {

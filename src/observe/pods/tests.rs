@@ -32,7 +32,7 @@ async fn without_a_source_no_list_is_seen() {
 }
 
 #[tokio::test]
-async fn the_runtime_lists_a_pod_while_something_of_it_runs() {
+async fn the_runtime_lists_a_pod_while_any_part_runs() {
     use ContainerState::{Created, Exited, Running, Unknown};
     use SandboxState::{NotReady, Ready};
     let rows = [
@@ -56,7 +56,7 @@ async fn the_runtime_lists_a_pod_while_something_of_it_runs() {
 }
 
 #[tokio::test]
-async fn a_pod_is_listed_once_as_running_and_foreign_things_are_no_pods() {
+async fn a_running_pod_is_listed_once_without_foreign_objects() {
     let containers = vec![
         container(Some(pod_ref("u2")), ContainerState::Running),
         container(Some(pod_ref("u2")), ContainerState::Running),
@@ -76,7 +76,7 @@ async fn a_pod_is_listed_once_as_running_and_foreign_things_are_no_pods() {
 }
 
 #[tokio::test]
-async fn the_runtimes_list_of_pods_needs_both_of_its_lists() {
+async fn the_runtime_pod_list_needs_containers_and_sandboxes() {
     let failed = |what: &str| format!("{what}: on purpose");
     let list = listed(Seen::NotSeen(failed("ListContainers")), Seen::Seen(Vec::new())).await;
     assert_eq!(list.cause(), Some("ListContainers: on purpose"));
@@ -110,7 +110,7 @@ fn pulls_in_progress_are_reported_by_the_kubelets_records() {
 }
 
 #[test]
-fn a_record_that_shows_no_image_makes_all_pulls_unknown() {
+fn records_without_an_image_make_all_pulls_unknown() {
     for text in ["", "{", "{}", r#"{"image":""}"#, r#"{"image":7}"#] {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("sha256-01"), text).unwrap();
@@ -123,6 +123,6 @@ fn a_record_that_shows_no_image_makes_all_pulls_unknown() {
 }
 
 #[test]
-fn a_record_that_is_gone_by_now_belongs_to_a_pull_that_ended() {
+fn a_deleted_record_belongs_to_an_ended_pull() {
     assert!(pull(Path::new("/nonexistent/sha256-01")).unwrap().is_none());
 }

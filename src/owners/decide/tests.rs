@@ -102,7 +102,7 @@ fn a_finalizer_on_the_object_selects_the_propagation() {
 }
 
 #[test]
-fn below_a_waiting_owner_an_object_with_dependents_is_deleted_in_the_foreground() {
+fn dependents_of_a_waiting_owner_are_deleted_in_foreground() {
     let waits = [OwnerState::WaitsForDependents];
     let foreground =
         |unblock| Verdict::Delete { propagation: Propagation::Foreground, unblock, reason: DeleteReason::OwnerWaits };
@@ -120,7 +120,7 @@ fn below_a_waiting_owner_an_object_with_dependents_is_deleted_in_the_foreground(
 }
 
 #[test]
-fn a_deletion_in_progress_needs_its_dependents_and_never_its_owners() {
+fn a_deletion_in_progress_depends_only_on_dependents() {
     let owners = [OwnerState::Absent];
     let (blocks, free) = (dependent("blocks", true, false), dependent("free", false, false));
     let waits = dependent("waits", true, true);

@@ -111,7 +111,7 @@ impl Graph {
 }
 
 #[test]
-fn a_dependent_of_an_owner_that_exists_is_not_checked() {
+fn dependents_of_an_existing_owner_are_not_checked() {
     let mut graph = Graph::default();
     assert_eq!(graph.see(&pod("owner"), &[]), []);
     assert_eq!(graph.see(&pod("dependent"), &[to(&pod("owner"))]), []);
@@ -122,7 +122,7 @@ fn a_dependent_of_an_owner_that_exists_is_not_checked() {
 }
 
 #[test]
-fn an_owner_that_no_monitor_has_shown_is_verified_and_then_becomes_real() {
+fn an_owner_never_shown_by_a_monitor_is_verified() {
     let mut graph = Graph::default();
     assert_eq!(graph.see(&pod("dependent"), &[to(&pod("owner"))]), [verify("owner")]);
     assert!(graph.item(&Uid::new("owner")).unwrap().is_virtual);
@@ -132,7 +132,7 @@ fn an_owner_that_no_monitor_has_shown_is_verified_and_then_becomes_real() {
 }
 
 #[test]
-fn a_deleted_owner_makes_its_dependents_checked_and_stays_proven_absent() {
+fn dependents_of_a_deleted_owner_are_checked() {
     let mut graph = Graph::default();
     graph.see(&pod("owner"), &[]);
     graph.see(&pod("a"), &[to(&pod("owner"))]);
@@ -148,7 +148,7 @@ fn a_deleted_owner_makes_its_dependents_checked_and_stays_proven_absent() {
 }
 
 #[test]
-fn an_owner_that_appears_after_all_is_no_longer_absent() {
+fn an_owner_that_appears_is_no_longer_absent() {
     let mut graph = Graph::default();
     graph.see(&pod("a"), &[to(&pod("owner"))]);
     graph.happens(Event::ProvenAbsent(pod("owner")));
@@ -159,7 +159,7 @@ fn an_owner_that_appears_after_all_is_no_longer_absent() {
 }
 
 #[test]
-fn a_namespaced_dependent_of_a_cluster_scoped_owner_is_checked_until_the_owner_is_shown() {
+fn a_namespaced_dependent_verifies_its_cluster_scoped_owner() {
     let node = of("v1", "Node", "", "node1", "node1");
     let mut graph = Graph::default();
     assert_eq!(graph.see(&pod("a"), &[to(&node)]), [verify("node1")]);
@@ -169,7 +169,7 @@ fn a_namespaced_dependent_of_a_cluster_scoped_owner_is_checked_until_the_owner_i
 }
 
 #[test]
-fn a_reference_to_another_namespace_is_reported_in_either_order() {
+fn cross_namespace_references_are_reported_in_either_order() {
     let (owner, child) = (of("v1", "Pod", "ns2", "owner", "owner"), pod("child"));
     let wrong = Effect::WrongNamespace { dependent: child.clone(), reference: to(&owner) };
     let mut graph = Graph::default();
@@ -181,7 +181,7 @@ fn a_reference_to_another_namespace_is_reported_in_either_order() {
 }
 
 #[test]
-fn dependents_that_mean_another_object_are_checked_when_the_owner_is_shown() {
+fn dependents_naming_another_owner_identity_are_checked() {
     let mut graph = Graph::default();
     let secret = of("v1", "Secret", "ns1", "owner", "owner");
     graph.see(&pod("bad"), &[to(&secret)]);
@@ -193,7 +193,7 @@ fn dependents_that_mean_another_object_are_checked_when_the_owner_is_shown() {
 }
 
 #[test]
-fn a_guess_that_is_absent_rotates_to_the_identity_that_another_dependent_means() {
+fn an_absent_guess_rotates_to_the_next_identity() {
     let mut graph = Graph::default();
     let secret = of("v1", "Secret", "ns1", "owner", "owner");
     graph.see(&pod("bad"), &[to(&secret)]);
@@ -208,7 +208,7 @@ fn a_guess_that_is_absent_rotates_to_the_identity_that_another_dependent_means()
 }
 
 #[test]
-fn a_proof_about_another_identity_does_not_remove_a_real_object() {
+fn a_proof_about_another_identity_keeps_a_real_object() {
     let mut graph = Graph::default();
     let secret = of("v1", "Secret", "ns1", "owner", "owner");
     graph.see(&pod("owner"), &[]);
@@ -221,7 +221,7 @@ fn a_proof_about_another_identity_does_not_remove_a_real_object() {
 }
 
 #[test]
-fn foreground_deletion_checks_all_dependents_and_then_the_owner_on_every_event() {
+fn foreground_deletion_checks_dependents_and_owner_on_every_event() {
     let mut graph = Graph::default();
     graph.see(&pod("owner"), &[]);
     graph.see(&pod("a"), &[blocking(&pod("owner"))]);
@@ -238,7 +238,7 @@ fn foreground_deletion_checks_all_dependents_and_then_the_owner_on_every_event()
 
 /// A list may show the owner first.
 #[test]
-fn a_dependent_that_appears_below_a_waiting_owner_is_checked() {
+fn a_new_dependent_of_a_waiting_owner_is_checked() {
     let mut graph = Graph::default();
     graph.happens(Event::Seen(foreground(&pod("owner"), &[])));
     assert_eq!(graph.see(&pod("late"), &[to(&pod("owner"))]), [try_delete("late")]);
@@ -246,7 +246,7 @@ fn a_dependent_that_appears_below_a_waiting_owner_is_checked() {
 }
 
 #[test]
-fn orphan_deletion_is_handled_on_every_event_and_checks_no_dependent() {
+fn orphan_deletion_on_every_event_checks_no_dependent() {
     let mut graph = Graph::default();
     graph.see(&pod("a"), &[to(&pod("owner"))]);
     let owner = in_deletion(with_finalizer(seen(&pod("owner"), &[]), ORPHAN));
@@ -256,7 +256,7 @@ fn orphan_deletion_is_handled_on_every_event_and_checks_no_dependent() {
 
 /// A deletion without a live read relies on it.
 #[test]
-fn the_shown_version_is_that_of_the_last_event_unless_a_finalizer_decides() {
+fn the_shown_version_is_that_of_the_last_event() {
     let mut graph = Graph::default();
     let (a, owner) = (pod("a"), to(&pod("owner")));
     let version = |graph: &Graph| graph.shown_version(&a.uid).map(|shown| (shown.version.get(), shown.owners));
@@ -293,7 +293,7 @@ fn what_is_absent_or_not_served_has_no_version() {
 }
 
 #[test]
-fn a_list_without_an_object_deletes_it_even_if_its_name_is_there_again() {
+fn an_unlisted_object_is_deleted_even_if_recreated() {
     let mut graph = Graph::default();
     let again = of("v1", "Pod", "ns1", "owner", "owner-2");
     graph.see(&pod("owner"), &[]);
@@ -311,7 +311,7 @@ fn a_list_without_an_object_deletes_it_even_if_its_name_is_there_again() {
 }
 
 #[test]
-fn objects_of_an_unserved_resource_are_verified_and_still_hold_owners() {
+fn objects_of_an_unserved_resource_are_verified() {
     let mut graph = Graph::default();
     let node = of("v1", "Node", "", "node1", "node1");
     graph.see(&pod("owner"), &[to(&node)]);
@@ -348,7 +348,7 @@ fn objects_of_a_dropped_resource_hold_no_owner() {
 }
 
 #[test]
-fn an_owner_that_a_list_lacks_is_not_proven_absent() {
+fn an_unlisted_owner_is_not_proven_absent() {
     let mut graph = Graph::default();
     graph.see(&pod("owner"), &[]);
     graph.see(&of("v1", "Node", "", "a", "a"), &[to(&pod("owner"))]);
@@ -359,7 +359,7 @@ fn an_owner_that_a_list_lacks_is_not_proven_absent() {
 
 /// Without it, the end of a foreground deletion or the release of dependents would leave it out.
 #[test]
-fn a_dependent_that_a_list_lacks_holds_an_owner_in_deletion() {
+fn an_unlisted_dependent_holds_its_owner_in_deletion() {
     let (mut graph, node) = node_that_waits_for_pod();
     graph.happens(Event::ListBegins(PODS));
     assert_eq!(graph.happens(Event::ListEnds(PODS)), [verify("a")]);
@@ -369,7 +369,7 @@ fn a_dependent_that_a_list_lacks_holds_an_owner_in_deletion() {
 }
 
 #[test]
-fn a_list_a_gap_or_an_older_version_ends_all_proofs() {
+fn lists_gaps_and_older_versions_end_all_proofs() {
     let older = with_version(seen(&pod("b"), &[]), "6");
     for event in [Event::ListBegins(NODES), Event::Interrupted, Event::Seen(older)] {
         let mut graph = Graph::default();
@@ -384,7 +384,7 @@ fn a_list_a_gap_or_an_older_version_ends_all_proofs() {
 }
 
 #[test]
-fn objects_that_share_a_uid_have_the_references_of_all() {
+fn objects_that_share_a_uid_combine_their_references() {
     let mirror = of("example.com/v1", "Mirror", "ns1", "a", "a");
     let mirrored = |owners: &[OwnerReference]| Event::Seen(Observed { resource: MIRRORS, ..seen(&mirror, owners) });
     let (x, y) = (to(&pod("x")), to(&pod("y")));
@@ -422,7 +422,7 @@ fn another_version_of_a_resource_takes_over_its_objects() {
 }
 
 #[test]
-fn an_object_with_the_uid_of_a_hidden_one_is_shown_and_the_hidden_one_is_verified_after_it() {
+fn shown_objects_precede_hidden_ones_with_the_same_uid() {
     let (hidden, shown) = (of("v1", "Node", "", "owner", "owner"), pod("owner"));
     let mut graph = Graph::default();
     graph.see(&pod("child"), &[to(&hidden)]);

@@ -82,7 +82,7 @@ fn finding_kinds(plan: &ClusterPlan) -> Vec<FindingKind> {
 }
 
 #[test]
-fn only_a_live_read_proves_that_an_owner_is_absent() {
+fn only_a_live_read_proves_an_owner_absent() {
     let (child, owner) = (config_map("child"), config_map("owner"));
     let mut snapshot = cluster(&[object(&child, &[&owner])]);
     assert_eq!(doubtful_owners(&snapshot), std::slice::from_ref(&owner));
@@ -102,7 +102,7 @@ fn only_a_live_read_proves_that_an_owner_is_absent() {
 }
 
 #[test]
-fn a_plan_says_what_proves_the_state_of_each_owner() {
+fn a_plan_shows_the_evidence_of_each_owner_state() {
     let (child, owner) = (config_map("child"), config_map("owner"));
     let mut snapshot = cluster(&[object(&child, &[&owner])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
@@ -125,7 +125,7 @@ fn what_follows_from_a_deletion_is_predicted_in_waves() {
 }
 
 #[test]
-fn the_deletion_of_an_object_is_predicted_for_each_policy() {
+fn an_objects_deletion_is_predicted_for_each_policy() {
     let (owner, a, b, other) = (config_map("owner"), config_map("a"), config_map("b"), config_map("other"));
     let objects = [object(&owner, &[]), object(&a, &[&owner]), object(&b, &[&owner, &other]), object(&other, &[])];
     let snapshot = cluster(&objects);
@@ -137,7 +137,7 @@ fn the_deletion_of_an_object_is_predicted_for_each_policy() {
 }
 
 #[test]
-fn kinds_that_are_not_served_are_kept_and_reported_with_the_version_that_is() {
+fn objects_with_an_unserved_owner_kind_are_kept() {
     let child = config_map("child");
     let old = identity("apps/v1beta1", "Deployment", "ns1", "web");
     let list = identity("v1", "ConfigMapList", "ns1", "web");
@@ -151,7 +151,7 @@ fn kinds_that_are_not_served_are_kept_and_reported_with_the_version_that_is() {
 }
 
 #[test]
-fn a_kind_of_a_group_whose_discovery_failed_is_unverified() {
+fn a_kind_with_failed_discovery_is_unverified() {
     let old = identity("apps/v2", "Deployment", "ns1", "web");
     let mut snapshot = cluster(&[object(&config_map("child"), &[&old])]);
     let cause = "503 Service Unavailable".to_owned();
@@ -166,7 +166,7 @@ fn a_kind_of_a_group_whose_discovery_failed_is_unverified() {
 }
 
 #[test]
-fn a_kind_in_lower_case_is_the_same_kind_and_any_other_case_is_not() {
+fn only_a_lower_case_kind_is_the_same_kind() {
     let owner = config_map("owner");
     for (kind, is_known) in [("configmap", true), ("CONFIGMAP", false), ("Configmap", false), ("configmaps", false)] {
         let reference = Identity { kind: ApiKind::new("v1", kind), ..owner.clone() };
@@ -178,7 +178,7 @@ fn a_kind_in_lower_case_is_the_same_kind_and_any_other_case_is_not() {
 }
 
 #[test]
-fn an_owner_in_another_namespace_counts_as_absent_and_is_reported() {
+fn an_owner_in_another_namespace_counts_as_absent() {
     let owner = identity("v1", "ConfigMap", "ns2", "owner");
     let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&owner])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
@@ -189,7 +189,7 @@ fn an_owner_in_another_namespace_counts_as_absent_and_is_reported() {
 }
 
 #[test]
-fn a_uid_with_another_kind_counts_as_absent_and_is_reported() {
+fn a_uid_with_another_kind_counts_as_absent() {
     let owner = config_map("owner");
     let wrong = Identity { kind: ApiKind::new("apps/v1", "Deployment"), ..owner.clone() };
     let mut snapshot = cluster(&[object(&owner, &[]), object(&config_map("child"), &[&wrong])]);
@@ -200,7 +200,7 @@ fn a_uid_with_another_kind_counts_as_absent_and_is_reported() {
 }
 
 #[test]
-fn a_cluster_scoped_object_with_a_namespaced_owner_is_kept_and_reported() {
+fn cluster_scoped_objects_with_a_namespaced_owner_are_kept() {
     let snapshot = cluster(&[object(&node("n"), &[&config_map("owner")])]);
     assert_eq!(doubtful_owners(&snapshot), []);
     let plan = plan(&snapshot);
@@ -257,7 +257,7 @@ fn what_has_no_uid_is_kept() {
 }
 
 #[test]
-fn a_snapshot_and_a_plan_are_the_same_after_writing_and_reading() {
+fn snapshots_and_plans_survive_a_json_round_trip() {
     let mut snapshot =
         cluster(&[object(&config_map("child"), &[&config_map("owner")]), deleting(&node("n"), &["x/y"])]);
     read(&mut snapshot, &OwnerAnswer::OtherUid(Uid::new("new")));
@@ -271,7 +271,7 @@ fn a_snapshot_and_a_plan_are_the_same_after_writing_and_reading() {
 
 /// An aggregated API shows an object of its own with the uid of another, as Calico its profiles.
 #[test]
-fn objects_that_share_a_uid_are_judged_each_and_found() {
+fn objects_that_share_a_uid_are_judged_separately() {
     let (absent, mut twin) = (config_map("absent"), config_map("twin"));
     let first = config_map("first");
     twin.uid = first.uid.clone();
@@ -290,7 +290,7 @@ fn objects_that_share_a_uid_are_judged_each_and_found() {
 
 /// A Project is its Namespace.
 #[test]
-fn an_object_that_another_resource_mirrors_is_one_under_its_name_in_the_core_group() {
+fn a_mirrored_object_counts_once_under_the_core_group() {
     let absent = node("absent");
     let namespace = config_map("team-a");
     let mirror = Identity { kind: ApiKind::new("apps/v1", "Deployment"), ..namespace.clone() };

@@ -58,7 +58,7 @@ fn on_the_same_node_everything_is_confirmed() {
 }
 
 #[test]
-fn what_is_no_longer_listed_is_already_gone_and_what_cannot_be_listed_is_not() {
+fn objects_no_longer_listed_are_already_removed() {
     let (denied, plan) = denials(|node| {
         node.images = Seen::Seen(Vec::new());
         node.log_dirs = Seen::NotSeen("dirs unreadable".to_owned());
@@ -66,7 +66,7 @@ fn what_is_no_longer_listed_is_already_gone_and_what_cannot_be_listed_is_not() {
     });
     let unavailable = |source, cause: &str| Denial::Unavailable { source, cause: cause.to_owned() };
     let expected = |(id, denial): &(String, Denial)| match id.as_str() {
-        "sha256:1" => *denial == Denial::AlreadyGone,
+        "sha256:1" => *denial == Denial::AlreadyRemoved,
         id if id.contains("/containers/") => *denial == unavailable("log_links", "links unreadable"),
         _ => *denial == unavailable("log_dirs", "dirs unreadable"),
     };
@@ -75,7 +75,7 @@ fn what_is_no_longer_listed_is_already_gone_and_what_cannot_be_listed_is_not() {
 }
 
 #[test]
-fn errors_of_the_node_are_added_once_and_only_where_they_denied_something() {
+fn node_errors_are_added_once_where_they_deny_something() {
     let images = |node: &mut Snapshot| node.images = Seen::NotSeen("no answer".to_owned());
     let (_, plan) = denials(images);
     assert_eq!(plan.errors.iter().filter(|error| error.to_string().contains("no answer")).count(), 1);
@@ -91,7 +91,7 @@ fn errors_of_the_node_are_added_once_and_only_where_they_denied_something() {
 }
 
 #[test]
-fn of_a_pod_that_is_back_nothing_is_removed_and_a_pod_that_is_not_proven_deleted_says_so() {
+fn nothing_is_removed_if_the_pod_exists_again() {
     let (denied, _) = denials(|node| {
         node.pods = pod_list(&json!([{ "uid": "u", "namespace": "default", "name": "web", "phase": "running" }]));
     });
@@ -101,11 +101,11 @@ fn of_a_pod_that_is_back_nothing_is_removed_and_a_pod_that_is_not_proven_deleted
 }
 
 #[test]
-fn an_action_that_is_carried_out_names_the_pod_and_the_reason_of_the_node() {
+fn a_confirmed_action_has_the_nodes_pod_and_reason() {
     let mut saved = saved();
     for action in &mut saved.actions {
         action.pod = None;
-        if action.reason == (RemoveReason::PodGone {}) {
+        if action.reason == (RemoveReason::PodDeleted {}) {
             action.reason = RemoveReason::OverMaxPerPodContainer { limit: 1 };
         }
     }
@@ -113,7 +113,7 @@ fn an_action_that_is_carried_out_names_the_pod_and_the_reason_of_the_node() {
     assert_eq!(denied, []);
     let container = plan.actions.iter().find(|action| action.target.id() == "c").unwrap();
     assert_eq!(container.pod.as_ref().map(|pod| pod.name.as_str()), Some("web"));
-    assert_eq!(container.reason, RemoveReason::PodGone {});
+    assert_eq!(container.reason, RemoveReason::PodDeleted {});
 }
 
 #[test]

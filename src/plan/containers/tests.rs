@@ -67,7 +67,7 @@ fn of_each_slot_the_newest_dead_containers_remain() {
 /// A clock that went back, or a runtime that lost the time.
 #[test]
 #[rustfmt::skip]
-fn the_attempt_orders_and_a_time_of_another_opinion_is_heeded() {
+fn attempts_decide_the_order_and_conflicting_times_keep_both() {
     let attempt = |number: u32| move |container: &mut Container| container.attempt = number;
     let unknown_time = |container: &mut Container| (container.created_at, container.attempt) = (Timestamp::UNIX_EPOCH, 2);
     let running = || node().pod("web").exited("web/app", "a1", 30).whose(attempt(1)).unknown("web/app", "a2", 0).whose(unknown_time);
@@ -128,7 +128,7 @@ fn a_container_is_removed_from_its_minimum_age_on() {
 
 #[test]
 #[rustfmt::skip]
-fn over_the_limit_of_the_node_each_slot_keeps_an_equal_share() {
+fn over_max_containers_each_slot_keeps_an_equal_share() {
     let slots = || {
         let pods = node().pod("a").pod("b").pod("c");
         pods.exited("a/app", "a1", 50).exited("b/app", "b1", 40).exited("c/app", "c1", 30)
@@ -161,21 +161,21 @@ fn over_the_limit_of_the_node_each_slot_keeps_an_equal_share() {
         ("both limits apply, that of the slot first", threes().limits(1, 2),
             "b3 c3: within_max_per_pod_container", "a1 a2 b1 b2 c1 c2: over_max_per_pod_container, a3: over_total_limit"),
         ("containers of a pod that a guard keeps do not count", missing().limits(None, 3),
-            "a1 b1 c1: no_limit, x1 x2: not_yet_gone", ""),
+            "a1 b1 c1: no_limit, x1 x2: pod_missing", ""),
         ("and lose only what is over the limit of their slot", missing().limits(1, 0),
-            "x2: not_yet_gone", "x1: over_max_per_pod_container, a1 b1 c1: over_total_limit"),
+            "x2: pod_missing", "x1: over_max_per_pod_container, a1 b1 c1: over_total_limit"),
     ]);
 }
 
 #[test]
 #[rustfmt::skip]
-fn the_containers_of_a_pod_that_ended_are_removed_whatever_the_limits() {
+fn containers_of_deleted_pods_are_removed_despite_limits() {
     let pod = |phase| node().pod_in(phase, "web").exited("web/app", "old", 30).exited("web/app", "new", 20);
     let gone = || node().exited("web/app", "old", 30).exited("web/app", "new", 20);
     let within = "new: within_max_per_pod_container";
     table([
-        ("a deleted pod", gone().deleted("web"), "", "old new: pod_gone"),
-        ("a pod that is missing for the first time", gone(), "new: not_yet_gone", "old: over_max_per_pod_container"),
+        ("a deleted pod", gone().deleted("web"), "", "old new: pod_deleted"),
+        ("a pod that is missing for the first time", gone(), "new: pod_missing", "old: over_max_per_pod_container"),
         ("a terminated pod", pod(Phase::Failed), within, "old: over_max_per_pod_container"),
         ("a terminated pod that is evicted", pod(Phase::Failed).evicting(), "", "old new: pod_terminal"),
         ("an existing pod while terminated ones are evicted", two().evicting(), within, "old: over_max_per_pod_container"),
@@ -189,7 +189,7 @@ fn the_containers_of_a_pod_that_ended_are_removed_whatever_the_limits() {
         ("the list of pods is incomplete", gone().deleted("web").incomplete(), within, "old: over_max_per_pod_container"),
         ("a container without pod labels", node().exited("/app", "own", 30), "own: foreign", ""),
         ("without the guard it is one of a deleted pod", node().kubelet().exited("/app", "own", 30),
-            "", "own: pod_gone"),
+            "", "own: pod_deleted"),
     ]);
 }
 

@@ -185,7 +185,7 @@ impl KeepReason {
                 "guards.keep_foreign is false",
             )
             .set_by("guards.keep_foreign"),
-            Self::NotYetGone { absent_since, gone_after_seconds } => {
+            Self::PodMissing { absent_since, gone_after_seconds } => {
                 let after = time(*gone_after_seconds);
                 guard(
                     format!("pod missing for less than guards.gone_after ({after})"),

@@ -10,7 +10,7 @@ use crate::plan::KeepReason;
 /// Each reason for a removal, and each variant of its texts.
 fn removals() -> Value {
     json!([
-        { "reason": "pod_gone" },
+        { "reason": "pod_deleted" },
         { "reason": "pod_terminal" },
         { "reason": "pod_terminal", "pressure": true },
         { "reason": "over_max_per_pod_container", "limit": 3 },
@@ -59,8 +59,8 @@ fn keeps() -> Value {
         { "reason": "maybe_running" },
         { "reason": "maybe_starting", "created_grace_seconds": 900 },
         { "reason": "foreign" },
-        { "reason": "not_yet_gone", "absent_since": at, "gone_after_seconds": 120 },
-        { "reason": "not_yet_gone", "absent_since": null, "gone_after_seconds": 120 },
+        { "reason": "pod_missing", "absent_since": at, "gone_after_seconds": 120 },
+        { "reason": "pod_missing", "absent_since": null, "gone_after_seconds": 120 },
         { "reason": "pod_still_runs" },
         { "reason": "pod_dir_exists" },
         { "reason": "pod_dirs_not_seen", "cause": "permission denied" },
@@ -108,7 +108,7 @@ fn every_reason_has_its_sentences() {
 }
 
 #[test]
-fn the_words_of_reasons_are_those_of_the_documents_and_none_is_missing_here() {
+fn reason_words_are_those_of_the_documents() {
     let is_sample = |(word, kind): (&Value, &'static str)| {
         assert_eq!(word["reason"], kind);
         kind.to_owned()
@@ -123,7 +123,7 @@ fn the_words_of_reasons_are_those_of_the_documents_and_none_is_missing_here() {
 }
 
 #[test]
-fn the_guards_are_those_that_only_keep_more_than_the_kubelet() {
+fn guards_only_keep_more_than_the_kubelet() {
     let guards: Vec<_> =
         samples::<KeepReason>(keeps()).iter().filter(|one| one.is_guard()).map(KeepReason::kind).collect();
     let first = guards.first().copied();

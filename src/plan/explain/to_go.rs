@@ -17,7 +17,7 @@ impl Kept {
             KeepReason::YoungerThanMinAge { min_age_seconds } => min_age_seconds - self.age_seconds.unwrap_or_default(),
             KeepReason::MaybeStarting { created_grace_seconds } => created_grace_seconds - self.age_seconds?,
             KeepReason::YoungSandbox { sandbox_grace_seconds } => sandbox_grace_seconds - self.age_seconds?,
-            KeepReason::NotYetGone { absent_since, gone_after_seconds } => {
+            KeepReason::PodMissing { absent_since, gone_after_seconds } => {
                 after(absent_since.unwrap_or(taken_at), *gone_after_seconds)?
             }
             KeepReason::BackingOff { retry_at, .. } => until(*retry_at),

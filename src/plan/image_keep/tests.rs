@@ -47,7 +47,7 @@ fn is_kept(node: &Snapshot, policy: &Policy) -> bool {
 }
 
 #[test]
-fn an_image_is_kept_by_whatever_name_a_pod_calls_it() {
+fn an_image_is_kept_by_any_name_pods_use() {
     let hex = DIGEST.replace("sha256:", "");
     let rows = [
         ("web:1".to_owned(), true),
@@ -92,21 +92,21 @@ fn any_of_a_pods_images_counts() {
 }
 
 #[test]
-fn a_list_that_is_old_or_not_complete_protects_what_it_names() {
+fn an_old_or_incomplete_list_protects_named_images() {
     let mut pods = naming(&["web:1"]);
     pods["seen"]["complete"] = false.into();
     assert!(is_kept(&node(pods), &Policy::default()));
 }
 
 #[test]
-fn without_a_list_and_without_the_guard_no_pod_protects() {
+fn without_a_list_or_guard_no_pod_protects_images() {
     assert!(!is_kept(&node(json!({ "not_seen": "no answer" })), &Policy::default()));
     let policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
     assert!(!is_kept(&node(naming(&["web:1"])), &policy));
 }
 
 #[test]
-fn a_pod_that_finished_protects_its_image_unless_finished_pods_are_evicted() {
+fn a_terminated_pod_protects_its_image_unless_evicted() {
     let mut evicting = Policy::default();
     evicting.containers.evict_terminated_pods = true;
     for (phase, while_evicting) in [("pending", true), ("running", true), ("succeeded", false), ("failed", false)] {
@@ -118,7 +118,7 @@ fn a_pod_that_finished_protects_its_image_unless_finished_pods_are_evicted() {
 }
 
 #[test]
-fn of_two_pods_the_first_by_name_is_reported_whatever_their_order() {
+fn the_first_of_two_pods_by_name_is_reported() {
     let pod = |name: &str| json!({ "uid": name, "namespace": "default", "name": name, "images": ["web:1"] });
     for names in [["a", "b"], ["b", "a"]] {
         let pods = json!({ "seen": { "source": "kube-api", "complete": true, "pods": names.map(pod) } });
@@ -128,7 +128,7 @@ fn of_two_pods_the_first_by_name_is_reported_whatever_their_order() {
 }
 
 #[test]
-fn a_pull_of_any_name_of_the_image_keeps_it() {
+fn a_pull_by_any_name_keeps_the_image() {
     let mut node = node(json!({ "not_seen": "no answer" }));
     node.pulling = vec![format!("web:1@{DIGEST}")];
     node.image_uses = Seen::Seen(());
@@ -147,7 +147,7 @@ fn with_bare_ids(mut node: Snapshot) -> Snapshot {
 }
 
 #[test]
-fn an_image_id_without_its_algorithm_is_the_same_id() {
+fn an_image_id_without_its_algorithm_is_equal() {
     let bare = ID.replace("sha256:", "");
     for name in [ID, bare.as_str()] {
         let node = with_bare_ids(node(naming(&[name])));
@@ -162,7 +162,7 @@ fn an_image_id_without_its_algorithm_is_the_same_id() {
 }
 
 #[test]
-fn the_last_use_of_an_image_is_found_by_either_spelling_of_its_id() {
+fn both_image_id_spellings_find_the_last_use() {
     let mut node = with_bare_ids(node(json!({ "not_seen": "no answer" })));
     node.memory.images[0].id = ID.into();
     let plan = plan(&node, &Policy::default());
@@ -173,7 +173,7 @@ fn the_last_use_of_an_image_is_found_by_either_spelling_of_its_id() {
 }
 
 #[test]
-fn an_image_that_is_listed_twice_keeps_the_tags_of_both_entries() {
+fn an_image_listed_twice_keeps_the_tags_of_both() {
     let twice = |pods| {
         let mut node = node(pods);
         node.images = node.images.map(|mut images| {
@@ -194,7 +194,7 @@ fn an_image_that_is_listed_twice_keeps_the_tags_of_both_entries() {
 }
 
 #[test]
-fn an_image_that_is_listed_twice_and_used_by_one_of_its_names_was_last_used_now() {
+fn an_image_listed_twice_is_used_by_either_name() {
     let mut node = node(json!({ "not_seen": "no answer" }));
     node.images = node.images.map(|mut images| {
         let mut again = images[0].clone();
@@ -225,7 +225,7 @@ fn with_sandbox_image(tag: &str, reported: Value, remembered: Option<Value>) -> 
 }
 
 #[test]
-fn the_sandbox_image_is_kept_also_when_the_runtime_does_not_answer() {
+fn the_sandbox_image_is_kept_without_a_runtime_answer() {
     let custom = "example.com/tools/sandbox:3";
     let (named, silent) = (json!({ "seen": custom }), json!({ "not_seen": "Status: unavailable" }));
     let rows = [
@@ -280,7 +280,7 @@ fn after_a_list(images: &[&str]) -> crate::model::Memory {
 }
 
 #[test]
-fn images_that_pods_named_in_the_last_complete_list_is_kept_until_there_is_another() {
+fn images_of_the_last_complete_list_are_kept() {
     let silent = json!({ "not_seen": "connection refused" });
     let mut cut = naming(&["other:1"]);
     cut["seen"]["complete"] = false.into();
@@ -305,7 +305,7 @@ fn images_that_pods_named_in_the_last_complete_list_is_kept_until_there_is_anoth
 }
 
 #[test]
-fn the_moment_of_an_unchanged_list_is_kept_to_within_minutes() {
+fn an_unchanged_lists_time_is_updated_after_five_minutes() {
     let mut node = node(naming(&["web:1"]));
     let known = after_a_list(&["web:1"]);
     for (minutes, is_written) in [(4, false), (5, true)] {
@@ -329,7 +329,7 @@ fn with_resolved(name: &str, resolved: &Value) -> Snapshot {
 }
 
 #[test]
-fn an_image_is_kept_when_the_runtime_resolves_a_pods_name_to_it() {
+fn images_that_pod_image_names_resolve_to_are_kept() {
     let other = ID.replace('0', "f");
     let rows = [
         ("resolved to it", "busybox", json!({ "seen": ID }), true),
@@ -352,7 +352,7 @@ fn an_image_is_kept_when_the_runtime_resolves_a_pods_name_to_it() {
 }
 
 #[test]
-fn an_image_is_kept_while_a_name_that_may_mean_it_is_pulled() {
+fn a_pull_by_a_possible_name_keeps_the_image() {
     let [it, unknown] = [json!({ "seen": ID }), json!({ "not_seen": "no answer" })];
     for (name, resolved, is_kept) in
         [("busybox", it, true), ("busybox", unknown.clone(), true), ("box", unknown, false)]

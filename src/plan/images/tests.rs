@@ -34,7 +34,7 @@ fn all_unused(policy: &mut Policy) {
 
 #[test]
 #[rustfmt::skip]
-fn above_the_high_threshold_the_least_recently_used_images_are_removed() {
+fn the_high_threshold_removes_the_least_recently_used_images() {
     let all = "never old new: space";
     let equal = |policy: &mut Policy| policy.images.low_threshold_percent = 85;
     let large = |image: &mut Image| image.size_bytes = 900;
@@ -67,7 +67,7 @@ fn above_the_high_threshold_the_least_recently_used_images_are_removed() {
 
 #[test]
 #[rustfmt::skip]
-fn images_that_were_unused_for_longer_than_the_maximum_age_are_removed() {
+fn images_unused_beyond_the_maximum_age_are_removed() {
     let started = |minutes| move |snapshot: &mut Snapshot| snapshot.memory.agent_started_at = Some(ago(minutes));
     let young = |policy: &mut Policy| policy.images.min_age = Duration::from_mins(10);
     let fresh = || node().image("fresh", 5).set(young).set(max_age(3));
@@ -96,7 +96,7 @@ fn images_that_were_unused_for_longer_than_the_maximum_age_are_removed() {
 
 #[test]
 #[rustfmt::skip]
-fn all_unused_images_are_removed_if_so_requested_and_none_if_the_removal_is_off() {
+fn all_unused_images_are_removed_if_requested() {
     let young = || three(500).image("young", 1).image("used", 300).used(0);
     table([
         ("all are requested", young().set(all_unused),
@@ -113,7 +113,7 @@ fn all_unused_images_are_removed_if_so_requested_and_none_if_the_removal_is_off(
 
 #[test]
 #[rustfmt::skip]
-fn nothing_is_unused_while_an_observation_is_missing_or_not_trusted() {
+fn nothing_is_unused_without_a_trusted_observation() {
     let fell = ListCounts { images: 9, ..ListCounts::default() };
     let full = || three(100);
     table([
@@ -144,7 +144,7 @@ fn nothing_is_unused_while_an_observation_is_missing_or_not_trusted() {
 
 #[test]
 #[rustfmt::skip]
-fn an_image_in_use_remains_however_full_the_disk_is() {
+fn images_in_use_are_kept_on_a_full_disk() {
     let full = || node().image("a", 300).image("b", 300).disk(1);
     let by = |change: fn(&mut Container)| full().running("web/app", "c", 9).whose(change);
     let tagged = |node: Node| node.which(|image| image.tags = vec!["docker.io/library/web:1".to_owned()]);
@@ -167,7 +167,7 @@ fn an_image_in_use_remains_however_full_the_disk_is() {
 }
 
 #[test]
-fn of_several_uses_the_first_container_by_id_is_reported() {
+fn the_first_using_container_by_id_is_reported() {
     let uses = |ids: [&str; 2], change: fn(&mut Container)| {
         let node =
             ids.into_iter().fold(node().image("b", 300), |node, id| node.running("web/app", id, 9).whose(change));
@@ -181,7 +181,7 @@ fn of_several_uses_the_first_container_by_id_is_reported() {
 }
 
 #[test]
-fn the_plan_shows_the_goal_of_the_image_step_and_its_result() {
+fn the_plan_shows_the_image_steps_goal_and_result() {
     let summary = |node: &Node| {
         let ImageSummary { reserve, .. } = node.plan().images;
         let reserve: Vec<_> = reserve.iter().map(|action| action.target.id()).collect();
@@ -206,7 +206,7 @@ fn the_plan_shows_the_goal_of_the_image_step_and_its_result() {
 }
 
 #[test]
-fn what_the_image_step_lacks_is_an_error_of_the_plan() {
+fn a_failed_image_step_is_a_plan_error() {
     let no_capacity = |snapshot: &mut Snapshot| snapshot.image_filesystem = Seen::Seen(FileSystem::default());
     let invalid = PlanError::InvalidDiskCapacity { mountpoint: "".into() };
     let no_answer = PlanError::NotSeen { source: "image_filesystem".to_owned(), cause: "no answer".to_owned() };

@@ -63,7 +63,7 @@ fn passes(rows: &[(i64, [usize; 3])]) -> Vec<(bool, bool)> {
 }
 
 #[test]
-fn a_fall_holds_images_and_deleted_pods_until_it_has_held_for_a_while() {
+fn a_list_fall_keeps_images_and_deleted_pods_temporarily() {
     let (full, few) = ([40, 40, 45], [2, 2, 45]);
     let decided = passes(&[(0, full), (1, few), (2, few), (5, few), (10, few), (11, few), (12, few)]);
     let (yes, no) = ((true, true), (false, false));
@@ -154,7 +154,7 @@ fn a_lost_baseline_holds_images_and_deleted_pods() {
 }
 
 #[test]
-fn the_baseline_is_one_for_all_passes_and_survives_a_restart() {
+fn all_passes_share_a_baseline_that_survives_restarts() {
     let before = update_memory(&node(0, [40, 40, 45], known()), &policy());
     let after = update_memory(&node(1, [2, 2, 45], before.clone()), &policy());
     assert_eq!(after.last_counts, Some(ListCounts { containers: 40, sandboxes: 40, images: 45 }));
@@ -166,7 +166,7 @@ fn the_baseline_is_one_for_all_passes_and_survives_a_restart() {
 }
 
 #[test]
-fn a_list_that_was_not_seen_neither_falls_nor_becomes_the_baseline() {
+fn an_unavailable_list_does_not_become_the_baseline() {
     let before = update_memory(&node(0, [40, 40, 45], known()), &policy());
     let mut without_containers = node(1, [40, 40, 45], before.clone());
     without_containers.containers = Seen::NotSeen("no answer".to_owned());
@@ -190,14 +190,14 @@ fn settles(socket: i64, at: &[i64]) -> Vec<bool> {
         let mut node = node(*at, [5, 5, 9], memory.until(minute(*at)));
         node.listening_since = Seen::Seen(Some(minute(socket)));
         let plan = decide(&node, &policy(), Scope::All);
-        removes.push(plan.actions.iter().any(|action| matches!(action.reason, RemoveReason::PodGone {})));
+        removes.push(plan.actions.iter().any(|action| matches!(action.reason, RemoveReason::PodDeleted {})));
         memory = update_memory(&node, &policy());
     }
     removes
 }
 
 #[test]
-fn a_runtime_settles_by_its_socket_or_by_the_first_pass_that_saw_it() {
+fn a_runtime_settles_by_socket_or_first_seen_time() {
     assert_eq!(settles(-5, &[0]), [true], "old");
     assert_eq!(settles(0, &[0, 1]), [false, true], "made now");
     assert_eq!(settles(525_600, &[0, 1, 2]), [false, true, true], "made a year ahead");

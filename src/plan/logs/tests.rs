@@ -30,26 +30,26 @@ fn the_log_directory_of_a_deleted_pod_is_removed() {
     let old = "0123456789abcdef0123456789abcdef";
     let fell = ListCounts { containers: 9, ..ListCounts::default() };
     hold(&[Kind::LogDir], [
-        ("the pod is deleted", web(gone()), "", "default_web_web: pod_gone"),
+        ("the pod is deleted", web(gone()), "", "default_web_web: pod_deleted"),
         ("the pod exists", web(node().pod("web")), "default_web_web: pod_present", ""),
-        ("the pod is missing for the first time", web(node()), "default_web_web: not_yet_gone", ""),
+        ("the pod is missing for the first time", web(node()), "default_web_web: pod_missing", ""),
         ("the list of pods is unavailable", web(gone().without_pod_list()), "default_web_web: pods_not_seen", ""),
         ("the list of pods is incomplete", web(gone().incomplete()), "default_web_web: pods_incomplete", ""),
         ("the old format, the uid alone", node().deleted(old).dir(old),
-            "", "0123456789abcdef0123456789abcdef: pod_gone"),
+            "", "0123456789abcdef0123456789abcdef: pod_deleted"),
         ("directories in the order of their names", web(gone()).deleted("db").dir("default_db_db"),
-            "", "default_db_db default_web_web: pod_gone"),
+            "", "default_db_db default_web_web: pod_deleted"),
         ("a removal failed before", web(gone()).failed("log_dir//var/log/pods/default_web_web", 1),
             "default_web_web: backing_off", ""),
         ("a container of the pod is removed in this pass", web(gone()).exited("web/app", "c", 30),
-            "", "default_web_web: pod_gone"),
+            "", "default_web_web: pod_deleted"),
         ("a container of the pod waits", web(gone()).exited("web/app", "c", 30).failed("container/c", 1),
             "default_web_web: pod_in_runtime", ""),
         ("a sandbox of the pod is removed in this pass", web(gone()).sandbox("web", "s", 30),
-            "", "default_web_web: pod_gone"),
+            "", "default_web_web: pod_deleted"),
         ("a sandbox of the pod may be in creation", web(gone()).sandbox("web", "s", 0),
             "default_web_web: pod_in_runtime", ""),
-        ("a sandbox of another pod", web(gone()).pod("db").ready("db", "s", 0), "", "default_web_web: pod_gone"),
+        ("a sandbox of another pod", web(gone()).pod("db").ready("db", "s", 0), "", "default_web_web: pod_deleted"),
         ("the list of containers became much shorter",
             web(gone()).but(|snapshot| snapshot.memory.last_counts = Some(fell)), "default_web_web: list_fell", ""),
         ("the list of sandboxes is unavailable",
@@ -60,20 +60,20 @@ fn the_log_directory_of_a_deleted_pod_is_removed() {
         ("the kubelet has no such names", gone().deleted("lost+found").dir("lost+found").dir("a_web"),
             "a_web lost+found: unrecognized", ""),
         ("without the guard any name may be one of a pod", node().kubelet().dir("lost+found").dir("a_web"),
-            "", "a_web lost+found: pod_gone"),
+            "", "a_web lost+found: pod_deleted"),
         ("a name without a uid is kept without the guard", node().kubelet().dir("a_b_").dir("c_..").dir("d_."),
             "a_b_ c_.. d_.: unrecognized", ""),
         ("a symlink is kept without the guard", web(node().kubelet()).but(symlink),
             "default_web_web: unrecognized", ""),
         ("a pod that must be missing for longer",
             web(gone()).set(|policy| policy.guards.gone_after = Duration::from_hours(2)),
-            "default_web_web: not_yet_gone", ""),
+            "default_web_web: pod_missing", ""),
     ]);
 }
 
 #[test]
 #[rustfmt::skip]
-fn a_log_symlink_is_removed_when_it_is_dangling_and_its_container_exited() {
+fn dangling_log_symlinks_of_exited_containers_are_removed() {
     let of = |id: &str, target| node().pod("web").link(&format!("web_default_app-{id}.log"), target);
     let whole = || of(ID, LinkTarget::Missing);
     let short = || of("01234567", LinkTarget::Missing);

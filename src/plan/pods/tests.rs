@@ -182,7 +182,7 @@ fn deleting(phase: Phase) -> Pod {
 }
 
 #[test]
-fn a_pod_that_the_list_names_loses_only_what_is_over_the_limits() {
+fn a_listed_pod_loses_only_objects_over_the_limits() {
     let listed = |pod: Pod| twice(move |pass| pass.listing(pod.clone()));
     hold(vec![
         ("a pod waits to start again", safe(), listed(pod("u", Phase::Pending)), EXCESS),
@@ -210,7 +210,7 @@ fn a_pod_that_the_list_names_loses_only_what_is_over_the_limits() {
 }
 
 #[test]
-fn a_terminated_pod_loses_all_but_its_logs_if_terminated_pods_are_evicted() {
+fn an_evicted_terminated_pod_loses_all_but_its_logs() {
     let listed = |pod: Pod| twice(move |pass| pass.listing(pod.clone()));
     let busy = |pass: Pass| pass.listing(pod("u", Phase::Succeeded));
     hold(vec![
@@ -240,7 +240,7 @@ fn a_terminated_pod_loses_all_but_its_logs_if_terminated_pods_are_evicted() {
 }
 
 #[test]
-fn a_pod_that_no_list_names_is_deleted_only_if_nothing_shows_that_it_exists() {
+fn an_unlisted_pod_is_deleted_only_without_other_evidence() {
     let second = |pass: Pass| pass.listing(pod("another", Phase::Running));
     let young = |pass: Pass| {
         pass.but(|node| {
@@ -275,7 +275,7 @@ fn a_pod_that_no_list_names_is_deleted_only_if_nothing_shows_that_it_exists() {
 }
 
 #[test]
-fn a_pod_is_deleted_after_two_passes_far_enough_apart_that_do_not_find_it() {
+fn a_pod_missing_in_two_distant_passes_is_deleted() {
     let seen = |seconds: i64| at(seconds).listing(pod("u", Phase::Running));
     hold(vec![
         ("the first pass that does not find it", safe(), vec![at(0)], EXCESS),
@@ -309,7 +309,7 @@ fn a_pod_is_deleted_after_two_passes_far_enough_apart_that_do_not_find_it() {
 }
 
 #[test]
-fn how_long_a_pod_must_be_missing_is_a_setting() {
+fn the_required_missing_time_of_a_pod_is_configurable() {
     let mut policy = safe();
     policy.guards.gone_after = Duration::from_mins(10);
     hold(vec![
@@ -339,7 +339,7 @@ fn kept(confirms: Confirms, pod: Option<&PodRef>, dir: &str) -> Vec<(Kind, &'sta
 }
 
 #[test]
-fn what_no_live_lookup_can_confirm_is_kept_with_a_reason_of_its_own() {
+fn objects_without_a_possible_live_lookup_are_kept() {
     let nameless = PodRef { uid: "u".into(), ..PodRef::default() };
     let upper = PodRef { name: "Web".into(), ..web("u") };
     let all = [Kind::Container, Kind::Sandbox, Kind::LogDir].map(|kind| (kind, "pod_not_confirmable"));
@@ -356,7 +356,7 @@ fn what_no_live_lookup_can_confirm_is_kept_with_a_reason_of_its_own() {
 }
 
 #[test]
-fn an_incomplete_list_is_explained_by_each_source_that_misses_pods() {
+fn an_incomplete_list_is_explained_by_each_incomplete_source() {
     let Pass { mut node, .. } = at(60);
     let sources = json!([
         { "name": "kubelet", "pods": 0, "missing": "it just started" },

@@ -40,7 +40,7 @@ fn of_an_existing_pod_the_newest_sandbox_remains() {
 
 #[test]
 #[rustfmt::skip]
-fn a_sandbox_remains_while_it_has_containers_that_this_pass_keeps() {
+fn a_sandbox_is_kept_while_it_has_kept_containers() {
     let of = |id: &'static str| move |container: &mut Container| container.sandbox_id = id.into();
     let web = || two().pod("web");
     table([
@@ -55,7 +55,7 @@ fn a_sandbox_remains_while_it_has_containers_that_this_pass_keeps() {
             "new: newest_sandbox, old: has_containers", ""),
         ("a container of a deleted pod waits",
             two().deleted("web").exited("web/app", "c", 30).whose(of("new")).failed("container/c", 1),
-            "new: has_containers", "old: pod_gone"),
+            "new: has_containers", "old: pod_deleted"),
         ("the list of containers is unavailable",
             web().but(|snapshot| snapshot.containers = Seen::NotSeen("no answer".into())), "new old: step_failed", ""),
         ("the list of sandboxes is unavailable",
@@ -70,8 +70,8 @@ fn of_a_pod_that_ended_no_dead_sandbox_remains() {
     let before = ListCounts { containers: 9, ..ListCounts::default() };
     let fell = |node: Node| node.but(|snapshot| snapshot.memory.last_counts = Some(before));
     table([
-        ("a deleted pod", two().deleted("web"), "", "old new: pod_gone"),
-        ("a pod that is missing for the first time", two(), "new: not_yet_gone", "old: superseded"),
+        ("a deleted pod", two().deleted("web"), "", "old new: pod_deleted"),
+        ("a pod that is missing for the first time", two(), "new: pod_missing", "old: superseded"),
         ("a deleted pod with a ready sandbox", two().deleted("web").ready("web", "s3", 10),
             "s3: ready", "old new: superseded"),
         ("a terminated pod", pod(Phase::Succeeded), "new: newest_sandbox", "old: superseded"),
@@ -84,22 +84,22 @@ fn of_a_pod_that_ended_no_dead_sandbox_remains() {
             "new: newest_sandbox", "old: superseded"),
         ("the list of pods is incomplete", two().deleted("web").incomplete(),
             "new: pods_incomplete", "old: superseded"),
-        ("to the kubelet an incomplete list is enough", two().incomplete().kubelet(), "", "old new: pod_gone"),
+        ("to the kubelet an incomplete list is enough", two().incomplete().kubelet(), "", "old new: pod_deleted"),
         ("the list of containers became much shorter", fell(two().deleted("web")), "new old: list_fell", ""),
         ("and a ready sandbox is ready all the same", fell(two().deleted("web").ready("web", "s3", 10)),
             "new old: list_fell, s3: ready", ""),
         ("sandboxes without pod labels", two().sandbox("", "own", 40).sandbox("", "two", 30).deleted("web").deleted(""),
-            "own two: foreign", "old new: pod_gone"),
+            "own two: foreign", "old new: pod_deleted"),
         ("without the guard they are those of a deleted pod", node().kubelet().sandbox("", "own", 40),
-            "", "own: pod_gone"),
-        ("a removal failed before", two().deleted("web").failed("sandbox/old", 1), "old: backing_off", "new: pod_gone"),
+            "", "own: pod_deleted"),
+        ("a removal failed before", two().deleted("web").failed("sandbox/old", 1), "old: backing_off", "new: pod_deleted"),
         ("a long grace", two().pod("web").set(|policy| policy.guards.sandbox_grace = Duration::from_mins(31)),
             "new: newest_sandbox, old: young_sandbox", ""),
     ]);
 }
 
 #[test]
-fn a_sandbox_with_containers_says_how_many_this_pass_keeps() {
+fn a_sandbox_reports_how_many_containers_are_kept() {
     let of = |node: Node, name: &str| {
         node.exited(&format!("web/{name}"), name, 9).whose(|one| one.sandbox_id = "old".into())
     };

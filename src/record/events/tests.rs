@@ -86,7 +86,7 @@ fn reasons(scope: Scope, passes: &[&Pass]) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_containers_pass_that_saw_nothing_is_reported_each_time() {
+fn a_containers_pass_without_data_is_reported_each_time() {
     let mut pass = blind("containers");
     assert_eq!(
         sent(Scope::Containers, &[&pass]),
@@ -98,7 +98,7 @@ fn a_containers_pass_that_saw_nothing_is_reported_each_time() {
 }
 
 #[test]
-fn a_containers_pass_that_a_hanging_runtime_ended_is_an_event() {
+fn a_hanging_runtime_that_ends_a_pass_is_reported() {
     let mut pass = quiet();
     pass.summary.halts = vec![Halt { kind: None, cause: "Version: no answer".to_owned(), not_begun: 3 }];
     let expected = "pass ended early: Version: no answer (3 actions not begun)";
@@ -114,7 +114,7 @@ fn a_pass_that_did_its_work_is_worth_nothing() {
 }
 
 #[test]
-fn an_images_pass_is_reported_from_the_second_failure_in_a_row() {
+fn an_images_pass_is_reported_from_the_second_failure() {
     let (bad, good) = (blind("images"), quiet());
     for (passes, expected) in [
         (&[&bad][..], &[][..]),
@@ -136,7 +136,7 @@ fn the_two_loops_do_not_count_each_others_failures() {
 }
 
 #[test]
-fn an_image_that_cannot_be_removed_is_a_failure_of_the_pass() {
+fn an_unremovable_image_fails_the_pass() {
     let pass = with_images(quiet(), &[(failed(), 0), (failed(), 0)]);
     let expected = ("ImageGCFailed", "2 images could not be removed".to_owned());
     assert_eq!(sent(Scope::Images, &[&pass, &pass]), [expected]);
@@ -152,7 +152,7 @@ fn a_disk_without_capacity_is_reported_at_once() {
 }
 
 #[test]
-fn a_disk_that_stays_full_is_reported_at_once_with_the_measured_bytes() {
+fn a_still_full_disk_is_reported_with_measured_bytes() {
     let pass = with_images(full_disk(), &[(Outcome::Removed {}, 250)]);
     let sent_at_once = sent(Scope::Images, &[&pass]);
     let (reason, words) = &sent_at_once[0];
@@ -162,7 +162,7 @@ fn a_disk_that_stays_full_is_reported_at_once_with_the_measured_bytes() {
 }
 
 #[test]
-fn sizes_that_add_up_to_too_little_do_not_matter_where_enough_came_back() {
+fn a_low_estimate_is_ignored_if_enough_is_reclaimed() {
     let pass = with_images(full_disk(), &[(Outcome::Removed {}, 1200)]);
     assert_eq!(reasons(Scope::Images, &[&pass, &pass]), ["ImagesRemoved"]);
 }
@@ -179,7 +179,7 @@ fn a_measured_shortfall_is_reported_whatever_was_planned() {
 #[test]
 fn removed_images_are_one_event_a_pass() {
     let pass =
-        with_images(quiet(), &[(Outcome::Removed {}, 10), (Outcome::AlreadyGone {}, 0), (Outcome::Removed {}, 20)]);
+        with_images(quiet(), &[(Outcome::Removed {}, 10), (Outcome::AlreadyRemoved {}, 0), (Outcome::Removed {}, 20)]);
     let expected = ("ImagesRemoved", "Removed 2 unused images; 30 bytes reclaimed.".to_owned());
     assert_eq!(sent(Scope::Images, &[&pass]), [expected]);
     assert!(!Reason::ImagesRemoved.is_warning());
@@ -229,7 +229,7 @@ async fn announced(script: &Script, passes: impl IntoIterator<Item = (i64, Scope
 }
 
 #[tokio::test]
-async fn the_same_again_raises_the_count_of_the_event_that_is_there() {
+async fn a_repeated_event_raises_the_existing_events_count() {
     let script = Script::default();
     let passes = [(0, "containers"), (60, "containers"), (120, "sandboxes"), (180, "containers")];
     announced(&script, passes.map(|(at, source)| (at, Scope::Containers, blind(source)))).await;
@@ -317,7 +317,7 @@ impl EventSink for Deaf {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_holds_up_no_pass() {
+async fn an_unresponsive_server_delays_no_pass() {
     let mut events = Events::to(Deaf, "node-1");
     let pass = blind("containers");
     let began = tokio::time::Instant::now();

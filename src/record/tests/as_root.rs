@@ -43,7 +43,7 @@ fn unwritable(path: &Path) -> TestStore {
 }
 
 #[test]
-fn a_first_start_on_a_full_disk_works_in_memory() {
+fn a_first_start_on_a_full_disk_uses_memory() {
     on_a_small_disk(|disk| {
         let path = disk.join("state/kubegc.db");
         let ballast = fill_disk(disk);
@@ -72,7 +72,7 @@ fn on_a_full_disk_the_past_is_still_known() {
 }
 
 #[test]
-fn on_a_full_disk_the_log_of_a_killed_agent_is_read() {
+fn a_full_disk_permits_reading_a_killed_agents_log() {
     on_a_small_disk(|disk| {
         let (_dir, path) = place();
         let agent = open(&path);
@@ -94,7 +94,7 @@ fn on_a_full_disk_the_log_of_a_killed_agent_is_read() {
 }
 
 #[test]
-fn a_disk_that_fills_in_the_middle_of_a_run_costs_no_record() {
+fn a_disk_filling_during_a_run_loses_no_record() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
         let store = open(&path);
@@ -112,7 +112,7 @@ fn a_disk_that_fills_in_the_middle_of_a_run_costs_no_record() {
 }
 
 #[test]
-fn a_damaged_store_on_a_full_disk_is_set_aside() {
+fn damaged_stores_are_set_aside_on_a_full_disk() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
         std::fs::write(&path, [7; 5000]).unwrap();
@@ -135,7 +135,7 @@ fn a_full_disk_does_not_hinder_the_lock() {
 }
 
 #[test]
-fn on_a_read_only_disk_a_run_works_in_memory_with_what_the_file_knows() {
+fn on_a_read_only_disk_runs_work_in_memory() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
         fill(&open(&path));
@@ -158,7 +158,7 @@ fn on_a_read_only_disk_a_run_works_in_memory_with_what_the_file_knows() {
 }
 
 #[test]
-fn a_newer_store_on_a_read_only_disk_is_refused() {
+fn newer_stores_are_refused_on_a_read_only_disk() {
     on_a_small_disk(|disk| {
         let path = disk.join("kubegc.db");
         open(&path).store.mirror().connection().pragma_update(None, "user_version", 99).unwrap();
@@ -169,7 +169,7 @@ fn a_newer_store_on_a_read_only_disk_is_refused() {
 }
 
 #[test]
-fn a_lock_on_a_read_only_disk_is_an_error_that_says_so() {
+fn a_lock_error_names_the_read_only_file_system() {
     on_a_small_disk(|disk| {
         mount_again(disk, MsFlags::MS_RDONLY);
         let error = Lock::take(&disk.join("kubegc.lock"), "run").unwrap_err().to_string();

@@ -56,7 +56,7 @@ async fn return_to_file(store: &Store) {
 }
 
 #[tokio::test]
-async fn a_blocked_call_ends_within_its_limit_and_the_store_goes_on_in_memory_until_the_file_responds() {
+async fn a_blocked_call_ends_within_its_time_limit() {
     let (_dir, path) = place();
     fill(&open(&path));
     let store = Arc::new(Store::open(&path).await.unwrap().with_limit(LIMIT));
@@ -85,7 +85,7 @@ async fn a_blocked_call_ends_within_its_limit_and_the_store_goes_on_in_memory_un
 }
 
 #[tokio::test]
-async fn the_beginning_of_a_run_that_is_blocked_is_the_same_run_in_the_file() {
+async fn a_run_with_a_blocked_start_is_recorded_once() {
     let (_dir, path) = place();
     let store = Arc::new(Store::open(&path).await.unwrap().with_limit(LIMIT));
     let release = block(&store);
@@ -102,7 +102,7 @@ async fn the_beginning_of_a_run_that_is_blocked_is_the_same_run_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_blocks_when_it_is_opened_costs_one_limit() {
+async fn a_file_that_blocks_on_open_costs_one_limit() {
     let (dir, _) = place();
     // Opening a pipe for writing blocks until there is a reader.
     let path = dir.path().join("pipe");

@@ -25,7 +25,7 @@ fn ids(entries: &[HistoryEntry]) -> Vec<&str> {
 }
 
 #[test]
-fn a_removal_is_remembered_with_its_reason_and_its_bytes() {
+fn a_removal_is_recorded_with_reason_and_bytes() {
     let entries = serde_json::to_value(store().history()).unwrap();
     let expected = serde_json::json!([
         {
@@ -45,21 +45,21 @@ fn a_removal_is_remembered_with_its_reason_and_its_bytes() {
 }
 
 #[test]
-fn a_refusal_and_a_thing_already_gone_are_remembered_too() {
+fn a_refusal_and_an_already_removed_object_are_recorded() {
     let store = TestStore::fresh();
     let run = store.begin_run(at(0), Scope::Containers);
-    let gone = Report { outcome: Outcome::AlreadyGone {}, ..removed(container("c2"), None) };
+    let gone = Report { outcome: Outcome::AlreadyRemoved {}, ..removed(container("c2"), None) };
     let not_needed = Report { outcome: Outcome::NotNeeded {}, ..removed(image("sha256:cc"), None) };
     for report in [refused(container("c1")), gone, not_needed] {
         store.record(&run, at(1), &report);
     }
     let entries = store.history();
     let seen: Vec<_> = entries.iter().map(|e| (e.id.as_str(), e.outcome.as_str(), e.detail.as_deref())).collect();
-    assert_eq!(seen, [("c2", "already_gone", None), ("c1", "refused", Some("its state changed"))]);
+    assert_eq!(seen, [("c2", "already_removed", None), ("c1", "refused", Some("its state changed"))]);
 }
 
 #[test]
-fn what_else_there_is_to_say_is_remembered_and_logged() {
+fn the_note_of_an_outcome_is_recorded_and_logged() {
     let store = TestStore::fresh();
     let run = store.begin_run(at(0), Scope::Containers);
     let noted = |report| Report { note: Some("a link was left alone".to_owned()), ..report };
@@ -84,7 +84,7 @@ fn sizes_beyond_the_range_become_its_end() {
 }
 
 #[test]
-fn the_history_is_asked_by_count_time_kind_and_text() {
+fn history_is_filtered_by_count_time_kind_and_text() {
     let store = store();
     let ask = |filter: HistoryFilter| {
         store.file().history(&filter).unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>()
@@ -121,7 +121,7 @@ fn a_run_says_what_it_came_to() {
     let runs = serde_json::to_value(store().runs(10)).unwrap();
     let expected = serde_json::json!([{
         "id": 1, "started_at": at(40).to_string(), "finished_at": at(43).to_string(), "scope": "all", "dry": false,
-        "removed": 1, "already_gone": 0, "refused": 0, "failed": 1, "freed_bytes": 4096, "error": null,
+        "removed": 1, "already_removed": 0, "refused": 0, "failed": 1, "freed_bytes": 4096, "error": null,
         "triggered_by": "/ is 3 % free, pressure.free_percent = 5",
     }]);
     assert_eq!(runs, expected);
@@ -159,7 +159,7 @@ fn runs_with_nothing_to_do_stay_for_a_day() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_closed_by_the_next_with_what_it_did() {
+fn the_next_run_closes_a_killed_run() {
     let (_dir, path) = place();
     let store = open(&path);
     let run = store.begin_run(at(0), Scope::All);
@@ -178,7 +178,7 @@ fn a_run_that_was_killed_is_closed_by_the_next_with_what_it_did() {
 }
 
 #[test]
-fn a_transaction_that_a_kill_cuts_off_leaves_no_trace() {
+fn a_killed_transaction_leaves_no_trace() {
     let (_dir, path) = place();
     let store = open(&path);
     fill(&store);
@@ -191,7 +191,7 @@ fn a_transaction_that_a_kill_cuts_off_leaves_no_trace() {
 }
 
 #[test]
-fn what_is_too_old_or_too_much_goes_and_the_newest_stay() {
+fn old_and_excess_entries_are_pruned_and_newest_kept() {
     let store = TestStore::fresh();
     for number in 0..10 {
         let run = store.begin_run(at(number), Scope::All);
@@ -210,7 +210,7 @@ fn what_is_too_old_or_too_much_goes_and_the_newest_stay() {
 }
 
 #[test]
-fn refusals_of_an_object_in_a_row_are_one_entry_with_the_newest_time() {
+fn consecutive_refusals_of_an_object_are_one_entry() {
     let store = TestStore::fresh();
     let run = store.begin_run(at(0), Scope::All);
     for second in 1..=5 {
@@ -249,7 +249,7 @@ fn a_run_that_goes_on_is_not_pruned() {
 #[test]
 fn an_outcome_is_logged_and_counted_in_one_place() {
     let mut summary = Summary::default();
-    let gone = Report { outcome: Outcome::AlreadyGone {}, ..removed(image("sha256:cc"), None) };
+    let gone = Report { outcome: Outcome::AlreadyRemoved {}, ..removed(image("sha256:cc"), None) };
     let reports =
         [removed(container("c1"), Some(4096)), failed(image("sha256:bb"), "busy"), refused(container("c2")), gone];
     let log = logged(|| reports.iter().for_each(log_outcome));
@@ -265,10 +265,10 @@ DEBUG already removed kind="image" id="sha256:cc" name="docker.io/library/a:1" r
 "#;
     assert_eq!(log, expected.trim_start_matches('\n'));
     let containers = Counts { removed: 1, refused: 1, ..Counts::default() };
-    let images = Counts { failed: 1, already_gone: 1, ..Counts::default() };
+    let images = Counts { failed: 1, already_removed: 1, ..Counts::default() };
     assert_eq!((summary.of(Kind::Container), summary.of(Kind::Image)), (containers, images));
     assert_eq!(summary.outcomes.keys().collect::<Vec<_>>(), [&Kind::Container, &Kind::Image]);
-    let total = Counts { removed: 1, refused: 1, failed: 1, already_gone: 1, ..Counts::default() };
+    let total = Counts { removed: 1, refused: 1, failed: 1, already_removed: 1, ..Counts::default() };
     assert_eq!((summary.total(), summary.total_measured_bytes()), (total, 4096));
     assert_eq!(summary.of(Kind::LogDir), Counts::default());
 }
@@ -283,7 +283,7 @@ fn each_entry_of_the_same_moment_keeps_its_order() {
 }
 
 #[test]
-fn samples_are_returned_as_recorded_oldest_first_and_pruned_with_the_history() {
+fn samples_are_returned_oldest_first_and_pruned_with_history() {
     let store = TestStore::fresh();
     let disk =
         |mountpoint: &str, available_bytes| FileSystem { mountpoint: mountpoint.into(), available_bytes, ..disk() };

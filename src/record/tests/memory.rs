@@ -33,7 +33,7 @@ fn all_that_was_learnt_comes_back() {
 
 /// The time alone is written only once a minute.
 #[test]
-fn another_last_user_of_an_image_is_written_at_once() {
+fn a_new_last_image_user_is_written_at_once() {
     let used_by = |name: &str, last_used| {
         let mut memory = used(Some(last_used));
         memory.images[0].last_used_by = Some(name.to_owned());
@@ -88,7 +88,7 @@ fn a_stamp_is_rewritten_once_a_minute() {
 }
 
 #[test]
-fn stamps_that_come_more_often_than_once_a_minute_are_written_all_the_same() {
+fn frequent_timestamps_are_still_written_every_minute() {
     let steps: Vec<_> = (0..=6).map(|step| used(Some(at(20 * step)))).collect();
     assert_eq!(learnt(&steps), used(Some(at(120))), "compared with what is stored, not with what was learnt last");
 }
@@ -121,7 +121,7 @@ fn learning_is_all_or_nothing() {
 }
 
 #[test]
-fn times_from_the_future_are_corrected_when_they_are_read_and_in_the_store() {
+fn future_times_are_corrected_on_read_and_in_store() {
     let (_dir, path) = place();
     let store = open(&path);
     let year = 365 * 24 * 60 * 60;
@@ -159,7 +159,7 @@ fn times_of_the_past_are_read_as_they_are() {
 }
 
 #[test]
-fn a_recorded_removal_is_taken_off_the_baseline_at_once() {
+fn a_recorded_removal_lowers_the_baseline_at_once() {
     let (_dir, path) = place();
     let store = open(&path);
     store.learn(&memory());

@@ -26,7 +26,7 @@ fn run(path: &Path, seconds: i64, pods: &serde_json::Value) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_is_gone_in_the_second_of_two_runs_that_are_far_enough_apart() {
+fn the_second_distant_run_treats_the_pod_as_deleted() {
     let (_dir, path) = place();
     let no_pods = json!({ "seen": { "source": "kube-api", "complete": true } });
     assert_eq!(run(&path, 0, &no_pods), Vec::<String>::new(), "the first look");
@@ -36,7 +36,7 @@ fn a_pod_is_gone_in_the_second_of_two_runs_that_are_far_enough_apart() {
 }
 
 #[test]
-fn a_run_that_finds_the_pod_makes_the_next_ones_begin_again() {
+fn a_run_that_finds_the_pod_resets_its_absence() {
     let (_dir, path) = place();
     let no_pods = json!({ "seen": { "source": "kube-api", "complete": true } });
     let here = json!({ "seen": { "source": "kube-api", "complete": true, "pods": [{ "uid": "u1" }] } });

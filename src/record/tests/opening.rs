@@ -64,7 +64,7 @@ fn old_stores() -> PathBuf {
 }
 
 #[test]
-fn a_file_of_every_earlier_schema_opens_with_all_that_it_knew() {
+fn files_of_every_earlier_schema_open_with_all_data() {
     for version in 1..=MIGRATIONS.len() {
         let (_dir, path) = place();
         std::fs::create_dir(path.parent().unwrap()).unwrap();
@@ -96,7 +96,7 @@ fn todays_schema_has_a_file_that_tomorrow_will_open() {
 }
 
 #[test]
-fn a_newer_store_is_refused_and_stays_as_it_is() {
+fn a_newer_store_is_refused_and_not_changed() {
     let (_dir, path) = closed();
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = files(path.parent().unwrap());
@@ -113,7 +113,7 @@ fn a_newer_store_is_refused_and_stays_as_it_is() {
 }
 
 #[test]
-fn the_database_of_another_program_is_refused_and_stays_as_it_is() {
+fn another_programs_database_is_refused_and_not_changed() {
     let (dir, _) = place();
     let path = dir.path().join("songs.db");
     let other = rusqlite::Connection::open(&path).unwrap();
@@ -127,7 +127,7 @@ fn the_database_of_another_program_is_refused_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_damaged_file_is_set_aside_whole_and_a_fresh_one_begun() {
+fn a_damaged_file_is_set_aside_and_replaced() {
     let (_dir, path) = closed();
     let good = std::fs::read(&path).unwrap();
     let header_only = [&good[..100], &noise(good.len() - 100)].concat();
@@ -199,7 +199,7 @@ fn an_empty_file_is_a_fresh_store() {
 }
 
 #[test]
-fn where_the_directory_cannot_be_made_the_store_works_in_memory_and_says_what_to_do() {
+fn without_a_state_directory_the_store_works_in_memory() {
     let (dir, _) = place();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -215,7 +215,7 @@ fn where_the_directory_cannot_be_made_the_store_works_in_memory_and_says_what_to
 }
 
 #[test]
-fn a_directory_in_the_place_of_the_file_stays_and_the_store_works_in_memory() {
+fn a_directory_in_place_of_the_file_is_kept() {
     let (dir, _) = place();
     let error = StoreReader::open(dir.path()).unwrap_err();
     assert!(matches!(error, StoreError::Access { .. } | StoreError::Open { .. }), "{error:?}");
@@ -246,7 +246,7 @@ fn looking_at_a_closed_store_changes_nothing() {
 }
 
 #[test]
-fn looking_beside_an_agent_at_work_shows_what_it_committed() {
+fn a_read_only_open_shows_what_the_agent_committed() {
     let (_dir, path) = place();
     let agent = open(&path);
     fill(&agent);
@@ -263,7 +263,7 @@ fn looking_beside_an_agent_at_work_shows_what_it_committed() {
 }
 
 #[test]
-fn looking_after_a_kill_shows_all_and_leaves_the_file_and_its_log() {
+fn a_read_only_open_after_a_kill_changes_nothing() {
     let (_dir, path) = place();
     let agent = open(&path);
     fill(&agent);

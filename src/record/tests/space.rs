@@ -25,7 +25,7 @@ fn full(path: &Path) -> (TestStore, Run) {
 }
 
 #[test]
-fn a_full_disk_costs_no_record_and_is_reported_once() {
+fn a_full_disk_loses_no_record() {
     let (_dir, path) = place();
     let log = logged(|| {
         let (store, run) = full(&path);
@@ -66,7 +66,7 @@ fn a_memory_that_does_not_fit_on_the_disk_waits_for_space() {
 }
 
 #[test]
-fn the_file_has_what_was_committed_before_the_disk_was_full() {
+fn the_file_has_records_committed_before_the_full_disk() {
     let (_dir, path) = place();
     let (store, _) = full(&path);
     drop(store);
@@ -76,7 +76,7 @@ fn the_file_has_what_was_committed_before_the_disk_was_full() {
 }
 
 #[test]
-fn the_next_run_that_finds_space_brings_everything_back_to_the_file() {
+fn the_next_run_with_free_space_writes_everything_back() {
     let (_dir, path) = place();
     let (store, run) = full(&path);
     leave_pages(&store, 1000);
@@ -96,7 +96,7 @@ fn the_next_run_that_finds_space_brings_everything_back_to_the_file() {
 }
 
 #[test]
-fn a_run_that_made_space_is_in_the_file_when_it_ends() {
+fn a_run_that_frees_space_ends_in_the_file() {
     let (_dir, path) = place();
     let (store, run) = full(&path);
     leave_pages(&store, 1000);
@@ -117,7 +117,7 @@ fn a_store_without_a_file_keeps_no_history() {
 }
 
 #[test]
-fn a_store_that_may_not_be_written_continues_in_memory() {
+fn an_unwritable_store_continues_in_memory() {
     let (_dir, path) = place();
     let store = open(&path);
     let run = store.begin_run(at(0), Scope::All);

@@ -62,7 +62,7 @@ fn no_fault_of_any_operation_stops_a_run() {
 }
 
 #[test]
-fn after_a_fault_the_next_run_brings_everything_to_the_file() {
+fn the_next_run_after_a_fault_writes_everything_back() {
     for fault in StoreFault::ALL {
         for what in Store::OPERATIONS.iter().map(|what| Some(*what)).chain([None]) {
             let case = format!("{fault:?} of {what:?}");
@@ -85,7 +85,7 @@ fn after_a_fault_the_next_run_brings_everything_to_the_file() {
 }
 
 #[test]
-fn a_write_lock_that_another_program_holds_costs_one_wait_and_no_record() {
+fn another_programs_write_lock_costs_only_one_wait() {
     let (_dir, path) = place();
     let store = open(&path);
     fill(&store);
@@ -107,7 +107,7 @@ fn a_write_lock_that_another_program_holds_costs_one_wait_and_no_record() {
 }
 
 #[test]
-fn a_store_that_is_locked_when_it_is_opened_learns_in_memory_and_keeps_what_the_file_knew() {
+fn a_store_locked_on_open_keeps_the_files_data() {
     let (_dir, path) = place();
     fill(&open(&path));
     let other = rusqlite::Connection::open(&path).unwrap();
@@ -145,7 +145,7 @@ fn a_store_that_is_locked_when_it_is_opened_learns_in_memory_and_keeps_what_the_
 }
 
 #[test]
-fn a_file_that_is_overwritten_while_the_store_is_open_is_set_aside_by_the_next_run() {
+fn a_file_overwritten_while_open_is_set_aside() {
     let (_dir, path) = place();
     let store = open(&path);
     fill(&store);
@@ -165,7 +165,7 @@ fn a_file_that_is_overwritten_while_the_store_is_open_is_set_aside_by_the_next_r
 }
 
 #[test]
-fn a_file_that_is_removed_while_the_store_is_open_is_written_again_by_the_next_run() {
+fn a_file_removed_while_open_is_written_again() {
     let (_dir, path) = place();
     let store = open(&path);
     fill(&store);
@@ -179,7 +179,7 @@ fn a_file_that_is_removed_while_the_store_is_open_is_written_again_by_the_next_r
 }
 
 #[test]
-fn what_another_program_put_in_the_place_of_the_file_is_never_overwritten() {
+fn another_programs_replacement_file_is_never_overwritten() {
     let (_dir, path) = place();
     let store = open(&path);
     fill(&store);
@@ -219,7 +219,7 @@ fn what_was_written_to_the_file_meanwhile_stays() {
 }
 
 #[test]
-fn a_refusal_that_was_recorded_in_memory_takes_the_place_of_the_one_in_the_file() {
+fn a_refusal_recorded_in_memory_replaces_the_files_one() {
     let (_dir, path) = place();
     let store = open(&path);
     for (seconds, times) in [(0, 0), (60, 1), (120, 0)] {
@@ -233,7 +233,7 @@ fn a_refusal_that_was_recorded_in_memory_takes_the_place_of_the_one_in_the_file(
 }
 
 #[test]
-fn a_run_that_begins_does_not_end_another_run_of_the_same_process() {
+fn a_new_run_ends_no_run_of_its_process() {
     let (_dir, path) = place();
     let store = open(&path);
     let images = store.begin_run(at(0), Scope::Images);
@@ -247,7 +247,7 @@ fn a_run_that_begins_does_not_end_another_run_of_the_same_process() {
 }
 
 #[test]
-fn runs_that_are_under_way_when_the_file_fails_end_in_the_file() {
+fn a_file_fault_does_not_lose_runs_in_progress() {
     for times in [1, usize::MAX] {
         for fault in [StoreFault::Io, StoreFault::Damaged] {
             let (_dir, path) = place();

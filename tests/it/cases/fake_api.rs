@@ -125,7 +125,7 @@ fn terminate(process: &Child) {
 
 /// The content of the namespace holds it, so its owner waits.
 #[test]
-fn c1_a_namespace_that_is_terminating_is_not_gone() {
+fn c1_a_terminating_namespace_still_exists() {
     let fake = Fake::start("C1-fake.json");
     let text = fake.run(&["collect"]);
     assert!(text.contains("its content"), "it is listed as being deleted: {text}");
@@ -138,7 +138,7 @@ fn c1_a_namespace_that_is_terminating_is_not_gone() {
 }
 
 #[test]
-fn c2_a_server_that_wants_a_wait_is_asked_again() {
+fn c2_a_throttling_server_is_queried_again() {
     for scenario in ["C2-fake.json", "C2a-status429.json"] {
         for command in [&["plan"][..], &["collect"]] {
             let text = Fake::start(scenario).run(command);
@@ -148,14 +148,14 @@ fn c2_a_server_that_wants_a_wait_is_asked_again() {
 }
 
 #[test]
-fn c2r_an_owner_that_may_not_be_read_is_an_error_of_the_plan() {
+fn c2r_an_unreadable_owner_is_a_plan_error() {
     let text = Fake::start("C2r-403.json").run(&["plan", "--fail-on", "dangling"]);
     assert!(text.starts_with("exit Some(1)\n"), "{text}");
     assert!(text.contains("Error: may not read configmaps") && !text.contains("Nothing to delete."), "{text}");
 }
 
 #[test]
-fn c5a_the_dangling_one_of_two_objects_with_one_uid_is_found() {
+fn c5a_a_dangling_object_sharing_its_uid_is_found() {
     let text = Fake::start("C5a-fake.json").run(&["plan"]);
     assert!(text.contains("delete  ServiceAccount  default    mysa-child"), "{text}");
 }
@@ -180,7 +180,7 @@ fn c10_an_answer_that_is_not_believed_is_named() {
 
 /// The proxy of the cluster in use is used, that of another one is not.
 #[test]
-fn c4_only_the_proxy_of_the_cluster_in_use_is_used() {
+fn c4_only_the_current_clusters_proxy_is_used() {
     let mut process =
         Command::new("python3").args(["proxy.py", "0"]).current_dir(DATA).stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(process.stdout.take().unwrap());

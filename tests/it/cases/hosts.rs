@@ -71,7 +71,7 @@ fn n1_the_configured_runtime_is_shown() {
 
 /// The kubeconfig of the kubelet gets its credentials from a program, as on EKS.
 #[test]
-fn n5_a_kubeconfig_with_a_program_is_named_and_another_source_is_used() {
+fn n5_a_kubeconfig_with_an_exec_plugin_is_reported() {
     let host = Host::new();
     let root = host.shell.path("kubelet").display().to_string();
     copy(Path::new(DATA).join("N5-kubelet-root").as_path(), Path::new(&root));

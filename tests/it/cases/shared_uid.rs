@@ -31,7 +31,7 @@ fn delete(address: &str, path: &str) {
 
 /// The service account lives, and only the profile of the same uid is deleted: it failed in 5 of 6 runs.
 #[test]
-fn c5e_an_object_stays_whose_owner_lost_only_its_twin() {
+fn c5e_deleting_the_owners_twin_keeps_the_object() {
     let fake = Fake::play(&scenario());
     let mut service = fake.begin(&["run", "--set", "controller.address=", "--set", "log.format=json"]);
     service.says(&["monitoring"]);

@@ -10,7 +10,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_command_refuses_the_output_formats_that_it_does_not_have() {
+fn a_command_refuses_unsupported_output_formats() {
     for (command, known) in [
         (&["why", "web", "--snapshot", FULL_DISK][..], "table, json and yaml"),
         (&["status"], "table, json and yaml"),
@@ -78,7 +78,7 @@ fn namespaces_have_the_flags_of_kubectl() {
 
 /// An image whose full name is the word is more precise than the containers with that name.
 #[test]
-fn why_says_that_containers_have_the_name_of_an_image_too() {
+fn why_reports_containers_that_share_an_image_name() {
     let mut snapshot = full_disk();
     let kubegc::model::Seen::Seen(images) = &mut snapshot.images else { panic!("no images") };
     let image = images.iter_mut().find(|image| image.tags == ["docker.io/library/busybox:1.36"]).unwrap();
@@ -105,7 +105,7 @@ fn why_does_not_contradict_itself_about_two_instances() {
 }
 
 #[test]
-fn an_error_in_yaml_has_one_prefix_and_a_hint_that_helps() {
+fn a_yaml_error_has_one_prefix_and_a_hint() {
     let shell = Shell::new().with("crictl.yaml", "runtime-endpoint: [a\nb: c: d\n");
     let text = shell.run(&["config", "show"]);
     let lines: Vec<_> = text.lines().collect();

@@ -53,7 +53,7 @@ fn images_in_use_are_last_by_last_use() {
 }
 
 #[test]
-fn images_without_a_first_time_are_last_by_first_time() {
+fn images_without_a_first_seen_time_sort_last() {
     let mut snapshot = full_disk();
     let forgotten = snapshot.memory.images.remove(1).id.to_string();
     let shell = Shell::new().with("node.json", &serde_json::to_string(&snapshot).unwrap());
@@ -84,7 +84,7 @@ fn used_before() -> Snapshot {
 }
 
 #[test]
-fn the_last_user_of_an_image_is_remembered_and_shown() {
+fn the_last_user_of_an_image_is_shown() {
     let snapshot = used_before();
     let past = snapshot
         .memory

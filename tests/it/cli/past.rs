@@ -50,7 +50,7 @@ fn sums_count_removals_by_day_and_reason() {
 
 /// The bytes of containers and sandboxes are in the run alone.
 #[test]
-fn sums_have_the_bytes_that_a_pass_measured_as_a_whole() {
+fn sums_include_the_bytes_measured_by_a_pass() {
     let mut plan = decide(&full_disk(), &Policy::default(), Scope::All);
     if let kubegc::plan::Target::RemoveImage { tags, .. } = &mut plan.actions[9].target {
         *tags = vec!["a:1".to_owned(), "a:2".to_owned()];

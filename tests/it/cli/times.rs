@@ -33,7 +33,7 @@ fn the_wide_plan_shows_when_ages_are_reached() {
 }
 
 #[test]
-fn a_missing_pod_and_a_back_off_have_a_time_too() {
+fn missing_pods_and_back_offs_show_a_time() {
     let mut snapshot = full_disk();
     let since = snapshot.taken_at - SignedDuration::from_secs(12);
     snapshot.memory.absent_since =
@@ -72,7 +72,7 @@ fn why_shows_the_time_of_an_unused_image() {
 
 /// The lists of the snapshot are shorter than the baseline, since 30 s.
 #[test]
-fn why_shows_until_when_a_short_list_is_not_trusted() {
+fn why_shows_when_a_shorter_list_becomes_trusted() {
     let mut snapshot = full_disk();
     let count = |length: Option<usize>| length.unwrap_or_default() as u64;
     let counts = ListCounts {

@@ -13,7 +13,7 @@ const SETTINGS: [&str; 4] = [
 
 /// containerd 1.6 keeps a sandbox whose network could neither be set up nor be torn down.
 #[tokio::test]
-async fn a_sandbox_that_cannot_be_removed_delays_nothing_and_backs_off() {
+async fn an_unremovable_sandbox_delays_nothing_and_backs_off() {
     let rig = Rig::start(Version::V1_6).await;
     rig.stuck_pod("stuck-0").await;
     let pod = rig.pod("default", "job-0", "uid-job").await;

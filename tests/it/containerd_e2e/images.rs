@@ -15,17 +15,17 @@ const BY_USE: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_1_6() {
+async fn image_removal_reaches_the_low_threshold_on_1_6() {
     images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_1_7() {
+async fn image_removal_reaches_the_low_threshold_on_1_7() {
     images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn images_are_removed_from_a_full_disk_down_to_the_low_threshold_on_2() {
+async fn image_removal_reaches_the_low_threshold_on_2() {
     images_are_removed_from_a_full_disk_down_to_the_low_threshold(Version::V2).await;
 }
 

@@ -26,17 +26,17 @@ const SETTINGS: [&str; 5] = [
 ];
 
 #[tokio::test]
-async fn a_list_that_is_too_large_to_send_is_collected_in_parts_on_1_6() {
+async fn large_lists_are_read_in_parts_on_1_6() {
     a_list_that_is_too_large_to_send_is_collected_in_parts(Version::V1_6, 1000).await;
 }
 
 #[tokio::test]
-async fn a_list_that_is_too_large_to_send_is_collected_in_parts_on_1_7() {
+async fn large_lists_are_read_in_parts_on_1_7() {
     a_list_that_is_too_large_to_send_is_collected_in_parts(Version::V1_7, 200).await;
 }
 
 #[tokio::test]
-async fn a_list_that_is_too_large_to_send_is_collected_in_parts_on_2() {
+async fn large_lists_are_read_in_parts_on_2() {
     a_list_that_is_too_large_to_send_is_collected_in_parts(Version::V2, 200).await;
 }
 

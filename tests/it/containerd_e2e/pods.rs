@@ -84,17 +84,17 @@ const SECOND: [&str; 10] = [
 const THIRD: [&str; 2] = ["link to default_old-0_uid-old/app/0.log", "image docker.io/library/job:1"];
 
 #[tokio::test]
-async fn only_objects_without_a_reason_to_stay_are_removed_on_1_6() {
+async fn only_unneeded_objects_are_removed_on_1_6() {
     only_objects_without_a_reason_to_stay_are_removed(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn only_objects_without_a_reason_to_stay_are_removed_on_1_7() {
+async fn only_unneeded_objects_are_removed_on_1_7() {
     only_objects_without_a_reason_to_stay_are_removed(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn only_objects_without_a_reason_to_stay_are_removed_on_2() {
+async fn only_unneeded_objects_are_removed_on_2() {
     only_objects_without_a_reason_to_stay_are_removed(Version::V2).await;
 }
 
@@ -114,7 +114,8 @@ async fn only_objects_without_a_reason_to_stay_are_removed(version: Version) {
         rig.kubegc(&with_settings(&["collect"])).ok();
         let after = rig.names().await;
         assert_eq!(after.words(), left);
-        let gone: BTreeSet<_> = before.gone_in(&after).into_iter().filter(|name| is_planned_by_itself(name)).collect();
+        let gone: BTreeSet<_> =
+            before.missing_in(&after).into_iter().filter(|name| is_planned_by_itself(name)).collect();
         assert_eq!(planned(&plan, &before), gone, "what is planned goes, and nothing else");
     }
     let plan = rig.kubegc(&with_settings(&["plan", "-o", "json"])).ok().json();

@@ -15,17 +15,17 @@ const SETTINGS: [&str; 7] = [
 ];
 
 #[tokio::test]
-async fn the_service_survives_a_restart_of_the_runtime_on_1_6() {
+async fn the_service_survives_runtime_restarts_on_1_6() {
     the_service_survives_a_restart_of_the_runtime(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn the_service_survives_a_restart_of_the_runtime_on_1_7() {
+async fn the_service_survives_runtime_restarts_on_1_7() {
     the_service_survives_a_restart_of_the_runtime(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn the_service_survives_a_restart_of_the_runtime_on_2() {
+async fn the_service_survives_runtime_restarts_on_2() {
     the_service_survives_a_restart_of_the_runtime(Version::V2).await;
 }
 

@@ -13,17 +13,17 @@ const SETTINGS: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn the_writable_layer_of_a_dead_container_is_reported_as_reclaimed_on_1_6() {
+async fn writable_layers_are_reported_as_reclaimed_on_1_6() {
     the_writable_layer_of_a_dead_container_is_reported_as_reclaimed(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn the_writable_layer_of_a_dead_container_is_reported_as_reclaimed_on_1_7() {
+async fn writable_layers_are_reported_as_reclaimed_on_1_7() {
     the_writable_layer_of_a_dead_container_is_reported_as_reclaimed(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn the_writable_layer_of_a_dead_container_is_reported_as_reclaimed_on_2() {
+async fn writable_layers_are_reported_as_reclaimed_on_2() {
     the_writable_layer_of_a_dead_container_is_reported_as_reclaimed(Version::V2).await;
 }
 

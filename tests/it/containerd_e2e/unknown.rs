@@ -9,17 +9,17 @@ use crate::rig::{Rig, Version};
 const SETTINGS: [&str; 3] = ["--set=pods.source=runtime", "--set=guards.settle=0s", "--set=guards.sandbox_grace=0s"];
 
 #[tokio::test]
-async fn a_running_container_without_a_status_is_kept_on_1_6() {
+async fn running_containers_without_status_are_kept_on_1_6() {
     a_running_container_without_a_status_is_kept(Version::V1_6).await;
 }
 
 #[tokio::test]
-async fn a_running_container_without_a_status_is_kept_on_1_7() {
+async fn running_containers_without_status_are_kept_on_1_7() {
     a_running_container_without_a_status_is_kept(Version::V1_7).await;
 }
 
 #[tokio::test]
-async fn a_running_container_without_a_status_is_kept_on_2() {
+async fn running_containers_without_status_are_kept_on_2() {
     a_running_container_without_a_status_is_kept(Version::V2).await;
 }
 

@@ -30,7 +30,7 @@ async fn agent(home: &Home) -> crate::agent::Running {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn collect_beside_a_running_agent_is_a_pass_of_that_agent() {
+async fn collect_beside_a_running_agent_requests_its_pass() {
     let sim = sim();
     let home = Home::new(&sim, SELDOM);
     let mut service = agent(&home).await;
@@ -56,7 +56,7 @@ async fn collect_beside_a_running_agent_is_a_pass_of_that_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn collect_beside_an_observing_agent_says_that_nothing_was_removed() {
+async fn collect_beside_an_observing_agent_reports_no_removal() {
     let sim = sim();
     let home = Home::new(&sim, &format!("{SELDOM}mode = \"observe\""));
     let _service = agent(&home).await;
@@ -68,7 +68,7 @@ async fn collect_beside_an_observing_agent_says_that_nothing_was_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_status_shows_the_running_agent_and_is_a_probe() {
+async fn the_status_shows_the_agent_and_is_a_probe() {
     let sim = sim();
     let home = Home::new(&sim, SELDOM);
     let none = home.run(&["status"]);

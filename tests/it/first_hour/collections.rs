@@ -11,7 +11,7 @@ use super::Host;
 use crate::agent::Home;
 
 #[test]
-fn a_collection_names_each_object_and_with_q_only_the_totals() {
+fn a_collection_names_each_object_unless_quiet() {
     let host = Host::new();
     insta::assert_snapshot!(host.run(&["collect", "--dry-run"]), @"
     KIND       ID         NAME               OUTCOME       WHY
@@ -57,7 +57,7 @@ fn saved(host: &Host) {
 }
 
 #[test]
-fn a_saved_plan_whose_objects_changed_is_refused_in_part_and_says_what_changed() {
+fn a_saved_plan_refuses_changed_objects_with_the_cause() {
     let host = Host::new();
     saved(&host);
     let now = Timestamp::now();
@@ -83,7 +83,7 @@ fn a_saved_plan_whose_objects_changed_is_refused_in_part_and_says_what_changed()
 }
 
 #[test]
-fn a_saved_plan_of_another_node_or_of_long_ago_is_refused() {
+fn foreign_and_old_saved_plans_are_refused() {
     let host = Host::new();
     saved(&host);
     let plan = std::fs::read_to_string(host.shell.path("plan.json")).unwrap();
@@ -107,7 +107,7 @@ fn a_saved_plan_of_another_node_or_of_long_ago_is_refused() {
 }
 
 #[test]
-fn the_long_help_of_each_command_has_its_exit_status() {
+fn each_commands_long_help_has_its_exit_status() {
     let shell = crate::shell::Shell::new();
     insta::assert_snapshot!(shell.run(&["collect", "--help"]).split("Exit status:").last().unwrap(), @"
     0    done
@@ -138,7 +138,7 @@ async fn an_interrupted_collection_has_exit_status_130() {
 }
 
 #[tokio::test]
-async fn a_service_waits_for_a_one_shot_pass_and_ends_with_status_5_beside_another_service() {
+async fn a_service_waits_for_a_one_shot_pass() {
     let host = Host::new();
     let home = Home::new(&host.sim, "");
     let lock = Lock::take(&home.lock(), "collect").unwrap();

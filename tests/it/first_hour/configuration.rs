@@ -10,7 +10,7 @@ use crate::shell::Shell;
 const NGINX: &str = "docker.io/library/nginx:1.27";
 
 #[test]
-fn a_short_name_keeps_the_image_and_a_rule_without_image_is_a_warning() {
+fn a_short_image_name_keeps_the_image() {
     let host = Host::with(Node::new().image(NGINX, &[("nginx", MIB)]).image("quay.io/team/web:1", &[("web", MIB)]));
     let keep = |rule: &str| {
         let set = format!("images.keep=[\"{rule}\"]");
@@ -26,7 +26,7 @@ fn a_short_name_keeps_the_image_and_a_rule_without_image_is_a_warning() {
 }
 
 #[test]
-fn config_check_reports_what_would_mislead_with_file_and_line() {
+fn config_check_reports_misleading_settings_with_file_and_line() {
     let config = "[images]\nkeep = [\"Nginx\"]\n\n[logs]\npods_root = \"/etc\"\n[pods]\nkubeconfig = \"/no/such\"\n[state]\npath = \"/var\"\n[pressure]\nfree_bytes = 10\n";
     let shell = Shell::new().with("bad.toml", config).with("missing.toml", "pods.kubeconfig = \"/no/such\"\n");
     insta::assert_snapshot!(shell.run(&["config", "check", "bad.toml"]), @r#"
@@ -52,7 +52,7 @@ fn config_check_reports_what_would_mislead_with_file_and_line() {
 }
 
 #[tokio::test]
-async fn a_service_without_a_runtime_waits_for_its_address_and_claims_nothing() {
+async fn a_service_without_a_runtime_names_its_address() {
     let host = Host::new();
     let home = Home::new(&host.sim, "");
     let deserted = FakeSocket::deserted().unwrap();
@@ -66,7 +66,7 @@ async fn a_service_without_a_runtime_waits_for_its_address_and_claims_nothing() 
 }
 
 #[test]
-fn the_example_of_the_readme_changes_the_plan_and_installs_where_the_unit_expects_it() {
+fn the_readme_example_changes_the_plan() {
     let readme = include_str!("../../../README.md");
     let unit = include_str!("../../../systemd/kubegc.service");
     assert!(unit.contains("ExecStart=kubegc run\n"));

@@ -22,7 +22,7 @@ fn said(output: &std::process::Output) -> String {
 }
 
 #[test]
-fn without_history_plan_and_collect_say_so_and_collect_with_wait_collects() {
+fn plan_and_collect_report_a_missing_history() {
     let sim = sim();
     let home = Home::new(&sim, "images.all_unused = true");
     let ages = ["--set", "images.min_age=2s", "--set", "guards.gone_after=2s"];
@@ -52,7 +52,7 @@ fn a_wait_ends_at_its_limit() {
 }
 
 #[tokio::test]
-async fn a_plan_uses_the_store_of_the_agent_that_holds_the_lock() {
+async fn a_plan_uses_the_store_of_the_lock_holder() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let mut service = home.start(&["run"]);
@@ -65,7 +65,7 @@ async fn a_plan_uses_the_store_of_the_agent_that_holds_the_lock() {
 }
 
 #[test]
-fn a_named_pod_source_that_fails_is_an_error_with_its_address() {
+fn a_failed_pod_source_is_reported_with_its_address() {
     let host = Host::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let endpoint = format!("--set=pods.kubelet_endpoint=http://127.0.0.1:{port}");

@@ -32,7 +32,7 @@ fn removals(log: &[String]) -> usize {
 }
 
 #[test]
-fn flags_and_rust_log_set_the_level_and_the_flag_wins() {
+fn the_log_level_flag_overrides_rust_log() {
     assert_eq!(log(&[], &[]), Vec::<String>::new(), "the table shows the removals");
     for (flags, variables) in [
         (&["--log-level=info"][..], &[][..]),
@@ -69,7 +69,7 @@ fn the_text_log_has_plain_fields() {
 }
 
 #[test]
-fn the_json_log_has_one_object_per_line_without_quotes_in_quotes() {
+fn the_json_log_has_one_object_per_line() {
     let log = log(&["--log-level=info", "--set=log.format=json"], &[]);
     let mut words = BTreeSet::new();
     for line in &log {

@@ -18,7 +18,7 @@ fn sim() -> Sim {
 }
 
 #[tokio::test]
-async fn an_observing_service_logs_its_plan_once_remembers_and_removes_nothing() {
+async fn an_observing_service_logs_its_plan_once() {
     for (arguments, settings) in [(&["run", "--dry-run"][..], ""), (&["run"], "mode = \"observe\"\n")] {
         let sim = sim();
         let home = Home::new(&sim, &format!("{settings}{OFTEN}images.all_unused = true"));
@@ -44,7 +44,7 @@ async fn an_observing_service_logs_its_plan_once_remembers_and_removes_nothing()
 }
 
 #[tokio::test]
-async fn an_image_that_is_listed_before_its_tag_is_logged_with_the_tag_too() {
+async fn an_image_tagged_later_is_logged_with_its_tag() {
     let sim = Sim::start(Node::new().now(kubegc::daemon::now()).image(OLD, &[("old", MIB)]).untagged()).unwrap();
     let home = Home::new(&sim, &format!("{OFTEN}images.all_unused = true\nmode = \"observe\""));
     let mut service = home.start(&["run"]);
@@ -58,7 +58,7 @@ async fn an_image_that_is_listed_before_its_tag_is_logged_with_the_tag_too() {
 }
 
 #[test]
-fn a_collection_in_observe_mode_removes_nothing_and_says_so() {
+fn a_collection_in_observe_mode_removes_nothing() {
     let host = Host::new();
     let before = host.rest();
     let text = host.run(&["collect", "--mode", "observe", "-q"]);

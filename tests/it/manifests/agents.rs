@@ -149,7 +149,7 @@ fn the_binary_accepts_the_configuration_of_every_kustomization() {
 
 /// The files differ in facts of the distribution only, so a setting that is added to one is added to all.
 #[test]
-fn the_configurations_differ_in_the_kubelets_root_and_the_pod_source_only() {
+fn configurations_differ_only_in_kubelet_root_and_pod_source() {
     let common = |within: &str| {
         let text = toml(within).replace("source = \"kubelet\"", "source = \"kube-api\"");
         let lines =

@@ -137,7 +137,7 @@ fn the_grace_period_is_longer_than_a_shutdown() {
 
 /// Settings that are commented out have no blank after the mark.
 #[test]
-fn the_settings_are_known_and_their_comments_show_the_defaults() {
+fn comments_of_the_settings_show_the_defaults() {
     let pod = pod("controller", "/spec/template/spec");
     let [mount] = mounts(container(&pod)) else { panic!("more or fewer than one mount") };
     assert_eq!((&*mount.mount_path, mount.read_only), ("/etc/kubegc", Some(true)));

@@ -45,7 +45,7 @@ pub enum When {
 
 /// The fault of a cell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Trouble {
+pub enum CellFault {
     Nothing,
     Call { method: Rpc, fault: Fault, often: Often },
     Clock { by: SignedDuration, when: When },
@@ -54,7 +54,7 @@ pub enum Trouble {
 /// One cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    pub trouble: Trouble,
+    pub fault: CellFault,
     pub scope: Scope,
 }
 
@@ -88,7 +88,7 @@ pub fn cells(fault: Fault) -> Vec<Cell> {
     let mut cells = Vec::new();
     for scope in SCOPES {
         for method in METHODS.into_iter().filter(|method| is_called(*method, scope) && can_have(*method, fault)) {
-            let cell = |often| Cell { trouble: Trouble::Call { method, fault, often }, scope };
+            let cell = |often| Cell { fault: CellFault::Call { method, fault, often }, scope };
             cells.extend([Often::Once, Often::Always].map(cell));
         }
     }
@@ -103,7 +103,7 @@ pub fn clock_cells() -> Vec<Cell> {
     for scope in SCOPES {
         for by in [-year, -hour, hour, year] {
             let whens = [When::Before, When::Between, When::Within, When::ThereAndBack];
-            cells.extend(whens.map(|when| Cell { trouble: Trouble::Clock { by, when }, scope }));
+            cells.extend(whens.map(|when| Cell { fault: CellFault::Clock { by, when }, scope }));
         }
     }
     cells
@@ -193,8 +193,8 @@ impl Often {
 impl Cell {
     /// Returns whether lists are streamed: only if the fault is one of a streamed list.
     pub fn streaming(&self) -> Streaming {
-        match self.trouble {
-            Trouble::Call { method: Rpc::StreamContainers | Rpc::StreamPodSandboxes | Rpc::StreamImages, .. } => {
+        match self.fault {
+            CellFault::Call { method: Rpc::StreamContainers | Rpc::StreamPodSandboxes | Rpc::StreamImages, .. } => {
                 Streaming::Batches(5)
             }
             _ => Streaming::Unimplemented,
@@ -203,7 +203,7 @@ impl Cell {
 
     /// Returns the size of the node: wide if a method is called for each object and waits can add up.
     pub fn size(&self) -> Size {
-        let Trouble::Call { method, fault, often: Often::Always } = self.trouble else { return Size::Small };
+        let CellFault::Call { method, fault, often: Often::Always } = self.fault else { return Size::Small };
         let for_each = method.changes() || matches!(method, Rpc::ContainerStatus | Rpc::ImageStatus);
         match fault {
             Fault::Hang | Fault::Late(_) if for_each => Size::Wide,
@@ -217,10 +217,10 @@ impl Cell {
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scope = self.scope;
-        match self.trouble {
-            Trouble::Nothing => write!(f, "nothing {scope:?}"),
-            Trouble::Call { method, fault, often } => write!(f, "{method} {} {scope:?} {often:?}", name(fault)),
-            Trouble::Clock { by, when } => write!(f, "clock {:+} h {scope:?} {when:?}", by.as_hours()),
+        match self.fault {
+            CellFault::Nothing => write!(f, "nothing {scope:?}"),
+            CellFault::Call { method, fault, often } => write!(f, "{method} {} {scope:?} {often:?}", name(fault)),
+            CellFault::Clock { by, when } => write!(f, "clock {:+} h {scope:?} {when:?}", by.as_hours()),
         }
     }
 }

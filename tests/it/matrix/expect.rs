@@ -6,7 +6,7 @@ use kubegc::cri::generated as pb;
 use kubegc::sim::{Defect, Fault, Rpc};
 use tonic::Code;
 
-use super::cell::{Often, Scope, Trouble};
+use super::cell::{CellFault, Often, Scope};
 use super::node::GONE;
 use super::protected::{Things, Why, held, protected};
 use super::run::{Reference, Run};
@@ -143,7 +143,7 @@ fn own_kind(method: Rpc) -> &'static str {
 /// Says whether the times in the list of containers are garbage. They are the only evidence of which instance is the
 /// newest.
 fn has_no_ages(run: &Run) -> bool {
-    let Trouble::Call { method, fault, .. } = run.cell().trouble else { return false };
+    let CellFault::Call { method, fault, .. } = run.cell().fault else { return false };
     matches!(method, Rpc::ListContainers | Rpc::StreamContainers) && fault == Fault::Answer(Defect::Garbage)
 }
 
@@ -158,8 +158,8 @@ fn is_waived(run: &Run, why: Why) -> bool {
 /// removed, the right one is not known later. If it reports wrong states of sandboxes, containers of unknown state stay,
 /// and so their image was used later.
 fn may_differ(run: &Run, thing: &str) -> bool {
-    let has_garbage = |methods: &[Rpc]| match run.cell().trouble {
-        Trouble::Call { method, fault, .. } => methods.contains(&method) && fault == Fault::Answer(Defect::Garbage),
+    let has_garbage = |methods: &[Rpc]| match run.cell().fault {
+        CellFault::Call { method, fault, .. } => methods.contains(&method) && fault == Fault::Answer(Defect::Garbage),
         _ => false,
     };
     let wrong_log = has_garbage(&[Rpc::ContainerStatus]) || wrong_facts::hides_logs(run);

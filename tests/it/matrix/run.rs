@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use kubegc::sim::{Rpc, Streaming};
 use tokio::time::Instant;
 
-use super::cell::{Cell, Often, Scope, Trouble, When};
+use super::cell::{Cell, CellFault, Often, Scope, When};
 use super::expect;
 use super::node::Size;
 use super::protected::{Things, protected, things};
@@ -75,7 +75,7 @@ pub fn reference(scope: Scope, size: Size, streaming: Streaming) -> Reference {
 }
 
 async fn faultless(scope: Scope, size: Size, streaming: Streaming) -> Reference {
-    let mut run = Run::new(Cell { trouble: Trouble::Nothing, scope }, Stage::new(size, streaming));
+    let mut run = Run::new(Cell { fault: CellFault::Nothing, scope }, Stage::new(size, streaming));
     let before = run.things.clone();
     run.round().await;
     let first = run.things.clone();
@@ -87,9 +87,9 @@ async fn faultless(scope: Scope, size: Size, streaming: Streaming) -> Reference 
 /// Runs all rounds of a cell.
 async fn whole(cell: Cell, reference: &Reference) -> Vec<Failure> {
     let mut run = Run::new(cell, Stage::new(cell.size(), cell.streaming()));
-    match cell.trouble {
-        Trouble::Nothing => run.round().await,
-        Trouble::Call { method, fault, often } => {
+    match cell.fault {
+        CellFault::Nothing => run.round().await,
+        CellFault::Call { method, fault, often } => {
             run.stage.sim.fault(method, fault, often.times());
             run.rounds(often).await;
             expect::untouched(&mut run, reference, method, fault, often);
@@ -97,7 +97,7 @@ async fn whole(cell: Cell, reference: &Reference) -> Vec<Failure> {
             run.stage.sim.heal();
             run.stage.sim.listen_again().unwrap();
         }
-        Trouble::Clock { by, when } => run.clock_rounds(by, when).await,
+        CellFault::Clock { by, when } => run.clock_rounds(by, when).await,
     }
     run.later_rounds().await;
     expect::healed(&mut run, reference);

@@ -79,7 +79,7 @@ impl Stage {
     /// Makes one pass.
     pub async fn pass(&mut self, kind: Kind) -> Pass {
         let (stop, cycle) = (CancellationToken::new(), self.cycle.as_mut().unwrap());
-        let pressure = Pressure::Asked {};
+        let pressure = Pressure::Requested {};
         let kind = match kind {
             Kind::Containers => PassKind::Regular(Scope::Containers),
             Kind::Images => PassKind::Regular(Scope::Images),

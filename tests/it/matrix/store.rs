@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use kubegc::record::{Store, StoreFault};
 use kubegc::sim::Streaming;
 
-use super::cell::{Cell, Often, SCOPES, Scope, Trouble};
+use super::cell::{Cell, CellFault, Often, SCOPES, Scope};
 use super::node::Size;
 use super::run::{Failure, Reference, Run, in_virtual_time, reference};
 use super::stage::Stage;
@@ -59,7 +59,7 @@ fn open(stage: &Stage) -> Store {
 async fn whole(cell: StoreCell, reference: &Reference) -> Vec<Failure> {
     let dir = |dir: &std::path::Path| Store::open_blocking(&dir.join("state/kubegc.db")).unwrap();
     let stage = Stage::with_store(Size::Small, Streaming::Unimplemented, dir);
-    let mut run = Run::new(Cell { trouble: Trouble::Nothing, scope: cell.scope }, stage);
+    let mut run = Run::new(Cell { fault: CellFault::Nothing, scope: cell.scope }, stage);
     let store = open(&run.stage);
     inject(&store, cell);
     run.stage.start_agent(store);

@@ -2,7 +2,7 @@
 
 use kubegc::sim::{Defect, Fault, Rpc, WrongFact};
 
-use super::cell::{Often, Scope, Trouble};
+use super::cell::{CellFault, Often, Scope};
 use super::expect::{CONTAINER, IMAGE, LOG_DIR, LOG_LINK, SANDBOX};
 use super::node::TERMINATED;
 use super::protected::Things;
@@ -88,7 +88,7 @@ fn is_log_in_kept_dir(things: &Things, thing: &str) -> bool {
 
 /// Says whether the log files of removed containers are not known.
 pub fn hides_logs(run: &Run) -> bool {
-    let Trouble::Call { method: Rpc::ContainerStatus, fault: Fault::Answer(defect), .. } = run.cell().trouble else {
+    let CellFault::Call { method: Rpc::ContainerStatus, fault: Fault::Answer(defect), .. } = run.cell().fault else {
         return false;
     };
     matches!(defect, Defect::Wrong(WrongFact::EmptyPath | WrongFact::RelativePath))

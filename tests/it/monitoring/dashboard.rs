@@ -72,7 +72,7 @@ fn text(value: &Value) -> &str {
 
 /// Grafana draws what overlaps below all others, and takes the data source of the installation if a panel has none.
 #[test]
-fn each_panel_has_a_place_a_data_source_and_a_description() {
+fn each_panel_has_place_data_source_and_description() {
     let dashboard = Dashboard::read();
     let (mut ids, mut cells) = (BTreeSet::new(), BTreeSet::new());
     for panel in dashboard.panels() {
@@ -92,7 +92,7 @@ fn each_panel_has_a_place_a_data_source_and_a_description() {
 }
 
 #[test]
-fn variables_select_agents_and_controllers_by_labels_that_all_their_metrics_have() {
+fn variables_select_by_labels_that_all_metrics_have() {
     let dashboard = Dashboard::read();
     let expected = [
         ("instance", "label_values(kubegc_lock_held, instance)"),

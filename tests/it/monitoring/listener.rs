@@ -10,7 +10,7 @@ use super::http::{connect, get, send};
 use super::{Home, service, service_on, sim};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_are_read_only_and_have_the_headers_that_browsers_need() {
+async fn pages_are_read_only_with_security_headers() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let (_service, address) = service(&home).await;
@@ -32,7 +32,7 @@ async fn pages_are_read_only_and_have_the_headers_that_browsers_need() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_for_people_is_on_loopback_addresses_only_and_may_load_nothing() {
+async fn the_page_is_served_on_loopback_addresses_only() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let (mut agent, address) = service(&home).await;
@@ -63,7 +63,7 @@ fn own_address() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_socket_serves_to_root_is_not_on_the_address() {
+async fn socket_only_paths_are_not_on_the_address() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let (_service, address) = service(&home).await;
@@ -101,7 +101,7 @@ async fn a_request_with_a_large_head_is_refused() {
 
 /// Each has 2 s, and all of them are of one address.
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_connections_are_closed_and_delay_others_no_longer_than_that() {
+async fn silent_connections_are_closed_after_a_limited_delay() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let (_service, address) = service(&home).await;
@@ -114,7 +114,7 @@ async fn silent_connections_are_closed_and_delay_others_no_longer_than_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_in_use_is_a_warning_and_is_served_as_soon_as_it_is_free() {
+async fn a_port_in_use_is_served_when_free() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let other = TcpListener::bind("127.0.0.1:0").unwrap();

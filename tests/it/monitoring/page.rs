@@ -26,7 +26,7 @@ fn the_page_has_the_tables_of_the_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_serves_each_metric_of_the_page_with_its_type_and_labels_and_no_other_one() {
+async fn an_agent_serves_exactly_the_metrics_of_the_page() {
     let sim = sim();
     sim.fault(Rpc::ImageFsInfo, Fault::Fail(tonic::Code::Internal), Times::N(1));
     let home = Home::new(&sim, &format!("{OFTEN}pressure.free_inodes_percent = 1"));
@@ -38,7 +38,7 @@ async fn an_agent_serves_each_metric_of_the_page_with_its_type_and_labels_and_no
 }
 
 #[test]
-fn a_controller_has_each_metric_of_the_page_and_no_other_one() {
+fn a_controller_serves_exactly_the_metrics_of_the_page() {
     let metrics = ControllerMetrics::default();
     metrics.leads(true);
     metrics.reloaded(Some(jiff::Timestamp::UNIX_EPOCH));

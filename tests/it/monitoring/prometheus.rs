@@ -90,7 +90,7 @@ pub fn program(name: &str) -> PathBuf {
 /// In each pass a sandbox is not removed, so its log directory is refused, and a guard keeps a container. So each query
 /// has data.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_query_of_the_dashboard_has_data_of_an_agent_and_each_alert_can_be_evaluated() {
+async fn each_dashboard_query_has_data_of_an_agent() {
     let sim = Sim::start(node().foreign("tool").exited("tool", WEB)).unwrap();
     sim.fault(Rpc::RemovePodSandbox, Fault::Fail(tonic::Code::Internal), Times::Forever);
     let home = Home::new(&sim, &format!("{OFTEN}pressure.free_inodes_percent = 1"));

@@ -42,7 +42,7 @@ fn promtool_accepts_the_file_of_a_collection() {
 
 /// The file with the tests has for each alert a target that fires it, and one that does not.
 #[test]
-fn promtool_accepts_the_alerts_and_each_fires_in_its_test() {
+fn promtool_accepts_alerts_that_fire_in_their_tests() {
     let run = |args: &[&str]| {
         let output =
             Command::new(program("promtool")).args(args).current_dir(packaging("monitoring")).output().unwrap();

@@ -5,7 +5,7 @@ use super::{Home, sim, value};
 const FILE: &[&str] = &["collect", "-q", "--metrics-file", "kubegc.prom"];
 
 #[test]
-fn a_collection_writes_its_counts_and_those_of_the_next_one_continue() {
+fn counts_of_a_collection_continue_in_the_next_one() {
     let sim = sim();
     let home = Home::new(&sim, "images.all_unused = true");
     for passes in [1.0, 2.0] {
@@ -30,7 +30,7 @@ fn a_collection_writes_its_counts_and_those_of_the_next_one_continue() {
 }
 
 #[test]
-fn a_collection_without_a_runtime_counts_as_failed_and_keeps_the_last_success() {
+fn a_collection_without_a_runtime_counts_as_failed() {
     let mut sim = sim();
     let home = Home::new(&sim, "");
     assert!(home.run(FILE).status.success());
@@ -45,7 +45,7 @@ fn a_collection_without_a_runtime_counts_as_failed_and_keeps_the_last_success() 
 }
 
 #[test]
-fn the_setting_writes_the_file_too_and_a_dry_run_does_not() {
+fn the_setting_writes_the_file_except_in_dry_runs() {
     let sim = sim();
     let home = Home::new(&sim, "metrics.file = \"set.prom\"");
     assert!(home.run(&["collect", "--dry-run"]).status.success());
@@ -55,7 +55,7 @@ fn the_setting_writes_the_file_too_and_a_dry_run_does_not() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_an_error_after_the_collection() {
+fn an_unwritable_file_is_an_error_after_the_collection() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let output = home.run(&["collect", "--metrics-file", "/nowhere/kubegc.prom"]);
@@ -66,7 +66,7 @@ fn a_file_that_cannot_be_written_is_an_error_after_the_collection() {
 }
 
 #[test]
-fn beside_a_running_agent_the_file_has_the_requested_pass() {
+fn beside_an_agent_the_file_has_the_requested_pass() {
     let sim = sim();
     let home = Home::new(&sim, "containers.interval = \"1h\"\nimages.interval = \"1h\"");
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -13,21 +13,21 @@ const PASSES: usize = 3;
 const GONE_AFTER: &str = "guards.gone_after=3s";
 
 #[tokio::test]
-async fn an_agent_that_starts_first_waits_for_the_pod_list_of_its_node() {
+async fn an_early_agent_waits_for_its_nodes_pod_list() {
     let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
     let node = NodeRig::start_runtime_alone(options).await;
     leave_litter(&node, "default", "litter").await;
     let service = Service::start(&node, "kubegc", &["images.all_unused=true", GONE_AFTER]);
 
-    no_pod_is_gone(&node, &service, "refused").await;
+    no_pod_is_deleted(&node, &service, "refused").await;
     assert_eq!(node.present(&needs_none("default", "litter")).await, BTreeSet::new(), "the rest goes on");
 
     node.launch(Program::Etcd);
     node.begin(Program::ApiServer).await;
-    no_pod_is_gone(&node, &service, "grant `get` on nodes").await;
+    no_pod_is_deleted(&node, &service, "grant `get` on nodes").await;
 
     node.grant_shipped_rights("kubegc").await;
-    no_pod_is_gone(&node, &service, &format!("no Node named \"{}\"", node.name())).await;
+    no_pod_is_deleted(&node, &service, &format!("no Node named \"{}\"", node.name())).await;
 
     let web = node.create(&Manifest::new("web").container("app", "exec sleep 1000000")).await;
     service.passes(PASSES).await;
@@ -38,8 +38,9 @@ async fn an_agent_that_starts_first_waits_for_the_pod_list_of_its_node() {
     node.await_running("web", "app").await;
     service.until("end of all leftovers", async || node.without_pod().await.is_empty()).await;
     let history = service.history("litter");
-    let ours =
-        |it: &serde_json::Value| it["kind"] == "container" && it["reason"] == "pod_gone" && it["outcome"] == "removed";
+    let ours = |it: &serde_json::Value| {
+        it["kind"] == "container" && it["reason"] == "pod_deleted" && it["outcome"] == "removed"
+    };
     assert!(history.iter().any(ours), "{history:#?}");
     let here = node.objects_of("web", &web).await;
     assert!(here.contains("container web/app#0 running"), "{here:#?}");
@@ -48,7 +49,7 @@ async fn an_agent_that_starts_first_waits_for_the_pod_list_of_its_node() {
 }
 
 /// Makes passes until the service reports why the pods are unavailable, and then some more.
-async fn no_pod_is_gone(node: &NodeRig, service: &Service<'_>, cause: &str) {
+async fn no_pod_is_deleted(node: &NodeRig, service: &Service<'_>, cause: &str) {
     let shown = async || service.causes().iter().any(|shown| shown.contains(cause));
     service.until(&format!("word of {cause:?}"), shown).await;
     service.passes(PASSES).await;

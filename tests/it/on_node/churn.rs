@@ -48,7 +48,7 @@ const IMPORTS: u32 = 15;
 const RENAMES: Duration = Duration::from_mins(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pods_that_are_created_and_deleted_fail_as_they_do_without_the_agent() {
+async fn pods_under_churn_fail_as_without_the_agent() {
     let lasts = std::env::var("KUBEGC_CHURN_SECONDS").map_or(LASTS, |text| Duration::from_secs(text.parse().unwrap()));
     let (alone, beside) = tokio::join!(start(), start());
     beside.grant_shipped_rights("kubegc").await;

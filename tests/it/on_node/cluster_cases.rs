@@ -69,7 +69,7 @@ async fn a_deletion_in_the_background_takes_dependents_without_another_owner(clu
     let free = cluster.create("Pod", "cascade", "free", &[]).await;
     let both = cluster.create("Pod", "cascade", "both", &[rc1.reference(), rc2.reference()]).await;
     cluster.delete(&rc1, PropagationPolicy::Background).await;
-    cluster.await_gone(&only).await;
+    cluster.await_removal(&only).await;
     cluster.stay(&[&free, &both, &rc2]).await;
     assert_eq!(cluster.owners(&both).await, ["rc2"]);
 }
@@ -77,7 +77,7 @@ async fn a_deletion_in_the_background_takes_dependents_without_another_owner(clu
 /// `TestCreateWithNonExistentOwner`.
 async fn an_owner_that_never_was_takes_its_dependents(cluster: &Cluster<'_>) {
     let pod = cluster.create("Pod", "missing", "pod", &[absent_owner()]).await;
-    cluster.await_gone(&pod).await;
+    cluster.await_removal(&pod).await;
 }
 
 /// `TestOrphaning`.
@@ -88,7 +88,7 @@ async fn orphans_stay_without_the_reference(cluster: &Cluster<'_>) {
         pods.push(cluster.create("Pod", "orphans", name, &[rc.blocking()]).await);
     }
     cluster.delete(&rc, PropagationPolicy::Orphan).await;
-    cluster.await_gone(&rc).await;
+    cluster.await_removal(&rc).await;
     cluster.stay(&pods.iter().collect::<Vec<_>>()).await;
     for pod in &pods {
         assert_eq!(cluster.owners(pod).await, [""; 0]);
@@ -101,7 +101,7 @@ async fn an_owner_that_exists_frees_a_waiting_one(cluster: &Cluster<'_>) {
     let rc2 = cluster.create("ReplicationController", "two", "rc2", &[]).await;
     let pod = cluster.create("Pod", "two", "pod", &[rc1.blocking(), rc2.reference()]).await;
     cluster.delete(&rc1, PropagationPolicy::Foreground).await;
-    cluster.await_gone(&rc1).await;
+    cluster.await_removal(&rc1).await;
     assert_eq!(cluster.owners(&pod).await, ["rc2"]);
 }
 
@@ -113,7 +113,7 @@ async fn a_reference_that_does_not_block_frees_the_owner(cluster: &Cluster<'_>) 
     let not = with(rc.reference(), "blockOwnerDeletion", json!(false));
     let not = cluster.create_with("Pod", "free", "not", &[not], held).await;
     cluster.delete(&rc, PropagationPolicy::Foreground).await;
-    cluster.await_gone(&rc).await;
+    cluster.await_removal(&rc).await;
     for pod in [&unset, &not] {
         let found = cluster.find(pod).await.unwrap();
         assert!(found.metadata.deletion_timestamp.is_some(), "{found:#?}");
@@ -130,7 +130,7 @@ async fn a_held_dependent_that_blocks_holds_its_owner(cluster: &Cluster<'_>) {
     assert!(becomes_true(begun).await);
     cluster.stay(&[&rc, &pod]).await;
     cluster.set_finalizers(&pod, &[]).await;
-    cluster.await_gone(&rc).await;
+    cluster.await_removal(&rc).await;
 }
 
 /// `TestDoubleDeletionWithFinalizer`.
@@ -141,7 +141,7 @@ async fn a_second_foreground_deletion_ends_too(cluster: &Cluster<'_>) {
         cluster.await_finalizers(&pod, &[HOLD]).await;
     }
     cluster.set_finalizers(&pod, &[]).await;
-    cluster.await_gone(&pod).await;
+    cluster.await_removal(&pod).await;
 }
 
 /// The end-to-end test "should not be blocked by dependency circle".
@@ -154,7 +154,7 @@ async fn a_circle_of_blocking_owners_goes(cluster: &Cluster<'_>) {
     pods.patch("one", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(&close)).await.unwrap();
     cluster.delete(&one, PropagationPolicy::Foreground).await;
     for pod in [&one, &two, &three] {
-        cluster.await_gone(pod).await;
+        cluster.await_removal(pod).await;
     }
 }
 
@@ -165,7 +165,7 @@ async fn a_long_chain_goes_in_the_foreground(cluster: &Cluster<'_>) {
         last = cluster.create("Secret", "chain", &format!("c{at}"), &[last.blocking()]).await;
     }
     cluster.delete(&first, PropagationPolicy::Foreground).await;
-    cluster.await_gone(&first).await;
+    cluster.await_removal(&first).await;
     assert!(cluster.find(&last).await.is_none(), "the owner goes last");
 }
 
@@ -195,8 +195,8 @@ async fn owners_and_dependents_of_any_kind_mix(cluster: &Cluster<'_>) {
         let owner = cluster.create(owner, "custom", "owner", &[]).await;
         let dependent = cluster.create(dependent, "custom", "dependent", &[owner.reference()]).await;
         cluster.delete(&owner, PropagationPolicy::Foreground).await;
-        cluster.await_gone(&owner).await;
-        cluster.await_gone(&dependent).await;
+        cluster.await_removal(&owner).await;
+        cluster.await_removal(&dependent).await;
     }
 }
 
@@ -205,7 +205,7 @@ async fn a_deleted_definition_takes_the_dependents_of_its_objects(cluster: &Clus
     let dependent = cluster.create("ConfigMap", "custom", "dependent", &[owner.reference()]).await;
     let definitions = cluster.api("CustomResourceDefinition", "");
     definitions.delete("widgets.example.com", &kube::api::DeleteParams::default()).await.unwrap();
-    cluster.await_gone(&dependent).await;
+    cluster.await_removal(&dependent).await;
     let gone = async || definitions.get_opt("widgets.example.com").await.unwrap().is_none();
     assert!(becomes_true(gone).await);
 }
@@ -217,14 +217,14 @@ async fn cluster_scoped_custom_resources(cluster: &Cluster<'_>) {
         let dependent = cluster.create("Gadget", "", "dependent", &[owner.reference()]).await;
         // Only a monitor that runs knows the dependent, and only then the orphan is released.
         let canary = cluster.create("Gadget", "", "canary", &[with(owner.reference(), "uid", json!("canary"))]).await;
-        cluster.await_gone(&canary).await;
+        cluster.await_removal(&canary).await;
         cluster.delete(&owner, policy).await;
-        cluster.await_gone(&owner).await;
+        cluster.await_removal(&owner).await;
         if stays {
             cluster.stay(&[&dependent]).await;
             assert_eq!(cluster.owners(&dependent).await, [""; 0]);
         } else {
-            cluster.await_gone(&dependent).await;
+            cluster.await_removal(&dependent).await;
         }
     }
 }
@@ -248,11 +248,11 @@ async fn references_that_are_wrong_keep_or_delete_and_are_reported(node: &NodeRi
     let crossing = cluster.create("Secret", "a", "crossing", &[parent.reference()]).await;
     let role = cluster.create("ClusterRole", "", "of-namespaced", &[parent.reference()]).await;
     let play = async {
-        cluster.await_gone(&crossing).await;
-        cluster.await_gone(&no_volume).await;
+        cluster.await_removal(&crossing).await;
+        cluster.await_removal(&no_volume).await;
         let other_kind = with(parent.reference(), "kind", json!("Pod"));
         let late = cluster.create("Secret", "a", "late", &[other_kind]).await;
-        cluster.await_gone(&late).await;
+        cluster.await_removal(&late).await;
         cluster.stay(&[&parent, &valid, &of_volume, &of_unknown, &in_list, &role]).await;
         let events: Api<Event> = Api::all(node.kube());
         let reported = async || {
@@ -297,7 +297,7 @@ async fn a_resource_that_cannot_be_listed_delays_no_other(node: &NodeRig) {
     let pod = cluster.create("Pod", "broken", "pod", &[rc.reference()]).await;
     let play = async {
         cluster.delete(&rc, PropagationPolicy::Background).await;
-        cluster.await_gone(&pod).await;
+        cluster.await_removal(&pod).await;
     };
     cluster.beside_run(ControllerSettings { first_lists: Duration::from_secs(2), ..settings() }, play).await;
 }
@@ -320,9 +320,9 @@ async fn the_brake_pauses_run_and_collect_continues(node: &NodeRig) {
         let dependent = cluster.create("Secret", "restored", "dependent", &[owner.reference()]).await;
         let canary =
             cluster.create("Secret", "restored", "canary", &[with(absent_owner(), "name", json!("canary"))]).await;
-        cluster.await_gone(&canary).await;
+        cluster.await_removal(&canary).await;
         cluster.delete(&owner, PropagationPolicy::Background).await;
-        cluster.await_gone(&dependent).await;
+        cluster.await_removal(&dependent).await;
         assert_eq!(count().await, 20);
     };
     cluster.beside_run(settings.clone(), play).await;

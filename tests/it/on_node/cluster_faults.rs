@@ -42,7 +42,7 @@ async fn beside_run(connection: Arc<Connection>, play: impl Future<Output = ()>)
 
 /// Of all calls, 10 % end in a conflict, a refusal, an error, an answer that is cut, or none.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenth_of_all_calls_fails_and_the_forests_end_the_same() {
+async fn forests_end_the_same_despite_failing_calls() {
     let node = NodeRig::start_api_alone().await;
     let player = Player::create(&node, forests_in_any_order()).await;
     let faults = faults::Faults::new(1);
@@ -55,7 +55,7 @@ async fn a_tenth_of_all_calls_fails_and_the_forests_end_the_same() {
 
 /// The API server is killed at random moments. `KUBEGC_RESTARTS` sets how often; 50 take about six minutes, in `make test-kills`.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_api_server_is_killed_again_and_again_and_the_forests_end_the_same() {
+async fn forests_end_alike_with_apiserver_killed_again_and_again() {
     let node = NodeRig::start_api_alone().await;
     let player = Player::create(&node, forests_in_any_order()).await;
     let restarts: usize = std::env::var("KUBEGC_RESTARTS").map_or(2, |text| text.parse().unwrap());

@@ -36,7 +36,7 @@ async fn the_collector_uses_exactly_the_permissions_that_it_has() {
 
 /// With the commands of `docs/cluster-gc.md`.
 #[tokio::test]
-async fn a_role_that_names_each_resource_suffices_and_has_no_subresources() {
+async fn a_role_that_names_each_resource_suffices() {
     let node = NodeRig::start_api_alone().await;
     install(&node, "controller").await;
     let page = include_str!("../../../docs/cluster-gc.md");
@@ -62,7 +62,7 @@ async fn a_role_that_names_each_resource_suffices_and_has_no_subresources() {
 
 /// The pod of a missing node is read with its node, gets the phase Failed, and is deleted.
 #[tokio::test]
-async fn the_pod_collector_uses_exactly_the_permissions_that_it_has() {
+async fn the_pod_collector_uses_exactly_its_permissions() {
     let node = NodeRig::start_api_alone().await;
     install(&node, "overlays/pods-only").await;
     let container = json!({ "name": "app", "image": "app" });

@@ -141,7 +141,7 @@ async fn volumes_of_others_are_not_kept_busy(node: &mut NodeRig) {
     let others: Vec<_> = agents_mounts(node).into_iter().filter(kubelet).collect();
     assert_eq!(others, ["/host/var/lib/kubelet/image_manager/pulling"], "and no key or socket of the kubelet");
     node.delete("mounted").await;
-    node.await_gone("mounted").await;
+    node.await_removal("mounted").await;
     nothing_is_left_by_us_alone(node, "mounted", &uid).await;
     assert!(!agents_mounts(node).iter().any(|at| at.starts_with(&beneath)), "{:#?}", agents_mounts(node));
 }
@@ -194,7 +194,7 @@ async fn a_deleted_pod_goes_when_it_has_ended(node: &mut NodeRig) {
         assert!(left.contains(&format!("link to default_web_{uid}/app/0.log")), "{left:#?}\n{}", log(node).await);
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
-    node.await_gone("web").await;
+    node.await_removal("web").await;
     nothing_is_left_by_us_alone(node, "web", &uid).await;
 }
 

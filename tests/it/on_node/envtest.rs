@@ -56,7 +56,7 @@ fn commands_in_go(kubeconfig: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn the_commands_in_the_go_code_collect_with_a_kubeconfig_as_envtest_writes_it() {
+async fn the_go_commands_collect_with_an_envtest_kubeconfig() {
     let node = NodeRig::start_api_alone().await;
     let kubeconfig = kubeconfig_of_envtest(&node);
     let [collect, run] = &commands_in_go(&kubeconfig)[..] else { panic!("{:?}", commands_in_go("")) };

@@ -33,8 +33,8 @@ async fn at_the_start(node: &NodeRig) {
     let service = Service::start(node, "restricted", &["images.all_unused=true", "guards.gone_after=3s"]);
     let shown = async || service.causes().iter().any(|cause| cause.contains("list the pods of all namespaces"));
     service.until("word of what is not allowed", shown).await;
-    nothing_is_gone(node, &service, &litter).await;
-    let causes = service.why_no_pod_is_gone();
+    nothing_is_removed(node, &service, &litter).await;
+    let causes = service.why_no_pod_is_deleted();
     assert!(!causes.is_empty() && causes.iter().all(|cause| cause.contains("forbidden")), "{causes:#?}");
     node.end(Program::Kubegc);
 }
@@ -50,11 +50,11 @@ async fn while_the_service_runs(node: &NodeRig, existing: &BTreeSet<String>) {
     service.mark();
     node.touch("keeper").await;
     leave_litter(node, "elsewhere", "late").await;
-    let asked = async || service.history("late").iter().any(|it| it["reason"] == "pod_gone");
+    let asked = async || service.history("late").iter().any(|it| it["reason"] == "pod_deleted");
     service.until("last question", asked).await;
     service.passes(PASSES).await;
     assert_eq!(node.present(&needs_pods("late")).await, needs_pods("late"));
-    let refused = service.history("late").into_iter().filter(|it| it["reason"] == "pod_gone");
+    let refused = service.history("late").into_iter().filter(|it| it["reason"] == "pod_deleted");
     let details: BTreeSet<_> = refused.map(|it| (it["outcome"].to_string(), it["detail"].to_string())).collect();
     assert!(
         details.iter().all(|(outcome, detail)| outcome == "\"refused\"" && detail.contains("forbidden")),
@@ -67,7 +67,7 @@ async fn while_the_service_runs(node: &NodeRig, existing: &BTreeSet<String>) {
     let shown = async || service.causes().iter().any(|cause| cause.contains("forbidden"));
     service.until("word of what is not allowed", shown).await;
     let litter = litter(node, "later").await;
-    nothing_is_gone(node, &service, &litter).await;
+    nothing_is_removed(node, &service, &litter).await;
 
     node.grant_shipped_rights("kubegc").await;
     node.touch("keeper").await;
@@ -88,13 +88,13 @@ async fn litter(node: &NodeRig, name: &str) -> Vec<String> {
 }
 
 /// Expects that nothing is removed in three passes, and within the time after which it would be.
-async fn nothing_is_gone(node: &NodeRig, service: &Service<'_>, litter: &[String]) {
+async fn nothing_is_removed(node: &NodeRig, service: &Service<'_>, litter: &[String]) {
     service.passes(PASSES).await;
     service.passes(PASSES).await;
     for (name, namespace) in litter.iter().zip(NAMESPACES) {
         assert_eq!(node.present(&needs_pods(name)).await, needs_pods(name));
         assert_eq!(node.present(&needs_none(namespace, name)).await, BTreeSet::new());
-        let gone: Vec<_> = service.history(name).into_iter().filter(|it| it["reason"] == "pod_gone").collect();
+        let gone: Vec<_> = service.history(name).into_iter().filter(|it| it["reason"] == "pod_deleted").collect();
         assert_eq!(gone, Vec::<Value>::new());
     }
 }

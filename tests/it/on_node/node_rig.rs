@@ -30,8 +30,8 @@ async fn a_node_runs_pods_of_every_kind() {
     node.delete("web").await;
     node.await_running(&mirror, "app").await;
     node.remove_manifest(&fixed);
-    node.await_gone("web").await;
-    node.await_gone(&mirror).await;
+    node.await_removal("web").await;
+    node.await_removal(&mirror).await;
 }
 
 /// kubegc finds the socket, the log roots and the kubelet's directory by itself.

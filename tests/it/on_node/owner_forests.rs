@@ -62,7 +62,7 @@ async fn run_leaves_the_states_of_kube_controller_manager() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn collect_after_each_step_leaves_the_states_of_kube_controller_manager() {
+async fn collect_after_each_step_matches_kube_controller_manager() {
     let node = NodeRig::start_api_alone().await;
     let player = Player::create(&node, forests_without(&[COLLECTED_EARLY])).await;
     let collect_all = async |steps| {

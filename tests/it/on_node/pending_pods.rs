@@ -18,12 +18,12 @@ const UNUSED: [&str; 3] =
 const PASSES: usize = 3;
 
 #[tokio::test]
-async fn images_of_a_pending_pod_are_kept_on_a_full_disk() {
+async fn pending_pods_keep_their_images_on_a_full_disk() {
     images_stay(Collection::Off).await;
 }
 
 #[tokio::test]
-async fn images_of_a_pending_pod_are_kept_on_a_full_disk_beside_a_kubelet_that_collects() {
+async fn pending_pods_keep_their_images_beside_a_collecting_kubelet() {
     images_stay(Collection::On).await;
 }
 

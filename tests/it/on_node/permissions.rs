@@ -22,7 +22,7 @@ async fn the_agent_uses_exactly_the_permissions_that_it_has() {
     node.launch(Program::Kubegc);
 
     removed_images_are_told(&node).await;
-    a_pod_that_is_gone_is_asked_for(&node).await;
+    a_deleted_pod_is_looked_up(&node).await;
     node.end(Program::Kubegc);
 
     let (granted, used) = (granted(), used(&node));
@@ -84,7 +84,7 @@ async fn told_of_images(node: &NodeRig) -> Vec<Event> {
 
 /// Objects of a deleted pod are removed after a live lookup of the pod. Only the runtime has this pod, and the kubelet is
 /// paused, because it would remove it too.
-async fn a_pod_that_is_gone_is_asked_for(node: &NodeRig) {
+async fn a_deleted_pod_is_looked_up(node: &NodeRig) {
     node.pause(Program::Kubelet);
     let pod = node.pod("default", "gone", "0b6e9d52-6f0c-4f0e-9d3c-3a1f5d8e7c21").await;
     pod.exited("app", 0).await;

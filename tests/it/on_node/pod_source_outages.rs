@@ -16,7 +16,7 @@ pub const LEAVES_CONTAINERS: &str = "--minimum-container-ttl-duration=1h";
 const PASSES: usize = 3;
 
 #[tokio::test]
-async fn without_the_api_server_or_the_kubelet_no_pod_is_deleted_and_other_removals_continue() {
+async fn without_a_pod_source_no_pod_counts_as_deleted() {
     let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
     let node = NodeRig::start(options).await;
     node.grant_shipped_rights("kubegc").await;
@@ -52,7 +52,7 @@ async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
     nothing_of_pods_goes(node, service, "api").await;
     assert_eq!(node.present(&needs_none("default", "api-late")).await, BTreeSet::new());
     assert_eq!(node.present(&needs_pods("api-late")).await, needs_pods("api-late"));
-    let causes = service.why_no_pod_is_gone();
+    let causes = service.why_no_pod_is_deleted();
     assert!(causes.iter().any(|cause| cause.contains("the API server cannot be reached")), "{causes:#?}");
     node.begin(Program::ApiServer).await;
     is_removed(node, service, "api").await;
@@ -102,8 +102,9 @@ async fn is_removed(node: &NodeRig, service: &Service<'_>, litter: &str) {
     let gone = async || node.present(&needs_pods(litter)).await.is_empty();
     service.until(&format!("end of {litter}"), gone).await;
     let history = service.history(litter);
-    let ours =
-        history.iter().any(|it| it["reason"] == "pod_gone" && it["outcome"] == "removed" && it["kind"] == "container");
+    let ours = history
+        .iter()
+        .any(|it| it["reason"] == "pod_deleted" && it["outcome"] == "removed" && it["kind"] == "container");
     assert!(ours, "{history:#?}");
 }
 

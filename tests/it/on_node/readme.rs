@@ -17,7 +17,7 @@ images = { high_threshold_percent = 100 }
 "#;
 
 #[tokio::test]
-async fn the_commands_of_the_readme_collect_from_a_shell_and_as_a_daemonset() {
+async fn the_readme_commands_collect_in_shell_and_daemonset() {
     let node = NodeRig::start(Options::default()).await;
     from_a_shell(&node).await;
     as_a_daemonset(&node).await;

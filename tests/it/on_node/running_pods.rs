@@ -28,7 +28,7 @@ async fn running_pods_lose_nothing_that_they_need() {
 }
 
 #[tokio::test]
-async fn running_pods_lose_nothing_that_they_need_beside_a_kubelet_that_collects() {
+async fn running_pods_lose_nothing_beside_a_collecting_kubelet() {
     running_pods_lose_nothing(Collection::On).await;
 }
 

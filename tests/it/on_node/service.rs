@@ -110,7 +110,7 @@ impl<'a> Service<'a> {
     }
 
     /// Returns why no pod counts as deleted, as `plan` reports it for each log directory. Empty if one may.
-    pub fn why_no_pod_is_gone(&self) -> BTreeSet<String> {
+    pub fn why_no_pod_is_deleted(&self) -> BTreeSet<String> {
         let plan: Value = serde_json::from_str(&self.kubegc(&["plan", "-o", "json"]).stdout).unwrap();
         let dirs = plan["kept"].as_array().unwrap().iter().filter(|kept| kept["kind"] == "log_dir");
         let unseen = dirs.filter(|kept| kept["reason"] == "pods_not_seen" || kept["reason"] == "pods_incomplete");

@@ -10,12 +10,12 @@ use crate::rig::{Collection, Manifest, NodeRig, Options, Program, eventually};
 const PRE_STOP: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn objects_of_a_pod_are_removed_when_it_has_terminated() {
+async fn terminated_pods_objects_are_removed() {
     what_is_left_goes(Collection::Off).await;
 }
 
 #[tokio::test]
-async fn objects_of_a_pod_are_removed_when_it_has_terminated_beside_a_kubelet_that_collects() {
+async fn terminated_pods_objects_are_removed_beside_a_collecting_kubelet() {
     what_is_left_goes(Collection::On).await;
 }
 
@@ -54,7 +54,7 @@ async fn a_deleted_pod_goes_after_its_containers_have_stopped(node: &NodeRig, ag
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert!(passes >= 5, "{passes} passes in {PRE_STOP:?}");
-    node.await_gone("slow").await;
+    node.await_removal("slow").await;
     // The directory shows that the kubelet is not done with the pod.
     let dir = node.dir().join("kubelet/pods").join(&uid);
     assert!(eventually(async || !dir.exists()).await, "{} stays", dir.display());
@@ -95,7 +95,7 @@ async fn what_ran_on_without_a_kubelet_loses_nothing(node: &NodeRig, agent: &Age
 async fn a_static_pod_goes_with_its_manifest(node: &NodeRig, agent: &Agent<'_>, fixed: &Manifest, mirror: &str) {
     let hash = config_hash(node, mirror).await;
     node.remove_manifest(fixed);
-    node.await_gone(mirror).await;
+    node.await_removal(mirror).await;
     agent.collect_all_of(mirror, &hash).await;
 }
 

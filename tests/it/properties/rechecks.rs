@@ -131,7 +131,7 @@ impl Bench {
         let asks = !self.policy.guards.gone_after.is_zero();
         let options = ExecuteOptions {
             kubelet_pods: asks.then(|| self.kubelet_root().join("pods")),
-            asks_for_pods: asks,
+            confirms_deletions: asks,
             keeps_pod_images: self.policy.guards.keep_pod_images,
             space_settle: Duration::ZERO,
             ..ExecuteOptions::default()

@@ -52,7 +52,7 @@ fn archive(arch: &str, to: &Path) -> PathBuf {
 
 #[test]
 #[ignore = "make test-release builds the files"]
-fn the_files_of_a_release_are_complete_and_have_checksums() {
+fn the_files_of_a_release_are_complete_with_checksums() {
     let version = version();
     let listed = std::fs::read_dir(dir()).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut expected = BTreeSet::from(["SHA256SUMS".to_owned(), format!("kubegc-{version}.cdx.json")]);
@@ -98,7 +98,7 @@ fn the_programs_of_a_release_plan_on_both_architectures() {
 
 #[test]
 #[ignore = "make test-release builds the files"]
-fn the_images_of_a_release_are_small_and_name_what_they_are() {
+fn the_images_of_a_release_are_small_and_labeled() {
     for (arch, _) in ARCHITECTURES {
         let (file, size) = (image(arch), image(arch).metadata().unwrap().len());
         println!("{arch}: {size} bytes");
@@ -122,7 +122,7 @@ async fn containerd_runs_the_image_of_a_release() {
 
 #[test]
 #[ignore = "make test-release builds the files"]
-fn lintian_finds_no_error_in_the_packages_of_a_release() {
+fn lintian_accepts_the_packages_of_a_release() {
     for (arch, _) in ARCHITECTURES {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/lintian.sh");
         let checked = Command::new(script).arg(package(arch)).output().unwrap();

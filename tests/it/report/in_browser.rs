@@ -39,7 +39,7 @@ fn host() -> Host {
 }
 
 #[test]
-fn the_page_fits_and_is_readable_at_each_width_in_light_and_dark() {
+fn the_page_is_readable_at_each_width_and_scheme() {
     let host = host();
     host.run(&["report", "page.html", "--set", "images.max_age=1ms", "--set", "images.min_age=0"]);
     let mut browser = Browser::start();
@@ -60,7 +60,7 @@ fn the_page_fits_and_is_readable_at_each_width_in_light_and_dark() {
 
 /// The style is part of the page, and the policy permits it by its hash.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_of_the_agent_has_its_style_under_its_policy() {
+async fn the_agents_page_has_its_style_under_its_policy() {
     let sim = sim();
     let home = Home::new(&sim, "");
     let (mut agent, address) = service(&home).await;

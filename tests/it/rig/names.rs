@@ -88,7 +88,7 @@ impl Names {
     }
 
     /// Returns the names of the objects that are not in `later`.
-    pub fn gone_in(&self, later: &Self) -> BTreeSet<String> {
+    pub fn missing_in(&self, later: &Self) -> BTreeSet<String> {
         self.0.iter().filter(|(key, _)| !later.0.contains_key(*key)).map(|(_, name)| name.clone()).collect()
     }
 }

@@ -30,7 +30,7 @@ fn write_settings(systemd: &Systemd<'_>, file: &str, settings: &str) {
 }
 
 /// Creates a pod with an exited container and a stopped sandbox, of which only the runtime is left.
-async fn gone_pod(node: &NodeRig, name: &str) {
+async fn deleted_pod(node: &NodeRig, name: &str) {
     let pod = node.pod("default", name, &format!("uid-{name}")).await;
     pod.exited("app", 0).await;
     pod.stop_sandbox().await;
@@ -55,11 +55,11 @@ async fn until(what: &str, systemd: &Systemd<'_>, ask: impl AsyncFnMut() -> bool
 
 /// One boot for all, because a service that works is the start of each step.
 #[tokio::test(flavor = "multi_thread")]
-async fn systemd_starts_reloads_watches_and_stops_the_service_which_collects_on_a_real_runtime() {
+async fn systemd_starts_reloads_watches_and_stops_the_service() {
     let node = NodeRig::start_runtime_alone(Options::default()).await;
     let live = node.pod("default", "live-0", "uid-live").await;
     live.running("app").await;
-    gone_pod(&node, "gone-0").await;
+    deleted_pod(&node, "gone-0").await;
     let systemd = Systemd::boot(&node).await;
 
     // Start, and a collection under the limits of the unit.
@@ -90,7 +90,7 @@ async fn systemd_starts_reloads_watches_and_stops_the_service_which_collects_on_
     systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
     assert_ne!(systemd.property("kubegc", "MainPID"), first);
     assert!(systemd.sh("journalctl --unit kubegc --output=cat").contains("Watchdog timeout"), "{}", systemd.journal());
-    gone_pod(&node, "gone-1").await;
+    deleted_pod(&node, "gone-1").await;
     until("the next deleted pod is removed", &systemd, async || !has_pod(&node, "gone-1").await).await;
 
     // The timer's unit beside the agent is a pass of the agent; without it, it makes the pass itself.
@@ -98,7 +98,7 @@ async fn systemd_starts_reloads_watches_and_stops_the_service_which_collects_on_
     assert!(systemd.sh("journalctl --unit kubegc --output=cat").contains("pass requested by a command"));
     systemd.sh("systemctl stop kubegc");
     assert_eq!(systemd.property("kubegc", "Result"), "success", "{}", systemd.journal());
-    gone_pod(&node, "gone-2").await;
+    deleted_pod(&node, "gone-2").await;
     // The first pass only learns that the pod is missing.
     systemd.sh("systemctl start kubegc-collect.service; systemctl start kubegc-collect.service");
     assert!(!has_pod(&node, "gone-2").await, "{}", systemd.journal());

@@ -40,7 +40,7 @@ fn removals_are_in_the_order_of_the_kubelets_calls() {
 }
 
 #[test]
-fn safe_names_the_guard_that_keeps_a_container_or_sandbox() {
+fn safe_names_the_guard_that_keeps_an_object() {
     for file in ["containers.json", "derived_containers.json", "sandboxes.json", "derived_sandboxes.json"] {
         for case in cases(file) {
             let mut snapshot = snapshot(&case);

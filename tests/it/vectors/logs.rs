@@ -61,7 +61,7 @@ fn log_links_are_removed_as_by_the_kubelet() {
 }
 
 #[test]
-fn safe_keeps_a_link_when_the_runtime_does_not_answer() {
+fn safe_keeps_a_link_without_a_runtime_answer() {
     let case = of_kind("container_log_symlink")
         .into_iter()
         .find(|case| case["container_status"]["error"] == "Unavailable")
@@ -72,7 +72,7 @@ fn safe_keeps_a_link_when_the_runtime_does_not_answer() {
 }
 
 #[test]
-fn names_of_logs_are_read_and_made_as_in_the_kubelet() {
+fn log_names_match_those_of_the_kubelet() {
     for case in of_kind("parse_container_id") {
         let name = Path::new(text(&case, "path")).file_name().unwrap().to_str().unwrap();
         let id = container_id_of_link(name).map(|id| id.to_string());
@@ -114,7 +114,7 @@ fn pod_statuses_are_those_of_the_kubelets_pod_workers() {
 }
 
 #[test]
-fn every_kind_of_case_is_run_or_listed_as_not_applicable() {
+fn every_case_kind_is_run_or_listed_as_inapplicable() {
     let ours = [
         "pod_log_dirs",
         "container_log_symlink",

@@ -10,7 +10,7 @@ use super::containers::{is_named, state};
 use super::{at, blank, cases, images, kubelet, long_absent, pod_list, removed, safe_keeps_more, seen, text, texts};
 
 #[test]
-fn on_random_nodes_the_same_is_removed_as_by_the_kubelet() {
+fn random_nodes_have_the_kubelets_removals() {
     for case in cases("kubelet_random_containers.jsonl") {
         let plan = decide(&node(&case), &node_policy(&case), Scope::Containers);
         assert_eq!(removed(&plan), texts(&case["ExpectRemoved"]), "{}", text(&case, "Name"));
@@ -34,7 +34,7 @@ fn safe_names_the_guard_on_random_nodes() {
 }
 
 #[test]
-fn in_random_image_stores_the_same_is_removed_as_by_the_kubelet() {
+fn random_image_stores_have_the_kubelets_removals() {
     for file in ["kubelet_random_images.jsonl", "kubelet_random_images_136.jsonl"] {
         for case in cases(file) {
             let plan = decide(&store(&case), &store_policy(&case), Scope::Images);

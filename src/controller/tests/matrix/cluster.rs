@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::server::{WholeServer, status};
 use super::super::{blocking, deleted_with, object, resource_of, to, with};
 use super::values::of_tenant;
-use super::{Trouble, Way};
+use super::{Fault, Way};
 use crate::controller::{
     ClusterObserver, CollectOptions, ControllerSettings, ObserverLimits, OwnersService, ResourceFilter, collect,
 };
@@ -125,28 +125,28 @@ impl MatrixCluster {
         }
     }
 
-    pub(super) fn has(&self, trouble: Trouble) {
+    pub(super) fn has(&self, fault: Fault) {
         let server = &self.server;
-        match trouble {
-            Trouble::DiscoveryFlaps => {
+        match fault {
+            Fault::DiscoveryFlaps => {
                 server.serves(served(&[]), &[]);
                 self.later(|server| server.serves(served(&[WIDGETS]), &[]));
             }
-            Trouble::VersionDropped => self.later(|server| {
+            Fault::VersionDropped => self.later(|server| {
                 server.serves(served(&[("tenant.example.com/v2", "widgets", "Widget", true)]), &[]);
             }),
-            Trouble::GroupDown => server.serves(served(&[WIDGETS]), &[WIDGETS.0]),
-            Trouble::Mirror(name) => self.mirrors(name, |_, _| {}),
-            Trouble::MirrorLoses(name) => self.mirrors(name, |server, mirror| server.sends(mirror, "DELETED", mirror)),
-            Trouble::Restore => self.later(|server| {
+            Fault::GroupDown => server.serves(served(&[WIDGETS]), &[WIDGETS.0]),
+            Fault::Mirror(name) => self.mirrors(name, |_, _| {}),
+            Fault::MirrorLoses(name) => self.mirrors(name, |server, mirror| server.sends(mirror, "DELETED", mirror)),
+            Fault::Restore => self.later(|server| {
                 let old = with(object("v1", "ConfigMap", "ns1", "older", &[]), "resourceVersion", json!("1"));
                 server.sends(&old, "ADDED", &old);
             }),
-            Trouble::ListsExpire => self.later(|server| (0..5).for_each(|_| server.expires())),
-            Trouble::ReadsFail => {
+            Fault::ListsExpire => self.later(|server| (0..5).for_each(|_| server.expires())),
+            Fault::ReadsFail => {
                 server.objects.answers(&config_map("keeper", &[]), 503, status(503, "Down", &json!({})));
             }
-            Trouble::ReadsOfOthers => server.objects.answers(&config_map("keeper", &[]), 200, garbage()),
+            Fault::ReadsOfOthers => server.objects.answers(&config_map("keeper", &[]), 200, garbage()),
         }
     }
 
@@ -253,8 +253,8 @@ impl MatrixCluster {
 
     fn has_no_garbage(&self) {
         let requests = self.server.requests();
-        let is_gone = !self.server.objects.names().contains(&"garbage".to_owned());
-        assert!(is_gone, "{}: the garbage of others stays after {requests:#?}", self.cell);
+        let is_removed = !self.server.objects.names().contains(&"garbage".to_owned());
+        assert!(is_removed, "{}: the garbage of others stays after {requests:#?}", self.cell);
     }
 
     fn keeps_what_is_needed(&self) {

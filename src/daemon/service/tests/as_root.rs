@@ -10,7 +10,7 @@ use crate::testing::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 const LIMIT: Duration = Duration::from_millis(300);
 
 #[test]
-fn a_frozen_state_disk_costs_a_pass_one_limit_and_the_history_is_whole_after_it() {
+fn a_frozen_state_disk_costs_one_time_out() {
     apart_async(async || {
         let (sim, dir, cycle) = on_a_disk();
         let frozen = Frozen::freeze(&dir);
@@ -36,7 +36,7 @@ fn a_frozen_state_disk_costs_a_pass_one_limit_and_the_history_is_whole_after_it(
 }
 
 #[test]
-fn a_shutdown_ends_in_its_bound_while_the_state_disk_is_frozen() {
+fn a_shutdown_with_a_frozen_state_disk_is_bounded() {
     apart_async(async || {
         let (sim, dir, cycle) = on_a_disk();
         let (stop, limits) =

@@ -13,7 +13,7 @@ pub(in crate::execute) fn bind(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_bind_mount_in_a_pod_directory_is_not_entered_and_the_rest_goes() {
+fn bind_mounts_in_a_pod_directory_are_not_entered() {
     apart(|| {
         let host = Host::new();
         fs::create_dir(host.pod().join("mounted")).unwrap();
@@ -30,7 +30,7 @@ fn a_bind_mount_in_a_pod_directory_is_not_entered_and_the_rest_goes() {
 }
 
 #[test]
-fn a_bind_mount_in_place_of_a_pod_directory_is_foreign() {
+fn a_bind_mounted_pod_directory_is_foreign() {
     apart(|| {
         let host = Host::new();
         let before = host.outside();
@@ -56,7 +56,7 @@ fn a_file_mounted_over_a_log_file_stays() {
 }
 
 #[test]
-fn another_file_system_beneath_a_pod_directory_keeps_its_files() {
+fn another_file_system_in_a_pod_directory_is_kept() {
     apart(|| {
         let host = Host::new();
         mount(Some("none"), &host.pod().join("app"), Some("tmpfs"), MsFlags::empty(), NONE).unwrap();
@@ -67,7 +67,7 @@ fn another_file_system_beneath_a_pod_directory_keeps_its_files() {
 }
 
 #[test]
-fn a_root_that_is_a_mount_of_its_own_is_collected() {
+fn a_separately_mounted_root_is_garbage_collected() {
     apart(|| {
         let host = Host::new();
         bind(&host.at("etc"), &host.at("var/log/pods"));

@@ -95,7 +95,7 @@ async fn where_no_one_saw_anything_all_causes_are_reported() {
 }
 
 #[tokio::test]
-async fn each_source_is_reported_with_why_it_is_asked() {
+async fn each_source_is_reported_with_why_it_is_used() {
     let own = PodSourceReport { name: "own".to_owned(), chosen_by: "a file".to_owned(), pods: 7, ..Default::default() };
     let own = PodList { complete: true, sources: vec![own], ..PodList::default() };
     let list = list_of(vec![
@@ -127,7 +127,7 @@ async fn each_source_is_reported_with_why_it_is_asked() {
 }
 
 #[tokio::test]
-async fn a_pod_finished_only_if_everyone_who_knows_says_so() {
+async fn a_pod_is_terminated_if_all_sources_agree() {
     use Phase::{Failed, Pending, Running, Succeeded, Unknown};
     let rows = [
         (vec![Succeeded, Succeeded], Succeeded),
@@ -157,7 +157,7 @@ async fn images_and_deletion_are_taken_from_all() {
 }
 
 #[tokio::test]
-async fn a_pod_exists_if_anybody_says_so_and_is_away_if_all_do() {
+async fn a_pod_is_deleted_only_if_all_sources_agree() {
     let unsure = |cause: &str| Seen::NotSeen(cause.to_owned());
     let rows = [
         ("all know it away", vec![Seen::Seen(false), Seen::Seen(false)], Seen::Seen(false)),
@@ -196,7 +196,7 @@ impl PodSource for Meets {
 }
 
 #[tokio::test]
-async fn all_are_asked_at_the_same_time() {
+async fn all_sources_are_queried_concurrently() {
     let barrier = Arc::new(tokio::sync::Barrier::new(3));
     let part = |_| SourceEntry { source: Arc::new(Meets(Arc::clone(&barrier))), wanted_by: "auto", why: String::new() };
     let combined = CombinedPods::new((0..3).map(part).collect(), noon);
@@ -207,7 +207,7 @@ async fn all_are_asked_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn together_they_confirm_by_name_if_one_of_them_does() {
+async fn combined_sources_confirm_by_name_if_one_does() {
     let by = |confirms| Seen::Seen(PodList { complete: true, confirms, ..PodList::default() });
     for (one, other, both) in [(ByUid, ByUid, ByUid), (ByName, ByUid, ByName), (ByUid, ByName, ByName)] {
         let list = list_of(vec![("one", by(one)), ("other", by(other))]).await;
@@ -216,7 +216,7 @@ async fn together_they_confirm_by_name_if_one_of_them_does() {
 }
 
 #[test]
-fn the_pods_come_from_a_kubelet_if_those_of_one_source_do() {
+fn combined_sources_have_a_kubelet_if_one_has() {
     let fixed = || -> Arc<dyn PodSource> { Arc::new(Fixed { name: "x", list: unseen(""), exists: Seen::Seen(false) }) };
     let runtime = || -> Arc<dyn PodSource> { Arc::new(crate::observe::RuntimePods) };
     let rows = [

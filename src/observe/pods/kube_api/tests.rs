@@ -60,7 +60,7 @@ async fn one_watch_serves_all_passes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_on_a_node_that_runs_pods_is_not_complete() {
+async fn an_empty_list_beside_running_pods_is_incomplete() {
     let running = |pod| vec![container(ContainerState::Running, pod)];
     let ready = |pod| vec![sandbox(SandboxState::Ready, pod)];
     for (containers, sandboxes, missing) in [
@@ -92,7 +92,7 @@ async fn an_empty_list_on_a_node_that_runs_pods_is_not_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_is_not_complete_where_the_runtime_was_not_seen() {
+async fn an_empty_list_with_unavailable_runtime_is_incomplete() {
     let (empty, one) = (source(&FakeApi::new()), source(&FakeApi::new().with_pods(&["a"])));
     assert!(!empty.list(&away(), &Seen::Seen(vec![])).await.as_ref().unwrap().complete);
     assert!(!empty.list(&Seen::Seen(vec![]), &away()).await.as_ref().unwrap().complete);
@@ -100,14 +100,14 @@ async fn an_empty_list_is_not_complete_where_the_runtime_was_not_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_with_pods_is_believed_whatever_else_runs_here() {
+async fn a_nonempty_list_is_complete_despite_unlisted_running_pods() {
     let api = FakeApi::new().with_pods(&["a"]);
     let list = list(&source(&api), &[container(ContainerState::Running, Some(pod_ref("forced")))], &[]).await;
     assert!(list.as_ref().unwrap().complete);
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_may_be_incomplete_are_reported_with_the_cause() {
+async fn an_incomplete_list_is_reported_with_its_cause() {
     let api = FakeApi::new().with_pods(&["a"]);
     api.plan(Call::Node, [status(403, "Forbidden")]);
     let list = list(&source(&api), &[], &[]).await;
@@ -125,7 +125,7 @@ async fn a_list_that_never_came_is_not_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_asked_for_again_and_not_in_the_list() {
+async fn a_recheck_reads_the_pod_not_the_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let source = source(&api);
     assert!(list(&source, &[], &[]).await.as_ref().is_some());
@@ -162,7 +162,7 @@ fn host(machine_id: &str) -> tempfile::TempDir {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_is_complete_beside_a_running_pod_if_the_node_object_is_of_this_machine() {
+async fn an_empty_list_of_this_machines_node_is_complete() {
     let (boot_id, other) = (boot_id(), "00000000-0000-0000-0000-000000000000");
     let zombie = [container(ContainerState::Running, Some(pod_ref("zombie")))];
     for (row, info, complete) in [
@@ -186,7 +186,7 @@ async fn an_empty_list_is_complete_beside_a_running_pod_if_the_node_object_is_of
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_agents_own_machine_id_does_not_stand_for_the_hosts() {
+async fn the_agents_machine_id_is_not_the_hosts() {
     let host = tempfile::tempdir().unwrap();
     let own = std::fs::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned();
     let source = source(&FakeApi::new().with_node_info(serde_json::json!({"machineID": own})));
@@ -195,7 +195,7 @@ async fn the_agents_own_machine_id_does_not_stand_for_the_hosts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_list_is_complete_after_a_list_that_named_a_pod_of_this_host() {
+async fn an_empty_list_after_known_host_pods_is_complete() {
     let api = FakeApi::new().with_pods(&["a"]);
     let source = source(&api);
     let (a, zombie) = (pod_ref("a"), container(ContainerState::Running, Some(pod_ref("zombie"))));
@@ -210,7 +210,7 @@ async fn an_empty_list_is_complete_after_a_list_that_named_a_pod_of_this_host() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_list_says_that_a_deletion_is_confirmed_by_name() {
+async fn the_list_confirms_a_deletion_by_name() {
     let list = list(&source(&FakeApi::new()), &[], &[]).await;
     assert_eq!(list.as_ref().unwrap().confirms, Confirms::ByName);
 }

@@ -57,10 +57,10 @@ fn source(kubelet: &FakeKubelet) -> KubeletSource {
 }
 
 #[tokio::test]
-async fn a_list_is_complete_only_with_a_proof_that_the_kubelet_has_heard_of_its_pods() {
+async fn a_list_is_complete_only_after_api_server_contact() {
     let old = || (200, metrics("11:00:00", ""));
     let no = "it names no pod of the API server";
-    let unheard = ", so it may not have heard from the API server since it started";
+    let not_received = ", so it may not have received pods from the API server since it started";
     let forbidden = ", and its start time is unavailable: may not read /metrics from the kubelet: grant `get` \
                      on nodes/metrics";
     let rows = [
@@ -73,19 +73,19 @@ async fn a_list_is_complete_only_with_a_proof_that_the_kubelet_has_heard_of_its_
             None,
         ),
         (
-            "one just heard of",
+            "one just received",
             vec![pod("a", "api", "11:59:31")],
             old(),
-            Some(format!("it heard of its pods only now{unheard}")),
+            Some(format!("it received its pods only now{not_received}")),
         ),
         (
             "one of the future",
             vec![pod("a", "api", "13:00:00")],
             old(),
-            Some(format!("it heard of its pods only now{unheard}")),
+            Some(format!("it received its pods only now{not_received}")),
         ),
-        ("static pods only", vec![pod("s", "file", "11:00:00")], old(), Some(format!("{no}{unheard}"))),
-        ("nothing", Vec::new(), old(), Some(format!("{no}{unheard}"))),
+        ("static pods only", vec![pod("s", "file", "11:00:00")], old(), Some(format!("{no}{not_received}"))),
+        ("nothing", Vec::new(), old(), Some(format!("{no}{not_received}"))),
         ("nothing, and no right to look further", Vec::new(), (403, String::new()), Some(format!("{no}{forbidden}"))),
         ("nothing, and tidied up", Vec::new(), (200, metrics("11:00:00", TIDIED)), None),
         (
@@ -120,11 +120,11 @@ async fn a_proof_counts_until_the_kubelet_restarts() {
     kubelet.set_answer("/metrics", 200, metrics("11:00:00", ""));
     assert_eq!(missing(&source, Vec::new()).await, None, "its last pod went");
     kubelet.set_answer("/metrics", 200, metrics("12:10:00", ""));
-    assert!(missing(&source, Vec::new()).await.unwrap().contains("may not have heard"), "it restarted");
+    assert!(missing(&source, Vec::new()).await.unwrap().contains("may not have received"), "it restarted");
 }
 
 #[tokio::test]
-async fn what_runs_speaks_against_a_list_that_does_not_name_it() {
+async fn a_list_without_a_running_pod_is_incomplete() {
     let kubelet = FakeKubelet::plain().await;
     let source = source(&kubelet);
     kubelet.set_pods(&[pod("a", "api", "11:00:00"), pod("s", "file", "11:00:00")]);
@@ -163,7 +163,7 @@ async fn what_runs_must_have_been_seen() {
 }
 
 #[tokio::test]
-async fn a_kubelet_that_is_not_well_has_no_complete_list_and_one_that_is_away_has_none() {
+async fn an_unhealthy_kubelet_has_no_complete_list() {
     let kubelet = FakeKubelet::plain().await;
     kubelet.set_pods(&[pod("a", "api", "11:00:00")]);
     kubelet.set_answer("/healthz", 500, "[-]syncloop failed");
@@ -177,7 +177,7 @@ async fn a_kubelet_that_is_not_well_has_no_complete_list_and_one_that_is_away_ha
 }
 
 #[tokio::test]
-async fn a_pod_is_looked_for_again_right_before_its_things_go() {
+async fn a_pod_is_looked_up_again_before_removal() {
     let kubelet = FakeKubelet::plain().await;
     let source = source(&kubelet);
     let exists = async |uid: &str| {

@@ -94,7 +94,7 @@ fn auto_uses_every_available_source_and_says_why() {
 }
 
 #[test]
-fn auto_without_a_source_names_the_places_and_never_uses_the_runtime() {
+fn auto_without_a_source_never_uses_the_runtime() {
     for files in [&[][..], &[PODS][..]] {
         let cause = auto_entries(&Host::with(files).auto()).unwrap_err();
         for word in ["/etc/kubernetes/kubelet.conf", "/var/lib/kubelet/kubeconfig", "service account", "\"runtime\""] {
@@ -125,7 +125,7 @@ async fn auto_looks_again_until_there_is_somebody() {
 }
 
 #[tokio::test]
-async fn sources_that_are_set_are_asked_as_they_are() {
+async fn configured_sources_are_used_unchanged() {
     use PodSourceName::{Kubelet, None, Runtime};
     let host = Host::with(&[PODS]);
     let rows: [(&[PodSourceName], &str, Option<bool>); 3] = [

@@ -34,7 +34,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn the_graph_stays_consistent_and_holds_what_was_shown_last(events in prop::collection::vec(event(), 1..60)) {
+    fn the_graph_is_consistent_and_holds_the_last_state(events in prop::collection::vec(event(), 1..60)) {
         let mut graph = Graph::default();
         for event in events {
             let shown = match &event {

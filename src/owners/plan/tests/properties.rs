@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn an_object_is_deleted_only_if_every_owner_is_absent_or_waits(snapshot in any_cluster()) {
+    fn deleted_objects_have_only_absent_or_waiting_owners(snapshot in any_cluster()) {
         let plan = plan(&snapshot);
         for action in plan.actions.iter().chain(&plan.predicted).filter(|action| action.action == ActionWord::Delete) {
             for owner in &action.owners {
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn without_any_live_read_no_object_is_deleted_for_an_owner_that_the_lists_lack(snapshot in any_cluster()) {
+    fn without_live_reads_no_unlisted_owner_causes_a_deletion(snapshot in any_cluster()) {
         let snapshot = ClusterSnapshot { owners: Vec::new(), ..snapshot };
         for action in plan(&snapshot).actions.iter().filter(|action| action.action == ActionWord::Delete) {
             prop_assert!(action.owners.iter().all(|owner| owner.state == "waits_for_dependents"), "{action:?}");
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn after_the_plan_and_its_predictions_nothing_is_left_to_do(snapshot in any_cluster()) {
+    fn nothing_is_left_after_the_plan_and_predictions(snapshot in any_cluster()) {
         let mut world = World::new(&snapshot);
         let waves = std::iter::from_fn(|| Some(wave(&mut world)).filter(|actions| !actions.is_empty()));
         prop_assert!(waves.count() < 50);
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn every_object_with_owners_is_either_acted_on_or_kept(snapshot in any_cluster()) {
+    fn every_object_with_owners_is_acted_on_or_kept(snapshot in any_cluster()) {
         let plan = plan(&snapshot);
         let objects = snapshot.resources.iter().flat_map(|listed| listed.objects.as_ref().into_iter().flatten());
         let concerned = objects.filter(|object| !object.owners.is_empty() || object.deletion_timestamp.is_some());

@@ -56,7 +56,7 @@ fn what_runs_by_now_is_refused_and_says_why() {
 }
 
 #[test]
-fn what_is_removed_now_because_its_pod_is_deleted_says_so_and_names_its_own_pod() {
+fn a_removal_for_a_deleted_pod_names_that_pod() {
     let pods = PodList { source: "test".into(), complete: true, ..PodList::default() };
     let fresh = Snapshot { pods: Seen::Seen(pods), ..three("exited") };
     let mut policy = Policy::default();
@@ -64,12 +64,12 @@ fn what_is_removed_now_because_its_pod_is_deleted_says_so_and_names_its_own_pod(
     let mut saved = plan("exited");
     saved.actions[1].pod = Some(PodRef { uid: "another".into(), ..PodRef::default() });
     let checked = revalidate(saved, &fresh, &policy);
-    assert_eq!(checked.plan.actions[1].reason, RemoveReason::PodGone {});
+    assert_eq!(checked.plan.actions[1].reason, RemoveReason::PodDeleted {});
     assert_eq!(checked.plan.actions[1].pod.as_ref().map(|pod| pod.uid.as_str()), Some("u"));
 }
 
 #[test]
-fn limits_and_thresholds_that_are_set_otherwise_by_now_do_not_undo_the_plan() {
+fn changed_limits_and_thresholds_do_not_undo_the_plan() {
     let mut policy = Policy::default();
     policy.containers.max_per_pod_container = None;
     policy.containers.min_age = std::time::Duration::from_hours(24);
@@ -121,7 +121,7 @@ fn notes(checked: &Revalidated) -> Vec<&str> {
 }
 
 #[test]
-fn a_plan_made_under_other_rules_removes_no_newest_instance_and_no_sandbox_that_keeps_it() {
+fn a_plan_of_other_rules_removes_no_newest_instance() {
     let checked = compared(&crashed_node());
     assert_eq!(ids(&checked.plan), ["old"]);
     let notes = notes(&checked);
@@ -130,7 +130,7 @@ fn a_plan_made_under_other_rules_removes_no_newest_instance_and_no_sandbox_that_
 }
 
 #[test]
-fn nothing_is_removed_from_a_list_that_is_unavailable_now() {
+fn nothing_is_removed_from_an_unavailable_list() {
     let node = Snapshot { containers: Seen::NotSeen("no answer".to_owned()), ..crashed_node() };
     let checked = compared(&node);
     assert_eq!(ids(&checked.plan), [""; 0]);
@@ -140,21 +140,21 @@ fn nothing_is_removed_from_a_list_that_is_unavailable_now() {
 }
 
 #[test]
-fn what_the_node_no_longer_has_is_already_gone() {
+fn objects_missing_from_the_node_are_already_removed() {
     let node = Snapshot { containers: Seen::Seen(Vec::new()), ..crashed_node() };
     let checked = compared(&node);
     assert_eq!(ids(&checked.plan), ["s"]);
-    assert!(checked.refused.iter().all(|report| report.outcome == Outcome::AlreadyGone {}));
+    assert!(checked.refused.iter().all(|report| report.outcome == Outcome::AlreadyRemoved {}));
     assert_eq!(checked.refused.len(), 2);
 }
 
 #[test]
-fn a_pod_that_the_plan_calls_deleted_must_still_be_deleted() {
+fn pods_deleted_in_the_plan_must_still_be_deleted() {
     let mut node = crashed_node();
     node.pods = Seen::Seen(PodList { source: "test".into(), complete: true, ..PodList::default() });
     let policy = Policy { guards: Guards::of(Profile::Kubelet), ..Policy::default() };
     let saved = decide(&node, &policy, Scope::All);
-    assert!(saved.actions.iter().all(|action| action.reason == RemoveReason::PodGone {}));
+    assert!(saved.actions.iter().all(|action| action.reason == RemoveReason::PodDeleted {}));
     let checked = revalidate(saved, &node, &Policy::default());
     assert_eq!(ids(&checked.plan), [""; 0], "missing for the first time is not deleted");
     assert_eq!(checked.refused.len(), 4);

@@ -15,7 +15,7 @@ fn chart(version: &str, dir: &Path) -> PathBuf {
 
 /// The bytes have no time, owner, or order of the file system.
 #[test]
-fn the_packed_chart_is_the_same_each_time_and_gives_the_objects_of_its_directory() {
+fn the_packed_chart_is_reproducible_and_equals_its_directory() {
     let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let version = env!("CARGO_PKG_VERSION");
     let [first, second] = [&one, &two].map(|dir| chart(version, dir.path()));

@@ -65,7 +65,7 @@ fn directories_of_the_host_replace_those_of_the_distribution() {
 
 /// A quota without its controller lets no pod be created, and one without a class is for nothing.
 #[test]
-fn a_quota_is_only_for_a_priority_class_and_can_be_left_out() {
+fn a_quota_exists_only_for_a_priority_class() {
     let both = "dryRun=false,controller.enabled=true";
     let classes = |values: &str| -> Vec<Value> {
         let objects = of_chart(&format!("{both},{values}"));
@@ -124,7 +124,7 @@ fn monitors_select_the_pods_and_their_port() {
 
 /// A `ServiceMonitor` selects Services by their labels, and a port by its name in the Service.
 #[test]
-fn service_monitors_have_services_of_all_pods_with_the_port() {
+fn service_monitors_have_services_of_all_pods() {
     let objects = of_chart(ALL);
     let services = of_kind(&objects, "Service");
     assert_eq!(services.len(), 2);

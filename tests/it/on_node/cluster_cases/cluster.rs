@@ -154,7 +154,7 @@ impl Cluster<'_> {
     }
 
     /// Waits until an object is gone.
-    pub async fn await_gone(&self, object: &Object) {
+    pub async fn await_removal(&self, object: &Object) {
         let gone = becomes_true_within(PATIENCE, async || self.find(object).await.is_none()).await;
         assert!(gone, "{object:?} stays: {:?}", self.find(object).await);
     }

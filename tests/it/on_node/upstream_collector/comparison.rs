@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_foreground_deletion_that_did_not_wait_explains_that_dependents_live() {
+    fn only_foreground_deletion_without_waiting_explains_remaining_dependents() {
         let held = [("o0", left(true, &["example.com/hold"], &[]))];
         assert_eq!(unexplained_of("Foreground", false, &held), [] as [&str; 0]);
         assert_eq!(unexplained_of("Background", false, &held), ["o1", "o2"]);

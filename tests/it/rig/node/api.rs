@@ -123,7 +123,7 @@ impl NodeRig {
     }
 
     /// Waits until the API has no pod of that name.
-    pub async fn await_gone(&self, pod: &str) {
+    pub async fn await_removal(&self, pod: &str) {
         let gone = async || self.pod_named(pod).await.is_none();
         assert!(eventually(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
     }

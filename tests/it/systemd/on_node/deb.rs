@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{SETTINGS, gone_pod, has_pod, until, write_settings};
+use super::{SETTINGS, deleted_pod, has_pod, until, write_settings};
 use crate::release::files;
 use crate::rig::{NodeRig, Options, Systemd};
 
@@ -28,7 +28,7 @@ async fn the_package_is_installed_upgraded_removed_and_purged() {
     let node = NodeRig::start_runtime_alone(Options::default()).await;
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let [old, new] = ["0.0.1-1", "0.0.2-1"].map(|version| package(dir.path(), version));
-    gone_pod(&node, "gone-0").await;
+    deleted_pod(&node, "gone-0").await;
     let systemd = Systemd::boot(&node).await;
 
     // The configuration of the administrator is there before the package.
@@ -79,7 +79,7 @@ async fn the_package_is_installed_upgraded_removed_and_purged() {
 #[ignore = "make test-release builds the package"]
 async fn the_package_of_a_release_collects_and_is_purged() {
     let node = NodeRig::start_runtime_alone(Options::default()).await;
-    gone_pod(&node, "gone-0").await;
+    deleted_pod(&node, "gone-0").await;
     // systemd sees the directory of the tests, and not each place that a release may be at.
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let package = dir.path().join("kubegc.deb");
