@@ -8,6 +8,7 @@
 //! permitted range. Flags, documents and suggestions come from the table too.
 
 mod declarations;
+mod entry;
 mod environment;
 mod error;
 mod files;

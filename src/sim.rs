@@ -38,6 +38,7 @@ mod runtime_service;
 mod script;
 mod server;
 mod services;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -61,7 +62,8 @@ use nix::sys::time::TimeSpec;
 use tempfile::TempDir;
 
 use crate::model::FileSystem;
-use server::{RunIn, Server, Shared};
+use server::{RunIn, Server};
+use shared::Shared;
 
 /// The bytes in a mebibyte.
 pub const MIB: u64 = 1 << 20;

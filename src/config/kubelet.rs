@@ -11,8 +11,8 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use toml::Value;
 use walkdir::WalkDir;
 
+use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
-use super::layers::Entry;
 use super::parse::LONGEST;
 use crate::model::{duration_text, yaml_error_text};
 

@@ -10,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Environment;
 use super::declarations::KEYS;
+use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
 use super::files::{Unreadable, config_drop_ins, kubelet_drop_ins, main_file};
 use super::key::find;
@@ -29,17 +30,6 @@ pub struct Typed {
     pub flags: Vec<(&'static str, String)>,
     /// `--set key=value`.
     pub set: Vec<String>,
-}
-
-/// One value from a source.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
-    /// The dotted key.
-    pub(super) key: String,
-    /// The value, of any type.
-    pub(super) value: Value,
-    /// The source of the value.
-    pub(super) origin: Origin,
 }
 
 /// All values, in order of precedence.

@@ -1,9 +1,10 @@
 //! Resolves the input into settings: checks that keys are known, that values are allowed, and that the settings fit
 //! together.
 
+use super::entry::Entry;
 use super::error::{ConfigError, ConfigFault};
 use super::key::{find, nearest};
-use super::layers::{Entry, Layers, is_section};
+use super::layers::{Layers, is_section};
 use super::loaded::Loaded;
 use super::{Environment, Typed, sockets};
 use crate::host_path::HostFs;

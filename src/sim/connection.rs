@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::server::Connected;
 
-use super::server::Shared;
+use super::shared::Shared;
 
 /// A connection that the server accepted.
 #[derive(Debug)]

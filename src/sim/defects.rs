@@ -3,12 +3,17 @@
 //! Each answer supports the defects that apply to its message; other defects leave it unchanged. No defect adds objects
 //! to the node or removes objects from it.
 
-use tokio_stream::StreamExt;
+use std::pin::Pin;
+
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
 
 use super::garbage::Garbage;
-use super::runtime_service::Batches;
 use super::wrong_facts::{Facts, WrongFact};
 use crate::cri::generated as pb;
+
+/// The answer of a streaming list.
+pub(super) type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// A defect in an answer.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -2,11 +2,12 @@
 
 use tonic::{Request, Response, Status};
 
+use super::defects::Batches;
 use super::lifecycle::nanoseconds;
 use super::node::Node;
-use super::runtime_service::{Batches, batches};
+use super::runtime_service::batches;
 use super::script::Rpc;
-use super::server::Service;
+use super::shared::Service;
 use crate::cri::generated as pb;
 use crate::cri::generated::image_service_server::ImageService;
 

@@ -1,19 +1,14 @@
 //! The runtime service: converts requests to state changes, and state to answers.
 
-use std::pin::Pin;
-
-use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
+use super::defects::Batches;
 use super::lifecycle::nanoseconds;
 use super::node::{Node, SimContainer, Streaming};
 use super::script::Rpc;
-use super::server::Service;
+use super::shared::Service;
 use crate::cri::generated as pb;
 use crate::cri::generated::runtime_service_server::RuntimeService;
-
-/// The answer of a streaming list.
-pub(super) type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 // === impl Service ===
 

@@ -8,7 +8,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::{Service as _, http};
 
-use super::server::{Service, Shared};
+use super::shared::{Service, Shared};
 use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
 
 const V1: &str = "/runtime.v1.";
