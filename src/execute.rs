@@ -70,7 +70,7 @@ pub struct ExecuteOptions {
     /// delete the data later. The measurement after containers waits up to four times as long for the space of their
     /// writable layers. Default 1 s; 0 = no wait.
     pub space_settle: Duration,
-    /// How long the action in progress may continue after a shutdown request. After that, kubegc no longer waits for
+    /// How long the actions in progress may continue after a shutdown request. After that, kubegc no longer waits for
     /// the runtime's answer to the removal. Default 1 min, less than systemd and Kubernetes give the process (90 s).
     pub stop_wait: Duration,
 }

@@ -5,11 +5,11 @@
 //! it, see [`StoreReader`]. This module never returns a cursor into the file. It makes no decisions, and the only input it
 //! gives to `plan` is [`crate::model::Memory`].
 //!
-//! **Durability.** Each removal is its own transaction. A kill -9 at any moment loses at most the record of the action
-//! in progress (I10). The file is in WAL mode with `synchronous = NORMAL`: a commit is one write to the end of the log,
-//! without a sync. The kernel's page cache holds what was written before a kill, and it outlives the process. A power
-//! cut may lose the last commits, but never damages the file. With a sync for each removal, every removal would have to
-//! wait for a disk that is already full.
+//! **Durability.** Each removal is recorded before the next removal of its pod. A kill -9 at any moment loses at most
+//! the records of the actions in progress (I10). The file is in WAL mode with `synchronous = NORMAL`: a commit is one
+//! write to the end of the log, without a sync. The kernel's page cache holds what was written before a kill, and it
+//! outlives the process. A power cut may lose the last commits, but never damages the file. With a sync for each
+//! removal, every removal would have to wait for a disk that is already full.
 //!
 //! **When the file cannot be used.** A file of a newer version or of another program is an error at the start, and
 //! kubegc does not change it. No other fault of the file stops a pass: on a full disk, after an I/O error, while

@@ -49,9 +49,9 @@ impl Notifier {
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
     }
 
-    /// Reports that the service finishes the action in progress and then exits.
+    /// Reports that the service finishes the actions in progress and then exits.
     pub fn stopping(&self) {
-        self.send("STOPPING=1\nSTATUS=finishing the action in progress");
+        self.send("STOPPING=1\nSTATUS=finishing the actions in progress");
     }
 
     /// Answers the watchdog: the service works.
@@ -109,7 +109,7 @@ mod tests {
         notifier.stopping();
         assert_eq!(received(&manager), "READY=1\nSTATUS=watching");
         assert_eq!(received(&manager), "STATUS=one READY=0");
-        assert_eq!(received(&manager), "STOPPING=1\nSTATUS=finishing the action in progress");
+        assert_eq!(received(&manager), "STOPPING=1\nSTATUS=finishing the actions in progress");
         notifier.watchdog();
         assert_eq!(received(&manager), "WATCHDOG=1");
         notifier.reloading();

@@ -59,7 +59,7 @@ pub struct Limits {
     /// A pass that runs for longer does not delay the other loops. Default 30 s.
     pub hold_up: Duration,
     /// How long a shutdown or a reload waits for running passes, counted from the request. Longer than
-    /// `ExecuteOptions::stop_wait`, so that the action in progress is recorded, and less than systemd and Kubernetes
+    /// `ExecuteOptions::stop_wait`, so that the actions in progress are recorded, and less than systemd and Kubernetes
     /// give the process (90 s). Default 75 s.
     pub shutdown: Duration,
     /// A pass that does not move for this time hangs, and so does the schedule if it is late by this time. Longer than

@@ -1,11 +1,11 @@
 //! The service: runs the loops until a signal or a reload ends them.
 //!
 //! A reload ends the loops and begins them again, as a stop and a start without a restart of the process: passes
-//! finish the action in progress, and each pass has one policy from its start to its end. The lock, the store, the
+//! finish the actions in progress, and each pass has one policy from its start to its end. The lock, the store, the
 //! connection with its watch, and the removals without an answer stay. Only what the agent holds or listens on from
 //! its start needs a restart.
 //!
-//! A shutdown takes at most 86 s: the action in progress has 60 s, the passes 75 s, the store 10 s to close, and
+//! A shutdown takes at most 86 s: the actions in progress have 60 s, the passes 75 s, the store 10 s to close, and
 //! events one more. `TimeoutStopSec` and `terminationGracePeriodSeconds` are 90 s. A removal without an answer by
 //! then is recorded as failed and left to the runtime.
 
@@ -57,7 +57,7 @@ pub struct Requests {
 }
 
 /// Runs all loops until `stop`, or until `reload` returns other settings: it is called at each request for a reload, and
-/// reports its errors itself. The passes that run finish the action in progress, as at a shutdown, so that every pass has one
+/// reports its errors itself. The passes that run finish the actions in progress, as at a shutdown, so that every pass has one
 /// policy. Returns the store, and the result of `reload`; `None` = stopped. `after` receives the result of each pass and
 /// must not delay the next one.
 pub async fn run<T>(

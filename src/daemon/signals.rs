@@ -1,6 +1,6 @@
 //! Signal handling: the first signal starts a graceful shutdown, the second aborts.
 //!
-//! After SIGTERM or SIGINT, the action in progress is finished and recorded, and no other begins: the running code
+//! After SIGTERM or SIGINT, the actions in progress are finished and recorded, and no other begins: the running code
 //! checks the [`CancellationToken`]. A second SIGTERM or SIGINT ends the process at once. SIGHUP requests a reload of the
 //! settings. SIGUSR1, SIGUSR2 and SIGALRM, which would end the process by default, are logged and have no other effect.
 //!
@@ -81,7 +81,7 @@ impl Signals {
     pub async fn aborted(mut self) -> Signal {
         let first = self.end().await;
         let _ = self.first.set(first);
-        tracing::info!(signal = first.name(), "finishing the action in progress; a second signal aborts");
+        tracing::info!(signal = first.name(), "finishing the actions in progress; a second signal aborts");
         self.stop.cancel();
         let second = self.end().await;
         tracing::warn!(signal = second.name(), "aborting");

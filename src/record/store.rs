@@ -20,7 +20,7 @@ use crate::host_path::{BoundedCalls, CallError};
 use crate::model::Memory;
 
 /// The limit of one call. A healthy disk needs milliseconds, and a lock of another program ends a call after some
-/// seconds. The action in progress at a shutdown and its record end within the limit of the shutdown.
+/// seconds. The actions in progress at a shutdown and their records end within the limit of the shutdown.
 pub const STORE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The memory of an agent and the history, in the process and in one SQLite file.

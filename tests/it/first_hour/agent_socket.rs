@@ -100,7 +100,7 @@ async fn the_status_shows_the_agent_and_is_a_probe() {
     assert!(shown.contains("Now:        pass over all"), "{shown}");
     sim.heal();
     service.signal(Signal::SIGTERM);
-    service.says("finishing the action in progress").await;
+    service.says("finishing the actions in progress").await;
     service.signal(Signal::SIGTERM);
     service.ended().await;
     let output = tokio::time::timeout(Duration::from_mins(3), waiting).await.expect("it ends with the agent").unwrap();
