@@ -156,7 +156,8 @@ impl Cycle {
             let logged = recording.reports.iter().map(|report| logged_as(&report.action)).collect();
             self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), logged);
         }
-        let (reports, not_recorded) = recording.end(&plan, &summary).await;
+        let (mut reports, not_recorded) = recording.end(&plan, &summary).await;
+        plan.put_in_order(&mut reports);
         Pass { plan, reports, summary, not_recorded }
     }
 

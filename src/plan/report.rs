@@ -1,10 +1,12 @@
 //! The outcome of an action: what `execute` reports about each action of a plan.
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use super::Action;
+use super::{Action, Plan};
 
 /// One action and its outcome.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -125,6 +127,18 @@ pub enum Refusal {
     PodNotProven,
     /// A removal of the object is in progress: an earlier one, or one of another client.
     RemovalInProgress,
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// Puts reports in the order of the plan. They come in the order in which the actions ended, which differs from run to
+    /// run. Reports of other actions, those of a saved plan that are not carried out, come first.
+    pub fn put_in_order(&self, reports: &mut [Report]) {
+        let actions = self.actions.iter().chain(&self.images.reserve);
+        let order: HashMap<_, _> = actions.zip(0_usize..).map(|(action, at)| (action.key(), at)).collect();
+        reports.sort_by_cached_key(|report| order.get(&report.action.key()).copied());
+    }
 }
 
 // === impl Report ===
