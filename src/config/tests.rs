@@ -553,7 +553,7 @@ fn pod_sources_may_be_a_list_of_toml() {
 }
 
 #[test]
-fn a_setting_that_is_a_list_may_be_a_list_of_toml() {
+fn a_list_setting_takes_a_toml_array() {
     let settings = of_toml("pods.kubeconfig = [\"/a\", \"/b\"]\nimages.keep = \"a\"").unwrap().settings;
     assert_eq!(settings.pods.kubeconfigs, [PathBuf::from("/a"), "/b".into()]);
     assert_eq!(settings.policy.images.keep, ["a".into()]);

@@ -795,7 +795,7 @@ pub mod runtime_service_client {
                 .insert(GrpcMethod::new("runtime.v1.RuntimeService", "RunPodSandbox"));
             self.inner.unary(req, path, codec).await
         }
-        /// Stopping what is stopped or gone is no error.
+        /// Stopping what is stopped or removed is no error.
         pub async fn stop_pod_sandbox(
             &mut self,
             request: impl tonic::IntoRequest<super::StopPodSandboxRequest>,
@@ -820,7 +820,7 @@ pub mod runtime_service_client {
                 .insert(GrpcMethod::new("runtime.v1.RuntimeService", "StopPodSandbox"));
             self.inner.unary(req, path, codec).await
         }
-        /// Forced: takes every container of the sandbox with it. Removing what is gone is no error.
+        /// Forced: takes every container of the sandbox with it. Removing what was removed is no error.
         pub async fn remove_pod_sandbox(
             &mut self,
             request: impl tonic::IntoRequest<super::RemovePodSandboxRequest>,
@@ -970,7 +970,7 @@ pub mod runtime_service_client {
                 .insert(GrpcMethod::new("runtime.v1.RuntimeService", "StopContainer"));
             self.inner.unary(req, path, codec).await
         }
-        /// Forced: a running container is killed and removed. Removing what is gone is no error.
+        /// Forced: a running container is killed and removed. Removing what was removed is no error.
         pub async fn remove_container(
             &mut self,
             request: impl tonic::IntoRequest<super::RemoveContainerRequest>,
@@ -1129,7 +1129,7 @@ pub mod runtime_service_server {
             tonic::Response<super::RunPodSandboxResponse>,
             tonic::Status,
         >;
-        /// Stopping what is stopped or gone is no error.
+        /// Stopping what is stopped or removed is no error.
         async fn stop_pod_sandbox(
             &self,
             request: tonic::Request<super::StopPodSandboxRequest>,
@@ -1137,7 +1137,7 @@ pub mod runtime_service_server {
             tonic::Response<super::StopPodSandboxResponse>,
             tonic::Status,
         >;
-        /// Forced: takes every container of the sandbox with it. Removing what is gone is no error.
+        /// Forced: takes every container of the sandbox with it. Removing what was removed is no error.
         async fn remove_pod_sandbox(
             &self,
             request: tonic::Request<super::RemovePodSandboxRequest>,
@@ -1190,7 +1190,7 @@ pub mod runtime_service_server {
             tonic::Response<super::StopContainerResponse>,
             tonic::Status,
         >;
-        /// Forced: a running container is killed and removed. Removing what is gone is no error.
+        /// Forced: a running container is killed and removed. Removing what was removed is no error.
         async fn remove_container(
             &self,
             request: tonic::Request<super::RemoveContainerRequest>,

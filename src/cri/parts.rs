@@ -158,12 +158,12 @@ impl RuntimeReader {
         sandboxes: &List<Sandbox>,
         parts: &mut Parts<Container>,
     ) -> Result<(), CriError> {
-        let ask = |Sandbox { id, pod, .. }: Sandbox| {
+        let list_one = |Sandbox { id, pod, .. }: Sandbox| {
             let filter = pb::ContainerFilter { pod_sandbox_id: id.to_string(), ..filter.clone() };
             let part = MissingPart { state, sandbox_id: Some(id), pod };
             async move { (part, self.some_containers(filter).await) }
         };
-        receive(sandboxes.items.iter().cloned().map(ask), parts).await?;
+        receive(sandboxes.items.iter().cloned().map(list_one), parts).await?;
         if !sandboxes.receipt.missing.is_empty() {
             parts.miss(MissingPart { state, sandbox_id: None, pod: None });
         }
@@ -202,22 +202,22 @@ impl RuntimeReader {
             parts.miss(MissingPart { state, sandbox_id: None, pod: None });
         }
         let state = states.first().copied().unwrap_or(PartState::NotReady);
-        let asks = uids.into_iter().map(|uid| {
+        let requests = uids.into_iter().map(|uid| {
             let label_selector = convert::pod_selector(&uid);
             let filter = pb::PodSandboxFilter { label_selector, ..pb::PodSandboxFilter::default() };
             let part = MissingPart { state, sandbox_id: None, pod: Some(PodRef { uid, ..PodRef::default() }) };
             async move { (part, self.some_sandboxes(filter).await) }
         });
-        receive(asks, parts).await
+        receive(requests, parts).await
     }
 }
 
 /// Requests parts, [`AT_ONCE`] at a time, and adds each. Records parts that are too large as missing.
-async fn receive<T, F>(asks: impl Iterator<Item = F>, parts: &mut Parts<T>) -> Result<(), CriError>
+async fn receive<T, F>(requests: impl Iterator<Item = F>, parts: &mut Parts<T>) -> Result<(), CriError>
 where
     F: Future<Output = (MissingPart, Result<Received<T>, CriError>)>,
 {
-    let mut answers = pin!(stream::iter(asks).buffer_unordered(AT_ONCE));
+    let mut answers = pin!(stream::iter(requests).buffer_unordered(AT_ONCE));
     while let Some((part, answer)) = answers.next().await {
         parts.add_or_miss(answer, part)?;
     }

@@ -178,10 +178,10 @@ async fn a_patient_call_waits_for_the_runtime_to_come() {
     let path = dir.path().join("cri.sock");
     let patient = CriOptions { patience: BOUND, ..quick() };
     let reader = reader(path.to_str().unwrap(), patient);
-    let asking = tokio::spawn(async move { reader.containers(Only::All).await });
+    let listing = tokio::spawn(async move { reader.containers(Only::All).await });
     tokio::time::sleep(Duration::from_millis(150)).await;
     let _runtime = Scripted::start(dir.path(), |_| vec![containers(&["c1"])]);
-    assert_eq!(within(asking).await.unwrap().unwrap().len(), 1);
+    assert_eq!(within(listing).await.unwrap().unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -314,9 +314,9 @@ async fn a_removal_carries_no_deadline() {
         writer.remove_image(&"sha256:aa".into()).await.unwrap();
     })
     .await;
-    let asked = runtime.asked();
-    assert_eq!(asked.len(), 5);
-    assert!(asked.iter().all(|asked| asked.deadline.is_none()), "{asked:?}");
+    let requests = runtime.requests();
+    assert_eq!(requests.len(), 5);
+    assert!(requests.iter().all(|request| request.deadline.is_none()), "{requests:?}");
 }
 
 #[tokio::test]

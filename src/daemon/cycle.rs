@@ -248,11 +248,11 @@ impl Cycle {
 /// Builds the execution options. If `guards.gone_after` is not 0, the recheck of a deleted pod includes the kubelet's
 /// directory of the pod and a live lookup.
 fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
-    let asks = !settings.policy.guards.gone_after.is_zero();
+    let confirms = !settings.policy.guards.gone_after.is_zero();
     let pods = settings.kubelet_root.join("pods");
     ExecuteOptions {
-        kubelet_pods: asks.then_some(pods),
-        confirms_deletions: asks,
+        kubelet_pods: confirms.then_some(pods),
+        confirms_deletions: confirms,
         keeps_pod_images: settings.policy.guards.keep_pod_images,
         space_settle,
         ..ExecuteOptions::default()

@@ -46,7 +46,7 @@ async fn is_listed(
 }
 
 async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, KubernetesError> {
-    let what = format!("ask for pod {pod}");
+    let what = format!("look up pod {pod}");
     if !Confirms::ByName.can_look_up(pod) {
         return Err(invalid_request(&what, "its uid, namespace or name is not known".to_owned()));
     }

@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(known.listed_containers_mut(), Some(&mut one.clone()));
     }
 
-    /// A runtime that names no image now may have been asked while it starts.
+    /// A runtime that names no image now may have been read while it starts.
     #[test]
     fn the_sandbox_image_is_remembered_until_the_runtime_restarts() {
         let pause = Some("pause:3.9".to_owned());

@@ -144,7 +144,7 @@ mod tests {
         snapshot
     }
 
-    fn asked(sim: &Sim) -> Vec<String> {
+    fn requested(sim: &Sim) -> Vec<String> {
         let mut names = sim.calls_of(Rpc::ImageStatus);
         names.sort();
         names
@@ -167,10 +167,10 @@ mod tests {
             names.resolve(&reader(&sim), &mut snapshot(&sim, &["busybox", "busybox", "absent:1"]).await).await;
         }
         names.id_of(&reader(&sim), "busybox").await.unwrap();
-        assert_eq!(asked(&sim), ["absent:1", "busybox"]);
+        assert_eq!(requested(&sim), ["absent:1", "busybox"]);
         sim.state().also(|node| node.image("docker.io/library/new:1", &[("new", MIB)])).unwrap();
         names.resolve(&reader(&sim), &mut snapshot(&sim, &["busybox"]).await).await;
-        assert_eq!(asked(&sim), ["absent:1", "busybox", "busybox"]);
+        assert_eq!(requested(&sim), ["absent:1", "busybox", "busybox"]);
     }
 
     #[tokio::test]
@@ -206,6 +206,6 @@ mod tests {
         let mut snapshot = snapshot(&sim, &many).await;
         ImageNames::default().resolve(&reader(&sim), &mut snapshot).await;
         assert!(snapshot.resolved_images.values().all(|answer| answer.cause().is_some_and(|cause| !cause.is_empty())));
-        assert_eq!((snapshot.resolved_images.len(), asked(&sim).len()), (100, AT_ONCE));
+        assert_eq!((snapshot.resolved_images.len(), requested(&sim).len()), (100, AT_ONCE));
     }
 }

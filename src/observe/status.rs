@@ -55,7 +55,7 @@ impl Statuses {
     pub async fn fill(&self, reader: &RuntimeReader, snapshot: &mut Snapshot, needs: Needs) {
         let taken_at = snapshot.taken_at;
         let Some(containers) = snapshot.listed_containers_mut() else { return };
-        let failed = self.ask(reader, self.lacking(containers, needs)).await;
+        let failed = self.read(reader, self.lacking(containers, needs)).await;
         let known = self.known();
         for container in containers.iter_mut() {
             if let Some(known) = known.get(&container.id) {
@@ -90,7 +90,7 @@ impl Statuses {
 
     /// Reads statuses, some at the same time, and continues after a failure. A runtime that hangs or is unreachable
     /// ends this: each further call would cost a deadline for the same error. Earlier results are kept.
-    async fn ask(&self, reader: &RuntimeReader, ids: Vec<ContainerId>) -> Failed {
+    async fn read(&self, reader: &RuntimeReader, ids: Vec<ContainerId>) -> Failed {
         let calls = stream::iter(ids).map(|id| async move { (reader.container_status(&id).await, id) });
         let mut answers = pin!(calls.buffer_unordered(AT_ONCE));
         let mut failed = Failed::default();

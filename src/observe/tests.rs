@@ -166,7 +166,7 @@ impl PodSource for OfKubelet {
     }
 
     async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<crate::model::PodList> {
-        Seen::NotSeen("not asked".to_owned())
+        Seen::NotSeen("not read".to_owned())
     }
 }
 
@@ -210,7 +210,7 @@ async fn a_kubelet_root_without_running_pods_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_missing_directory_of_pods_is_unavailable_where_pods_come_from_a_kubelet() {
+async fn a_kubelet_without_a_pods_directory_is_unavailable() {
     let cause = "cannot list /var/lib/kubelet/pods: entity not found; \
                  hint: set kubelet_root to the --root-dir of the kubelet";
     for dirs in [&[][..], &["var/lib/kubelet"]] {

@@ -165,8 +165,8 @@ mod tests {
         let failures =
             [failed(container("c1"), "busy"), failed(container("c2"), "busy"), failed(container("c3"), "busy")];
         let memory = after_outcomes(&Memory::default(), &failures, at(0), MINUTE);
-        let gone = Report { outcome: Outcome::AlreadyRemoved {}, ..removed(container("c2"), None) };
-        let reports = [removed(container("c1"), None), gone, refused(container("c3"))];
+        let already = Report { outcome: Outcome::AlreadyRemoved {}, ..removed(container("c2"), None) };
+        let reports = [removed(container("c1"), None), already, refused(container("c3"))];
         let memory = after_outcomes(&memory, &reports, at(60), MINUTE);
         assert_eq!(memory.failures.keys().collect::<Vec<_>>(), ["container/c3"]);
     }

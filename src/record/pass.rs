@@ -32,7 +32,7 @@ impl Pass {
     /// removed.
     pub fn kept(&self) -> usize {
         let is_removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyRemoved {});
-        let gone: HashSet<_> = self.reports.iter().filter(is_removed).map(|report| report.action.key()).collect();
-        self.plan.kept.iter().filter(|kept| !gone.contains(&key(kept.kind, &kept.id))).count()
+        let removed: HashSet<_> = self.reports.iter().filter(is_removed).map(|report| report.action.key()).collect();
+        self.plan.kept.iter().filter(|kept| !removed.contains(&key(kept.kind, &kept.id))).count()
     }
 }

@@ -104,7 +104,7 @@ impl Shared {
     async fn before(&self, fault: Option<Fault>) -> Result<(), Status> {
         match fault {
             Some(Fault::InRemoval) => Err(Status::unknown("container is already in removing state")),
-            Some(Fault::Fail(code)) => Err(Status::new(code, "a fault that the test asked for")),
+            Some(Fault::Fail(code)) => Err(Status::new(code, "a fault that the test requested")),
             Some(Fault::Hang) => std::future::pending().await,
             Some(Fault::Slow(delay)) => {
                 tokio::time::sleep(delay).await;

@@ -33,7 +33,7 @@ pub enum Step {
 
 /// A call that arrived, with its deadline.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
+pub struct ReceivedRequest {
     pub method: String,
     pub deadline: Option<String>,
 }
@@ -42,7 +42,7 @@ pub struct Asked {
 /// killed.
 pub struct Scripted {
     pub path: PathBuf,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     noted: Arc<Mutex<Vec<&'static str>>>,
     server: Option<tokio::runtime::Runtime>,
 }
@@ -74,18 +74,18 @@ impl Scripted {
             let _inside = server.enter();
             UnixListener::bind(&path).unwrap()
         };
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let requests: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
         let noted: Arc<Mutex<Vec<&'static str>>> = Arc::default();
         let script: Script = Arc::new(script);
-        let (write, notes) = (Arc::clone(&asked), Arc::clone(&noted));
+        let (write, notes) = (Arc::clone(&requests), Arc::clone(&noted));
         let service = tower::service_fn(move |request: http::Request<tonic::body::Body>| {
-            write.lock().unwrap().push(Asked::of(&request));
+            write.lock().unwrap().push(ReceivedRequest::of(&request));
             answer(script(request.uri().path()), Arc::clone(&notes), request)
         });
         let serving =
             tonic::transport::Server::builder().serve_with_incoming(service, UnixListenerStream::new(listener));
         server.spawn(serving);
-        Self { path, asked, noted, server: Some(server) }
+        Self { path, requests, noted, server: Some(server) }
     }
 
     /// Returns the path of the socket as text.
@@ -94,13 +94,13 @@ impl Scripted {
     }
 
     /// Returns the calls that arrived so far.
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 
     /// Returns the names of the methods called so far, except Version.
     pub fn methods(&self) -> Vec<String> {
-        let names = self.asked().into_iter().map(|asked| asked.method.rsplit('/').next().unwrap().to_owned());
+        let names = self.requests().into_iter().map(|request| request.method.rsplit('/').next().unwrap().to_owned());
         names.filter(|name| name != "Version").collect()
     }
 
@@ -118,9 +118,9 @@ impl Drop for Scripted {
     }
 }
 
-// === impl Asked ===
+// === impl ReceivedRequest ===
 
-impl Asked {
+impl ReceivedRequest {
     fn of(request: &http::Request<tonic::body::Body>) -> Self {
         let deadline = request.headers().get("grpc-timeout").map(|value| value.to_str().unwrap().to_owned());
         Self { method: request.uri().path().to_owned(), deadline }

@@ -185,7 +185,7 @@ fn a_failure_is_reported_and_other_removals_continue() {
     container  c-crash-1  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
     container  c-crash-2  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
     container  c-crash-3  default/crash/app  removed  ~4.0KiB  over containers.max_per_pod_container (1)
-    sandbox    s-job-0    default/job        failed            RemovePodSandbox: a fault that the test asked for (Internal)
+    sandbox    s-job-0    default/job        failed            RemovePodSandbox: a fault that the test requested (Internal)
 
     KIND       REMOVED  ALREADY REMOVED  REFUSED  FAILED  NOT NEEDED  FREED
     container  3        0                0        0       0           12.0KiB
@@ -427,10 +427,10 @@ fn a_failed_source_makes_the_plan_a_partial_failure() {
     let text = host.run(&["plan", "--image-gc-high-threshold=85"]);
     assert!(text.starts_with("exit Some(1)\n"), "{text}");
     insta::assert_snapshot!(text.lines().rev().take(4).collect::<Vec<_>>().join("\n"), @"
-    ! error: image_filesystem unavailable: ImageFsInfo: a fault that the test asked for (Internal)
+    ! error: image_filesystem unavailable: ImageFsInfo: a fault that the test requested (Internal)
     ! warning: no history yet: ages count from this command; run the service, or `kubegc collect --wait`
     To remove: 3 containers and 1 sandbox. 20 kept.
-    Error: image_filesystem unavailable: ImageFsInfo: a fault that the test asked for (Internal)
+    Error: image_filesystem unavailable: ImageFsInfo: a fault that the test requested (Internal)
     ");
 }
 

@@ -143,10 +143,11 @@ fn memory(node: &Node, now: Timestamp) -> Memory {
         })
     };
     let all = (0..SERVICES.len() as u64).flat_map(|service| (1..=RELEASES).map(move |release| (service, release)));
-    let gone = (0..3).map(|number| format!("deleted-{number}")).chain((0..5).map(|number| format!("orphan-{number}")));
+    let deleted =
+        (0..3).map(|number| format!("deleted-{number}")).chain((0..5).map(|number| format!("orphan-{number}")));
     Memory {
         images: all.filter_map(image).collect(),
-        absent_since: gone.map(|uid| Absence { uid: uid.into(), since: ago(1) }).collect(),
+        absent_since: deleted.map(|uid| Absence { uid: uid.into(), since: ago(1) }).collect(),
         ..Memory::default()
     }
 }

@@ -19,8 +19,8 @@ pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
         let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
         let numbers =
             [tally.removed + tally.would_remove, tally.already_removed, tally.refused, tally.failed, tally.not_needed];
-        let [removed, gone, refused, failed, not_needed] = numbers.map(|number| number.to_string());
-        [kind.noun().to_owned(), removed, gone, refused, failed, not_needed, freed]
+        let [removed, already, refused, failed, not_needed] = numbers.map(|number| number.to_string());
+        [kind.noun().to_owned(), removed, already, refused, failed, not_needed, freed]
     });
     let titles = ["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"];
     if !pass.reports.is_empty() {

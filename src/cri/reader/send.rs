@@ -31,8 +31,8 @@ impl RuntimeReader {
     /// Receives a list in one message.
     pub(super) async fn some<L: Listed, Q: Sent>(&self, request: Q) -> Result<Received<L::Item>, CriError> {
         let (limit, max_bytes) = (self.options.read_timeout, self.options.max_message_bytes);
-        let ask = || self.socket(L::UNARY).measured::<Q, L>(L::UNARY, request.clone(), max_bytes);
-        let (list, bytes) = self.read(limit, L::UNARY, ask).await?;
+        let send = || self.socket(L::UNARY).measured::<Q, L>(L::UNARY, request.clone(), max_bytes);
+        let (list, bytes) = self.read(limit, L::UNARY, send).await?;
         Received { items: list.into_items().collect(), bytes, streamed: false }.checked(L::UNARY, L::id)
     }
 

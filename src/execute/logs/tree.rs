@@ -103,6 +103,6 @@ fn remove_entry(dir: &Dir, name: &OsStr, depth: usize, removed: &mut RemovedStat
     match dir.look(name)? {
         None => Ok(()),
         Some(DirEntry { kind: EntryKind::Directory, .. }) => remove_dir(dir, name, depth + 1, removed),
-        Some(entry) => dir.unlink(name, entry).map(|gone| *removed += gone),
+        Some(entry) => dir.unlink(name, entry).map(|freed| *removed += freed),
     }
 }

@@ -32,7 +32,7 @@ impl PodSource for Scripted {
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
-        self.journal.lock().unwrap().push(format!("asked for {pod} {}", pod.uid));
+        self.journal.lock().unwrap().push(format!("looked up {pod} {}", pod.uid));
         (self.answer)(pod)
     }
 }
@@ -80,11 +80,11 @@ async fn each_pod_is_queried_once_before_any_removal() {
     let all = ["c1 removed", "c2 removed", "s1 removed", "default_web_u1 removed", "default_db_u2 removed"];
     assert_eq!(lines, all);
     let order = [
-        "asked for default/web u1",
+        "looked up default/web u1",
         "RemoveContainer",
         "RemoveContainer",
         "RemovePodSandbox",
-        "asked for default/db u2",
+        "looked up default/db u2",
     ];
     assert_eq!(taken(&journal), order);
 }
@@ -97,7 +97,7 @@ async fn nothing_of_an_existing_pod_is_removed() {
     let back = ["c1", "c2", "s1", "default_web_u1"].map(|id| format!("{id} refused: its pod is back"));
     assert_eq!(lines[..4], back);
     assert_eq!(lines[4..], ["default_db_u2 removed"]);
-    assert_eq!(taken(&journal), ["asked for default/web u1", "asked for default/db u2"]);
+    assert_eq!(taken(&journal), ["looked up default/web u1", "looked up default/db u2"]);
     assert_eq!(bench.writes(), Vec::<String>::new());
     let db = bench.pods("default_db_u2");
     assert_eq!(bench.files().len(), before.keys().filter(|path| !path.starts_with(&db)).count());
@@ -145,7 +145,7 @@ async fn a_dry_run_sends_live_lookups_too() {
     let lines = bench.rehearse(leftovers(&bench)).await;
     assert_eq!(lines[0], "c1 refused: its pod is back");
     assert_eq!(lines[4], "default_db_u2 would_remove");
-    assert_eq!(taken(&journal), ["asked for default/web u1", "asked for default/db u2"]);
+    assert_eq!(taken(&journal), ["looked up default/web u1", "looked up default/db u2"]);
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_log_directory_without_pod_is_queried_by_uid() {
     let dir = Action { pod: None, ..action(Target::RemoveLogDir { path: bench.pods("default_db_u2") }) };
     let lines = bench.carry_out(vec![dir]).await;
     assert_eq!(lines, ["default_db_u2 refused: the deletion of its pod could not be confirmed"]);
-    assert_eq!(taken(&journal), ["asked for u2 u2"]);
+    assert_eq!(taken(&journal), ["looked up u2 u2"]);
 }
 
 /// A node with an unused image, and a pod source that has this pod in memory by now.

@@ -38,7 +38,7 @@ async fn other_pods_go_on_while_a_removal_hangs() {
 }
 
 #[tokio::test]
-async fn the_next_action_of_a_pod_waits_for_the_last() {
+async fn actions_of_one_pod_do_not_overlap() {
     let bench = bench();
     bench.sim.fault(Rpc::RemoveContainer, Fault::Late(Duration::ZERO), Times::N(1));
     bench.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(1));
@@ -48,7 +48,7 @@ async fn the_next_action_of_a_pod_waits_for_the_last() {
 }
 
 #[tokio::test]
-async fn each_action_of_a_pod_is_reported_before_the_next() {
+async fn a_pod_action_is_reported_before_the_next() {
     let bench = bench();
     let actions: Vec<_> = ["a1", "b1", "a2", "b2", "c1", "c2"].map(of_pod).into();
     let mut reported = Vec::new();

@@ -61,7 +61,7 @@ async fn nothing_but_the_servers_own_word_proves_absence() {
         ("a Status that comes with another code", Answer::Text(503, not_found("pods", "a").to_string())),
         ("a Status that comes as success", Answer::Text(200, not_found("pods", "a").to_string())),
         ("something that is no Status", Answer::Text(404, no_status.to_string())),
-        ("no right to ask", status(403, "Forbidden")),
+        ("no permission", status(403, "Forbidden")),
         ("a server that fails", status(500, "InternalError")),
         ("another pod", Answer::Text(200, pod("b").to_string())),
         ("a pod without uid", Answer::Text(200, r#"{"metadata":{"namespace":"default","name":"a"}}"#.into())),

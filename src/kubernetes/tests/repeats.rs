@@ -35,7 +35,7 @@ fn answer(code: u16, retry_after: Option<&str>, text: &str) -> Answer {
     Some(response.body(Body::from(text.as_bytes().to_vec())).unwrap())
 }
 
-/// An API server asks so for a wait of three seconds.
+/// An API server requests a wait of three seconds in this way.
 fn busy() -> Answer {
     let details = json!({"retryAfterSeconds": 3});
     let status =

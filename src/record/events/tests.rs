@@ -263,7 +263,7 @@ async fn events_of_one_moment_have_names_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_fault_that_lasts_for_a_day_is_no_flood() {
+async fn a_fault_of_a_day_is_no_flood() {
     let script = Script::default();
     let minutes = (0..24 * 60).map(|minute| (minute * 60, Scope::Containers, blind("containers")));
     announced(&script, minutes).await;

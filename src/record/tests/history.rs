@@ -86,7 +86,7 @@ fn sizes_beyond_the_range_become_its_end() {
 #[test]
 fn history_is_filtered_by_count_time_kind_and_text() {
     let store = store();
-    let ask = |filter: HistoryFilter| {
+    let query = |filter: HistoryFilter| {
         store.file().history(&filter).unwrap().into_iter().map(|entry| entry.id).collect::<Vec<_>>()
     };
     let text = |text: &str| HistoryFilter { text: Some(text.to_owned()), ..HistoryFilter::default() };
@@ -112,7 +112,7 @@ fn history_is_filtered_by_count_time_kind_and_text() {
         ),
     ];
     for (case, filter, expected) in rows {
-        assert_eq!(ask(filter), expected, "{case}");
+        assert_eq!(query(filter), expected, "{case}");
     }
 }
 

@@ -46,7 +46,7 @@ fn a_full_disk_loses_no_record() {
 }
 
 #[test]
-fn a_memory_that_does_not_fit_on_the_disk_waits_for_space() {
+fn a_memory_too_large_for_the_disk_waits() {
     let (_dir, path) = place();
     let store = open(&path);
     leave_pages(&store, 0);
@@ -132,7 +132,7 @@ fn an_unwritable_store_continues_in_memory() {
 
 /// The beginning of the run is among what is dropped, so the run is added with its end.
 #[test]
-fn a_file_that_fails_for_days_gets_the_newest_rows() {
+fn a_file_down_for_days_gets_newest_rows() {
     let (_dir, path) = place();
     let log = logged(|| {
         let store = open(&path);
