@@ -269,7 +269,7 @@ settings! {
     "controller.calls_per_second": COUNT = controller.calls.per_second, flags ["kube-api-qps"];
 
     /// Namespace of the Lease, with `--leader-elect`.
-    "controller.lease_namespace": TEXT = controller.lease.namespace, flags ["leader-elect-resource-namespace"];
+    "controller.lease_namespace": NAME = controller.lease.namespace, flags ["leader-elect-resource-namespace"];
 
     /// Terminated pods to keep in the cluster. 0 = no limit.
     "pod_gc.terminated_pod_threshold": COUNT = pod_gc.terminated_pod_threshold,

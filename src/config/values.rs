@@ -91,6 +91,13 @@ pub(super) const BYTES: ValueType<u64> = ValueType::other(
 pub(super) const TEXT: ValueType<String> =
     ValueType::text("a string", |value| value.as_str().map(str::to_owned), |text| text.as_str().into());
 
+/// A name, which is not empty.
+pub(super) const NAME: ValueType<String> = ValueType::text(
+    "a name",
+    |value| value.as_str().filter(|name| !name.trim().is_empty()).map(str::to_owned),
+    |name| name.as_str().into(),
+);
+
 /// A unix socket; `None` is written as the empty string.
 pub(super) const SOCKET: ValueType<Option<String>> = ValueType::text(
     "a unix socket such as \"unix:///run/containerd/containerd.sock\"",

@@ -7,6 +7,8 @@
 //!
 //! Objects whose removal failed have a back-off (`record::after_outcomes`), so the next pass begins with other objects.
 
+use tokio::time::Instant;
+
 use super::action_result::ExecuteError;
 use super::run::{Run, State};
 use crate::cri::CriError;
@@ -39,15 +41,20 @@ impl Run<'_> {
         }
     }
 
-    /// Counts an action without an answer. Halts its kind at the limit.
-    pub(super) fn note_hang(&self, kind: Kind, error: &ExecuteError) {
+    /// Counts an action without an answer. Halts its kind at the limit. Actions in flight at the same time count once: they
+    /// waited for the same answer.
+    pub(super) fn note_hang(&self, kind: Kind, begun: Instant, error: &ExecuteError) {
         let ExecuteError::CallRuntime(hang) = error else { return };
         if !hang.is_hang() {
             return;
         }
         let mut state = self.state();
-        let count = state.unanswered.entry(kind).or_default();
+        let (count, last) = state.unanswered.entry(kind).or_default();
+        if last.is_some_and(|last| begun < last) {
+            return;
+        }
         *count += 1;
+        *last = Some(Instant::now());
         let is_unmeasured = matches!(hang, CriError::Timeout { call: "RemoveImage", .. });
         if *count >= MOST_UNANSWERED || is_unmeasured {
             state.halt(Some(kind), error.to_string());

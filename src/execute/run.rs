@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::action_result::{Done, ExecuteError};
@@ -31,8 +32,8 @@ pub(super) struct State {
     pub lookups: BTreeMap<PodUid, Seen<bool>>,
     /// The total time of the lookups without an answer.
     pub lookups_waited: Duration,
-    /// The number of calls without an answer so far, per kind.
-    pub unanswered: BTreeMap<Kind, u32>,
+    /// The number of times that the runtime did not answer so far, and when it was counted last, per kind.
+    pub unanswered: BTreeMap<Kind, (u32, Option<Instant>)>,
     /// Whether an action in progress had no answer when `stop_wait` ended.
     is_overdue: bool,
     pub layers: LayerSizes,
@@ -123,13 +124,13 @@ impl Run<'_> {
 
     /// Carries out one action.
     pub(super) async fn act(&self, action: &Action) -> Report {
-        let (stop, wait) = (self.stop, self.exec.options.stop_wait);
+        let (stop, wait, begun) = (self.stop, self.exec.options.stop_wait, Instant::now());
         let result = tokio::select! {
             biased;
             result = self.recheck_and_remove(action) => result,
             () = async { stop.cancelled().await; tokio::time::sleep(wait).await } => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
         };
-        let done = result.unwrap_or_else(|error| self.failed(action, &error));
+        let done = result.unwrap_or_else(|error| self.failed(action, begun, &error));
         let Done { outcome, freed_bytes, measure, note } = done;
         let proven_by = self.proven_by(action);
         let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
@@ -139,9 +140,9 @@ impl Run<'_> {
         report
     }
 
-    fn failed(&self, action: &Action, error: &ExecuteError) -> Done {
+    fn failed(&self, action: &Action, begun: Instant, error: &ExecuteError) -> Done {
         self.state().is_overdue |= matches!(error, ExecuteError::Shutdown { .. });
-        self.note_hang(action.target.kind(), error);
+        self.note_hang(action.target.kind(), begun, error);
         match error {
             ExecuteError::CallRuntime(error) if error.is_removal_in_progress() => {
                 Done::refused(Refusal::RemovalInProgress)

@@ -94,11 +94,18 @@ impl BoundedCalls {
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CallError> {
         let spot = self.spot(place);
-        if spot.overdue_at().is_some_and(|at| at <= Instant::now()) {
+        if spot.is_overdue() {
             return Err(CallError::StillBlocked { place: place.to_owned() });
         }
         let timed_out = || CallError::TimedOut { place: place.to_owned(), seconds: self.limit.as_secs() };
-        let lock = timeout(self.limit, Arc::clone(&spot.lock).lock_owned()).await.map_err(|_| timed_out())?;
+        let lock = loop {
+            match timeout(self.limit, Arc::clone(&spot.lock).lock_owned()).await {
+                Ok(lock) => break lock,
+                Err(_) if spot.is_overdue() => return Err(timed_out()),
+                // Others had the place, each within the limit: it works.
+                Err(_) => {}
+            }
+        };
         *spot.overdue_at() = Instant::now().checked_add(self.limit);
         let in_progress = InProgress { spot, _lock: lock };
         let thread = tokio::task::spawn_blocking(move || {
@@ -120,6 +127,11 @@ impl BoundedCalls {
 impl Spot {
     fn overdue_at(&self) -> MutexGuard<'_, Option<Instant>> {
         self.overdue_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether the call in progress has passed its limit.
+    fn is_overdue(&self) -> bool {
+        self.overdue_at().is_some_and(|at| at <= Instant::now())
     }
 }
 

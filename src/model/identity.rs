@@ -22,9 +22,12 @@ enum Compact {
 #[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct ApiKind {
     /// As `apps/v1`, or `v1` for the core group.
-    #[serde(alias = "apiVersion")]
+    #[serde(alias = "apiVersion", default)]
+    #[schemars(required)]
     pub api_version: Arc<str>,
     /// As `ReplicaSet`.
+    #[serde(default)]
+    #[schemars(required)]
     pub kind: Arc<str>,
 }
 
@@ -44,14 +47,19 @@ pub struct Identity {
 }
 
 /// One entry of `metadata.ownerReferences`, with all its fields, so that it can be written back unchanged.
+/// An aggregated API may leave some out: that holds this object, and must not make the list unreadable (G5).
 #[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 pub struct OwnerReference {
     /// The version and the kind of the owner, as the dependent writes them.
     #[serde(flatten)]
     pub kind: ApiKind,
     /// The name of the owner.
+    #[serde(default)]
+    #[schemars(required)]
     pub name: Arc<str>,
     /// The uid of the owner.
+    #[serde(default)]
+    #[schemars(required)]
     pub uid: Uid,
     /// Whether the owner is the managing controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]

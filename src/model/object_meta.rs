@@ -131,6 +131,14 @@ mod tests {
         }
     }
 
+    /// A reference of an aggregated API may lack fields. It must not make the list of all objects unreadable (G5).
+    #[test]
+    fn an_incomplete_owner_reference_is_read() {
+        let meta = read(&json!({ "name": "a", "ownerReferences": [{ "kind": "ConfigMap" }] }));
+        assert!(meta.owners.iter().all(|owner| owner.uid.is_empty() && owner.name.is_empty()));
+        assert_eq!(meta.owners.len(), 1);
+    }
+
     #[test]
     fn api_objects_and_documents_are_read_alike() {
         let of_api = read(&json!({

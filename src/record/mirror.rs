@@ -181,8 +181,11 @@ impl Mirror {
     fn read(&mut self, connection: &mut Connection) -> rusqlite::Result<Memory> {
         if let Some(rescued) = self.rescued.take()
             && is_empty(connection)?
+            && let Err(error) = transfer(&rescued, connection)
         {
-            transfer(&rescued, connection)?;
+            // The next attempt needs it: no file has these rows.
+            self.rescued = Some(rescued);
+            return Err(error);
         }
         self.runs.keep_known(connection)?;
         close_interrupted(connection, &self.runs)?;

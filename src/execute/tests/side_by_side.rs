@@ -38,6 +38,16 @@ async fn other_pods_go_on_while_a_removal_hangs() {
 }
 
 #[tokio::test]
+async fn removals_that_hang_together_count_once() {
+    let bench = bench();
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Late(Duration::ZERO), Times::N(1));
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::N(2));
+    let (lines, _, summary) = bench.carry_out_plan(&plan(["a1", "b1", "c1", "d1"].map(of_pod).into())).await;
+    let total = summary.total();
+    assert_eq!((total.removed, total.failed, summary.not_begun), (2, 2, 0), "{lines:?}");
+}
+
+#[tokio::test]
 async fn actions_of_one_pod_do_not_overlap() {
     let bench = bench();
     bench.sim.fault(Rpc::RemoveContainer, Fault::Late(Duration::ZERO), Times::N(1));
