@@ -4,7 +4,7 @@
 //! input into the result. One table, [`KEYS`], lists every key. Only this module reads the environment and the
 //! configuration files, and it reads them once. `plan` receives a [`crate::plan::Policy`], without its origin.
 //!
-//! The table reads the values, not serde: a derived reader stops at the first fault, and knows neither the line nor the
+//! The table reads the values, not serde: a derived reader stops at the first fault, and reports neither the line nor the
 //! permitted range. Flags, documents and suggestions come from the table too.
 
 mod declarations;

@@ -169,7 +169,7 @@ impl Engine {
     /// Reports a deletion, and shows the graph what became of the object.
     pub(super) fn deleted(&self, checked: &Checked, propagation: Propagation, reason: &str, result: DeleteResult) {
         let Checked { item: Item { identity, .. }, .. } = checked;
-        let is_proven = matches!(result, DeleteResult::Gone | DeleteResult::AlreadyDeleted);
+        let is_proven = matches!(result, DeleteResult::Missing | DeleteResult::AlreadyDeleted);
         let result = match result {
             _ if self.calls.is_dry_run => ClusterResult::DryRun,
             // Nothing shows yet that it does not exist, if the read after its deletion failed.
@@ -178,7 +178,7 @@ impl Engine {
                 self.is_unproven(&identity.uid);
                 ClusterResult::Removed
             }
-            DeleteResult::Gone => ClusterResult::Removed,
+            DeleteResult::Missing => ClusterResult::Removed,
             DeleteResult::AlreadyDeleted => ClusterResult::AlreadyDeleted,
             DeleteResult::Accepted(held) => {
                 self.changed(seen(&checked.item, *held));
@@ -220,7 +220,7 @@ impl Engine {
             return Some(result);
         }
         match self.remains(checked.target()).await {
-            Ok(None) => Some(DeleteResult::Gone),
+            Ok(None) => Some(DeleteResult::Missing),
             Ok(Some(now)) => now.is_deleting().then(|| DeleteResult::Accepted(Box::new(now))),
             Err(_) => Some(DeleteResult::Unheld),
         }
@@ -253,7 +253,7 @@ pub(super) enum DeleteResult {
     /// The API server has accepted the deletion, and shows nothing that holds the object.
     Unheld,
     /// A read proves that it does not exist any more.
-    Gone,
+    Missing,
     /// It did not exist any more.
     AlreadyDeleted,
     Accepted(Box<ObjectMeta>),

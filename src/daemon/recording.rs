@@ -7,7 +7,7 @@ use crate::config::Settings;
 use crate::execute::ReportSink;
 use crate::metrics::AgentMetrics;
 use crate::plan::{Action, Plan, Report, Summary};
-use crate::record::{Retention, Run, RunEnd, Store, StoreState, count_and_log_outcome};
+use crate::record::{Retention, Run, RunEnd, Store, count_and_log_outcome};
 
 /// The most removals in the history, and the most refusals: a month of a busy node, and a few MiB in the store.
 const HISTORY_ROWS: u64 = 10_000;
@@ -65,12 +65,7 @@ impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
             count_and_log_outcome(report, metrics, self.known.contains(&logged_as(&report.action)));
         }
         let (at, retry_after) = (clock(), settings.policy.guards.retry_after);
-        let record = |state: &mut StoreState| {
-            for report in &reports {
-                state.record(&self.run, at, report, retry_after);
-            }
-        };
-        store.change(record).await;
+        store.change(|state| state.record(&self.run, at, &reports, retry_after)).await;
         self.reports.extend(reports);
     }
 }

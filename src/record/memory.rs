@@ -146,9 +146,13 @@ fn delete_missing<'a, T: PartialEq>(
     transaction: &Transaction<'_>,
     table: &str,
     key: &str,
-    before: impl Iterator<Item = (&'a str, &'a T)>,
-    after: impl Iterator<Item = (&'a str, &'a T)>,
+    before: impl Iterator<Item = (&'a str, &'a T)> + Clone,
+    after: impl Iterator<Item = (&'a str, &'a T)> + Clone,
 ) -> rusqlite::Result<Vec<(&'a str, &'a T)>> {
+    // Most outcomes change the counts alone, and each outcome is written.
+    if before.clone().eq(after.clone()) {
+        return Ok(Vec::new());
+    }
     let mut before: HashMap<_, _> = before.collect();
     let changed = after.filter(|(key, value)| before.remove(key) != Some(*value)).collect();
     let mut delete = transaction.prepare_cached(&format!("DELETE FROM {table} WHERE {key} = ?1"))?;

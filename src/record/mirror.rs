@@ -1,4 +1,4 @@
-//! The file as a mirror of what the agent knows: opens it, writes to it, and opens it again after a fault.
+//! The file as a mirror of what the agent has learned: opens it, writes to it, and opens it again after a fault.
 //!
 //! The memory goes into the file together with the rows of the history that explain it, in one transaction. So a removal
 //! is counted off the baseline of the lists in the transaction that records it, and after a kill the next agent does not

@@ -1,15 +1,14 @@
-//! What an agent knows: its memory, and the rows of the history that the file does not have yet.
+//! What an agent has learned: its memory, and the rows of the history that the file does not have yet.
 //!
 //! The memory has one owner, this state. It changes only here: by what a pass observed, and by each outcome. The file is a
 //! mirror of it, which another module writes. Nothing here does I/O, so nothing here can fail.
 //!
 //! **A file that could not be read at the start.** The memory begins empty: unknown history means "just now", and the
-//! baseline of the lists counts as lost. When the file can be read at last, [`merged`] adds what it knows, as if it had
+//! baseline of the lists counts as lost. When the file can be read at last, [`merged`] adds what it has, as if it had
 //! been read at the start, and no more:
 //! - An image that the first pass found is as old as the file says. One that came later is new, even if the file has an
 //!   image with its id: it was pulled again.
-//! - A pod is missing since this agent missed it. Whether it was there between the absence in the file and the first pass,
-//!   nobody knows.
+//! - A pod is missing since this agent missed it. It may have existed between the absence in the file and the first pass.
 //! - Back-offs of both count, and the higher baseline.
 //!
 //! So no object is removed earlier than it would have been with a file that can be read. A file that is replaced while
@@ -102,12 +101,13 @@ impl StoreState {
         run
     }
 
-    /// Records the outcome of an action, and updates the memory with it. `retry_after` is the first back-off of a failure.
+    /// Records the outcomes of actions, and updates the memory with them. `retry_after` is the first back-off of a failure.
     ///
     /// The history of a dry run has no outcomes. An image that was not needed is not in it, because nothing was done to it.
-    pub fn record(&mut self, run: &Run, at: Timestamp, report: &Report, retry_after: Duration) {
-        self.remember(after_outcomes(&self.memory, std::slice::from_ref(report), run.started_at, retry_after));
-        if !run.dry && !matches!(report.outcome, Outcome::NotNeeded {}) {
+    pub fn record(&mut self, run: &Run, at: Timestamp, reports: &[Report], retry_after: Duration) {
+        self.remember(after_outcomes(&self.memory, reports, run.started_at, retry_after));
+        let is_in_history = |report: &&Report| !run.dry && !matches!(report.outcome, Outcome::NotNeeded {});
+        for report in reports.iter().filter(is_in_history) {
             self.push(Row::Removal { run: run.clone(), at, report: report.clone() });
         }
     }
@@ -155,7 +155,7 @@ impl StoreState {
         &self.memory
     }
 
-    /// Returns why the file does not have what this process knows; `None` = it has.
+    /// Returns why the file does not have all that this process has learned; `None` = it has.
     pub fn fault(&self, path: &Path) -> Option<String> {
         let history = if self.is_read { "" } else { ", without its history" };
         let fault = self.fault.as_ref()?;

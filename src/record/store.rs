@@ -1,4 +1,4 @@
-//! The store of an agent: what the process knows, and the file that mirrors it.
+//! The store of an agent: what the process has learned, and the file that mirrors it.
 //!
 //! A change is made in the process first and is then written to the file, in a blocking thread and within a limit (I14).
 //! SQLite blocks its thread, and a call on a frozen file system never returns. When the limit passes, the pass continues,
@@ -91,8 +91,8 @@ impl Store {
         Self { calls: BoundedCalls::new(limit), ..self }
     }
 
-    /// Changes what the process knows, and writes it to the file before it returns. A kill loses only the action in
-    /// progress (I10). If the file cannot be written, [`Self::fault`] says why.
+    /// Changes what the process has learned, and writes it to the file before it returns. A kill loses only the records of
+    /// the actions in progress (I10). If the file cannot be written, [`Self::fault`] says why.
     pub async fn change<T>(&self, change: impl FnOnce(&mut StoreState) -> T) -> T {
         let (changed, is_due) = self.apply(change);
         if is_due {
@@ -120,7 +120,7 @@ impl Store {
         lock(&self.state).memory().agent_started_at
     }
 
-    /// Returns why the file does not have what this process knows; `None` = it has.
+    /// Returns why the file does not have all that this process has learned; `None` = it has.
     pub fn fault(&self) -> Option<String> {
         lock(&self.state).fault(&self.path)
     }
@@ -163,7 +163,7 @@ impl Store {
         lock(self.mirror.as_ref().expect("the store has a file"))
     }
 
-    /// Changes what the process knows. Returns whether the file is to be written.
+    /// Changes what the process has learned. Returns whether the file is to be written.
     fn apply<T>(&self, change: impl FnOnce(&mut StoreState) -> T) -> (T, bool) {
         let mut state = lock(&self.state);
         let changed = change(&mut state);

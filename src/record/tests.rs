@@ -127,7 +127,7 @@ impl TestStore {
     }
 
     pub fn record(&self, run: &Run, at: Timestamp, report: &Report) {
-        self.store.change_blocking(|state| state.record(run, at, report, RETRY_AFTER));
+        self.store.change_blocking(|state| state.record(run, at, std::slice::from_ref(report), RETRY_AFTER));
     }
 
     pub fn finish_run(&self, run: &Run, at: Timestamp, summary: &Summary, error: Option<&str>) {

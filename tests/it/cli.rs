@@ -617,7 +617,7 @@ fn store_with(path: &std::path::Path, plan: &Plan, mut summary: Summary) {
             proven_by: None,
             note: None,
         };
-        store.change_blocking(|state| state.record(&run, at(second), &report, Duration::ZERO));
+        store.change_blocking(|state| state.record(&run, at(second), std::slice::from_ref(&report), Duration::ZERO));
         summary.add(&report);
     }
     let keep = Retention { max_age: Duration::MAX, max_rows: u64::MAX };

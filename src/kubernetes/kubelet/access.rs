@@ -63,7 +63,7 @@ impl KubeletAccess {
         let (scheme, port) = if address.scheme_str() == Some("http") { ("http", 10255) } else { ("https", 10250) };
         let url = format!("{scheme}://{host}:{}", address.port_u16().unwrap_or(port));
         let mut target = Target::of(Config::new(url.parse().map_err(|error| self.no_address(error))?));
-        // Only the verifier knows what to accept. Without this the client needs the authorities of the system, which an image
+        // The verifier decides what to accept. Without this the client needs the authorities of the system, which an image
         // does not have.
         target.config.root_cert = Some(Vec::new());
         if scheme == "https" {

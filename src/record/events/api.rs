@@ -92,7 +92,7 @@ impl From<KubernetesError> for SinkError {
     fn from(error: KubernetesError) -> Self {
         match error {
             KubernetesError::Forbidden { .. } => Self::Forbidden(error.to_string()),
-            _ if error.code() == Some(404) => Self::Gone,
+            _ if error.code() == Some(404) => Self::Missing,
             KubernetesError::NoAccess { .. } => Self::NoServer(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }

@@ -71,7 +71,7 @@ impl<S: EventSink> EventRecorder<S> {
     async fn write(&self, event: &mut NodeEvent) -> Result<(), SinkError> {
         if event.is_written {
             match within(self.sink.update(event)).await {
-                Err(SinkError::Gone) => event.restart(&self.node),
+                Err(SinkError::Missing) => event.restart(&self.node),
                 updated => return updated,
             }
         }

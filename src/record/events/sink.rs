@@ -40,7 +40,7 @@ pub enum SinkError {
     Forbidden(String),
     /// The event to update no longer exists: it expired.
     #[error("there is no such event any more")]
-    Gone,
+    Missing,
     /// No API server is configured: this host is not a node of a cluster.
     #[error("{0}")]
     NoServer(String),

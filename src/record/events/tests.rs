@@ -276,7 +276,7 @@ async fn a_fault_of_a_day_is_no_flood() {
 
 #[tokio::test]
 async fn an_event_that_is_too_old_begins_again() {
-    let script = Script::answering([Ok(()), Err(SinkError::Gone)]);
+    let script = Script::answering([Ok(()), Err(SinkError::Missing)]);
     announced(&script, [0, 7200].map(|at| (at, Scope::Containers, blind("containers")))).await;
     let reason = "ContainerGCFailed";
     assert_eq!(script.written(), [("create", reason, 1), ("update", reason, 2), ("create", reason, 1)]);

@@ -35,7 +35,9 @@ async fn begin(store: &Store, seconds: i64) -> Run {
 
 async fn record_one(store: &Store, run: &Run, id: &str) {
     let report = removed(container(id), None);
-    timeout(BOUND, store.change(|state| state.record(run, at(61), &report, RETRY_AFTER))).await.expect("the call ends");
+    timeout(BOUND, store.change(|state| state.record(run, at(61), &[report], RETRY_AFTER)))
+        .await
+        .expect("the call ends");
 }
 
 /// Ends a run, and returns why it is not in the file.

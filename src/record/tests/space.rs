@@ -111,7 +111,7 @@ fn a_store_without_a_file_keeps_no_history() {
     let store = Store::without_file(memory());
     let start = RunStart { started_at: at(60), scope: Scope::All, dry: true, triggered_by: None };
     let run = store.change_blocking(|state| state.begin_run(start));
-    store.change_blocking(|state| state.record(&run, at(61), &failed(container("c1"), "busy"), RETRY_AFTER));
+    store.change_blocking(|state| state.record(&run, at(61), &[failed(container("c1"), "busy")], RETRY_AFTER));
     assert_eq!(store.fault(), None);
     assert!(store.recall(at(0), at(62)).failures.contains_key("container/c1"), "the memory goes on");
 }

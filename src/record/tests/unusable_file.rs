@@ -137,7 +137,7 @@ fn a_store_locked_on_open_keeps_the_files_data() {
     let found = store.memory();
     assert_eq!(found.images[0], memory().images[0], "what the file knew is not replaced by less");
     assert_eq!(found.images[1], image("sha256:bb", 90), "it was pulled again meanwhile");
-    assert_eq!(found.absent_since, listed.absent_since, "nobody knows whether the pod was there in between");
+    assert_eq!(found.absent_since, listed.absent_since, "the pod may have existed in between");
     assert_eq!(found.failures, memory().failures);
     assert_eq!(store.store.begun_at(), Some(at(0)));
     assert_eq!(found.last_counts, memory().last_counts);
