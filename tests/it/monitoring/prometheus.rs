@@ -34,12 +34,16 @@ impl Prometheus {
         command.arg("--config.file").arg(dir.path().join("config"));
         command.arg("--storage.tsdb.path").arg(dir.path().join("data")).arg("--web.listen-address=127.0.0.1:0");
         let daemon = Daemon::start(command, dir.path().join("log"));
-        let is_ready = async || daemon.log().contains("Server is ready to receive web requests");
+        // The two messages come from two threads, in either order.
+        let mut address = None;
+        let is_ready = async || {
+            let log = daemon.log();
+            let listening = log.split("msg=\"Listening on\" address=").nth(1);
+            address = listening.and_then(|rest| rest.split_once('\n')).map(|(address, _)| address.to_owned());
+            address.is_some() && log.contains("Server is ready to receive web requests")
+        };
         assert!(becomes_true(is_ready).await, "{}", daemon.log());
-        let log = daemon.log();
-        let address = log.split("msg=\"Listening on\" address=").nth(1).and_then(|rest| rest.lines().next());
-        let address = address.unwrap_or_else(|| panic!("no address in {log}")).to_owned();
-        Self { address, daemon, _dir: dir }
+        Self { address: address.unwrap(), daemon, _dir: dir }
     }
 
     /// Returns the series of an expression now, or why Prometheus refuses it.
