@@ -108,7 +108,8 @@ impl Host {
     }
 }
 
-/// The screens of the file, in this order.
+/// The screens of the file, in this order. Of the history only the images: these are removed one at a time, the others side
+/// by side and end in any order.
 const SCREENS: [&[&str]; 9] = [
     &["demo"],
     &["plan"],
@@ -118,7 +119,7 @@ const SCREENS: [&[&str]; 9] = [
     &["images", "-o", "wide"],
     &["status"],
     &["collect"],
-    &["history"],
+    &["history", "--limit", "15"],
 ];
 
 /// Leaves out and replaces what differs from one run to the next: the disk is that of this machine, and the age of a log
