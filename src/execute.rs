@@ -24,7 +24,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-pub use logs::{LogError, LogFile, LogRoots, RemovedStats};
+pub use logs::{ContainerLogs, ContainerLogsRemoved, LogError, LogFile, LogRoots, RemovedStats};
 pub use remover::Remover;
 
 use std::path::PathBuf;

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use super::action_result::{Done, ExecuteError};
 use super::run::Run;
-use super::{LogError, RemovedStats};
-use crate::cri::ContainerStatus;
+use super::{ContainerLogs, ContainerLogsRemoved, RemovedStats};
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
 use crate::plan::{Action, Measure, Refusal};
 
@@ -45,16 +44,17 @@ impl Run<'_> {
         if status.state == ContainerState::Unknown {
             self.exec.remover.stop_container(id, STOP_GRACE).await?;
         }
-        let pod = status.pod.as_ref().or(action.pod.as_ref());
-        let mut left = Vec::new();
-        let mut removed = self.log_files(&status, pod, &mut left).await?;
-        removed += self.link(pod, name, id, &mut left).await?;
+        let pod = status.pod.or_else(|| action.pod.clone());
+        let link = self.link_path(pod.as_ref(), name, id);
+        let logs = ContainerLogs { path: status.log_path, pod, link };
+        let ContainerLogsRemoved { stats, left } =
+            self.exec.remover.remove_container_logs(&self.exec.roots, logs).await?;
         self.exec.remover.remove_container(id).await?;
         if self.exec.remover.is_dry() {
             self.state().noted.containers.insert(id.clone());
         }
-        self.state().layers.add_logs(removed.bytes);
-        Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, removed) })
+        self.state().layers.add_logs(stats.bytes);
+        Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, stats) })
     }
 
     /// Returns the result of the removal of a container.
@@ -62,38 +62,6 @@ impl Run<'_> {
         let freed_bytes = self.state().layers.size(id).map(|size| size + logs.bytes);
         let measure = if freed_bytes.is_some() { Measure::Estimated } else { Measure::Unknown };
         Done { freed_bytes, measure, ..self.removed(None) }
-    }
-
-    /// Removes the log files. A container without a log path has no log files.
-    async fn log_files(
-        &self,
-        status: &ContainerStatus,
-        pod: Option<&PodRef>,
-        left: &mut Vec<String>,
-    ) -> Result<RemovedStats, LogError> {
-        if status.log_path.as_os_str().is_empty() {
-            return Ok(RemovedStats::default());
-        }
-        let (path, pod) = (status.log_path.clone(), pod.cloned());
-        match self.exec.roots.in_pods(move |roots| roots.log_file(&path, pod.as_ref())).await {
-            Ok(file) => leave_foreign(self.exec.remover.remove_logs(&file).await, left),
-            Err(error) => leave_foreign(Err(error), left),
-        }
-    }
-
-    /// Removes the log symlink, regardless of its target: its name contains the id of the container.
-    async fn link(
-        &self,
-        pod: Option<&PodRef>,
-        name: &str,
-        id: &ContainerId,
-        left: &mut Vec<String>,
-    ) -> Result<RemovedStats, LogError> {
-        let Some(path) = self.link_path(pod, name, id) else { return Ok(RemovedStats::default()) };
-        match self.exec.roots.link_name(&path) {
-            Ok(link) => leave_foreign(self.exec.remover.remove_log_link(&link).await, left),
-            Err(error) => leave_foreign(Err(error), left),
-        }
     }
 
     /// Cleans up after a container that no longer exists: removes its log symlink if that is dangling. The path of its
@@ -112,16 +80,5 @@ impl Run<'_> {
         let pod = pod.filter(|pod| !pod.name.is_empty())?;
         let link = log_link_name(&pod.name, &pod.namespace, name, id);
         Some(self.exec.roots.policy.containers_root.join(link))
-    }
-}
-
-/// Skips a log entry that kubegc must not remove, and records the reason in `left`.
-fn leave_foreign(result: Result<RemovedStats, LogError>, left: &mut Vec<String>) -> Result<RemovedStats, LogError> {
-    match result {
-        Err(error) if error.is_foreign() => {
-            left.push(error.to_string());
-            Ok(RemovedStats::default())
-        }
-        other => other,
     }
 }

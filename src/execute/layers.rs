@@ -22,9 +22,11 @@ use crate::plan::{Kind, Measure, Outcome, Report, Target};
 
 /// The interval between measurements while the runtime may still delete layers.
 const POLL: Duration = Duration::from_millis(50);
-/// The longest wait, in settle times, if the sizes of all layers are known. If not, the wait is always one settle time,
-/// because only the end of the wait shows that no more is deleted.
+/// The longest wait, in settle times, if the sizes of all layers are known. If not, it is one settle time.
 const SETTLES: u32 = 4;
+/// If a size is not known, the wait ends when the disk has not changed for this long: the runtime deletes nothing more.
+/// containerd 2 lists no sizes of exited containers.
+const QUIET: Duration = Duration::from_millis(200);
 /// A difference of this size may come from other writers, so the wait does not continue for it.
 const NOISE_BYTES: u64 = 1 << 20;
 
@@ -48,6 +50,9 @@ struct Step {
     /// The numbers of removed containers and of removed sandboxes.
     removed: [usize; 2],
 }
+
+/// When the available bytes changed last, and their value since.
+struct LastChange(Option<(Instant, u64)>);
 
 // === impl LayerSizes ===
 
@@ -132,10 +137,15 @@ impl Step {
     async fn reclaimed(&self, exec: &Executor, stop: &CancellationToken) -> Option<u64> {
         let (path, before) = self.before.as_ref()?;
         let until = Instant::now() + self.longest_wait(exec.options.space_settle);
+        let mut last = LastChange(None);
         loop {
             let after = exec.disks.measure(path).await.ok()?.available_bytes;
             let reclaimed = after.saturating_sub(*before);
-            let is_all = self.is_complete && reclaimed.saturating_add(NOISE_BYTES) >= self.expected;
+            let is_all = if self.is_complete {
+                reclaimed.saturating_add(NOISE_BYTES) >= self.expected
+            } else {
+                last.is_over(after, Instant::now())
+            };
             if is_all || Instant::now() >= until || stop.is_cancelled() {
                 return Some(reclaimed);
             }
@@ -148,5 +158,35 @@ impl Step {
     async fn shares_disk(&self, exec: &Executor) -> bool {
         let Some((path, _)) = self.before.clone() else { return true };
         self.log_bytes == 0 || exec.roots.in_pods(move |roots| roots.is_on_disk_of(&path)).await.unwrap_or(true)
+    }
+}
+
+// === impl LastChange ===
+
+impl LastChange {
+    /// Returns whether the bytes have not changed for `QUIET`.
+    fn is_over(&mut self, bytes: u64, now: Instant) -> bool {
+        match self.0 {
+            Some((since, same)) if same.abs_diff(bytes) <= NOISE_BYTES => now.duration_since(since) >= QUIET,
+            _ => {
+                self.0 = Some((now, bytes));
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_without_sizes_ends_when_the_disk_is_quiet() {
+        let (begun, mut last) = (Instant::now(), LastChange(None));
+        let mut is_over = |bytes, millis| last.is_over(bytes, begun + Duration::from_millis(millis));
+        assert!(!is_over(0, 0) && !is_over(0, 150));
+        assert!(!is_over(2 * NOISE_BYTES, 190), "the runtime deletes");
+        assert!(!is_over(3 * NOISE_BYTES, 380), "others write");
+        assert!(is_over(3 * NOISE_BYTES, 390));
     }
 }

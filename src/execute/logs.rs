@@ -6,11 +6,13 @@
 //! runtime.
 
 mod dir;
+mod of_container;
 mod roots;
 #[cfg(test)]
 pub(super) mod tests;
 mod tree;
 
+pub use of_container::{ContainerLogs, ContainerLogsRemoved};
 pub use roots::{LogFile, LogRoots};
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use super::{LogError, LogFile, LogRoots, RemovedStats};
+use super::{ContainerLogs, ContainerLogsRemoved, LogError, LogRoots, RemovedStats};
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, ImageId, SandboxId};
 
@@ -64,11 +64,16 @@ impl Remover {
         writer.remove_image(id).await
     }
 
-    /// Removes a container's log file and its rotated files.
-    pub(super) async fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError> {
-        let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
-        let file = file.clone();
-        roots.in_pods(move |roots| roots.remove_logs(&file)).await
+    /// Removes the log entries of a container. A dry run checks their paths beneath `checked` only.
+    pub(super) async fn remove_container_logs(
+        &self,
+        checked: &LogRoots,
+        logs: ContainerLogs,
+    ) -> Result<ContainerLogsRemoved, LogError> {
+        match self {
+            Self::Live { roots, .. } => roots.in_pods(move |roots| roots.remove_container_logs(&logs)).await,
+            Self::Dry => checked.in_pods(move |roots| roots.check_container_logs(&logs)).await,
+        }
     }
 
     /// Removes a directory of the pod log root with its content.
