@@ -86,14 +86,23 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
 /// Groups the removable dead containers by slot, and records why the others are kept. The slots are in the order of
 /// their oldest container.
 fn slots<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Slot<'a>> {
-    let mut by_slot: HashMap<SlotKey, Vec<(usize, &Container)>> = HashMap::new();
-    for (position, container) in containers.iter().enumerate() {
-        by_slot.entry(slot_key(container)).or_default().push((position, container));
-    }
     let stopped = stopped_sandboxes(context, containers);
-    let removable = by_slot.into_values().map(|instances| removable(context, builder, &stopped, &instances));
+    let removable = by_slot(containers).into_iter().map(|instances| removable(context, builder, &stopped, &instances));
     let mut slots: Vec<_> = removable.filter(|dead| !dead.is_empty()).map(|dead| Slot::new(context, dead)).collect();
     slots.sort_by_key(|slot| slot.containers.last().map(|dead| dead.age_order));
+    slots
+}
+
+/// Groups the containers with their positions, in the order of the list: neighbours in it are neighbours in memory.
+fn by_slot(containers: &[Container]) -> Vec<Vec<(usize, &Container)>> {
+    let (mut slots, mut known) = (Vec::<Vec<_>>::new(), HashMap::new());
+    for (position, container) in containers.iter().enumerate() {
+        let slot = *known.entry(slot_key(container)).or_insert(slots.len());
+        match slots.get_mut(slot) {
+            Some(instances) => instances.push((position, container)),
+            None => slots.push(vec![(position, container)]),
+        }
+    }
     slots
 }
 
