@@ -47,6 +47,8 @@ fn compare() {
     let itself = std::env::current_exe().unwrap();
     let bare = vec![itself.display().to_string(), "bare".into(), sim.socket().display().to_string()];
     let plan = kubegc(&sim, &state, &["plan", "-o", "json"]);
+    // As on a node: the service has read the statuses of the containers.
+    let idle_big = idle(&sim, &state);
     let (mut ratios, mut bares, mut plans) = (Vec::new(), Vec::new(), Vec::new());
     let (mut bare_peak, mut plan_peak) = (0, 0);
     for _ in 0..PAIRS {
@@ -66,8 +68,9 @@ fn compare() {
         mib(plan_peak)
     );
     println!("ratio:        median {:>8.2} (aim: at most 2)", median(ratios));
-    for containers in [100, CONTAINERS] {
-        let (all, private) = idle(containers);
+    let small = Sim::start(Node::big(100, 10)).unwrap();
+    let idle_small = idle(&small, &small.dir().join("state/kubegc.db"));
+    for (containers, (all, private)) in [(100, idle_small), (CONTAINERS, idle_big)] {
         println!(
             "idle service, {containers:>6} containers: {:.1} MiB (aim: at most 14), private {:.1} MiB",
             mib(all),
@@ -79,7 +82,8 @@ fn compare() {
 /// The command line of a kubegc that knows nothing of this machine.
 fn kubegc(sim: &Sim, state: &Path, verb: &[&str]) -> Vec<String> {
     let roots = sim.log_roots();
-    let mut words = vec![env!("CARGO_BIN_EXE_kubegc").to_owned()];
+    let binary = std::env::var("KUBEGC_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_kubegc").to_owned());
+    let mut words = vec![binary];
     words.extend(verb.iter().map(|word| (*word).to_owned()));
     for set in [
         format!("runtime.endpoint={}", sim.socket().display()),
@@ -113,9 +117,8 @@ fn measure(command: &[String]) {
 }
 
 /// The memory of a service that has made both its passes and waits, in bytes: all, and what is no file's.
-fn idle(containers: usize) -> (u64, u64) {
-    let sim = Sim::start(Node::big(containers, containers / 10)).unwrap();
-    let words = kubegc(&sim, &sim.dir().join("state/kubegc.db"), &["run"]);
+fn idle(sim: &Sim, state: &Path) -> (u64, u64) {
+    let words = kubegc(sim, state, &["run"]);
     let mut service = Command::new(&words[0]).args(&words[1..]).env_clear().stderr(Stdio::piped()).spawn().unwrap();
     let log = std::io::BufReader::new(service.stderr.take().unwrap());
     let done =

@@ -28,7 +28,8 @@ pub use log_names::{
     container_id_of_link, container_of_link, is_log_link, log_dir_name, log_link_name, pod_of_dir, pod_uid_of_dir,
 };
 pub use memory::{
-    Absence, BaselineLoss, Failure, ImageMemory, ListCounts, ListFall, Memory, NamedImages, RecentCounts, RuntimeMemory,
+    Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
+    RuntimeMemory,
 };
 pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time};
 pub use objects::{

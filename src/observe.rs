@@ -173,6 +173,7 @@ impl Observer {
             list_bytes: ListBytes::default(),
             partial: Partial::default(),
             memory,
+            image_volumes: None,
         };
         if let Err(error) = self.observe_runtime(&mut snapshot).await {
             not_seen(&mut snapshot, &error);

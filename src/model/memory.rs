@@ -1,13 +1,14 @@
 //! The memory of earlier passes. It is loaded before planning; later steps return it as new data.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ImageId, Pod, PodUid, Seen};
+use super::{ContainerId, ImageId, Pod, PodUid, Seen};
 
 /// What earlier passes learned. An object without an entry counts as seen just now, not as never used.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -34,7 +35,13 @@ pub struct Memory {
     pub runtime: Option<RuntimeMemory>,
     /// The pods of the last complete list, for the images in their specs (I6).
     pub named_images: Option<NamedImages>,
+    /// The images that containers have mounted as volumes (I6).
+    pub image_volumes: Arc<ImageVolumes>,
 }
+
+/// The images that a container has mounted as volumes, for each container whose status was read. Mounts never change, so a
+/// status is read once. A container that has none has an empty list; one without an entry is unknown.
+pub type ImageVolumes = BTreeMap<ContainerId, Vec<String>>;
 
 /// The memory of one image.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]

@@ -1,14 +1,15 @@
 //! A snapshot of the node at one time, as plain data.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Container, FileSystem, Image, ImageId, ListBytes, LogDir, LogLink, Memory, Partial, PodList, PodUid, Runtime,
-    Sandbox, Seen,
+    Container, FileSystem, Image, ImageId, ImageVolumes, ListBytes, LogDir, LogLink, Memory, Partial, PodList, PodUid,
+    Runtime, Sandbox, Seen,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -82,6 +83,9 @@ pub struct Snapshot {
     /// What earlier passes learned.
     #[serde(default)]
     pub memory: Memory,
+    /// The mounts that are known after this snapshot, for the memory; `None` = this snapshot needed no status.
+    #[serde(skip)]
+    pub image_volumes: Option<Arc<ImageVolumes>>,
 }
 
 /// The `kind` of a snapshot document.

@@ -383,14 +383,17 @@ async fn under_a_host_root_all_places_are_the_hosts() {
 #[tokio::test]
 async fn a_status_is_queried_once_for_its_volumes() {
     let sim = Sim::start(node()).unwrap();
-    let observer = observer(&sim);
+    let mut memory = Memory::default();
     for _ in 0..2 {
-        let mut snapshot = observer.observe(noon(), Memory::default()).await;
+        // Another process, with the memory of the one before.
+        let observer = observer(&sim);
+        let mut snapshot = observer.observe(noon(), memory).await;
         let running = id(&sim, "web-0", "app");
         assert_eq!(volumes(&snapshot, &running), [""; 0]);
         observer.fill(&mut snapshot, VOLUMES).await;
         assert_eq!(volumes(&snapshot, &running), [sim.state().image_id("docker.io/library/data:1").unwrap()]);
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
+        memory = Memory { image_volumes: snapshot.image_volumes.unwrap(), ..snapshot.memory };
     }
     assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 1, "one, for the container that may have images mounted");
 }
@@ -404,6 +407,11 @@ async fn a_deleted_container_is_no_error() {
     observer.fill(&mut snapshot, VOLUMES).await;
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
     assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
+}
+
+/// Returns of how many containers the mounts are known.
+fn known_volumes(snapshot: &Snapshot) -> usize {
+    snapshot.image_volumes.as_ref().unwrap().len()
 }
 
 /// Returns why the image volumes of a container are unknown.
@@ -454,7 +462,7 @@ async fn an_unavailable_finish_time_affects_only_its_container() {
     assert_eq!(ends, ["2026-11-21T11:00:00Z".parse().unwrap(), noon()]);
 }
 
-/// 100 containers with 16 calls at once would take 7 deadlines. The first time-out ends the calls.
+/// 100 containers with 8 calls at once would take 13 deadlines. The first time-out ends the calls.
 #[tokio::test]
 async fn statuses_that_hang_cost_one_deadline() {
     let mut node = Node::new().without_logs().image("a:1", &[("a", MIB)]).pod("default", "web-0", "u1");
@@ -468,7 +476,7 @@ async fn statuses_that_hang_cost_one_deadline() {
     observer.fill(&mut snapshot, VOLUMES).await;
     let containers = snapshot.containers.as_ref().unwrap();
     assert!(containers.iter().all(|container| container.image_volumes_unknown.is_some()));
-    assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 16);
+    assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 8);
 }
 
 #[tokio::test]
@@ -477,11 +485,12 @@ async fn statuses_of_deleted_containers_are_dropped() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     observer.fill(&mut snapshot, VOLUMES).await;
-    assert_eq!(observer.statuses.len(), 2);
+    observer.fill(&mut snapshot, ENDS).await;
+    assert_eq!((known_volumes(&snapshot), observer.statuses.len()), (2, 1), "EXITED containers have nothing mounted");
     let Seen::Seen(containers) = &mut snapshot.containers else { unreachable!() };
     containers.retain(|container| container.name == "app" && container.state == crate::model::ContainerState::Running);
     observer.fill(&mut snapshot, VOLUMES).await;
-    assert_eq!(observer.statuses.len(), 1);
+    assert_eq!((known_volumes(&snapshot), observer.statuses.len()), (1, 0));
 }
 
 #[tokio::test]

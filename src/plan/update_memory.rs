@@ -5,6 +5,7 @@
 //! whether the pod exists changes nothing.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Policy;
@@ -35,6 +36,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
         fall: lists.fall,
         runtime: runtime(snapshot),
         named_images: named_images(snapshot),
+        image_volumes: Arc::clone(snapshot.image_volumes.as_ref().unwrap_or(&before.image_volumes)),
     }
 }
 
@@ -174,5 +176,16 @@ mod tests {
         assert_eq!(known(|node| node.containers = Seen::default()), ["past"]);
         assert_eq!(known(|node| node.sandboxes = Seen::default()), ["past", "web"]);
         assert_eq!(known(|node| node.log_dirs = Seen::default()), ["past", "web"]);
+    }
+
+    /// Passes overlap, and the memory is that of the latest one.
+    #[test]
+    fn a_pass_without_statuses_keeps_the_known_mounts() {
+        let known = Arc::new([("c1".into(), vec!["sha256:aa".to_owned()])].into());
+        let mut snapshot = node().snapshot();
+        snapshot.memory.image_volumes = Arc::clone(&known);
+        assert_eq!(update_memory(&snapshot, &Policy::default()).image_volumes, known);
+        snapshot.image_volumes = Some(Arc::default());
+        assert!(update_memory(&snapshot, &Policy::default()).image_volumes.is_empty(), "the container was deleted");
     }
 }

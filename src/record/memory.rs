@@ -1,13 +1,14 @@
 //! The memory in the file: reads it, and writes its changes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::Serialize;
 
 use super::sql_types::{count, from_json, integer, json, moment, nanos};
-use crate::model::{Absence, Failure, ImageMemory, Memory};
+use crate::model::{Absence, ContainerId, Failure, ImageMemory, ImageVolumes, Memory};
 
 /// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions
 /// that use it count in hours and days.
@@ -40,6 +41,7 @@ pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
         fall: fact(connection, FALL)?,
         runtime: fact(connection, RUNTIME)?,
         named_images: fact(connection, NAMED_IMAGES)?,
+        image_volumes: Arc::new(image_volumes(connection)?),
     })
 }
 
@@ -49,6 +51,7 @@ pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after
     write_images(transaction, &before.images, &after.images)?;
     write_absences(transaction, &before.absent_since, &after.absent_since)?;
     write_failures(transaction, before, after)?;
+    write_image_volumes(transaction, &before.image_volumes, &after.image_volumes)?;
     write_fact(transaction, BEGUN_AT, before.agent_started_at.as_ref(), after.agent_started_at.as_ref())?;
     write_fact(transaction, LAST_COUNTS, before.last_counts.as_ref(), after.last_counts.as_ref())?;
     write_fact(transaction, RECENT_COUNTS, before.recent_counts.as_ref(), after.recent_counts.as_ref())?;
@@ -85,6 +88,13 @@ fn failures(connection: &Connection) -> rusqlite::Result<Vec<(String, Failure)>>
         let count = u32::try_from(count(row.get(1)?)).unwrap_or(u32::MAX);
         Ok((row.get(0)?, Failure { count, retry_at: moment(row.get(2)?), error: row.get(3)? }))
     })?;
+    rows.collect()
+}
+
+fn image_volumes(connection: &Connection) -> rusqlite::Result<ImageVolumes> {
+    let mut statement = connection.prepare_cached("SELECT container, images FROM image_volumes")?;
+    let rows = statement
+        .query_map([], |row| Ok((row.get::<_, String>(0)?.into(), from_json(1, &row.get::<_, String>(1)?)?)))?;
     rows.collect()
 }
 
@@ -137,6 +147,27 @@ fn write_failures(transaction: &Transaction<'_>, before: &Memory, after: &Memory
         .prepare_cached("INSERT OR REPLACE INTO failures (key, count, retry_at, error) VALUES (?1, ?2, ?3, ?4)")?;
     for (key, failure) in changed {
         put.execute((key, integer(failure.count.into()), nanos(failure.retry_at), &failure.error))?;
+    }
+    Ok(())
+}
+
+fn write_image_volumes(
+    transaction: &Transaction<'_>,
+    before: &Arc<ImageVolumes>,
+    after: &Arc<ImageVolumes>,
+) -> rusqlite::Result<()> {
+    fn by_id<'a>((id, images): (&'a ContainerId, &'a Vec<String>)) -> (&'a str, &'a Vec<String>) {
+        (id.as_str(), images)
+    }
+    if Arc::ptr_eq(before, after) {
+        return Ok(());
+    }
+    let (before, after) = (before.iter().map(by_id), after.iter().map(by_id));
+    let changed = delete_missing(transaction, "image_volumes", "container", before, after)?;
+    let mut put =
+        transaction.prepare_cached("INSERT OR REPLACE INTO image_volumes (container, images) VALUES (?1, ?2)")?;
+    for (container, images) in changed {
+        put.execute((container, json(images)?))?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
      CREATE TABLE images (
          id TEXT NOT NULL PRIMARY KEY, first_seen INTEGER, last_used INTEGER, last_used_by TEXT
      ) STRICT, WITHOUT ROWID;
+     CREATE TABLE image_volumes (container TEXT NOT NULL PRIMARY KEY, images TEXT NOT NULL) STRICT, WITHOUT ROWID;
      CREATE TABLE absences (uid TEXT NOT NULL PRIMARY KEY, since INTEGER NOT NULL) STRICT, WITHOUT ROWID;
      CREATE TABLE failures (
          key TEXT NOT NULL PRIMARY KEY, count INTEGER NOT NULL, retry_at INTEGER NOT NULL, error TEXT NOT NULL

@@ -12,6 +12,7 @@ mod unusable_file;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -220,6 +221,7 @@ pub(super) fn memory() -> Memory {
             sandbox_image: Seen::Seen(Some("registry.k8s.io/pause:3.9".to_owned())),
         }),
         named_images: Some(NamedImages { as_of: at(30), pods: vec![pod] }),
+        image_volumes: Arc::new([("c1".into(), vec!["sha256:aa".to_owned()]), ("c2".into(), Vec::new())].into()),
     }
 }
 
