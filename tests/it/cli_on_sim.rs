@@ -98,6 +98,19 @@ fn a_node_plan_equals_the_plan_of_its_snapshot() {
 }
 
 #[test]
+fn a_command_reads_no_status_that_a_pass_read() {
+    let host = Host::new();
+    let statuses = |arguments: &[&str]| {
+        let before = host.sim.calls_of(Rpc::ContainerStatus).len();
+        host.run(arguments);
+        host.sim.calls_of(Rpc::ContainerStatus).len() - before
+    };
+    assert_eq!(statuses(&["plan"]), 1, "the mounts of the running container");
+    host.run(&["collect"]);
+    assert_eq!(statuses(&["plan"]), 0, "the store has them");
+}
+
+#[test]
 fn a_snapshot_always_contains_image_volumes() {
     let host = Host::with(
         node().in_sandbox("s-web").id("side").running("side", "r.example/web:2").mounting("r.example/old:1"),
