@@ -15,6 +15,8 @@
 #[allow(dead_code, reason = "the other benchmarks use the rest")]
 #[path = "common/figures.rs"]
 mod figures;
+#[path = "common/program.rs"]
+mod program;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -92,7 +94,7 @@ fn idle(server: Option<&Server>) -> Memory {
 
 fn service(sim: &Sim, server: Option<&Server>) -> std::process::Child {
     let roots = sim.log_roots();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubegc"));
+    let mut command = Command::new(program::kubegc());
     command.arg("run").env_clear().stderr(Stdio::piped());
     for set in [
         format!("runtime.endpoint={}", sim.socket().display()),

@@ -10,6 +10,9 @@
     reason = "a benchmark may fail loudly, starts programs and measures time"
 )]
 
+#[path = "common/program.rs"]
+mod program;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -59,7 +62,7 @@ fn node() -> Node {
 }
 
 fn start(sim: &Sim, home: &std::path::Path) -> (Child, impl Iterator<Item = String>) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kubegc"));
+    let mut command = Command::new(program::kubegc());
     command.args(["run", "--dry-run", "-r", &sim.endpoint()]).current_dir(home).env_clear();
     for setting in [
         "state.path=kubegc.db",

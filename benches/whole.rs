@@ -14,6 +14,8 @@
 
 #[path = "common/figures.rs"]
 mod figures;
+#[path = "common/program.rs"]
+mod program;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -82,8 +84,7 @@ fn compare() {
 /// The command line of a kubegc that knows nothing of this machine.
 fn kubegc(sim: &Sim, state: &Path, verb: &[&str]) -> Vec<String> {
     let roots = sim.log_roots();
-    let binary = std::env::var("KUBEGC_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_kubegc").to_owned());
-    let mut words = vec![binary];
+    let mut words = vec![program::kubegc()];
     words.extend(verb.iter().map(|word| (*word).to_owned()));
     for set in [
         format!("runtime.endpoint={}", sim.socket().display()),
