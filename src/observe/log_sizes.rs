@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Component, Path};
 
+use tokio::time::Instant;
 use walkdir::WalkDir;
 
 use crate::model::{Snapshot, log_dir_name};
@@ -15,17 +16,29 @@ pub(super) struct LogSizes {
     by_instance: HashMap<(String, u32), u64>,
 }
 
-/// Adds up the files in a log directory. No link is followed, and what cannot be read counts as empty.
-pub(super) fn measure(directory: &Path) -> LogSizes {
+/// Measures directories of the log root in their order, until a time. One that is not finished by then, and those after it,
+/// are left out.
+pub(super) fn measure_all(root: &Path, names: Vec<String>, until: Instant) -> HashMap<String, LogSizes> {
+    let in_time = names.into_iter().map_while(|name| measure(&root.join(&name), until).map(|sizes| (name, sizes)));
+    in_time.collect()
+}
+
+/// Adds up the files in a log directory. No link is followed, and what cannot be read counts as empty. `None` = the time is
+/// over.
+fn measure(directory: &Path, until: Instant) -> Option<LogSizes> {
     let mut sizes = LogSizes::default();
-    for entry in WalkDir::new(directory).follow_links(false).into_iter().filter_map(Result::ok) {
+    let entries = WalkDir::new(directory).follow_links(false).follow_root_links(false);
+    for entry in entries.into_iter().filter_map(Result::ok) {
+        if Instant::now() >= until {
+            return None;
+        }
         let Some(file) = entry.metadata().ok().filter(std::fs::Metadata::is_file) else { continue };
         sizes.total += file.len();
         if let Some(instance) = entry.path().strip_prefix(directory).ok().and_then(instance) {
             *sizes.by_instance.entry(instance).or_default() += file.len();
         }
     }
-    sizes
+    Some(sizes)
 }
 
 /// Returns the container and the attempt of a log file: `CONTAINER/ATTEMPT.log`, with a suffix if it is rotated.
@@ -55,6 +68,8 @@ pub(super) fn add(snapshot: &mut Snapshot, measured: &HashMap<String, LogSizes>)
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -70,9 +85,31 @@ mod tests {
         write("app/1.log.20261122-120000.gz", 5);
         write("note", 3);
         std::os::unix::fs::symlink("/etc/passwd", root.path().join("app/2.log")).unwrap();
-        let sizes = measure(root.path());
+        let sizes = measure(root.path(), later()).unwrap();
         let instance = |attempt| sizes.by_instance.get(&("app".to_owned(), attempt)).copied();
         assert_eq!((sizes.total, instance(0), instance(1), instance(2)), (118, Some(100), Some(15), None));
-        assert_eq!(measure(&root.path().join("none")), LogSizes::default());
+        assert_eq!(measure(&root.path().join("none"), later()), Some(LogSizes::default()));
+    }
+
+    #[test]
+    fn a_link_in_the_log_root_is_not_followed() {
+        let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(other.path().join("file"), "12345").unwrap();
+        std::os::unix::fs::symlink(other.path(), root.path().join("link")).unwrap();
+        let measured = measure_all(root.path(), vec!["link".to_owned()], later());
+        assert_eq!(measured["link"], LogSizes::default());
+    }
+
+    #[test]
+    fn directories_not_measured_in_time_are_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("pod")).unwrap();
+        let names = || vec!["pod".to_owned()];
+        assert_eq!(measure_all(root.path(), names(), Instant::now()), HashMap::new());
+        assert_eq!(measure_all(root.path(), names(), later()).len(), 1);
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_mins(10)
     }
 }
