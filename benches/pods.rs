@@ -23,6 +23,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use figures::mib;
 use kubegc::sim::{Node, Sim};
@@ -30,6 +31,8 @@ use serde_json::{Value, json};
 
 const PODS: usize = 500;
 const RUNS: usize = 5;
+/// The longest wait for the watch, which begins after the list that the passes use.
+const SOON: Duration = Duration::from_secs(30);
 
 /// An API server with one node.
 struct Server {
@@ -84,7 +87,11 @@ fn idle(server: Option<&Server>) -> Memory {
     let done = log.lines().map_while(Result::ok).filter(|line| line.contains("pass done")).take(2).count();
     assert_eq!(done, 2, "the service ended");
     if let Some(server) = server {
-        assert!(Some(server.watches.load(Ordering::SeqCst)) > watches, "the service does not watch");
+        let begun = Instant::now();
+        while Some(server.watches.load(Ordering::SeqCst)) <= watches {
+            assert!(begun.elapsed() < SOON, "the service does not watch");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
     service.kill().unwrap();
@@ -170,7 +177,7 @@ fn serve(stream: &TcpStream, pods: &[Value], watches: &AtomicUsize) {
             watches.fetch_add(1, Ordering::SeqCst);
             continue;
         }
-        let node = r#"{"kind":"Node","metadata":{"name":"node-1"}}"#.to_owned();
+        let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1","uid":"n1","resourceVersion":"1"}}"#.to_owned();
         let body = if request.contains("/nodes/") { node } else { page(pods, &request) };
         write!(answer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
     }
