@@ -177,7 +177,8 @@ fn serve(stream: &TcpStream, pods: &[Value], watches: &AtomicUsize) {
             watches.fetch_add(1, Ordering::SeqCst);
             continue;
         }
-        let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1","uid":"n1","resourceVersion":"1"}}"#.to_owned();
+        let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-1","uid":"n1","resourceVersion":"1"}}"#
+            .to_owned();
         let body = if request.contains("/nodes/") { node } else { page(pods, &request) };
         write!(answer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
     }

@@ -138,8 +138,8 @@ pub struct RuntimeMemory {
 pub struct NamedImages {
     /// The time of that list, accurate to some minutes.
     pub as_of: Timestamp,
-    /// The pods of that list.
-    pub pods: Vec<Pod>,
+    /// The pods of that list. The memory is copied for each change of the store, and a node may have hundreds.
+    pub pods: Arc<Vec<Pod>>,
 }
 
 // === impl Memory ===

@@ -96,7 +96,7 @@ impl ImageNames {
 
 fn names(snapshot: &Snapshot) -> BTreeSet<String> {
     let listed = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
-    let remembered = snapshot.memory.named_images.iter().flat_map(|known| &known.pods);
+    let remembered = snapshot.memory.named_images.iter().flat_map(|known| known.pods.iter());
     let of_pods = listed.chain(remembered).flat_map(|pod| &pod.images);
     of_pods.chain(&snapshot.pulling).filter(|name| !name.is_empty()).cloned().collect()
 }
@@ -179,7 +179,7 @@ mod tests {
         let mut snapshot = snapshot(&sim, &[]).await;
         snapshot.pulling = vec!["pulled:1".to_owned()];
         let pods = vec![Pod { images: vec!["busybox".to_owned()], ..Pod::default() }];
-        let named_images = Some(crate::model::NamedImages { as_of: snapshot.taken_at, pods });
+        let named_images = Some(crate::model::NamedImages { as_of: snapshot.taken_at, pods: pods.into() });
         snapshot.memory = Memory { named_images, ..Memory::default() };
         names.resolve(&reader(&sim), &mut snapshot).await;
         assert_eq!(snapshot.resolved_images.keys().collect::<Vec<_>>(), ["busybox", "pulled:1"]);

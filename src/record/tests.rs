@@ -220,7 +220,7 @@ pub(super) fn memory() -> Memory {
             first_seen: at(1),
             sandbox_image: Seen::Seen(Some("registry.k8s.io/pause:3.9".to_owned())),
         }),
-        named_images: Some(NamedImages { as_of: at(30), pods: vec![pod] }),
+        named_images: Some(NamedImages { as_of: at(30), pods: Arc::new(vec![pod]) }),
         image_volumes: Arc::new([("c1".into(), vec!["sha256:aa".to_owned()]), ("c2".into(), Vec::new())].into()),
     }
 }
