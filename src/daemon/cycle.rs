@@ -102,7 +102,7 @@ impl Cycle {
     pub async fn look(&self, scope: Scope, shown: Needs) -> (Snapshot, Plan) {
         let kind = PassKind::of(self.pressure().await, scope);
         let Planned { mut snapshot, plan, .. } = self.planned(kind, Needs { ends: false, ..shown }).await;
-        // The status of an exited container names images that it no longer has mounted, so the plan must not have it.
+        // One of these that hangs ends the reads, and then the plan would not know the mounts of other containers.
         self.observer.fill(&mut snapshot, Needs { ends: shown.ends, ..Needs::default() }).await;
         (snapshot, plan)
     }
