@@ -1,11 +1,12 @@
 //! The dependents of many owners on a real API server, deleted by kubegc and by kube-controller-manager 1.20.2 in turn,
-//! each on an API server of its own and with its limits on calls raised.
+//! each on an API server of its own and with its limits on calls raised. Bare deletions, of which the client knows all names
+//! beforehand, show what the API server itself takes on this machine.
 
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use serde_json::json;
 
 use crate::figures::{median, mib};
@@ -20,6 +21,12 @@ const ROUNDS: usize = 5;
 const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_mins(10);
 
+/// Deletions of the bare client at once, as many as kubegc has workers.
+const IN_FLIGHT: usize = 20;
+
+/// The name and the uid of an object.
+type Named = (String, String);
+
 /// What a collector needed.
 struct Result {
     per_second: f64,
@@ -29,9 +36,10 @@ struct Result {
 }
 
 pub async fn measure() {
-    let mut rounds = Vec::new();
+    let (mut rounds, mut bare) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         rounds.push((collected_by(Collector::Ours).await, collected_by(Collector::Upstream).await));
+        bare.push(bare_deletions().await);
     }
     println!(
         "{DEPENDENTS} dependents of {OWNERS} owners, background, real API server 1.20.2; medians of {ROUNDS} rounds"
@@ -41,6 +49,12 @@ pub async fn measure() {
     row("peak memory, MiB", &rounds, |it| mib(it.usage.peak), "at most 0.2");
     row("memory before, MiB", &rounds, |it| mib(it.idle), "none");
     row("CPU time, s", &rounds, |it| it.usage.cpu.as_secs_f64(), "at most 0.33");
+    let shares = rounds.iter().zip(&bare).map(|((ours, _), bare)| ours.per_second / bare);
+    println!(
+        "bare deletions per second, {IN_FLIGHT} in flight: {:.0}; kubegc reaches {:.2} of them",
+        median(bare.iter().copied()),
+        median(shares)
+    );
 }
 
 fn row(what: &str, rounds: &[(Result, Result)], of: fn(&Result) -> f64, aim: &str) {
@@ -59,12 +73,7 @@ enum Collector {
 async fn collected_by(collector: Collector) -> Result {
     let node = NodeRig::start_api_alone().await;
     let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
-    let owners = create(&maps, (0..OWNERS).map(|number| (format!("owner-{number}"), None)).collect()).await;
-    let owned = |number: usize| {
-        let (name, uid) = &owners[number % OWNERS];
-        (format!("dependent-{number}"), Some((name.clone(), uid.clone())))
-    };
-    create(&maps, (0..DEPENDENTS).map(owned).collect()).await;
+    let (owners, _) = create_all(&maps).await;
     let limits = ["--owners-only", "--profile", "upstream", "--kube-api-qps", "5000"];
     let run = (collector == Collector::Ours).then(|| node.controller("run", &limits));
     if collector == Collector::Upstream {
@@ -84,8 +93,31 @@ async fn collected_by(collector: Collector) -> Result {
     Result { per_second, usage: usage(pid), idle }
 }
 
+/// Returns how many dependents per second a client deletes that decides nothing.
+async fn bare_deletions() -> f64 {
+    let node = NodeRig::start_api_alone().await;
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    let (_, dependents) = create_all(&maps).await;
+    let begun = Instant::now();
+    let deleted = dependents.iter().map(async |(name, uid)| {
+        let only = DeleteParams::background()
+            .preconditions(Preconditions { uid: Some(uid.clone()), ..Preconditions::default() });
+        maps.delete(name, &only).await.unwrap()
+    });
+    stream::iter(deleted).buffer_unordered(IN_FLIGHT).for_each(async |_| ()).await;
+    DEPENDENTS as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Creates the owners and their dependents.
+async fn create_all(maps: &Api<ConfigMap>) -> (Vec<Named>, Vec<Named>) {
+    let owners = create(maps, (0..OWNERS).map(|number| (format!("owner-{number}"), None)).collect()).await;
+    let owned = |number: usize| (format!("dependent-{number}"), Some(owners[number % OWNERS].clone()));
+    let dependents = create(maps, (0..DEPENDENTS).map(owned).collect()).await;
+    (owners, dependents)
+}
+
 /// Creates objects, each with its owner, and returns their names and uids in order.
-async fn create(maps: &Api<ConfigMap>, objects: Vec<(String, Option<(String, String)>)>) -> Vec<(String, String)> {
+async fn create(maps: &Api<ConfigMap>, objects: Vec<(String, Option<Named>)>) -> Vec<Named> {
     let made = objects.into_iter().map(async |(name, owner)| {
         let owner = owner.map(|(name, uid)| {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "blockOwnerDeletion": true})
