@@ -21,6 +21,7 @@ mod options;
 mod parts;
 mod reader;
 mod retry;
+mod store;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -31,4 +32,5 @@ pub use in_progress::InProgress;
 pub use options::CriOptions;
 pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
+pub use store::SnapshotUsages;
 pub use writer::RuntimeWriter;

@@ -15,6 +15,7 @@ mod memory;
 mod object_meta;
 mod objects;
 mod pods;
+mod runtime_store;
 mod seen;
 mod snapshot;
 mod text;
@@ -37,6 +38,7 @@ pub use objects::{
     SandboxState,
 };
 pub use pods::{Confirms, Phase, Pod, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods};
+pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
 pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{count_text, duration_text, printable_text, size_text, yaml_error_text};

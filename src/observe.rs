@@ -19,6 +19,7 @@ mod logs;
 mod needs;
 mod pods;
 mod status;
+mod store;
 
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use error::ObserveError;
@@ -45,6 +46,7 @@ use crate::model::{
 use clock_skew::ClockSkew;
 use pods::PodDirs;
 use status::Statuses;
+use store::StoreReader;
 
 /// The most calls of one method that may time out in one observation (I14).
 const MOST_UNANSWERED: u32 = 2;
@@ -80,6 +82,7 @@ pub struct Observer {
     statuses: Statuses,
     clock_skew: ClockSkew,
     image_names: Arc<ImageNames>,
+    store: StoreReader,
 }
 
 // === impl Places ===
@@ -108,8 +111,8 @@ impl Observer {
         disks: Arc<dyn Disks>,
     ) -> Self {
         let (statuses, clock_skew) = (Statuses::default(), ClockSkew::default());
-        let image_names = Arc::default();
-        Self { reader, places, node: node.into(), pods, disks, statuses, clock_skew, image_names }
+        let (image_names, store) = (Arc::default(), StoreReader::default());
+        Self { reader, places, node: node.into(), pods, disks, statuses, clock_skew, image_names, store }
     }
 
     /// Returns the image names that were resolved so far. Callers may resolve more names.
@@ -141,6 +144,10 @@ impl Observer {
         if needs.log_sizes {
             self.measure_logs(snapshot).await;
         }
+        if needs.store {
+            let store = self.store.read(&self.reader, &self.places, &*self.disks, snapshot).await;
+            snapshot.store = Some(store);
+        }
     }
 
     /// Reads every source once. The order matters: an object that is compared with a later list
@@ -171,6 +178,7 @@ impl Observer {
             pulling,
             resolved_images: BTreeMap::new(),
             image_uses,
+            store: None,
             list_bytes: ListBytes::default(),
             partial: Partial::default(),
             memory,

@@ -19,6 +19,7 @@ use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::codegen::http::Uri;
 use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
@@ -36,6 +37,8 @@ pub struct Socket {
     lookups: BoundedCalls,
     /// Counts the calls.
     calls: CriCalls,
+    /// The namespace of containerd's own calls. The CRI has none.
+    namespace: Option<MetadataValue<Ascii>>,
 }
 
 /// The record of the connections to a socket, which shows restarts of the runtime.
@@ -81,9 +84,10 @@ impl<A: Message + Default + 'static> Answer for A {}
 // === impl Method ===
 
 impl Method {
-    /// Returns the name of the call in the CRI.
+    /// Returns the name of the call: in the CRI without the service, as no two services have a call of one name.
     pub fn name(self) -> &'static str {
-        self.0.rsplit('/').next().unwrap_or(self.0)
+        let end = if self.0.starts_with("/runtime.") { '/' } else { '.' };
+        self.0.rsplit(end).next().unwrap_or(self.0)
     }
 
     /// Returns whether the image service has it.
@@ -105,7 +109,7 @@ impl Socket {
         // The authority must be a host name: Go's servers reject a socket path there.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
             .connect_with_connector_lazy(tower::service_fn(connector));
-        Self { path, channel, connections, lookups, calls: CriCalls::default() }
+        Self { path, channel, connections, lookups, calls: CriCalls::default(), namespace: None }
     }
 
     /// Returns the sockets of the runtime service and of the image service, which may be the same.
@@ -120,6 +124,11 @@ impl Socket {
     #[must_use]
     pub fn with_calls(self, calls: &CriCalls) -> Self {
         Self { calls: calls.clone(), ..self }
+    }
+
+    /// Returns the same socket for calls of containerd's own API in a namespace.
+    pub fn in_namespace(&self, namespace: MetadataValue<Ascii>) -> Self {
+        Self { namespace: Some(namespace), ..self.clone() }
     }
 
     /// Makes a call and counts it. A call that is dropped counts as one without an answer in time.
@@ -163,7 +172,7 @@ impl Socket {
         let call = Box::pin(async {
             let mut grpc = self.grpc(limit).await?;
             let path = PathAndQuery::from_static(method.0);
-            Ok(grpc.unary(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
+            Ok(grpc.unary(self.request(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
         });
         self.counted(method, call).await
     }
@@ -177,7 +186,7 @@ impl Socket {
     ) -> Result<Streaming<(A, u64)>, Status> {
         let mut grpc = self.grpc(limit).await?;
         let path = PathAndQuery::from_static(method.0);
-        Ok(grpc.server_streaming(Request::new(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
+        Ok(grpc.server_streaming(self.request(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
     }
 
     /// Converts a status into an error: never connected, connection broken, or the runtime's own answer.
@@ -191,6 +200,14 @@ impl Socket {
             return CriError::Broken { call, endpoint: self.path.to_path_buf(), status: Box::new(status) };
         }
         CriError::Call { call, status: Box::new(status) }
+    }
+
+    fn request<Q>(&self, message: Q) -> Request<Q> {
+        let mut request = Request::new(message);
+        if let Some(namespace) = &self.namespace {
+            request.metadata_mut().insert("containerd-namespace", namespace.clone());
+        }
+        request
     }
 
     async fn grpc(&self, limit: usize) -> Result<Grpc<Channel>, Status> {

@@ -214,7 +214,7 @@ impl CriError {
     }
 
     /// Returns whether the runtime does not implement the method.
-    pub(super) fn is_unimplemented(&self) -> bool {
+    pub fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Call { status, .. } if status.code() == Code::Unimplemented)
     }
 

@@ -81,6 +81,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         image_volumes: has_images,
         image_names: has_images && policy.guards.keep_pod_images,
         log_sizes: false,
+        store: false,
     }
 }
 

@@ -16,17 +16,12 @@ pub(super) async fn file_systems(
     let mut found: Vec<_> = images.into_iter().map(|disk| (UsageOf::Images, disk.clone())).collect();
     for (of, path) in others {
         if let Ok(disk) = disks.measure(path).await
-            && !found.iter().any(|(_, known)| is_same(known, &disk))
+            && !found.iter().any(|(_, known)| known.is_same_disk(&disk))
         {
             found.push((of, FileSystem { mountpoint: path.to_owned(), ..disk }));
         }
     }
     found
-}
-
-/// Two directories of one file system show the same identifier, capacity and number of inodes.
-fn is_same(a: &FileSystem, b: &FileSystem) -> bool {
-    (a.fsid, a.capacity_bytes, a.inodes) == (b.fsid, b.capacity_bytes, b.inodes)
 }
 
 #[cfg(test)]

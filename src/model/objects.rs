@@ -144,6 +144,9 @@ pub struct FileSystem {
     /// Bytes available to an unprivileged user.
     #[serde(default, deserialize_with = "null_is_zero")]
     pub available_bytes: u64,
+    /// Bytes without data, those reserved for root included; `null` = not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
     /// Total inodes; `null` = the file system does not count them.
     #[serde(default)]
     pub inodes: Option<u64>,
@@ -221,6 +224,15 @@ impl Container {
     /// Returns namespace/pod/container; without a pod the container's name.
     pub fn full_name(&self) -> String {
         self.pod.as_ref().map_or_else(|| self.name.clone(), |pod| format!("{pod}/{}", self.name))
+    }
+}
+
+// === impl FileSystem ===
+
+impl FileSystem {
+    /// Returns whether two directories are on one file system: they show the same identifier, capacity and number of inodes.
+    pub fn is_same_disk(&self, other: &Self) -> bool {
+        (self.fsid, self.capacity_bytes, self.inodes) == (other.fsid, other.capacity_bytes, other.inodes)
     }
 }
 

@@ -81,6 +81,7 @@ fn probe(path: &Path) -> io::Result<FileSystem> {
         mountpoint: path.to_owned(),
         capacity_bytes: numbers.blocks().saturating_mul(unit),
         available_bytes: numbers.blocks_available().saturating_mul(unit),
+        free_bytes: Some(numbers.blocks_free().saturating_mul(unit)),
         inodes: counts_inodes.then(|| numbers.files()),
         inodes_free: counts_inodes.then(|| numbers.files_free()),
         fsid: Some(numbers.filesystem_id()).filter(|fsid| *fsid != 0),

@@ -13,13 +13,15 @@ pub struct Needs {
     pub image_names: bool,
     /// The sizes of the log directories, for display: as many as can be measured in 2 s.
     pub log_sizes: bool,
+    /// What the store of the runtime holds.
+    pub store: bool,
 }
 
 // === impl Needs ===
 
 impl Needs {
     /// All parts.
-    pub const ALL: Self = Self { ends: true, image_volumes: true, image_names: true, log_sizes: true };
+    pub const ALL: Self = Self { ends: true, image_volumes: true, image_names: true, log_sizes: true, store: true };
 
     /// Returns the parts that one or the other wants.
     #[must_use]
@@ -29,6 +31,7 @@ impl Needs {
             image_volumes: self.image_volumes || other.image_volumes,
             image_names: self.image_names || other.image_names,
             log_sizes: self.log_sizes || other.log_sizes,
+            store: self.store || other.store,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::cri::CriOptions;
 use crate::model::ContainerId;
 use crate::sim::{Fault, MIB, Node, Rpc, Sim, Streaming, Times};
 
-const ENDS: Needs = Needs { ends: true, image_volumes: false, image_names: false, log_sizes: false };
+const ENDS: Needs = Needs { ends: true, image_volumes: false, image_names: false, log_sizes: false, store: false };
 const VOLUMES: Needs = Needs { image_volumes: true, ends: false, ..ENDS };
 const NOON: &str = "2026-11-21T12:00:00Z";
 

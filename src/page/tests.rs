@@ -28,6 +28,7 @@ fn sample(hours: i64, mountpoint: &str, free_percent: u64) -> UsageSample {
             inodes,
             inodes_free: Some(250),
             fsid: None,
+            free_bytes: None,
         },
     }
 }

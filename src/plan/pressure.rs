@@ -160,6 +160,7 @@ mod tests {
             inodes: inodes.map(|(all, _)| all),
             inodes_free: inodes.map(|(_, free)| free),
             fsid: None,
+            free_bytes: None,
         }
     }
 

@@ -234,6 +234,7 @@ pub(super) fn disk() -> FileSystem {
         inodes: Some(9),
         inodes_free: Some(7),
         fsid: None,
+        free_bytes: None,
     }
 }
 

@@ -68,6 +68,7 @@ fn sample(row: &Row<'_>) -> rusqlite::Result<UsageSample> {
         inodes: optional(4)?,
         inodes_free: optional(5)?,
         fsid: None,
+        free_bytes: None,
     };
     Ok(UsageSample { at: moment(row.get(0)?), file_system })
 }

@@ -219,6 +219,7 @@ impl Node {
             inodes: None,
             inodes_free: None,
             fsid: None,
+            free_bytes: None,
         }
     }
 

@@ -3,8 +3,30 @@
 
 use std::path::Path;
 
+/// The services of containerd that kubegc uses; each has a file and a package of its own.
+const CONTAINERD: [&str; 7] = ["containers", "content", "images", "introspection", "leases", "namespaces", "snapshots"];
+
 /// Returns what the generator makes of the files in `proto`.
 fn from_proto(root: &Path) -> String {
+    let services =
+        CONTAINERD.map(|service| format!("    pub mod {service} {{\n{}    }}\n", of_containerd(root, service)));
+    format!(
+        "{}/// The messages of containerd's own services.\npub mod containerd {{\n{}}}\n",
+        cri(root),
+        services.concat()
+    )
+}
+
+/// Returns the messages of one service. Its calls are made by path, and the simulated node answers them so.
+fn of_containerd(root: &Path, service: &str) -> String {
+    let out = tempfile::tempdir().unwrap();
+    let files = protox::compile([format!("{service}.proto")], [root.join("proto/containerd")]).unwrap();
+    let configured = tonic_prost_build::configure().out_dir(out.path()).build_client(false).build_server(false);
+    configured.compile_fds(files).unwrap();
+    std::fs::read_to_string(out.path().join(format!("containerd.services.{service}.v1.rs"))).unwrap()
+}
+
+fn cri(root: &Path) -> String {
     let out = tempfile::tempdir().unwrap();
     let files = protox::compile(["cri.proto", "lists.proto"], [root.join("proto")]).unwrap();
     // What stays encoded refers to the buffer of the message.

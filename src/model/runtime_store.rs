@@ -1,0 +1,159 @@
+//! What the store of the runtime holds: layers, writable layers and blobs, and what refers to them. No list of the CRI shows
+//! it.
+//!
+//! It is the graph that the runtime's own garbage collector uses: what no holder reaches is removed there, or is left over.
+//! Nothing in it is a reason to remove an object. It shows what a removal reclaims, and what other clients of the runtime
+//! use.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+/// The namespace of the runtime in which the CRI's objects are.
+pub const CRI_NAMESPACE: &str = "k8s.io";
+
+/// The store of a runtime at one moment.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct RuntimeStore {
+    /// What takes space.
+    pub parts: Vec<StorePart>,
+    /// What keeps parts in the store.
+    pub holders: Vec<StoreHolder>,
+    /// What could not be read, and why. The parts and holders are then not all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    /// Whether the pod log root is on the file system of the images.
+    pub logs_on_image_disk: bool,
+}
+
+/// What kind of data a part is.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum PartKind {
+    /// A layer of images, unpacked. It never changes.
+    #[default]
+    Layer,
+    /// The layer that a container writes to, or a snapshot that is being made.
+    Writable,
+    /// A file of an image as it was pulled: a compressed layer, a manifest, a configuration.
+    Blob,
+    /// A blob that is being pulled, or whose pull did not end.
+    Download,
+}
+
+/// Data in the store.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct StorePart {
+    /// What it is.
+    pub kind: PartKind,
+    /// The runtime's namespace; empty for a blob, which all namespaces share.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Its name in the runtime.
+    pub name: String,
+    /// Bytes on the disk, without those of other parts; `null` = not known.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Inodes, without those of other parts; `null` = not known.
+    #[serde(default)]
+    pub inodes: Option<u64>,
+    /// When it was created.
+    #[serde(default)]
+    pub created_at: Option<Timestamp>,
+    /// The parts that it keeps in the store, by position: a layer its parent, a manifest its blobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<usize>,
+    /// Whether it refers to more, which no list has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
+}
+
+/// What kind of object keeps parts in the store.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum HolderKind {
+    /// An image, by one of its names.
+    #[default]
+    Image,
+    /// A container, or a sandbox.
+    Container,
+    /// A lease: a client of the runtime reserves parts.
+    Lease,
+    /// A label of the part itself.
+    Label,
+}
+
+/// What keeps parts in the store.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct StoreHolder {
+    /// What it is.
+    pub kind: HolderKind,
+    /// The runtime's namespace.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its name: that of an image, the id of a container or lease, the name of a part.
+    pub name: String,
+    /// The image of a container, by the name that its client uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// When it was created.
+    #[serde(default)]
+    pub created_at: Option<Timestamp>,
+    /// The parts that it holds itself, by position.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refs: Vec<usize>,
+    /// Whether it holds only these parts, and not those to which they refer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flat: bool,
+}
+
+// === impl RuntimeStore ===
+
+impl RuntimeStore {
+    /// Returns the positions of all parts that a holder keeps, each once.
+    pub fn held_by(&self, holder: &StoreHolder) -> Vec<usize> {
+        self.reached_from(holder.refs.iter().copied(), !holder.flat)
+    }
+
+    /// Returns the positions of these parts and, if wanted, of all to which they refer, each once, in ascending order.
+    pub fn reached_from(&self, parts: impl IntoIterator<Item = usize>, follows: bool) -> Vec<usize> {
+        let (mut found, mut next) = (BTreeSet::new(), Vec::from_iter(parts));
+        while let Some(position) = next.pop() {
+            let Some(part) = self.parts.get(position) else { continue };
+            if found.insert(position) && follows {
+                next.extend(&part.refs);
+            }
+        }
+        found.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(refs: &[usize]) -> StorePart {
+        StorePart { refs: refs.to_vec(), ..StorePart::default() }
+    }
+
+    /// A document may be edited by hand, so positions without a part and circles are possible.
+    #[test]
+    fn a_holder_reaches_each_part_once() {
+        let parts = vec![part(&[1, 2]), part(&[2]), part(&[0, 9]), part(&[])];
+        let store = RuntimeStore { parts, ..RuntimeStore::default() };
+        let holder = |refs: &[usize], flat| StoreHolder { refs: refs.to_vec(), flat, ..StoreHolder::default() };
+        assert_eq!(store.held_by(&holder(&[0], false)), [0, 1, 2]);
+        assert_eq!(store.held_by(&holder(&[0, 3], true)), [0, 3], "a flat lease");
+        assert_eq!(store.held_by(&holder(&[7], false)), [0; 0]);
+    }
+}

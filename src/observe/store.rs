@@ -1,0 +1,89 @@
+//! Reads what the store of the runtime holds, beside the CRI: from containerd's own API on the same socket, or from the files
+//! of CRI-O.
+//!
+//! Nothing depends on it: without it the account of the disk says so, and a pass works with the sizes of the CRI and with
+//! measurement.
+
+mod crio;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::Places;
+use super::disk::Disks;
+use crate::cri::{RuntimeReader, SnapshotUsages};
+use crate::model::{ContainerId, HolderKind, PartKind, RuntimeStore, Seen, Snapshot};
+
+/// The longest time to read the lists of the store.
+const LISTS: Duration = Duration::from_secs(10);
+/// The longest time to read the store: the first time, it has the usage of each layer.
+const STORE: Duration = Duration::from_secs(20);
+
+/// Reads the store. It remembers what never changes, so one serves all passes.
+#[derive(Debug, Default)]
+pub(super) struct StoreReader {
+    usages: SnapshotUsages,
+}
+
+// === impl StoreReader ===
+
+impl StoreReader {
+    pub async fn read(
+        &self,
+        reader: &RuntimeReader,
+        places: &Places,
+        disks: &dyn Disks,
+        snapshot: &Snapshot,
+    ) -> Seen<RuntimeStore> {
+        let Some(images) = snapshot.image_filesystem.as_ref() else {
+            let cause = snapshot.image_filesystem.cause().unwrap_or_default();
+            return Seen::NotSeen(format!("image file system: {cause}"));
+        };
+        let read = match self.read_containerd(reader).await {
+            Some(store) => store,
+            None => crio::read(&places.host, &images.mountpoint).await,
+        };
+        let Seen::Seen(mut store) = read else { return read };
+        add_writable_layers(reader, &mut store).await;
+        let logs = disks.measure(&places.pod_logs).await;
+        store.logs_on_image_disk = logs.is_ok_and(|logs| logs.is_same_disk(images));
+        Seen::Seen(store)
+    }
+
+    /// Reads the store of containerd. `None` = the runtime is another.
+    async fn read_containerd(&self, reader: &RuntimeReader) -> Option<Seen<RuntimeStore>> {
+        let begun = Instant::now();
+        let read = timeout_at(begun + STORE + LISTS, reader.containerd_store(&self.usages, begun + STORE)).await;
+        match read {
+            Ok(Err(error)) if error.is_unimplemented() => None,
+            Ok(store) => Some(store.into()),
+            Err(_) => Some(Seen::NotSeen(format!("no answer within {} s", (STORE + LISTS).as_secs()))),
+        }
+    }
+}
+
+/// Adds the sizes of the writable layers that the runtime measures itself, where the store has none.
+async fn add_writable_layers(reader: &RuntimeReader, store: &mut RuntimeStore) {
+    let is_unknown = |position: &usize| {
+        store.parts.get(*position).is_some_and(|part| part.kind == PartKind::Writable && part.bytes.is_none())
+    };
+    let of_containers = store.holders.iter().filter(|holder| holder.kind == HolderKind::Container);
+    let unknown: BTreeMap<usize, ContainerId> = of_containers
+        .flat_map(|holder| holder.refs.iter().filter(|at| is_unknown(at)).map(|at| (*at, holder.name.as_str().into())))
+        .collect();
+    if unknown.is_empty() {
+        return;
+    }
+    match reader.writable_layers().await {
+        Ok(sizes) => {
+            for (position, container) in unknown {
+                if let Some(part) = store.parts.get_mut(position) {
+                    part.bytes = sizes.get(&container).copied();
+                }
+            }
+        }
+        Err(error) => store.missing.push(format!("sizes of writable layers: {error}")),
+    }
+}
