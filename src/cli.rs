@@ -9,6 +9,7 @@ mod config;
 mod controller;
 #[cfg(feature = "sim")]
 mod demo;
+mod disk;
 mod documents;
 mod error;
 mod format;
@@ -70,6 +71,7 @@ enum Verb {
     Why(why::Args),
     Snapshot(snapshot::Args),
     Images(images::Args),
+    Disk(disk::Args),
     History(history::Args),
     Report(report::Args),
     Status(status::Args),
@@ -142,6 +144,7 @@ impl Cli {
             Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
             Verb::Why(args) => why::run(args, &load()?, output),
             Verb::Images(args) => images::run(args, &load()?, output),
+            Verb::Disk(args) => disk::run(args, &load()?, output),
             Verb::History(args) => history::run(args, &load()?, output),
             Verb::Report(args) => report::run(args, &load()?, output),
             Verb::Status(args) => status::run(args, &load()?, output),

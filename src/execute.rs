@@ -16,6 +16,7 @@ mod images;
 mod layers;
 mod log_entries;
 mod logs;
+mod quiet;
 mod remover;
 mod run;
 mod sandboxes;
@@ -66,8 +67,8 @@ pub struct ExecuteOptions {
     /// Whether the recheck keeps an image that a pod names by then (I6). Off if `guards.keep_pod_images` is off.
     /// Default on.
     pub keeps_pod_images: bool,
-    /// How long to wait for free space before a fallback candidate is removed. Some runtimes answer a removal first and
-    /// delete the data later. The measurement after containers waits up to four times as long for the space of their
+    /// How long to wait for the space of an image, and for free space before a fallback candidate is removed. Some runtimes
+    /// and file systems answer a removal first and delete the data later. The measurement after containers waits up to four times as long for the space of their
     /// writable layers. Default 1 s; 0 = no wait.
     pub space_settle: Duration,
     /// How long the actions in progress may continue after a shutdown request. After that, kubegc no longer waits for

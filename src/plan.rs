@@ -11,6 +11,7 @@
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod account;
 mod action;
 mod ages;
 mod confirm;
@@ -30,17 +31,23 @@ mod images;
 mod instances;
 mod list_sanity;
 mod logs;
+mod other_clients;
 mod pattern;
 mod plan_builder;
 mod pods;
 mod pressure;
 mod reason;
+mod reclaim;
 mod report;
 mod sandboxes;
 mod selection;
+mod store;
 mod summary;
 mod update_memory;
 
+pub use account::{
+    Category, CategoryEntry, DiskAccount, ImageEntry, LeftEntry, SharedEntry, WritableEntry, disk_account,
+};
 pub use action::{Action, Kind, Target, key};
 pub use ages::wait_for_ages;
 pub use confirm::{Confirmed, Denial, confirm};

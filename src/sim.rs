@@ -39,6 +39,7 @@ mod script;
 mod server;
 mod services;
 mod shared;
+mod store_service;
 #[cfg(test)]
 mod tests;
 mod view;

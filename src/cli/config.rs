@@ -18,7 +18,7 @@ use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
 use crate::model::Snapshot;
 use crate::owners::{ClusterPlan, ClusterSnapshot};
-use crate::plan::Plan;
+use crate::plan::{DiskAccount, Plan};
 use crate::pod_gc::PodPlan;
 
 /// Check and show the configuration
@@ -77,6 +77,8 @@ enum Document {
     ClusterStatus,
     /// Output of `images -o json`
     Images,
+    /// Output of `disk -o json`
+    DiskAccount,
     /// The configuration file
     Config,
 }
@@ -232,6 +234,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::PodReport => output.pretty_json(&schema_for!(PodReport)),
         Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),
         Document::Images => output.pretty_json(&schema_for!(Images)),
+        Document::DiskAccount => output.pretty_json(&schema_for!(DiskAccount)),
         Document::Config => output.pretty_json(&crate::config::schema()),
     }
 }

@@ -29,6 +29,7 @@ fn of(verb: &Verb) -> (String, &'static [Format]) {
         Verb::Plan(_) => ("plan", LIST),
         Verb::Collect(_) => ("collect", LIST),
         Verb::Images(_) => ("images", LIST),
+        Verb::Disk(_) => ("disk", ROWS),
         Verb::History(args) => args.formats(),
         Verb::Why(_) => ("why", TEXT),
         Verb::Status(_) => ("status", TEXT),

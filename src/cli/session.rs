@@ -31,6 +31,11 @@ pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Pla
     Ok(dry_cycle(loaded).await?.look(scope, Needs { log_sizes: true, ..Needs::default() }).await)
 }
 
+/// As [`look`], with the store of the runtime.
+pub(super) async fn account(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { store: true, log_sizes: true, ..Needs::default() }).await)
+}
+
 /// As [`look`], with the exit of each exited container.
 pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
     Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { ends: true, log_sizes: true, ..Needs::default() }).await)

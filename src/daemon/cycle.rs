@@ -79,7 +79,9 @@ impl Cycle {
     /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
     async fn planned(&self, kind: PassKind, shown: Needs) -> Planned {
         let taken_at = (self.clock)();
-        Planned::of(kind, shown, &self.observer, &self.settings.policy, taken_at, self.memory(taken_at)).await
+        let memory = self.memory(taken_at);
+        // In a box, or the futures of all that plan would be large.
+        Box::pin(Planned::of(kind, shown, &self.observer, &self.settings.policy, taken_at, memory)).await
     }
 
     /// Returns what the passes before remembered.

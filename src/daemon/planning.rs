@@ -66,8 +66,14 @@ impl Planned {
             }
         };
         let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
-        let snapshot = observer.snapshot(needs(policy, scope).and(shown), taken_at, memory).await;
-        let plan = Plan { pressure, ..decide(&snapshot, policy, scope) };
+        let mut snapshot = observer.snapshot(needs(policy, scope).and(shown), taken_at, memory).await;
+        let mut plan = decide(&snapshot, policy, scope);
+        // Most passes remove no image, and the others need what the lists of the CRI do not show.
+        if snapshot.store.is_none() && removes_images(&plan) && policy.guards.measure_space {
+            observer.fill(&mut snapshot, Needs { store: true, ..Needs::default() }).await;
+            plan = decide(&snapshot, policy, scope);
+        }
+        let plan = Plan { pressure, ..plan };
         Self { scope, snapshot, plan, refused: Vec::new() }
     }
 }
@@ -83,6 +89,10 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         log_sizes: false,
         store: false,
     }
+}
+
+fn removes_images(plan: &Plan) -> bool {
+    plan.actions.iter().any(|action| action.target.kind() == Kind::Image)
 }
 
 /// Returns what the recheck of a saved plan needs to observe.

@@ -1,5 +1,7 @@
 //! Removes images. Before each removal, kubegc lists the containers again and checks the known pods. After it, kubegc
 //! verifies that the runtime no longer has the image.
+//!
+//! If one image of a set is not removed, the rest of the set is kept: it would reclaim nothing.
 
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use super::action_result::{Done, ExecuteError};
 use super::run::Run;
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
-use crate::plan::{Action, Outcome, Refusal, RemoveReason};
+use crate::plan::{Action, Outcome, Refusal, RemoveReason, Target};
 
 /// How far the runtime's clock may be behind the plan's. Containers created after the plan's time minus this slack are
 /// checked for image volumes.
@@ -18,9 +20,35 @@ impl Run<'_> {
     /// by then (I9).
     pub(super) async fn image(&self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
         let before = self.space.available(self.exec).await;
-        if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) {
-            return Ok(Done::of(Outcome::NotNeeded {}));
+        let set = self.set_of(id);
+        match set.and_then(|set| self.state().sets.get(&set).copied()) {
+            Some(false) => return Ok(Done::refused(Refusal::SetIncomplete)),
+            // With an image of the set removed, it is needed in any case: that removal has reclaimed nothing yet.
+            None if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) => {
+                return Ok(Done::of(Outcome::NotNeeded {}));
+            }
+            _ => {}
         }
+        let done = self.unused_image(action, id, tags, before).await;
+        if let Some(set) = set {
+            let is_removed = done.as_ref().is_ok_and(|done| done.outcome.is_removal());
+            self.state().sets.insert(set, is_removed);
+        }
+        done
+    }
+
+    /// Returns the set of images that reclaim something only together, by its position in the plan.
+    fn set_of(&self, id: &ImageId) -> Option<usize> {
+        self.plan.images.together.iter().position(|set| set.contains(id))
+    }
+
+    async fn unused_image(
+        &self,
+        action: &Action,
+        id: &ImageId,
+        tags: &[String],
+        before: Option<u64>,
+    ) -> Result<Done, ExecuteError> {
         let Some(image) = self.exec.reader.image(id.as_str()).await? else { return Ok(Done::already_removed()) };
         if image.id != *id {
             let note = Some(format!("its id was {id}, and is {} now", image.id));
@@ -42,8 +70,20 @@ impl Run<'_> {
         if self.exec.reader.image(id.as_str()).await?.is_some() {
             return Err(ExecuteError::VerifyImage { id: id.clone() });
         }
-        let after = self.space.available(self.exec).await;
-        Ok(self.removed(after.zip(before).map(|(after, before)| after.saturating_sub(before))))
+        let freed = match before {
+            Some(before) => self.space.reclaimed(self.exec, before, self.expected(action)).await,
+            None => None,
+        };
+        Ok(self.removed(freed))
+    }
+
+    /// Returns the estimate, if it is one for this removal alone and not the size that the runtime reports.
+    fn expected(&self, action: &Action) -> Option<u64> {
+        let estimate = match action.target {
+            Target::RemoveImage { estimated_bytes, .. } => Some(estimated_bytes),
+            _ => None,
+        };
+        estimate.filter(|_| self.plan.images.knows_store)
     }
 
     /// Returns whether any container in any state uses an image, by any of its names now or in the plan.

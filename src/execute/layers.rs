@@ -17,18 +17,13 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::Executor;
+use super::quiet::{LastChange, NOISE_BYTES, POLL};
 use crate::model::ContainerId;
 use crate::plan::{Kind, Measure, Outcome, Report, Target};
 
-/// The interval between measurements while the runtime may still delete layers.
-const POLL: Duration = Duration::from_millis(50);
-/// The longest wait, in settle times, if the sizes of all layers are known. If not, it is one settle time.
+/// The longest wait, in settle times, if the sizes of all layers are known. If not, it is one settle time. containerd 2 lists
+/// no sizes of exited containers.
 const SETTLES: u32 = 4;
-/// If a size is not known, the wait ends when the disk has not changed for this long: the runtime deletes nothing more.
-/// containerd 2 lists no sizes of exited containers.
-const QUIET: Duration = Duration::from_millis(200);
-/// A difference of this size may come from other writers, so the wait does not continue for it.
-const NOISE_BYTES: u64 = 1 << 20;
 
 /// The step in progress. `None` = the last action removed another kind of object.
 #[derive(Debug, Default)]
@@ -50,9 +45,6 @@ struct Step {
     /// The numbers of removed containers and of removed sandboxes.
     removed: [usize; 2],
 }
-
-/// When the available bytes changed last, and their value since.
-struct LastChange(Option<(Instant, u64)>);
 
 // === impl LayerSizes ===
 
@@ -137,7 +129,7 @@ impl Step {
     async fn reclaimed(&self, exec: &Executor, stop: &CancellationToken) -> Option<u64> {
         let (path, before) = self.before.as_ref()?;
         let until = Instant::now() + self.longest_wait(exec.options.space_settle);
-        let mut last = LastChange(None);
+        let mut last = LastChange::default();
         loop {
             let after = exec.disks.measure(path).await.ok()?.available_bytes;
             let reclaimed = after.saturating_sub(*before);
@@ -158,35 +150,5 @@ impl Step {
     async fn shares_disk(&self, exec: &Executor) -> bool {
         let Some((path, _)) = self.before.clone() else { return true };
         self.log_bytes == 0 || exec.roots.in_pods(move |roots| roots.is_on_disk_of(&path)).await.unwrap_or(true)
-    }
-}
-
-// === impl LastChange ===
-
-impl LastChange {
-    /// Returns whether the bytes have not changed for `QUIET`.
-    fn is_over(&mut self, bytes: u64, now: Instant) -> bool {
-        match self.0 {
-            Some((since, same)) if same.abs_diff(bytes) <= NOISE_BYTES => now.duration_since(since) >= QUIET,
-            _ => {
-                self.0 = Some((now, bytes));
-                false
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_without_sizes_ends_when_the_disk_is_quiet() {
-        let (begun, mut last) = (Instant::now(), LastChange(None));
-        let mut is_over = |bytes, millis| last.is_over(bytes, begun + Duration::from_millis(millis));
-        assert!(!is_over(0, 0) && !is_over(0, 150));
-        assert!(!is_over(2 * NOISE_BYTES, 190), "the runtime deletes");
-        assert!(!is_over(3 * NOISE_BYTES, 380), "others write");
-        assert!(is_over(3 * NOISE_BYTES, 390));
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct State {
     /// Whether an action in progress had no answer when `stop_wait` ended.
     is_overdue: bool,
     pub layers: LayerSizes,
+    /// Whether the images so far of each set were removed, by the position of the set in the plan.
+    pub sets: BTreeMap<usize, bool>,
     pub summary: Summary,
 }
 

@@ -3,11 +3,14 @@
 //! `observe` measures with the same reader of disks, so both measure the same.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::Executor;
+use super::quiet::{LastChange, NOISE_BYTES, POLL};
 
 /// The file system of the images and the target for its free space.
 #[derive(Debug)]
@@ -36,6 +39,22 @@ impl Space {
         let named = self.mountpoint.get_or_init(|| async { exec.reader.image_filesystem().await.ok().flatten() });
         let path = named.await.as_ref()?;
         exec.disks.measure(path).await.ok().map(|disk| disk.available_bytes)
+    }
+
+    /// Returns the bytes that became available since `before`. Waits until they are as many as expected or the disk does not
+    /// change any more, at most for the settle time; without an expectation it does not wait.
+    pub(super) async fn reclaimed(&self, exec: &Executor, before: u64, expected: Option<u64>) -> Option<u64> {
+        let until = Instant::now() + expected.map_or(Duration::ZERO, |_| exec.options.space_settle);
+        let mut last = LastChange::default();
+        loop {
+            let available = self.available(exec).await?;
+            let reclaimed = available.saturating_sub(before);
+            let is_all = reclaimed.saturating_add(NOISE_BYTES) >= expected.unwrap_or_default();
+            if is_all || last.is_over(available, Instant::now()) || Instant::now() >= until {
+                return Some(reclaimed);
+            }
+            sleep(POLL).await;
+        }
     }
 
     /// Measures how many bytes are missing to reach the target; `None` = no target, or not measured.

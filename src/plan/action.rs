@@ -67,7 +67,8 @@ pub enum Target {
         /// The tags of the image, for information only.
         #[serde(default)]
         tags: Vec<String>,
-        /// The size that the runtime reports. The reclaimed bytes are measured.
+        /// The bytes that the removal reclaims after those before it in the plan, or the size that the runtime reports if its
+        /// store is not known. The reclaimed bytes are measured.
         #[serde(default)]
         estimated_bytes: u64,
     },

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Action, KeepReason, Kind, PlanError, Pressure, Profile};
-use crate::model::{ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen};
+use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen};
 
 /// What one pass removes, in order, and why everything else is kept.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -138,8 +138,7 @@ pub struct ImageSummary {
     /// Bytes to reclaim to reach the low threshold.
     #[serde(default)]
     pub target_bytes: u64,
-    /// The part of `target_bytes` that removing all removable images does not reach, by the sizes that the runtime
-    /// reports.
+    /// The part of `target_bytes` that removing all removable images does not reach, by their estimates.
     #[serde(default)]
     pub shortfall_bytes: u64,
     /// The pass stops removing images at this number of available bytes; 0 = it does not stop early.
@@ -149,6 +148,12 @@ pub struct ImageSummary {
     /// (I9).
     #[serde(default)]
     pub reserve: Vec<Action>,
+    /// Whether the estimates are from the store of the runtime. If not, they are the sizes that the runtime reports.
+    #[serde(default)]
+    pub knows_store: bool,
+    /// Images that reclaim something only together. If the removal of one fails, the rest of its set is kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<Vec<ImageId>>,
 }
 
 // === impl PodKnowledge ===

@@ -61,12 +61,8 @@ impl<'a> Candidate<'a> {
         self.is_too_young(context).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
     }
 
-    pub fn action(&self, context: &Context, reason: RemoveReason) -> Action {
-        let target = Target::RemoveImage {
-            id: self.image.id.clone(),
-            tags: self.image.tags.clone(),
-            estimated_bytes: self.image.size_bytes,
-        };
+    pub fn action(&self, context: &Context, estimated_bytes: u64, reason: RemoveReason) -> Action {
+        let target = Target::RemoveImage { id: self.image.id.clone(), tags: self.image.tags.clone(), estimated_bytes };
         let age_seconds = self.first_seen.map(|at| context.age_seconds(at));
         Action { target, pod: None, age_seconds, size_bytes: None, reason }
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::Timestamp;
 
 use super::image_use::{Use, Uses};
+use super::other_clients::OtherClients;
 use super::plan_builder::Context;
 use super::{KeepReason, Kind};
 use crate::model::{Container, Image, Pod, Seen, Snapshot, full_image_name};
@@ -18,6 +19,7 @@ const PAUSE_MAX_BYTES: u64 = 2 << 20;
 /// Everything that can keep an image.
 pub(super) struct ImageRetention<'a> {
     uses: Uses<'a>,
+    others: OtherClients<'a>,
     named: HashMap<String, NamingPod<'a>>,
     pulling: HashSet<String>,
     /// Names that the runtime could not resolve, and the pods that use them; `None` = an image pull.
@@ -45,6 +47,7 @@ impl<'a> ImageRetention<'a> {
         };
         Self {
             uses: Uses::new(containers, guards),
+            others: OtherClients::new(context),
             named: named(context),
             pulling: pulls(context).flat_map(|name| full_names_and_ids(context.snapshot, name)).collect(),
             unresolved: unresolved(context),
@@ -60,6 +63,7 @@ impl<'a> ImageRetention<'a> {
             .or_else(|| self.is_sandbox_image(image).then_some(KeepReason::SandboxImage {}))
             .or_else(|| kept_by_pattern(context, image))
             .or_else(|| self.named_by_pod(image))
+            .or_else(|| self.others.keep(image))
             .or_else(|| self.is_being_pulled(image).then_some(KeepReason::BeingPulled {}))
             .or_else(|| context.backing_off(Kind::Image, image.id.as_str()))
     }

@@ -1,14 +1,14 @@
 //! Decides unused images: by age, and least recently used first between the high and the low threshold.
 //!
-//! The arithmetic is the kubelet's: the used percentage is rounded up, the amount to reclaim is rounded down, and the
-//! sizes are those that the runtime reports. The sizes differ from the bytes that a removal reclaims. So the plan also
-//! has fallback candidates, the reserve. `execute` measures the file system after each removal. It stops at the target,
-//! and continues with the reserve while the space is too small (I9).
+//! The arithmetic is the kubelet's: the used percentage is rounded up, the amount to reclaim is rounded down. The estimates
+//! are those of `reclaim`: without the store of the runtime, sizes that differ from the bytes that a removal reclaims. So
+//! the plan also has fallback candidates, the reserve. `execute` measures the file system after each removal. It stops at
+//! the target, and continues with the reserve while the space is too small (I9).
 //!
 //! Removes for `age`, `space`, `unused`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
-//! `below_threshold`, `target_reached`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
+//! `below_threshold`, `target_reached`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
 //! `possible_image_volume`, `image_volumes_unknown`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
-//! `named_by_pod` (all I6), `runtime_just_started`, `list_fell` (I12), `backing_off`.
+//! `named_by_pod` (all I6), `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ use super::image_use::by_id;
 use super::image_volumes::UnknownVolumes;
 use super::list_sanity::why_untrusted;
 use super::plan_builder::{Context, PlanBuilder};
+use super::reclaim::{Estimates, Order};
+use super::store::StoreIndex;
 use super::{ImageTrigger, KeepReason, Kept, Kind, PlanError, RemoveReason};
 use crate::model::{Image, Seen};
 
@@ -77,20 +79,45 @@ fn keep_unknown(context: &Context, builder: &mut PlanBuilder, unused: Vec<&Image
     builder.fail(error);
 }
 
-fn decide_unused(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>) {
+fn decide_unused<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, candidates: Vec<Candidate>) {
     let policy = &context.policy.images;
     if let Some(reason) = why_untrusted(context.snapshot, &context.policy.guards) {
         return keep_all(context, builder, candidates.iter().map(|candidate| candidate.image), &reason);
     }
+    let index = index(context);
+    builder.images.knows_store = index.is_some();
+    let mut estimates = Estimates::new(index);
     if let Some(reason) = context.policy.all_unused() {
         builder.images.triggered_by = Some(ImageTrigger::AllUnused);
-        return free(context, builder, candidates, i128::MAX, &reason);
+        return remove_all(context, builder, &mut estimates, candidates, &reason);
     }
     if policy.is_off() {
         return keep_all_off(context, builder, &candidates);
     }
-    let rest = remove_old(context, builder, candidates);
-    free_space(context, builder, rest);
+    let rest = remove_old(context, builder, &mut estimates, candidates);
+    free_space(context, builder, estimates, rest);
+}
+
+/// Returns the store of the runtime for the estimates, if it is known whole. The kubelet adds up the reported sizes.
+fn index<'a>(context: &Context<'a>) -> Option<StoreIndex<'a>> {
+    let store = context.snapshot.store.as_ref()?.as_ref()?;
+    let images = context.snapshot.images.as_ref()?;
+    (context.policy.guards.measure_space && store.missing.is_empty()).then(|| StoreIndex::new(store, images))
+}
+
+fn remove_all<'a>(
+    context: &Context<'a>,
+    builder: &mut PlanBuilder<'a>,
+    estimates: &mut Estimates,
+    candidates: Vec<Candidate>,
+    reason: &RemoveReason,
+) {
+    for candidate in candidates {
+        match candidate.why_kept(context) {
+            Some(reason) => keep(context, builder, candidate.image, reason),
+            None => remove(context, builder, estimates, &candidate, reason.clone()),
+        }
+    }
 }
 
 /// Keeps all candidates if image removal is off. A disk without a capacity is still an error of the plan.
@@ -102,7 +129,12 @@ fn keep_all_off(context: &Context, builder: &mut PlanBuilder, candidates: &[Cand
 }
 
 /// Removes the images that were unused for longer than the maximum age. Returns the other candidates.
-fn remove_old<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate<'i>>) -> Vec<Candidate<'i>> {
+fn remove_old<'i>(
+    context: &Context,
+    builder: &mut PlanBuilder,
+    estimates: &mut Estimates,
+    candidates: Vec<Candidate<'i>>,
+) -> Vec<Candidate<'i>> {
     let max_age = context.policy.images.max_age;
     if max_age.is_zero() || !may_judge_age(context) {
         return candidates;
@@ -114,7 +146,7 @@ fn remove_old<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<
     for candidate in old {
         let unused_seconds = candidate.last_used.map(|at| context.age_seconds(at));
         let reason = RemoveReason::Age { max_age_seconds: super::seconds(max_age), unused_seconds };
-        remove(context, builder, &candidate, reason);
+        remove(context, builder, estimates, &candidate, reason);
     }
     rest
 }
@@ -129,7 +161,7 @@ fn may_judge_age(context: &Context) -> bool {
 }
 
 /// Removes images until the used space is at the low threshold, if it reached the high threshold.
-fn free_space(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>) {
+fn free_space(context: &Context, builder: &mut PlanBuilder, estimates: Estimates, candidates: Vec<Candidate>) {
     let policy = &context.policy.images;
     let usage = match usage(context) {
         Ok(usage) => usage,
@@ -149,7 +181,8 @@ fn free_space(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Cand
     builder.images.triggered_by = Some(ImageTrigger::PercentUsed);
     builder.images.target_bytes = u64::try_from(target).unwrap_or(0);
     builder.images.stop_at_available_bytes = usage.available_at(policy.low_threshold_percent);
-    free(context, builder, candidates, target, &RemoveReason::Space { high_threshold_percent, used_percent });
+    let order = Order::new(estimates, keep_young(context, builder, candidates));
+    free(context, builder, order, target, &RemoveReason::Space { high_threshold_percent, used_percent });
     report_shortfall(builder, used_percent);
 }
 
@@ -160,26 +193,42 @@ fn usage(context: &Context) -> Result<Usage, PlanError> {
     }
 }
 
-/// Removes images in order until their sizes add up to `target`. The first one is removed before any size is added, as
-/// in the kubelet. With the guard `measure_space`, the images beyond the target become the reserve (I9).
-fn free(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate>, target: i128, reason: &RemoveReason) {
-    let mut freed: i128 = 0;
-    let mut is_enough = false;
-    for candidate in candidates {
-        if let Some(reason) = candidate.why_kept(context) {
+/// Keeps the candidates that are not removed to reclaim space. Returns the others.
+fn keep_young<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<Candidate<'i>>) -> Vec<Candidate<'i>> {
+    let is_free = |candidate: &Candidate| match candidate.why_kept(context) {
+        Some(reason) => {
             keep(context, builder, candidate.image, reason);
-        } else if is_enough {
-            keep(context, builder, candidate.image, KeepReason::TargetReached {});
-            if context.policy.guards.measure_space {
-                builder.images.reserve.push(candidate.action(context, reason.clone()));
-            }
-        } else {
-            freed += i128::from(candidate.image.size_bytes);
-            is_enough = freed >= target;
-            remove(context, builder, &candidate, reason.clone());
+            false
         }
+        None => true,
+    };
+    candidates.into_iter().filter(is_free).collect()
+}
+
+/// Removes images in order until their estimates add up to `target`. The first one is removed before anything is added, as
+/// in the kubelet. With the guard `measure_space`, the images beyond the target become the reserve (I9).
+fn free(context: &Context, builder: &mut PlanBuilder, mut order: Order, target: i128, reason: &RemoveReason) {
+    let (mut freed, mut is_enough) = (0, false);
+    while let Some(set) = order.next() {
+        if set.len() > 1 {
+            builder.images.together.push(set.iter().map(|(candidate, _)| candidate.image.id.clone()).collect());
+        }
+        for (candidate, bytes) in &set {
+            let action = candidate.action(context, *bytes, reason.clone());
+            if is_enough {
+                keep(context, builder, candidate.image, KeepReason::TargetReached {});
+                builder.images.reserve.extend(context.policy.guards.measure_space.then_some(action));
+            } else {
+                freed += i128::from(*bytes);
+                builder.remove(action);
+            }
+        }
+        is_enough |= freed >= target;
     }
-    builder.images.shortfall_bytes = if target == i128::MAX { 0 } else { u64::try_from(target - freed).unwrap_or(0) };
+    for candidate in order.into_useless() {
+        keep(context, builder, candidate.image, KeepReason::FreesNothing {});
+    }
+    builder.images.shortfall_bytes = u64::try_from(target - freed).unwrap_or(0);
 }
 
 /// Records that the target cannot be reached, as the kubelet's `FreeDiskSpaceFailed` does.
@@ -222,8 +271,14 @@ fn keep(context: &Context, builder: &mut PlanBuilder, image: &Image, reason: Kee
     });
 }
 
-fn remove(context: &Context, builder: &mut PlanBuilder, candidate: &Candidate, reason: RemoveReason) {
-    builder.remove(candidate.action(context, reason));
+fn remove(
+    context: &Context,
+    builder: &mut PlanBuilder,
+    estimates: &mut Estimates,
+    candidate: &Candidate,
+    reason: RemoveReason,
+) {
+    builder.remove(candidate.action(context, estimates.remove(candidate), reason));
 }
 
 // === impl ImagePolicy ===

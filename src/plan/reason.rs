@@ -163,7 +163,17 @@ pub enum KeepReason {
         container: String,
     },
 
+    /// Its removal would reclaim nothing: all that it holds is held by other objects too.
+    FreesNothing {},
+
     // --- guards ---
+    /// A container of another client of the runtime uses it.
+    UsedByOtherClient {
+        /// The namespace of that container in the runtime.
+        namespace: String,
+        /// The id of that container.
+        container: String,
+    },
     /// It is the newest instance of its container: without it the kubelet would run the container again (I3).
     NewestInstance {},
     /// The runtime does not know its state, and nothing shows that its sandbox is stopped: it may run, and its removal would

@@ -127,6 +127,8 @@ pub enum Refusal {
     PodNotProven,
     /// A removal of the object is in progress: an earlier one, or one of another client.
     RemovalInProgress,
+    /// Another image of its set was not removed, so this removal would reclaim nothing.
+    SetIncomplete,
 }
 
 // === impl Plan ===
@@ -162,6 +164,11 @@ impl Measure {
 // === impl Outcome ===
 
 impl Outcome {
+    /// Returns whether the object does not exist any more, or would not if this were no dry run.
+    pub fn is_removal(&self) -> bool {
+        matches!(self, Self::Removed {} | Self::WouldRemove {} | Self::AlreadyRemoved {})
+    }
+
     /// Returns the name of the outcome in documents and metric labels.
     pub fn kind(&self) -> &'static str {
         self.into()
@@ -200,6 +207,7 @@ impl std::fmt::Display for Refusal {
             Self::PodPresent => "its pod is back",
             Self::PodNotProven => "the deletion of its pod could not be confirmed",
             Self::RemovalInProgress => "an earlier removal is still in progress",
+            Self::SetIncomplete => "an image with the same layers was not removed",
         })
     }
 }

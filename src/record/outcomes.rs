@@ -61,7 +61,8 @@ enum Wait {
 fn wait_after(refusal: &Refusal) -> Wait {
     match refusal {
         // The pod source may be available again at any time, and a full disk needs the space of this pod's objects.
-        Refusal::PodNotProven => Wait::Never,
+        // The next plan keeps it, as long as the other image is kept.
+        Refusal::PodNotProven | Refusal::SetIncomplete => Wait::Never,
         // A mount, a link or a name that is not the kubelet's does not change until a person changes it.
         Refusal::ForeignPath => Wait::Always,
         // The next snapshot has the new state, so the next plan keeps the object. Otherwise the snapshot and the

@@ -124,6 +124,13 @@ impl Node {
         self
     }
 
+    /// Adds a container of another client of the runtime, which uses an image.
+    #[must_use]
+    pub fn other_client(mut self, namespace: &str, id: &str, image: &str) -> Self {
+        self.other_clients.entry(namespace.to_owned()).or_default().push((id.to_owned(), image.to_owned()));
+        self
+    }
+
     /// Adds a tag to the last image.
     #[must_use]
     pub fn also_tagged(mut self, tag: &str) -> Self {

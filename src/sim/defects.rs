@@ -11,6 +11,7 @@ use tonic::Status;
 use super::garbage::Garbage;
 use super::wrong_facts::{Facts, WrongFact};
 use crate::cri::generated as pb;
+use crate::cri::generated::containerd::{containers, content, images, introspection, leases, namespaces, snapshots};
 
 /// The answer of a streaming list.
 pub(super) type Batches<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -86,6 +87,13 @@ item!(
     pb::Image => id,
     pb::ContainerStatus => id,
     pb::FilesystemUsage => fs_id,
+    namespaces::Namespace => name,
+    images::Image => name,
+    containers::Container => id,
+    content::Info => digest,
+    content::Status => r#ref,
+    snapshots::Info => name,
+    leases::Lease => id,
 );
 
 // === impl Spoil ===
@@ -107,6 +115,13 @@ answer!(spoil_list:
     pb::StreamPodSandboxesResponse => items,
     pb::ListImagesResponse => images,
     pb::StreamImagesResponse => images,
+    namespaces::ListNamespacesResponse => namespaces,
+    images::ListImagesResponse => images,
+    containers::ListContainersResponse => containers,
+    content::ListContentResponse => info,
+    content::ListStatusesResponse => statuses,
+    snapshots::ListSnapshotsResponse => info,
+    leases::ListResponse => leases,
     pb::ImageFsInfoResponse => image_filesystems,
 );
 
@@ -140,6 +155,8 @@ whole_answer!(
     pb::StopContainerResponse,
     pb::RemoveContainerResponse,
     pb::RemoveImageResponse,
+    introspection::PluginsResponse,
+    snapshots::UsageResponse,
 );
 
 /// The entries have no id of their own. [`Defect::WithoutId`] removes their attributes instead, which contain the id.

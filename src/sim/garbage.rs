@@ -3,6 +3,7 @@
 //! The image of a container keeps its name and its tag. A client that reads both can still determine the images in use.
 
 use crate::cri::generated as pb;
+use crate::cri::generated::containerd::{containers, content, images, introspection, leases, namespaces, snapshots};
 
 /// Control characters, a bidirectional override, quotes, a path with `..`, and text beyond ASCII.
 const ODD: &str = "\u{0}\n\t\u{202e}\"'../../../etc/\u{1f980}%s";
@@ -127,5 +128,76 @@ impl Garbage for pb::RunPodSandboxResponse {
 impl Garbage for pb::CreateContainerResponse {
     fn fill_with_garbage(&mut self, _: usize) {
         self.container_id = odd();
+    }
+}
+
+impl Garbage for namespaces::Namespace {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.name = odd();
+    }
+}
+
+impl Garbage for images::Image {
+    fn fill_with_garbage(&mut self, place: usize) {
+        match place % 3 {
+            0 => self.name = odd(),
+            1 => self.target = Some(images::Descriptor { digest: huge() }),
+            _ => self.created_at = Some(images::Timestamp { seconds: i64::MIN }),
+        }
+    }
+}
+
+impl Garbage for containers::Container {
+    fn fill_with_garbage(&mut self, place: usize) {
+        match place % 3 {
+            0 => self.image = huge(),
+            1 => self.snapshot_key = odd(),
+            _ => self.id = odd(),
+        }
+    }
+}
+
+impl Garbage for content::Info {
+    fn fill_with_garbage(&mut self, place: usize) {
+        match place % 3 {
+            0 => self.size = i64::MIN,
+            1 => self.size = i64::MAX,
+            _ => drop(self.labels.insert("containerd.io/gc.ref.content".to_owned(), self.digest.clone())),
+        }
+    }
+}
+
+impl Garbage for content::Status {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.offset = i64::MIN;
+    }
+}
+
+impl Garbage for snapshots::Info {
+    fn fill_with_garbage(&mut self, place: usize) {
+        match place % 3 {
+            0 => self.kind = UNKNOWN,
+            // A circle.
+            1 => self.parent.clone_from(&self.name),
+            _ => self.parent = huge(),
+        }
+    }
+}
+
+impl Garbage for snapshots::UsageResponse {
+    fn fill_with_garbage(&mut self, _: usize) {
+        (self.size, self.inodes) = (i64::MIN, i64::MAX);
+    }
+}
+
+impl Garbage for introspection::PluginsResponse {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.plugins.iter_mut().for_each(|plugin| plugin.id = odd());
+    }
+}
+
+impl Garbage for leases::Lease {
+    fn fill_with_garbage(&mut self, _: usize) {
+        self.id = huge();
     }
 }

@@ -172,7 +172,7 @@ fn repository(tag: &str) -> &str {
 }
 
 /// Returns the manifest digest of an image, which differs from its id.
-fn digest_of(id: &str) -> String {
+pub(super) fn digest_of(id: &str) -> String {
     format!("sha256:{}", hex(&format!("manifest of {id}")))
 }
 

@@ -1,6 +1,6 @@
 //! The state of the node: sandboxes, containers, images, disk, and the properties of the runtime.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -36,6 +36,8 @@ pub struct Node {
     pub(super) unwritten: Option<Vec<LogEntry>>,
     /// `None` = the node has no directory yet, so nothing is written.
     pub(super) roots: Option<LogPaths>,
+    /// Containers of other clients of the runtime by namespace: id and image.
+    pub(super) other_clients: BTreeMap<String, Vec<(String, String)>>,
 }
 
 /// The last objects that the builder methods added.
@@ -124,6 +126,7 @@ impl Node {
             made: 0,
             unwritten: Some(Vec::new()),
             roots: None,
+            other_clients: BTreeMap::new(),
         }
     }
 

@@ -10,9 +10,9 @@ use tonic::Code;
 use super::defects::Defect;
 use super::node::Node;
 
-/// The methods of both services.
+/// The methods of both services, and the calls of containerd's own API.
 #[derive(Clone, Copy, Debug, strum::Display, EnumIter, Eq, Hash, PartialEq)]
-#[expect(missing_docs, reason = "the CRI's own names")]
+#[expect(missing_docs, reason = "the names of the CRI and of containerd's services")]
 pub enum Rpc {
     Version,
     Status,
@@ -34,6 +34,16 @@ pub enum Rpc {
     ImageStatus,
     RemoveImage,
     ImageFsInfo,
+    // containerd's own API
+    Namespaces,
+    Plugins,
+    StoreImages,
+    StoreContainers,
+    Blobs,
+    Downloads,
+    Snapshots,
+    SnapshotUsage,
+    Leases,
 }
 
 /// One call that arrived.

@@ -1,4 +1,4 @@
-//! The two services on one connection, under the names of the CRI version that the node has.
+//! The services on one connection: the two of the CRI, under the names of the version that the node has, and containerd's own.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -9,6 +9,7 @@ use tonic::body::Body;
 use tonic::codegen::{Service as _, http};
 
 use super::shared::{Service, Shared};
+use super::store_service;
 use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
 
 const V1: &str = "/runtime.v1.";
@@ -19,6 +20,7 @@ const V1ALPHA2: &str = "/runtime.v1alpha2.";
 pub(super) struct Services {
     runtime: RuntimeServiceServer<Service>,
     images: ImageServiceServer<Service>,
+    shared: Arc<Shared>,
     /// What the paths of the calls begin with. The fields that kubegc uses have the same encoding in both versions.
     prefix: &'static str,
 }
@@ -30,6 +32,7 @@ impl Services {
         Self {
             runtime: RuntimeServiceServer::new(Service(shared.clone())),
             images: ImageServiceServer::new(Service(shared.clone())),
+            shared: shared.clone(),
             prefix: if shared.node().runtime.is_old { V1ALPHA2 } else { V1 },
         }
     }
@@ -43,6 +46,9 @@ impl Services {
         // A path with the other prefix is as valid as before.
         let uri = path.and_then(|path| path.parse::<http::Uri>().ok());
         async move {
+            if request.uri().path().starts_with(store_service::PREFIX) {
+                return Ok(store_service::answer(&self.shared, request).await);
+            }
             let Some(uri) = uri else { return Ok(Status::unimplemented("").into_http()) };
             let is_of_images = uri.path().starts_with(&format!("{V1}ImageService/"));
             *request.uri_mut() = uri;

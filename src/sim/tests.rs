@@ -367,7 +367,12 @@ async fn fails_with(sim: &Sim, method: Rpc) -> Option<Code> {
         Rpc::ListImages | Rpc::StreamImages | Rpc::ImageStatus | Rpc::RemoveImage | Rpc::ImageFsInfo => "ImageService",
         _ => "RuntimeService",
     };
-    let path = format!("/runtime.v1.{service}/{method}").parse().unwrap();
+    let of_store = super::store_service::PATHS.iter().find(|(of, _)| *of == method);
+    let path = match of_store {
+        Some((_, path)) => format!("{}{path}", super::store_service::PREFIX),
+        None => format!("/runtime.v1.{service}/{method}"),
+    };
+    let path = path.parse().unwrap();
     let mut client = tonic::client::Grpc::new(channel(sim.socket()));
     client.ready().await.unwrap();
     let codec = tonic_prost::ProstCodec::<pb::VersionRequest, pb::VersionRequest>::default();

@@ -2,6 +2,7 @@
 
 use super::node::NOON;
 use crate::cri::generated as pb;
+use crate::cri::generated::containerd::{containers, content, images, leases, namespaces, snapshots};
 
 /// A fact and its wrong value.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -101,3 +102,20 @@ impl Facts for pb::FilesystemUsage {
 }
 
 impl Facts for pb::Image {}
+
+/// The items of containerd's own API have none of these facts.
+macro_rules! no_fact {
+    ($($message:ty),* $(,)?) => {
+        $(impl Facts for $message {})*
+    };
+}
+
+no_fact!(
+    namespaces::Namespace,
+    images::Image,
+    containers::Container,
+    content::Info,
+    content::Status,
+    snapshots::Info,
+    leases::Lease,
+);

@@ -1,5 +1,6 @@
 //! The binary on real nodes: its output, its actions, and what is left.
 
+mod disk;
 mod failures;
 mod images;
 mod lists;

@@ -18,6 +18,7 @@
 //!   applies to images, to pods and to sandboxes, none of which counts as empty. Nothing needs to be removed meanwhile.
 //! - A list with items without an ID does not show what these items use.
 //! - A status without a container or without its ID is no proof that the container does not exist.
+//! - The calls of containerd's own API improve the estimates only: whatever they answer, the same images are removed.
 //! - One failing status or removal keeps one object and what depends on it. A status that always fails keeps the
 //!   images, because nothing else shows what is mounted.
 //! - If a runtime does not answer Version, the pass makes no further calls.

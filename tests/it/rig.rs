@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use ::kubegc::cri::generated as pb;
 use hyper_util::rt::TokioIo;
+use pb::containerd::leases;
 use pb::image_service_client::ImageServiceClient;
 use pb::runtime_service_client::RuntimeServiceClient;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -30,7 +31,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use cell::{Cell, Order};
 pub use disk::run;
 
-pub use image::{Image, Layer};
+pub use image::{Image, Layer, hex};
 pub(crate) use in_turn::scenarios;
 pub use in_turn::{Scenario, in_turn};
 pub use kubegc::{Daemon, Ran, binary};
@@ -66,21 +67,28 @@ pub struct Rig {
 impl Rig {
     /// Starts a node on the disk of the temporary directory, with the sandbox image and [`APP`].
     pub async fn start(version: Version) -> Self {
-        Self::start_on(version, "", disk::plain).await
+        Self::start_on(version, |config| config, disk::plain).await
     }
 
     /// Starts the same with a limit on the messages that the runtime sends, in bytes.
     pub async fn start_with_send_limit(version: Version, bytes: usize) -> Self {
-        Self::start_on(version, &format!("  max_send_message_size = {bytes}\n"), disk::plain).await
+        let limit = format!("[grpc]\n  max_send_message_size = {bytes}\n");
+        Self::start_on(version, |config| config.replace("[grpc]\n", &limit), disk::plain).await
     }
 
     /// Starts the same with an image file system of `mib` MiB.
     pub async fn start_on_small_disk(version: Version, mib: u64) -> Self {
-        Self::start_on(version, "", |dir| disk::small(dir, mib)).await
+        Self::start_on(version, |config| config, |dir| disk::small(dir, mib)).await
     }
 
-    /// Starts a node. `grpc` is added to the section `[grpc]` of containerd's configuration.
-    async fn start_on(version: Version, grpc: &str, disk: impl FnOnce(&Path)) -> Self {
+    /// Starts the same. containerd removes what nothing refers to with an image only, and not after a hundred changes.
+    pub async fn start_with_leftovers(version: Version, mib: u64) -> Self {
+        let rarely = "\n[plugins.\"io.containerd.gc.v1.scheduler\"]\n  mutation_threshold = 1000000\n";
+        Self::start_on(version, |config| config + rarely, |dir| disk::small(dir, mib)).await
+    }
+
+    /// Starts a node with a changed configuration of containerd.
+    async fn start_on(version: Version, change: impl FnOnce(String) -> String, disk: impl FnOnce(&Path)) -> Self {
         let bin = version.bin(); // reports what is missing, before anything is created
         let dir = tempfile::Builder::new().prefix("kubegc-rig-").tempdir().unwrap();
         let home = dir.path().join("containerd");
@@ -89,7 +97,7 @@ impl Rig {
             std::fs::create_dir_all(dir.path().join(part)).unwrap();
         }
         let config = dir.path().join("containerd.toml");
-        std::fs::write(&config, version.config(&home).replace("[grpc]\n", &format!("[grpc]\n{grpc}"))).unwrap();
+        std::fs::write(&config, change(version.config(&home))).unwrap();
         let shell = format!("PATH={0}:$PATH exec containerd --config {1}", bin.display(), config.display());
         Cell::program(dir.path(), CONTAINERD, &shell);
         let rig = Self::with_cell(version, dir, unique_cgroup(), "containerd/containerd.sock");
@@ -153,10 +161,37 @@ impl Rig {
         assert!(are_listed, "the CRI does not list {awaited:?}; containerd says\n{}", self.log_end());
     }
 
+    /// Imports images for another client of the runtime, in a namespace of its own.
+    pub fn import_to(&self, namespace: &str, images: &[Image]) {
+        let archive = tempfile::NamedTempFile::new_in(self.dir.path()).unwrap();
+        image::write_archive(images, archive.as_file());
+        let path = archive.path().to_str().unwrap();
+        run(self.ctr_command(namespace).args(["images", "import", "--snapshotter", "overlayfs", path]));
+    }
+
     /// Runs the version's own `ctr` in the CRI's namespace.
     pub fn ctr(&self, args: &[&str]) -> String {
-        let ctr = self.version.bin().join("ctr");
-        run(Command::new(ctr).arg("--address").arg(&self.socket).args(["--namespace", "k8s.io"]).args(args))
+        run(self.ctr_command("k8s.io").args(args))
+    }
+
+    /// Returns a command of the version's own `ctr` in a namespace.
+    pub fn ctr_command(&self, namespace: &str) -> Command {
+        let mut command = Command::new(self.version.bin().join("ctr"));
+        command.arg("--address").arg(&self.socket).args(["--namespace", namespace]);
+        command
+    }
+
+    /// Adds a blob to a lease. `ctr` cannot do it.
+    pub async fn lease_blob(&self, lease: &str, digest: &str) {
+        let resource = leases::Resource { id: digest.to_owned(), r#type: "content".to_owned() };
+        let message = leases::AddResourceRequest { id: lease.to_owned(), resource: Some(resource) };
+        let mut request = tonic::Request::new(message);
+        request.metadata_mut().insert("containerd-namespace", "k8s.io".parse().unwrap());
+        let mut grpc = tonic::client::Grpc::new(self.channel.clone());
+        grpc.ready().await.unwrap();
+        let path = "/containerd.services.leases.v1.Leases/AddResource".parse().unwrap();
+        let codec = tonic_prost::ProstCodec::<leases::AddResourceRequest, leases::Empty>::default();
+        grpc.unary(request, path, codec).await.unwrap();
     }
 
     /// Returns a client of the runtime service.

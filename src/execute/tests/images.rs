@@ -68,6 +68,29 @@ async fn without_a_target_no_free_space_is_enough() {
     assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed"]);
 }
 
+/// Returns a plan for two images that reclaim something only together, and one more.
+fn together() -> Plan {
+    let plan = space(&["a", "b", "c"], &[], GIB / 2);
+    let sets = vec![vec![id_of("a").into(), id_of("b").into()]];
+    Plan { images: ImageSummary { together: sets, ..plan.images }, ..plan }
+}
+
+#[tokio::test]
+async fn a_set_of_images_is_removed_whole_or_not() {
+    let bench = Bench::new(images(6, 0));
+    bench.sim.state().set_other_bytes(GIB / 2 - 450 * MIB);
+    bench.sim.on_call(Rpc::RemoveImage, 1, |node| node.set_other_bytes(0));
+    let (lines, ..) = bench.carry_out_plan(&together()).await;
+    assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed", "sha256:cc not_needed"], "enough after the first");
+
+    let bench = Bench::new(images(6, 0));
+    bench.sim.fault(Rpc::RemoveImage, Fault::Fail(Code::Internal), Times::N(1));
+    let (lines, ..) = bench.carry_out_plan(&together()).await;
+    assert!(lines[0].starts_with("sha256:aa failed"), "{lines:?}");
+    let rest = ["sha256:bb refused: an image with the same layers was not removed", "sha256:cc removed"];
+    assert_eq!(lines[1..], rest);
+}
+
 #[tokio::test]
 async fn an_image_used_since_the_plan_is_kept() {
     let uses: [fn(Node) -> Node; 3] = [

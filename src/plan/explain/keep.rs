@@ -127,6 +127,17 @@ impl KeepReason {
                 "images.low_threshold_percent is lower, or the removals reclaim less than estimated",
             )
             .set_by("images.low_threshold_percent"),
+            Self::FreesNothing {} => rule(
+                "its removal reclaims nothing",
+                "it is unused, but other images or containers hold all of its layers",
+                "those are removed",
+            ),
+            Self::UsedByOtherClient { namespace, container } => guard(
+                "in use by another client of the runtime",
+                format!("container {container} in the namespace {namespace} of the runtime uses it"),
+                "that container is removed",
+            )
+            .detail(format!("{namespace}/{}", short_id(container))),
             Self::ImageGcOff {} => rule(
                 "image removal disabled",
                 "image removal is disabled",

@@ -50,12 +50,14 @@ fn keeps() -> Value {
         { "reason": "within_max_age", "max_age_seconds": 7200 },
         { "reason": "target_reached" },
         { "reason": "image_gc_off" },
+        { "reason": "frees_nothing" },
         { "reason": "used_meanwhile" },
         { "reason": "step_failed" },
         { "reason": "list_incomplete", "list": "containers" },
         { "reason": "possible_image_volume", "container": "c3" },
         { "reason": "image_volumes_unknown", "container": "c4" },
         { "reason": "newest_instance" },
+        { "reason": "used_by_other_client", "namespace": "moby", "container": "c5" },
         { "reason": "maybe_running" },
         { "reason": "maybe_starting", "created_grace_seconds": 900 },
         { "reason": "foreign" },
@@ -127,5 +129,5 @@ fn guards_only_keep_more_than_the_kubelet() {
     let guards: Vec<_> =
         samples::<KeepReason>(keeps()).iter().filter(|one| one.is_guard()).map(KeepReason::kind).collect();
     let first = guards.first().copied();
-    assert_eq!((first, guards.len()), (Some("newest_instance"), 23), "{guards:?}");
+    assert_eq!((first, guards.len()), (Some("newest_instance"), 24), "{guards:?}");
 }

@@ -6,10 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::model::{
-    Absence, Container, ContainerState, Failure, FileSystem, Image, ImageMemory, LinkTarget, LogDir, LogLink, Phase,
-    Pod, PodList, PodRef, Sandbox, SandboxState, Seen, Snapshot,
+    Absence, CRI_NAMESPACE, Container, ContainerState, Failure, FileSystem, HolderKind, Image, ImageMemory, LinkTarget,
+    LogDir, LogLink, Phase, Pod, PodList, PodRef, RuntimeStore, Sandbox, SandboxState, Seen, Snapshot, StoreHolder,
+    StorePart,
 };
 use crate::plan::{Guards, Kind, Plan, Policy, Profile, Scope, decide};
+
+/// Bytes in a MiB.
+pub(in crate::plan) const MIB: u64 = 1 << 20;
 
 /// One row: a sentence, the node, what remains and why, and what is removed and why. Objects that remain are sorted by
 /// ID, and removed ones are in order. Neighbors with the same reason are a group: `a b: pinned, c: in_use`.
@@ -216,7 +220,12 @@ impl Node {
 
     /// Sets the available bytes of the image disk, of 1000.
     pub fn disk(self, available_bytes: u64) -> Self {
-        let disk = FileSystem { capacity_bytes: 1000, available_bytes, ..FileSystem::default() };
+        self.disk_of(1000, available_bytes)
+    }
+
+    /// Sets the bytes of the image disk and the available ones.
+    pub fn disk_of(self, capacity_bytes: u64, available_bytes: u64) -> Self {
+        let disk = FileSystem { capacity_bytes, available_bytes, ..FileSystem::default() };
         self.but(|snapshot| snapshot.image_filesystem = Seen::Seen(disk))
     }
 
@@ -227,6 +236,40 @@ impl Node {
         let past = ImageMemory { id: id.into(), first_seen: Some(ago(age)), last_used: None, last_used_by: None };
         self.snapshot.memory.images.push(past);
         self
+    }
+
+    /// Gives an image layers of so many MiB in the store of the runtime. Layers of one name are one layer.
+    pub fn layers(mut self, image: &str, layers: &[(&str, u64)]) -> Self {
+        let store = self.store();
+        for (name, mib) in layers {
+            if !store.parts.iter().any(|part| part.name == **name) {
+                let (name, bytes) = ((*name).to_owned(), Some(mib * MIB));
+                store.parts.push(StorePart { name, bytes, inodes: Some(1), ..StorePart::default() });
+            }
+        }
+        let names: Vec<_> = layers.iter().map(|(name, _)| *name).collect();
+        self.held(HolderKind::Image, CRI_NAMESPACE, image, None, &names)
+    }
+
+    /// Adds a holder of layers to the store of the runtime.
+    pub fn held(
+        mut self,
+        kind: HolderKind,
+        namespace: &str,
+        name: &str,
+        image: Option<String>,
+        layers: &[&str],
+    ) -> Self {
+        let store = self.store();
+        let position = |name: &&str| store.parts.iter().position(|part| part.name == **name).unwrap();
+        let refs = layers.iter().map(position).collect();
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        store.holders.push(StoreHolder { kind, namespace, name, image, refs, ..StoreHolder::default() });
+        self
+    }
+
+    fn store(&mut self) -> &mut RuntimeStore {
+        seen(self.snapshot.store.get_or_insert_with(|| Seen::Seen(RuntimeStore::default())))
     }
 
     /// Says that the image that was added last was last used so many minutes ago.

@@ -62,7 +62,7 @@ pub const SCOPES: [Scope; 4] = [Scope::Containers, Scope::Images, Scope::Both, S
 /// Longer than every limit.
 const TOO_LATE: Duration = LIMIT.saturating_mul(3);
 /// The methods that kubegc calls. It never calls methods that start something.
-pub const METHODS: [Rpc; 17] = [
+pub const METHODS: [Rpc; 26] = [
     Rpc::Version,
     Rpc::Status,
     Rpc::ListPodSandbox,
@@ -80,6 +80,15 @@ pub const METHODS: [Rpc; 17] = [
     Rpc::StopPodSandbox,
     Rpc::RemovePodSandbox,
     Rpc::RemoveImage,
+    Rpc::Namespaces,
+    Rpc::Plugins,
+    Rpc::StoreImages,
+    Rpc::StoreContainers,
+    Rpc::Blobs,
+    Rpc::Downloads,
+    Rpc::Snapshots,
+    Rpc::SnapshotUsage,
+    Rpc::Leases,
 ];
 
 /// Returns the cells of one fault: each method that a pass calls and whose answer can have the fault, in each scope,
@@ -123,8 +132,16 @@ pub fn is_called(method: Rpc, scope: Scope) -> bool {
         | Rpc::StopPodSandbox
         | Rpc::RemovePodSandbox => scope != Scope::Images,
         Rpc::ImageStatus | Rpc::RemoveImage => scope != Scope::Containers,
+        method if is_of_store(method) => scope != Scope::Containers,
         _ => true,
     }
+}
+
+/// Says whether a call is one of containerd's own API. Only a pass that would remove an image makes it.
+pub fn is_of_store(method: Rpc) -> bool {
+    use Rpc::{Blobs, Downloads, Leases, Namespaces, Plugins, SnapshotUsage, Snapshots, StoreContainers, StoreImages};
+    let all = [Namespaces, Plugins, StoreImages, StoreContainers, Blobs, Downloads, Snapshots, SnapshotUsage, Leases];
+    all.contains(&method)
 }
 
 /// Says whether an answer can have a defect.
@@ -134,7 +151,9 @@ fn can_have(method: Rpc, fault: Fault) -> bool {
         return has_fact(method, wrong);
     }
     match method {
-        Rpc::Version | Rpc::Status => matches!(defect, Defect::Empty | Defect::Garbage),
+        Rpc::Version | Rpc::Status | Rpc::Plugins | Rpc::SnapshotUsage => {
+            matches!(defect, Defect::Empty | Defect::Garbage)
+        }
         Rpc::ContainerStatus | Rpc::ImageStatus => {
             matches!(defect, Defect::Empty | Defect::WithoutId | Defect::Garbage)
         }

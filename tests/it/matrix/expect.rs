@@ -6,7 +6,7 @@ use kubegc::cri::generated as pb;
 use kubegc::sim::{Defect, Fault, Rpc};
 use tonic::Code;
 
-use super::cell::{CellFault, Often, Scope};
+use super::cell::{CellFault, Often, Scope, is_of_store};
 use super::node::GONE;
 use super::protected::{Things, Why, held, protected};
 use super::run::{Reference, Run};
@@ -126,6 +126,8 @@ fn untouched_kinds(scope: Scope, method: Rpc, fault: Fault, often: Often) -> Vec
             vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK]
         }
         Rpc::Version if matches!(fault, Fault::Answer(_)) => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK],
+        // Nothing depends on the store of the runtime.
+        method if is_of_store(method) => vec![CONTAINER, SANDBOX, LOG_DIR, LOG_LINK, IMAGE],
         _ => Vec::new(),
     }
 }

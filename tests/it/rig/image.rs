@@ -126,7 +126,8 @@ fn header(kind: tar::EntryType, size: u64) -> tar::Header {
     header
 }
 
-fn hex(data: &[u8]) -> String {
+/// Returns the SHA-256 of data in hexadecimal digits.
+pub fn hex(data: &[u8]) -> String {
     Sha256::digest(data).iter().fold(String::new(), |mut hex, byte| {
         write!(hex, "{byte:02x}").unwrap();
         hex

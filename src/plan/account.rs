@@ -1,0 +1,268 @@
+//! The account of the image file system: what takes its space, each byte once, and what could be removed.
+//!
+//! A layer or blob counts where its most important holder is: an image in use before a kept one, that before a removable
+//! one, and an object that the CRI lists before another client of the runtime.
+
+mod entries;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
+
+use super::store::StoreIndex;
+use super::{KeepReason, Kind, Plan};
+use crate::model::{
+    CRI_NAMESPACE, FileSystem, HolderKind, ImageId, PartKind, RuntimeStore, Seen, Snapshot, StoreHolder,
+};
+pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
+
+/// What the image file system holds.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct DiskAccount {
+    /// Always `DiskAccount`.
+    pub kind: DiskAccountKind,
+    /// Version of the document, 1.
+    pub version: u32,
+    /// When the node was observed.
+    pub taken_at: Timestamp,
+    /// Name of the node; empty if not known.
+    pub node: String,
+    /// The file system of the images.
+    pub disk: FileSystem,
+    /// Bytes with data.
+    pub used_bytes: u64,
+    /// Inodes in use; `null` = the file system does not count them.
+    pub used_inodes: Option<u64>,
+    /// What takes the space. The bytes of all add up to `used_bytes`, unless the runtime reports more than there is.
+    pub categories: Vec<CategoryEntry>,
+    /// The images, those first that reclaim most when they are removed alone.
+    pub images: Vec<ImageEntry>,
+    /// What several images hold together and nothing else does, largest first. It is reclaimed with the last of them.
+    pub shared: Vec<SharedEntry>,
+    /// The writable layers of containers, largest first.
+    pub writable_layers: Vec<WritableEntry>,
+    /// What no image or container of the CRI holds, largest first.
+    pub others: Vec<LeftEntry>,
+    /// What could not be read. It counts in `not_of_the_runtime`.
+    pub missing: Vec<String>,
+}
+
+/// The kind of the document.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub enum DiskAccountKind {
+    /// The only value.
+    #[default]
+    DiskAccount,
+}
+
+/// What takes space, in the order of importance.
+#[derive(
+    Clone, Copy, Debug, EnumIter, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Category {
+    /// Layers of images that containers use, and layers of containers whose image does not exist any more.
+    ImagesInUse,
+    /// Layers of unused images that a rule or guard keeps.
+    ImagesKept,
+    /// Layers of images that are removed now, or when the disk is fuller.
+    ImagesRemovable,
+    /// The images as they were pulled. The runtime has them besides the unpacked layers.
+    CompressedBlobs,
+    /// What containers have written.
+    WritableLayers,
+    /// Images, containers and blobs of other clients of the runtime, in its other namespaces or without the CRI.
+    OtherClients,
+    /// What only a lease holds.
+    Leases,
+    /// What only a label of its own holds.
+    Labels,
+    /// Downloads that have not ended.
+    Downloads,
+    /// Layers and blobs that nothing refers to.
+    Unreferenced,
+    /// Log files of pods.
+    Logs,
+    /// Everything else.
+    NotOfTheRuntime,
+}
+
+/// One category.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct CategoryEntry {
+    /// The category.
+    pub category: Category,
+    /// Bytes; a part whose size is not known has none.
+    pub bytes: u64,
+    /// Inodes, as far as they are known.
+    pub inodes: u64,
+    /// The number of layers, blobs or log directories.
+    pub objects: u64,
+}
+
+/// Makes the account of a snapshot. `plan` has the decisions about its images.
+///
+/// # Errors
+/// Why there is none: the file system or the store of the runtime is unavailable.
+pub fn disk_account(snapshot: &Snapshot, plan: &Plan) -> Result<DiskAccount, String> {
+    let disk = match &snapshot.image_filesystem {
+        Seen::Seen(disk) => disk,
+        Seen::NotSeen(cause) => return Err(format!("image file system: {cause}")),
+    };
+    let store = match &snapshot.store {
+        Some(Seen::Seen(store)) => store,
+        Some(Seen::NotSeen(cause)) => return Err(format!("store of the runtime: {cause}")),
+        None => return Err("the snapshot has no store of the runtime".to_owned()),
+    };
+    Ok(Accounting::new(snapshot, plan, store).account(disk))
+}
+
+/// The account in the making.
+struct Accounting<'a> {
+    snapshot: &'a Snapshot,
+    store: &'a RuntimeStore,
+    index: StoreIndex<'a>,
+    /// Whether each image is in use, kept or removable, and why.
+    decisions: BTreeMap<ImageId, (Category, String)>,
+    /// The category of each part.
+    of_part: Vec<Option<Category>>,
+}
+
+// === impl Accounting ===
+
+impl<'a> Accounting<'a> {
+    fn new(snapshot: &'a Snapshot, plan: &Plan, store: &'a RuntimeStore) -> Self {
+        let images = snapshot.images.as_ref().map(Vec::as_slice).unwrap_or_default();
+        let index = StoreIndex::new(store, images);
+        let mut accounting =
+            Self { snapshot, store, index, decisions: decisions(plan), of_part: vec![None; store.parts.len()] };
+        accounting.assign();
+        accounting
+    }
+
+    /// Gives each part the category of its most important holder.
+    fn assign(&mut self) {
+        let mut claims: Vec<(Category, Vec<usize>)> = Vec::new();
+        for (image, (category, _)) in &self.decisions {
+            claims.push((*category, self.index.parts_of(image).unwrap_or_default().to_vec()));
+        }
+        for (holder, parts) in &self.index.others {
+            claims.push((self.category_of(holder), parts.clone()));
+        }
+        claims.sort_by_key(|(category, _)| *category);
+        for (category, parts) in claims {
+            for position in parts {
+                let Some(part) = self.store.parts.get(position) else { continue };
+                if let Some(known) = self.of_part.get_mut(position) {
+                    known.get_or_insert(of_kind(category, part.kind));
+                }
+            }
+        }
+        for (part, category) in self.store.parts.iter().zip(&mut self.of_part) {
+            category.get_or_insert(of_kind(Category::Unreferenced, part.kind));
+        }
+    }
+
+    fn category_of(&self, holder: &StoreHolder) -> Category {
+        match holder.kind {
+            HolderKind::Container if self.is_of_cri(holder) => Category::ImagesInUse,
+            HolderKind::Image | HolderKind::Container => Category::OtherClients,
+            HolderKind::Lease => Category::Leases,
+            HolderKind::Label => Category::Labels,
+        }
+    }
+
+    /// Returns whether the CRI lists this container or sandbox.
+    fn is_of_cri(&self, holder: &StoreHolder) -> bool {
+        let containers = self.snapshot.listed_containers().into_iter().flatten().map(|container| container.id.as_str());
+        let sandboxes = self.snapshot.listed_sandboxes().into_iter().flatten().map(|sandbox| sandbox.id.as_str());
+        holder.namespace == CRI_NAMESPACE && containers.chain(sandboxes).any(|id| id == holder.name)
+    }
+
+    fn account(&self, disk: &FileSystem) -> DiskAccount {
+        let used_bytes = disk.capacity_bytes.saturating_sub(disk.free_bytes.unwrap_or(disk.available_bytes));
+        let used_inodes = disk.inodes.zip(disk.inodes_free).map(|(all, free)| all.saturating_sub(free));
+        DiskAccount {
+            kind: DiskAccountKind::DiskAccount,
+            version: 1,
+            taken_at: self.snapshot.taken_at,
+            node: self.snapshot.node.clone(),
+            disk: disk.clone(),
+            used_bytes,
+            used_inodes,
+            categories: self.categories(used_bytes, used_inodes),
+            images: self.images(),
+            shared: self.shared(),
+            writable_layers: self.writable_layers(),
+            others: self.others(),
+            missing: self.store.missing.clone(),
+        }
+    }
+
+    fn categories(&self, used_bytes: u64, used_inodes: Option<u64>) -> Vec<CategoryEntry> {
+        let empty = |category| CategoryEntry { category, bytes: 0, inodes: 0, objects: 0 };
+        let mut entries: BTreeMap<Category, _> = Category::iter().map(|category| (category, empty(category))).collect();
+        for (part, category) in self.store.parts.iter().zip(&self.of_part) {
+            let Some(entry) = category.and_then(|category| entries.get_mut(&category)) else { continue };
+            entry.bytes = entry.bytes.saturating_add(part.bytes.unwrap_or_default());
+            entry.inodes = entry.inodes.saturating_add(part.inodes.unwrap_or_default());
+            entry.objects += 1;
+        }
+        if let Some(logs) = entries.get_mut(&Category::Logs).filter(|_| self.store.logs_on_image_disk) {
+            let dirs = self.snapshot.log_dirs.as_ref().map(Vec::as_slice).unwrap_or_default();
+            logs.bytes = dirs.iter().filter_map(|dir| dir.size_bytes).sum();
+            logs.objects = dirs.len() as u64;
+        }
+        let sum = |of: fn(&CategoryEntry) -> u64| entries.values().map(of).fold(0, u64::saturating_add);
+        let (bytes, inodes) = (sum(|entry| entry.bytes), sum(|entry| entry.inodes));
+        if let Some(rest) = entries.get_mut(&Category::NotOfTheRuntime) {
+            rest.bytes = used_bytes.saturating_sub(bytes);
+            rest.inodes = used_inodes.unwrap_or_default().saturating_sub(inodes);
+        }
+        entries.into_values().collect()
+    }
+}
+
+/// Returns the category of a part of this kind whose holder has a category.
+fn of_kind(category: Category, kind: PartKind) -> Category {
+    use Category::{CompressedBlobs, Downloads, ImagesInUse, ImagesKept, ImagesRemovable, WritableLayers};
+    match (category, kind) {
+        (_, PartKind::Download) => Downloads,
+        (ImagesInUse, PartKind::Writable) => WritableLayers,
+        (ImagesInUse | ImagesKept | ImagesRemovable, PartKind::Blob) => CompressedBlobs,
+        (category, _) => category,
+    }
+}
+
+/// Returns the category of each image and the reason, from the decisions of a plan.
+fn decisions(plan: &Plan) -> BTreeMap<ImageId, (Category, String)> {
+    let of_images = plan.kept.iter().filter(|kept| kept.kind == Kind::Image);
+    let kept = of_images.map(|kept| {
+        let phrase = kept.reason.explain().phrase.into_owned();
+        (kept.id.as_str().into(), (category_of_kept(&kept.reason), phrase))
+    });
+    let removed = plan.actions.iter().filter(|action| action.target.kind() == Kind::Image);
+    let removed = removed.map(|action| {
+        (action.target.id().as_str().into(), (Category::ImagesRemovable, action.reason.explain().phrase.into_owned()))
+    });
+    kept.chain(removed).collect()
+}
+
+fn category_of_kept(reason: &KeepReason) -> Category {
+    match reason {
+        KeepReason::InUse { .. } | KeepReason::ImageVolume { .. } | KeepReason::UsedByOtherClient { .. } => {
+            Category::ImagesInUse
+        }
+        KeepReason::BelowThreshold { .. }
+        | KeepReason::TargetReached {}
+        | KeepReason::WithinMaxAge { .. }
+        | KeepReason::YoungerThanMinAge { .. }
+        | KeepReason::ImageGcOff {}
+        | KeepReason::FreesNothing {} => Category::ImagesRemovable,
+        _ => Category::ImagesKept,
+    }
+}
