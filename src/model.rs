@@ -41,4 +41,4 @@ pub use pods::{Confirms, Phase, Pod, PodList, PodSourceName, PodSourceReport, is
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
 pub use snapshot::{Snapshot, SnapshotKind};
-pub use text::{count_text, duration_text, printable_text, size_text, yaml_error_text};
+pub use text::{count_text, duration_text, exact_size_text, printable_text, size_text, yaml_error_text};

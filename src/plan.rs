@@ -23,6 +23,7 @@ mod explain;
 mod gaps;
 mod guards;
 mod image_candidate;
+mod image_goal;
 mod image_keep;
 mod image_use;
 mod image_users;
@@ -56,6 +57,7 @@ pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, P
 pub use error::PlanError;
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};
+pub use image_goal::ImageTarget;
 pub use image_users::{ImageUsers, images};
 pub use images::ImagePolicy;
 pub use instances::known as known_time;
@@ -89,8 +91,8 @@ pub struct Policy {
     pub images: ImagePolicy,
     /// The limits below which a disk has disk pressure, so that a pass removes everything unused.
     pub pressure: PressurePolicy,
-    /// Whether a disk has pressure now, so that everything unused is removed.
-    pub under_pressure: bool,
+    /// Which disk has pressure now, so that objects of terminated pods are removed, and unused images until it has none.
+    pub under_pressure: Option<Pressure>,
     /// What kubegc keeps although the kubelet would remove it.
     pub guards: Guards,
 }

@@ -27,7 +27,7 @@ impl Overrides {
         let policy = &mut loaded.settings.policy;
         policy.containers.evict_terminated_pods |= self.evict_terminated_pods;
         if self.pressure {
-            *policy = policy.under_pressure();
+            *policy = policy.under_pressure(Pressure::Requested {});
         }
         loaded
     }

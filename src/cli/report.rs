@@ -10,7 +10,7 @@ use super::{CliError, ErrorKind, Format, Output};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
 use crate::page::{Document, Facts, Outlook, Past, html};
-use crate::plan::{Scope, decide};
+use crate::plan::{Pressure, Scope, decide};
 use crate::record::HistoryFilter;
 
 /// The runs of a month: one a minute for the last day, and those of each day that removed something.
@@ -29,7 +29,8 @@ pub struct Args {
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let looked = block_on(async {
         let (snapshot, plan) = look(loaded, Scope::All).await?;
-        let under_pressure = decide(&snapshot, &loaded.settings.policy.under_pressure(), Scope::All);
+        let under_pressure =
+            decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
         let outlook = Outlook::new(&plan, Some(&under_pressure), &[]);
         Ok((plan, outlook))
     });

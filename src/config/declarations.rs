@@ -111,6 +111,15 @@ settings! {
     /// Example: `keep = ["registry.k8s.io/pause:*", "docker.io/library/base:*"]`
     "images.keep": PATTERNS = policy.images.keep;
 
+    /// Targets besides the thresholds: where the removal of images begins, and where it ends.
+    ///
+    /// - `free 10GiB..20GiB`: begins below 10 GiB of free space, ends at 20 GiB
+    /// - `inodes 90%..80%`: begins at 90 % of used inodes, ends at 80 %
+    /// - `total 200GiB..150GiB`: begins if all images together have more than 200 GiB, ends at 150 GiB
+    ///
+    /// If several have begun, all of them must end. The order and the guards are those of the thresholds.
+    "images.targets": IMAGE_TARGETS = policy.images.targets;
+
     /// Remove every unused image, whatever the disk usage.
     "images.all_unused": SWITCH = policy.images.all_unused;
 

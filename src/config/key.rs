@@ -179,6 +179,7 @@ mod tests {
         let texts = [
             "77m",
             "77MiB",
+            "free 7GiB..9GiB",
             "/seventy/seven",
             "http://127.0.0.1:77",
             "127.0.0.1:77",

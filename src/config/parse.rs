@@ -1,5 +1,6 @@
 //! Readers of TOML values. `None` = the value is not allowed.
 
+use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use toml::Value;
 
 use crate::model::PodSourceName;
-use crate::plan::Pattern;
+use crate::plan::{ImageTarget, Pattern};
 
 /// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
 pub(super) const LONGEST: Duration = Duration::from_hours(100 * 8766);
@@ -91,6 +92,48 @@ pub(super) fn bytes(value: &Value) -> Option<u64> {
         _ => return None,
     };
     number.checked_mul(1 << shift)
+}
+
+/// Reads targets for images, each kind at most once.
+pub(super) fn image_targets(value: &Value) -> Option<Vec<ImageTarget>> {
+    let targets: Vec<_> = target_texts(value)?.into_iter().map(image_target).collect::<Option<_>>()?;
+    let kinds = targets.iter().map(std::mem::discriminant).collect::<HashSet<_>>();
+    (kinds.len() == targets.len()).then_some(targets)
+}
+
+fn target_texts(value: &Value) -> Option<Vec<&str>> {
+    let texts = texts(value, ',')?.into_iter().map(str::trim);
+    Some(texts.filter(|text| !text.is_empty()).collect())
+}
+
+/// Reads a target: what it is about, where removal begins, and where it ends.
+fn image_target(text: &str) -> Option<ImageTarget> {
+    let (what, limits) = text.split_once(' ')?;
+    let (begin, end) = limits.trim().split_once("..")?;
+    let size = |text: &str| bytes(&text.trim().into());
+    let percent = |text: &str| text.trim().strip_suffix('%')?.parse().ok().filter(|percent: &u64| *percent <= 100);
+    match what {
+        "free" => {
+            let (below_bytes, until_bytes) = (size(begin)?, size(end)?);
+            (below_bytes < until_bytes).then_some(ImageTarget::Free { below_bytes, until_bytes })
+        }
+        "total" => {
+            let (above_bytes, until_bytes) = (size(begin)?, size(end)?);
+            (above_bytes > until_bytes).then_some(ImageTarget::Total { above_bytes, until_bytes })
+        }
+        "inodes" => {
+            let (from_percent, until_percent) = (percent(begin)?, percent(end)?);
+            (from_percent > until_percent).then_some(ImageTarget::Inodes { from_percent, until_percent })
+        }
+        _ => None,
+    }
+}
+
+/// Names the first text that is no target.
+pub(super) fn wrong_target(value: &Value) -> Option<String> {
+    let wrong = target_texts(value)?.into_iter().find(|text| image_target(text).is_none())?;
+    let forms = "\"free BYTES..MORE\", \"inodes PERCENT%..LESS%\" or \"total BYTES..LESS\"";
+    Some(format!("{wrong:?} is no target: wants {forms}, where removal begins and where it ends"))
 }
 
 /// Says that a number lacks a unit. `units` has the letter N in place of the number.

@@ -10,10 +10,10 @@ use strum::VariantNames;
 use toml::Value;
 
 use super::parse::{absolute, bytes, http, log_root, number, own_file, patterns, pod_sources, socket, texts, time};
-use super::parse::{no_image_name, no_unit, of_system};
+use super::parse::{image_targets, no_image_name, no_unit, of_system, wrong_target};
 use super::settings::{LogFormat, LogLevel, Mode};
-use crate::model::{PodSourceName, duration_text};
-use crate::plan::{AgeFrom, Pattern, Profile};
+use crate::model::{PodSourceName, duration_text, exact_size_text};
+use crate::plan::{AgeFrom, ImageTarget, Pattern, Profile};
 use crate::pod_gc::PodOrder;
 
 /// A type of setting.
@@ -164,6 +164,18 @@ pub(super) const PATTERNS: ValueType<Vec<Pattern>> = ValueType::other(
 )
 .explained_by(|value| no_image_name(value, IMAGE_NAMES));
 
+/// Targets for images: a list, or a text with commas between them.
+pub(super) const IMAGE_TARGETS: ValueType<Vec<ImageTarget>> = ValueType::other(
+    "a list of targets such as [\"free 10GiB..20GiB\", \"inodes 90%..80%\", \"total 200GiB..150GiB\"], each kind once",
+    || {
+        let one = "^(free|total) [0-9]+[KMGT]?i?B?\\.\\.[0-9]+[KMGT]?i?B?$|^inodes [0-9]+%\\.\\.[0-9]+%$";
+        json!({"type": "array", "items": {"type": "string", "pattern": one}})
+    },
+    image_targets,
+    |targets| targets.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
+)
+.explained_by(wrong_target);
+
 /// Pod sources: a list, or a text with commas between them, as they are printed.
 pub(super) const POD_SOURCES: ValueType<Vec<PodSourceName>> = ValueType::other(
     "\"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\" and \"runtime\", each once, with commas",
@@ -260,10 +272,7 @@ fn integer(number: u64) -> Value {
 }
 
 fn bytes_text(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let whole = units.into_iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);
-    let plain = || if bytes == 0 { "0".to_owned() } else { format!("{bytes}B") };
-    whole.map_or_else(plain, |(shift, unit)| format!("{}{unit}", bytes >> shift))
+    if bytes == 0 { "0".to_owned() } else { exact_size_text(bytes) }
 }
 
 #[cfg(test)]

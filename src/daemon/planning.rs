@@ -65,7 +65,7 @@ impl Planned {
                 return Self { scope: Scope::All, snapshot, plan, refused };
             }
         };
-        let policy = if pressure.is_some() { &policy.under_pressure() } else { policy };
+        let policy = &pressure.clone().map_or_else(|| policy.clone(), |pressure| policy.under_pressure(pressure));
         let mut snapshot = observer.snapshot(needs(policy, scope).and(shown), taken_at, memory).await;
         let mut plan = decide(&snapshot, policy, scope);
         // Most passes remove no image, and the others need what the lists of the CRI do not show.
@@ -87,7 +87,8 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         image_volumes: has_images,
         image_names: has_images && policy.guards.keep_pod_images,
         log_sizes: false,
-        store: false,
+        // The sizes that the runtime reports are far from those on the disk.
+        store: has_images && policy.images.has_total() && policy.guards.measure_space,
     }
 }
 

@@ -9,7 +9,7 @@ use super::action_result::{Done, ExecuteError};
 use super::run::Run;
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
-use crate::plan::{Action, Outcome, Refusal, RemoveReason, Target};
+use crate::plan::{Action, Outcome, Refusal, Target};
 
 /// How far the runtime's clock may be behind the plan's. Containers created after the plan's time minus this slack are
 /// checked for image volumes.
@@ -19,17 +19,17 @@ impl Run<'_> {
     /// Removes an image that is unused and not pinned (I6). An image planned for space is kept if enough space is free
     /// by then (I9).
     pub(super) async fn image(&self, action: &Action, id: &ImageId, tags: &[String]) -> Result<Done, ExecuteError> {
-        let before = self.space.available(self.exec).await;
+        let before = self.space.measure(self.exec).await;
         let set = self.set_of(id);
         match set.and_then(|set| self.state().sets.get(&set).copied()) {
             Some(false) => return Ok(Done::refused(Refusal::SetIncomplete)),
             // With an image of the set removed, it is needed in any case: that removal has reclaimed nothing yet.
-            None if matches!(action.reason, RemoveReason::Space { .. }) && self.space.is_enough(before) => {
+            None if action.reason.is_for_space() && self.space.is_enough(before.as_ref()) => {
                 return Ok(Done::of(Outcome::NotNeeded {}));
             }
             _ => {}
         }
-        let done = self.unused_image(action, id, tags, before).await;
+        let done = self.unused_image(action, id, tags, before.map(|disk| disk.available_bytes)).await;
         if let Some(set) = set {
             let is_removed = done.as_ref().is_ok_and(|done| done.outcome.is_removal());
             self.state().sets.insert(set, is_removed);

@@ -59,7 +59,7 @@ impl Executor {
         // This module counts the time-outs for each kind of object, so the limit of the reader on unanswered calls is
         // off.
         let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
-        let (space, state) = (Space::new(plan.images.stop_at_available_bytes), Mutex::default());
+        let (space, state) = (Space::new(&plan.images), Mutex::default());
         let run = Run { exec, plan, stop, space, state };
         let outlet = Outlet::new(sink);
         run.planned(&outlet).await;

@@ -11,12 +11,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::Executor;
 use super::quiet::{LastChange, NOISE_BYTES, POLL};
+use crate::model::FileSystem;
+use crate::plan::ImageSummary;
 
 /// The file system of the images and the target for its free space.
 #[derive(Debug)]
 pub(super) struct Space {
     /// The available bytes that are enough; 0 = no amount is enough.
     target: u64,
+    /// The free inodes that are enough; 0 = any number.
+    target_inodes: u64,
     /// The mountpoint of the images, or that the runtime reports none. It is requested at the first measurement.
     mountpoint: OnceCell<Option<PathBuf>>,
 }
@@ -24,21 +28,27 @@ pub(super) struct Space {
 // === impl Space ===
 
 impl Space {
-    pub(super) fn new(target: u64) -> Self {
-        Self { target, mountpoint: OnceCell::new() }
+    /// Creates the space of a plan.
+    pub(super) fn new(images: &ImageSummary) -> Self {
+        let ImageSummary { stop_at_available_bytes, stop_at_free_inodes, .. } = *images;
+        Self { target: stop_at_available_bytes, target_inodes: stop_at_free_inodes, mountpoint: OnceCell::new() }
     }
 
-    /// Returns whether the measured bytes reach the target. `false` if the space could not be measured: the plan's own
+    /// Returns whether the measured space reaches the target. `false` if the space could not be measured: the plan's own
     /// calculation then holds.
-    pub(super) fn is_enough(&self, available: Option<u64>) -> bool {
-        self.target > 0 && available.is_some_and(|available| available >= self.target)
+    pub(super) fn is_enough(&self, disk: Option<&FileSystem>) -> bool {
+        let reaches = |disk: &FileSystem| {
+            let inodes = self.target_inodes == 0 || disk.inodes_free.is_some_and(|free| free >= self.target_inodes);
+            disk.available_bytes >= self.target && inodes
+        };
+        self.target > 0 && disk.is_some_and(reaches)
     }
 
-    /// Returns the available bytes on the file system of the images; `None` = could not be measured.
-    pub(super) async fn available(&self, exec: &Executor) -> Option<u64> {
+    /// Returns the usage of the file system of the images; `None` = could not be measured.
+    pub(super) async fn measure(&self, exec: &Executor) -> Option<FileSystem> {
         let named = self.mountpoint.get_or_init(|| async { exec.reader.image_filesystem().await.ok().flatten() });
         let path = named.await.as_ref()?;
-        exec.disks.measure(path).await.ok().map(|disk| disk.available_bytes)
+        exec.disks.measure(path).await.ok()
     }
 
     /// Returns the bytes that became available since `before`. Waits until they are as many as expected or the disk does not
@@ -47,7 +57,7 @@ impl Space {
         let until = Instant::now() + expected.map_or(Duration::ZERO, |_| exec.options.space_settle);
         let mut last = LastChange::default();
         loop {
-            let available = self.available(exec).await?;
+            let available = self.measure(exec).await?.available_bytes;
             let reclaimed = available.saturating_sub(before);
             let is_all = reclaimed.saturating_add(NOISE_BYTES) >= expected.unwrap_or_default();
             if is_all || last.is_over(available, Instant::now()) || Instant::now() >= until {
@@ -62,14 +72,13 @@ impl Space {
         if self.target == 0 {
             return None;
         }
-        self.available(exec).await.map(|available| self.target.saturating_sub(available))
+        self.measure(exec).await.map(|disk| self.target.saturating_sub(disk.available_bytes))
     }
 
     /// Returns whether the free space is still below the target after the settle time. `false` if it could not be
     /// measured: fallback candidates are removed only for a measured need.
     pub(super) async fn is_still_short(&self, exec: &Executor, stop: &CancellationToken) -> bool {
-        let is_short = |shortfall: Option<u64>| shortfall.is_some_and(|bytes| bytes > 0);
-        if !is_short(self.shortfall(exec).await) {
+        if !self.is_short(exec).await {
             return false;
         }
         let settle = exec.options.space_settle;
@@ -80,6 +89,11 @@ impl Space {
             () = tokio::time::sleep(settle) => {}
             () = stop.cancelled() => return true,
         }
-        is_short(self.shortfall(exec).await)
+        self.is_short(exec).await
+    }
+
+    async fn is_short(&self, exec: &Executor) -> bool {
+        let disk = self.measure(exec).await;
+        self.target > 0 && disk.is_some() && !self.is_enough(disk.as_ref())
     }
 }

@@ -122,6 +122,14 @@ pub enum ImageTrigger {
     PercentUsed,
     /// Images were unused for longer than the maximum age. The used space is below the high threshold.
     Age,
+    /// Less space is free than a target in `images.targets` permits.
+    FreeBytes,
+    /// More inodes are used than a target in `images.targets` permits.
+    InodesPercent,
+    /// All images together have more bytes than a target in `images.targets` permits.
+    TotalBytes,
+    /// A disk has pressure (`[pressure]`).
+    Pressure,
     /// The removal of all unused images is requested.
     AllUnused,
 }
@@ -135,15 +143,21 @@ pub struct ImageSummary {
     /// Used space in percent, rounded up as in the kubelet; `null` = not determined.
     #[serde(default)]
     pub used_percent: Option<u64>,
-    /// Bytes to reclaim to reach the low threshold.
+    /// Bytes to reclaim to reach the low threshold and the ends of the targets.
     #[serde(default)]
     pub target_bytes: u64,
+    /// Inodes to reclaim.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub target_inodes: u64,
     /// The part of `target_bytes` that removing all removable images does not reach, by their estimates.
     #[serde(default)]
     pub shortfall_bytes: u64,
     /// The pass stops removing images at this number of available bytes; 0 = it does not stop early.
     #[serde(default)]
     pub stop_at_available_bytes: u64,
+    /// The same in free inodes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stop_at_free_inodes: u64,
     /// Fallback candidates, in order. They are removed only if the measured space is still too small after all actions
     /// (I9).
     #[serde(default)]
@@ -154,6 +168,11 @@ pub struct ImageSummary {
     /// Images that reclaim something only together. If the removal of one fails, the rest of its set is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub together: Vec<Vec<ImageId>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde requires")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 // === impl PodKnowledge ===

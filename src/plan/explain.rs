@@ -70,6 +70,11 @@ impl RemoveReason {
         self.into()
     }
 
+    /// Returns whether an image is removed to reclaim space, so that it is kept if there is enough.
+    pub fn is_for_space(&self) -> bool {
+        matches!(self, Self::Space { .. } | Self::Target { .. } | Self::Unused { pressure: true })
+    }
+
     /// Returns the texts about this reason.
     pub fn explain(&self) -> Explanation {
         match self {
@@ -122,6 +127,12 @@ impl RemoveReason {
                 "disk usage is lower, a container uses it, images.keep matches it, or the threshold is higher",
             )
             .set_by("images.high_threshold_percent"),
+            Self::Target { target, value } => rule(
+                format!("{} (images.targets: {target})", target.state(*value)),
+                format!("the disk has {}, and this image is among the least recently used", target.state(*value)),
+                "the disk has more space, a container uses it, images.keep matches it, or images.targets has other values",
+            )
+            .set_by("images.targets"),
             Self::Age { max_age_seconds, unused_seconds: Some(unused) } => rule(
                 format!("unused for {} (images.max_age = {})", time(*unused), time(*max_age_seconds)),
                 format!("it is unused for {}, longer than {}", time(*unused), time(*max_age_seconds)),
@@ -136,7 +147,7 @@ impl RemoveReason {
             .set_by("images.max_age"),
             Self::Unused { pressure: true } => rule(
                 "unused (disk pressure)",
-                "it is unused, and all unused images are removed under disk pressure",
+                "it is unused, and unused images are removed until the disk has no pressure",
                 NO_PRESSURE,
             ),
             Self::Unused { pressure: false } => rule(

@@ -5,7 +5,7 @@
 //! the plan also has fallback candidates, the reserve. `execute` measures the file system after each removal. It stops at
 //! the target, and continues with the reserve while the space is too small (I9).
 //!
-//! Removes for `age`, `space`, `unused`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
+//! Removes for `age`, `space`, `target`, `unused`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
 //! `below_threshold`, `target_reached`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
 //! `possible_image_volume`, `image_volumes_unknown`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
 //! `named_by_pod` (all I6), `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::disk::{self, Usage};
 use super::image_candidate::{Candidate, in_order};
+use super::image_goal::Goal;
 use super::image_keep::ImageRetention;
 use super::image_use::by_id;
 use super::image_volumes::UnknownVolumes;
@@ -21,8 +22,8 @@ use super::list_sanity::why_untrusted;
 use super::plan_builder::{Context, PlanBuilder};
 use super::reclaim::{Estimates, Order};
 use super::store::StoreIndex;
-use super::{ImageTrigger, KeepReason, Kept, Kind, PlanError, RemoveReason};
-use crate::model::{Image, Seen};
+use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, PlanError, RemoveReason};
+use crate::model::{FileSystem, Image, Seen};
 
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +40,8 @@ pub struct ImagePolicy {
     pub keep: Vec<super::Pattern>,
     /// `images.all_unused`
     pub all_unused: bool,
+    /// `images.targets`
+    pub targets: Vec<ImageTarget>,
 }
 
 /// Decides all images.
@@ -91,7 +94,7 @@ fn decide_unused<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, candi
         builder.images.triggered_by = Some(ImageTrigger::AllUnused);
         return remove_all(context, builder, &mut estimates, candidates, &reason);
     }
-    if policy.is_off() {
+    if policy.is_off() && context.policy.under_pressure.is_none() {
         return keep_all_off(context, builder, &candidates);
     }
     let rest = remove_old(context, builder, &mut estimates, candidates);
@@ -160,35 +163,49 @@ fn may_judge_age(context: &Context) -> bool {
         || started.is_some_and(|started| super::age(context.now, started) > max_age)
 }
 
-/// Removes images until the used space is at the low threshold, if it reached the high threshold.
+/// Removes images until the goal is reached, if there is one.
 fn free_space(context: &Context, builder: &mut PlanBuilder, estimates: Estimates, candidates: Vec<Candidate>) {
-    let policy = &context.policy.images;
-    let usage = match usage(context) {
+    let (disk, usage) = match usage(context) {
         Ok(usage) => usage,
         Err(error) => {
             builder.fail(error);
             return keep_unless_old(context, builder, &candidates, &KeepReason::StepFailed {});
         }
     };
-    let high_threshold_percent = policy.high_threshold_percent;
-    let used_percent = usage.used_percent();
+    let (used_percent, high_threshold_percent) = (usage.used_percent(), context.policy.images.high_threshold_percent);
     builder.images.used_percent = Some(used_percent);
-    let target = usage.bytes_to_free(policy.low_threshold_percent);
-    if used_percent < high_threshold_percent || (target <= 0 && context.policy.guards.measure_space) {
+    let Some(goal) = Goal::of(context, disk, &usage, all_images(context, &estimates)) else {
         let below = KeepReason::BelowThreshold { used_percent, high_threshold_percent };
         return keep_unless_old(context, builder, &candidates, &below);
-    }
-    builder.images.triggered_by = Some(ImageTrigger::PercentUsed);
-    builder.images.target_bytes = u64::try_from(target).unwrap_or(0);
-    builder.images.stop_at_available_bytes = usage.available_at(policy.low_threshold_percent);
+    };
+    set_goal(builder, &goal, disk);
     let order = Order::new(estimates, keep_young(context, builder, candidates));
-    free(context, builder, order, target, &RemoveReason::Space { high_threshold_percent, used_percent });
+    free(context, builder, order, &goal);
     report_shortfall(builder, used_percent);
 }
 
-fn usage(context: &Context) -> Result<Usage, PlanError> {
+/// Records where the pass stops removing images.
+fn set_goal(builder: &mut PlanBuilder, goal: &Goal, disk: &FileSystem) {
+    let number = |number: i128| u64::try_from(number).unwrap_or_default();
+    let images = &mut builder.images;
+    images.triggered_by = Some(goal.trigger);
+    (images.target_bytes, images.target_inodes) = (number(goal.bytes), number(goal.inodes));
+    let available = disk.available_bytes.min(disk.capacity_bytes);
+    images.stop_at_available_bytes = number(i128::from(available) + goal.bytes);
+    let free = disk.inodes_free.filter(|_| goal.inodes > 0);
+    images.stop_at_free_inodes = free.map_or(0, |free| number(i128::from(free) + goal.inodes));
+}
+
+/// Returns the bytes of all images: those of the disk if the store is known, else those that the runtime reports.
+fn all_images(context: &Context, estimates: &Estimates) -> u64 {
+    let listed = context.snapshot.images.as_ref().into_iter().flatten();
+    let reported = || listed.map(|image| image.size_bytes).fold(0, u64::saturating_add);
+    estimates.all_bytes().unwrap_or_else(reported)
+}
+
+fn usage<'a>(context: &Context<'a>) -> Result<(&'a FileSystem, Usage), PlanError> {
     match &context.snapshot.image_filesystem {
-        Seen::Seen(file_system) => disk::usage(file_system),
+        Seen::Seen(file_system) => Ok((file_system, disk::usage(file_system)?)),
         Seen::NotSeen(cause) => Err(PlanError::NotSeen { source: "image_filesystem".to_owned(), cause: cause.clone() }),
     }
 }
@@ -205,30 +222,31 @@ fn keep_young<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<
     candidates.into_iter().filter(is_free).collect()
 }
 
-/// Removes images in order until their estimates add up to `target`. The first one is removed before anything is added, as
-/// in the kubelet. With the guard `measure_space`, the images beyond the target become the reserve (I9).
-fn free(context: &Context, builder: &mut PlanBuilder, mut order: Order, target: i128, reason: &RemoveReason) {
-    let (mut freed, mut is_enough) = (0, false);
+/// Removes images in order until their estimates add up to the goal. The first one is removed before anything is added, as
+/// in the kubelet. With the guard `measure_space`, the images beyond the goal become the reserve (I9).
+fn free(context: &Context, builder: &mut PlanBuilder, mut order: Order, goal: &Goal) {
+    let (mut bytes, mut inodes, mut is_enough) = (0, 0, false);
     while let Some(set) = order.next() {
         if set.len() > 1 {
             builder.images.together.push(set.iter().map(|(candidate, _)| candidate.image.id.clone()).collect());
         }
-        for (candidate, bytes) in &set {
-            let action = candidate.action(context, *bytes, reason.clone());
+        for (candidate, reclaimed) in &set {
+            let action = candidate.action(context, reclaimed.bytes, goal.reason.clone());
             if is_enough {
                 keep(context, builder, candidate.image, KeepReason::TargetReached {});
                 builder.images.reserve.extend(context.policy.guards.measure_space.then_some(action));
             } else {
-                freed += i128::from(*bytes);
+                bytes += i128::from(reclaimed.bytes);
+                inodes += i128::from(reclaimed.inodes);
                 builder.remove(action);
             }
         }
-        is_enough |= freed >= target;
+        is_enough |= goal.is_reached(bytes, inodes);
     }
     for candidate in order.into_useless() {
         keep(context, builder, candidate.image, KeepReason::FreesNothing {});
     }
-    builder.images.shortfall_bytes = u64::try_from(target - freed).unwrap_or(0);
+    builder.images.shortfall_bytes = u64::try_from(goal.bytes - bytes).unwrap_or(0);
 }
 
 /// Records that the target cannot be reached, as the kubelet's `FreeDiskSpaceFailed` does.
@@ -278,15 +296,21 @@ fn remove(
     candidate: &Candidate,
     reason: RemoveReason,
 ) {
-    builder.remove(candidate.action(context, estimates.remove(candidate), reason));
+    builder.remove(candidate.action(context, estimates.remove(candidate).bytes, reason));
 }
 
 // === impl ImagePolicy ===
 
 impl ImagePolicy {
+    /// Returns whether the bytes of all images together can be a reason.
+    pub fn has_total(&self) -> bool {
+        self.targets.iter().any(|target| matches!(target, ImageTarget::Total { .. }))
+    }
+
     /// Returns whether image removal is off. The kubelet does not start its loop then (1.36).
     pub fn is_off(&self) -> bool {
-        self.high_threshold_percent >= 100 && self.max_age.is_zero() && !self.all_unused
+        let has_thresholds = self.high_threshold_percent < 100;
+        !has_thresholds && self.max_age.is_zero() && !self.all_unused && self.targets.is_empty()
     }
 }
 
@@ -299,6 +323,7 @@ impl Default for ImagePolicy {
             max_age: Duration::ZERO,
             keep: Vec::new(),
             all_unused: false,
+            targets: Vec::new(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Disk pressure: when a disk has it, and what it changes.
 //!
 //! Under disk pressure a pass removes what the kubelet's eviction removes before it evicts a pod: all dead containers of
-//! terminated pods with their log files, as always with a container, their sandboxes, and every unused image. The
-//! directories of their logs stay. The guards apply all the same. This module does not decide when a disk is measured.
+//! terminated pods with their log files, as always with a container, their sandboxes, and unused images. The directories of
+//! their logs stay. The guards apply all the same. The kubelet removes every unused image; kubegc keeps the most recently used
+//! ones if the disk is out of pressure before, and all of them if they are on another disk. This module does not decide when a
+//! disk is measured.
 
 use std::path::PathBuf;
 
@@ -25,7 +27,7 @@ pub struct PressurePolicy {
     pub free_inodes_percent: u64,
 }
 
-/// Why a pass removes everything unused.
+/// Why a pass reclaims space without regard to the thresholds.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "cause", rename_all = "snake_case")]
 pub enum Pressure {
@@ -93,6 +95,22 @@ impl PressurePolicy {
     }
 }
 
+// === impl PressurePolicy: the end of disk pressure ===
+
+impl PressurePolicy {
+    /// Returns the bytes and the inodes that are missing until no limit is exceeded, with a tenth of the limit to spare.
+    pub(super) fn missing(&self, disk: &FileSystem) -> (i128, i128) {
+        let percent_of = |all: u64, percent: u64| i128::from(all) * i128::from(percent) / 100;
+        let missing =
+            |limit: i128, free: u64| if i128::from(free) < limit { limit + limit / 10 - i128::from(free) } else { 0 };
+        let space = missing(percent_of(disk.capacity_bytes, self.free_percent), disk.available_bytes);
+        let bytes = space.max(missing(self.free_bytes.into(), disk.available_bytes));
+        let inodes = disk.inodes.zip(disk.inodes_free);
+        let inodes = inodes.map(|(all, free)| missing(percent_of(all, self.free_inodes_percent), free));
+        (bytes, inodes.unwrap_or_default())
+    }
+}
+
 /// Returns the free percentage, if it is below the limit.
 fn percent(free: u64, all: u64, limit: u64) -> Option<u64> {
     let is_below = u128::from(free) * 100 < u128::from(all) * u128::from(limit);
@@ -103,16 +121,16 @@ fn percent(free: u64, all: u64, limit: u64) -> Option<u64> {
 // === impl Policy ===
 
 impl Policy {
-    /// Returns the same policy under disk pressure: it removes the dead containers and sandboxes of terminated pods,
-    /// and every unused image.
+    /// Returns the same policy under disk pressure: it removes the dead containers and sandboxes of terminated pods, and
+    /// unused images until the disk has no pressure, or every unused image if a flag requests it.
     #[must_use]
-    pub fn under_pressure(&self) -> Self {
-        Self { under_pressure: true, ..self.clone() }
+    pub fn under_pressure(&self, pressure: Pressure) -> Self {
+        Self { under_pressure: Some(pressure), ..self.clone() }
     }
 
     /// Returns whether the objects of terminated pods are removed.
     pub(super) fn evicts_terminated_pods(&self) -> bool {
-        self.containers.evict_terminated_pods || self.under_pressure
+        self.containers.evict_terminated_pods || self.under_pressure.is_some()
     }
 
     /// Returns the reason to remove an object of a terminated pod.
@@ -122,12 +140,25 @@ impl Policy {
 
     /// Returns the reason to remove every unused image, if they are to be removed.
     pub(super) fn all_unused(&self) -> Option<RemoveReason> {
+        let is_requested = matches!(self.under_pressure, Some(Pressure::Requested {}));
         let pressure = !self.images.all_unused;
-        (self.images.all_unused || self.under_pressure).then_some(RemoveReason::Unused { pressure })
+        (self.images.all_unused || is_requested).then_some(RemoveReason::Unused { pressure })
     }
 }
 
 // === impl Pressure ===
+
+impl Pressure {
+    /// Returns a directory on the disk; `None` = a flag requests it.
+    pub fn mountpoint(&self) -> Option<&std::path::Path> {
+        match self {
+            Self::Requested {} => None,
+            Self::FreeBytes { mountpoint, .. }
+            | Self::FreePercent { mountpoint, .. }
+            | Self::FreeInodesPercent { mountpoint, .. } => Some(mountpoint),
+        }
+    }
+}
 
 impl std::fmt::Display for Pressure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -208,10 +239,12 @@ mod tests {
 
     #[test]
     fn pressure_evicts_terminated_pods_and_removes_unused_images() {
-        let policy = Policy::default().under_pressure();
+        let policy = Policy::default().under_pressure(Pressure::Requested {});
         assert!(policy.evicts_terminated_pods());
         assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: true });
         assert_eq!(policy.all_unused(), Some(RemoveReason::Unused { pressure: true }));
+        let of_disk = Pressure::FreeBytes { mountpoint: "/d".into(), free_bytes: 1, limit_bytes: 2 };
+        assert_eq!(Policy::default().under_pressure(of_disk).all_unused(), None, "only until it has none");
         assert_eq!(policy.guards, Policy::default().guards, "the guards apply all the same");
     }
 
@@ -221,7 +254,7 @@ mod tests {
         let mut policy = Policy::default();
         assert_eq!((policy.evicts_terminated_pods(), policy.all_unused()), (false, None));
         (policy.containers.evict_terminated_pods, policy.images.all_unused) = (true, true);
-        for policy in [policy.under_pressure(), policy] {
+        for policy in [policy.under_pressure(Pressure::Requested {}), policy] {
             assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: false });
             assert_eq!(policy.all_unused(), Some(RemoveReason::Unused { pressure: false }));
         }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use super::ImageTarget;
 use crate::model::ContainerState;
 
 /// The reason to remove an object.
@@ -43,6 +44,14 @@ pub enum RemoveReason {
         high_threshold_percent: u64,
         /// Disk usage in percent.
         used_percent: u64,
+    },
+    /// A target for images is exceeded, and this image is among the least recently used.
+    Target {
+        /// The target in `images.targets`.
+        #[serde(flatten)]
+        target: ImageTarget,
+        /// Free bytes, used inodes in percent, or bytes of all images.
+        value: u64,
     },
     /// The image is unused for longer than the maximum age.
     Age {

@@ -17,8 +17,16 @@ const NOTHING_BYTES: u64 = 64 << 10;
 /// The estimates of removals, each after those before it.
 pub(super) struct Estimates<'a>(Option<StoreIndex<'a>>);
 
-/// Images that are removed together, with the bytes that each reclaims after those before it.
-pub(super) type Together<'i> = Vec<(Candidate<'i>, u64)>;
+/// What a removal reclaims.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Reclaimed {
+    pub bytes: u64,
+    /// 0 without the store of the runtime.
+    pub inodes: u64,
+}
+
+/// Images that are removed together, with what each reclaims after those before it.
+pub(super) type Together<'i> = Vec<(Candidate<'i>, Reclaimed)>;
 
 /// The candidates in the order of their removal.
 pub(super) struct Order<'a, 'i> {
@@ -37,21 +45,27 @@ impl<'a> Estimates<'a> {
         Self(index)
     }
 
-    /// Removes a candidate from the store of the estimates, and returns the bytes that this reclaims.
-    pub fn remove(&mut self, candidate: &Candidate) -> u64 {
-        let bytes = self.reclaimed(candidate).unwrap_or(candidate.image.size_bytes);
+    /// Removes a candidate from the store of the estimates, and returns what this reclaims.
+    pub fn remove(&mut self, candidate: &Candidate) -> Reclaimed {
+        let reported = Reclaimed { bytes: candidate.image.size_bytes, inodes: 0 };
+        let reclaimed = self.reclaimed(candidate).unwrap_or(reported);
         if let Some(index) = &mut self.0 {
             index.remove(&candidate.image.id);
         }
-        bytes
+        reclaimed
     }
 
-    /// Returns the bytes that a removal reclaims now; `None` = the store does not show it.
-    fn reclaimed(&self, candidate: &Candidate) -> Option<u64> {
+    /// Returns the bytes of all images; `None` = not all are known.
+    pub fn all_bytes(&self) -> Option<u64> {
+        self.0.as_ref()?.all_bytes()
+    }
+
+    /// Returns what a removal reclaims now; `None` = the store does not show it.
+    fn reclaimed(&self, candidate: &Candidate) -> Option<Reclaimed> {
         let (index, id) = (self.0.as_ref()?, &candidate.image.id);
         // A part that others hold now may be reclaimed later, so the sizes of all must be known.
         index.bytes(index.parts_of(id)?.iter().copied()).filter(|_| index.is_whole(id))?;
-        index.bytes(index.held_alone(id))
+        Some(Reclaimed { bytes: index.bytes(index.held_alone(id))?, inodes: index.inodes(index.held_alone(id)) })
     }
 
     fn parts_of(&self, image: &ImageId) -> &[usize] {
@@ -99,7 +113,7 @@ impl<'a, 'i> Order<'a, 'i> {
     }
 
     fn reclaims_nothing(&self, candidate: &Candidate) -> bool {
-        self.estimates.reclaimed(candidate).is_some_and(|bytes| bytes < NOTHING_BYTES)
+        self.estimates.reclaimed(candidate).is_some_and(|reclaimed| reclaimed.bytes < NOTHING_BYTES)
     }
 
     fn wait(&mut self, candidate: Candidate<'i>) {
@@ -137,8 +151,8 @@ impl<'a, 'i> Order<'a, 'i> {
     fn remove_together(&mut self, set: Vec<Candidate<'i>>) -> Together<'i> {
         let mut removed = Vec::new();
         for candidate in set {
-            let bytes = self.estimates.remove(&candidate);
-            removed.push((candidate, bytes));
+            let reclaimed = self.estimates.remove(&candidate);
+            removed.push((candidate, reclaimed));
         }
         removed
     }

@@ -4,7 +4,7 @@
 //! here, although containerd has a record of it for each of its names: the CRI removes them together. A record in its
 //! namespace with a name that it does not list counts for none: it may be another name of an image.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::model::{CRI_NAMESPACE, HolderKind, Image, ImageId, PartKind, RuntimeStore, StoreHolder, StorePart};
 
@@ -84,6 +84,12 @@ impl<'a> StoreIndex<'a> {
             .into_iter()
             .map(|part| self.part(part)?.bytes)
             .try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)))
+    }
+
+    /// Returns the bytes of all images, each part once; `None` = not all are known.
+    pub fn all_bytes(&self) -> Option<u64> {
+        let parts: BTreeSet<_> = self.images.values().flatten().copied().collect();
+        self.bytes(parts)
     }
 
     /// Returns the inodes of these parts, of those that are known.

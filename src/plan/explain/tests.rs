@@ -18,6 +18,7 @@ fn removals() -> Value {
         { "reason": "superseded" },
         { "reason": "dangling" },
         { "reason": "space", "high_threshold_percent": 85, "used_percent": 91 },
+        { "reason": "target", "target": "free", "below_bytes": 10_737_418_240_u64, "until_bytes": 21_474_836_480_u64, "value": 8_589_934_592_u64 },
         { "reason": "age", "max_age_seconds": 7200, "unused_seconds": 10800 },
         { "reason": "age", "max_age_seconds": 7200, "unused_seconds": null },
         { "reason": "unused" },

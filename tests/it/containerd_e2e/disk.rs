@@ -36,13 +36,7 @@ async fn the_account_explains_a_disk(version: Version) {
         pod.having_written(name, 100).await;
     }
     rig.import_to("moby", &[Image::new(&["docker.io/library/theirs:1"], &[Layer::filled("theirs", 6)])]);
-    let (leased, unreferenced) = (ingest(&rig, "leased", 7), ingest(&rig, "unreferenced", 5));
-    rig.ctr(&["leases", "create", "--id", "their-lease"]);
-    rig.lease_blob("their-lease", &leased).await;
-    leave_snapshot(&rig);
-
-    let ran = rig.kubegc(&["disk", "--set=pods.source=none", "--set=guards.settle=0s", "--top=0", "-o", "json"]).ok();
-    let account = ran.json();
+    let (account, [leased, unreferenced, snapshot]) = account_with_leftovers(&rig).await;
     assert_eq!(account["missing"], serde_json::json!([]), "{account:#}");
     let used = account["used_bytes"].as_u64().unwrap();
     let unexplained = bytes_of(&account, "not_of_the_runtime");
@@ -53,9 +47,9 @@ async fn the_account_explains_a_disk(version: Version) {
     check_writable_layers(&account);
     for (category, name, holder, mib) in [
         ("other_clients", "overlayfs/", "image docker.io/library/theirs:1", 6),
-        ("leases", leased.as_str(), "lease their-lease", 7),
+        ("leases", leased.as_str(), "lease their-lease-", 7),
         ("unreferenced", unreferenced.as_str(), "", 5),
-        ("unreferenced", "overlayfs/left-over", "", 9),
+        ("unreferenced", snapshot.as_str(), "", 9),
     ] {
         check_other(&account, (category, name, holder), mib * MIB);
     }
@@ -68,6 +62,8 @@ async fn an_image_of_another_client_is_kept(rig: &Rig) {
     rig.import_to("moby", &family(0)[..1]);
     let create = ["containers", "create", "--snapshotter=overlayfs", "docker.io/library/f0:0", "their-container"];
     run(rig.ctr_command("moby").args(create));
+    // containerd removes what nothing refers to with the next image, so that it does not count for one of those below.
+    run(rig.ctr_command("moby").args(["images", "remove", "--sync", "docker.io/library/theirs:1"]));
     let settings = [
         "--set=pods.source=none",
         "--set=guards.settle=0s",
@@ -100,6 +96,26 @@ fn check_estimates(collected: &Json) {
     assert!(median <= 50 && largest <= 150, "{median} and {largest} of 1000: {errors:?}");
 }
 
+/// Leaves a blob that only a lease holds, a blob and a snapshot that nothing refers to, and takes the account. A garbage
+/// collection of containerd may come between; then all is done again.
+async fn account_with_leftovers(rig: &Rig) -> (Json, [String; 3]) {
+    for attempt in 0..10 {
+        let (lease, snapshot) = (format!("their-lease-{attempt}"), format!("left-over-{attempt}"));
+        let (leased, unreferenced) = (ingest(rig, &format!("l{attempt}"), 7), ingest(rig, &format!("u{attempt}"), 5));
+        rig.ctr(&["leases", "create", "--id", &lease]);
+        rig.lease_blob(&lease, &leased).await;
+        leave_snapshot(rig, &snapshot);
+        let json = ["disk", "--set=pods.source=none", "--set=guards.settle=0s", "--top=0", "-o", "json"];
+        let account = rig.kubegc(&json).ok().json();
+        let left = [leased, unreferenced, format!("overlayfs/{snapshot}")];
+        let has = |name: &String| account["others"].as_array().unwrap().iter().any(|other| other["name"] == **name);
+        if left.iter().all(has) {
+            return (account, left);
+        }
+    }
+    panic!("containerd collects all the time");
+}
+
 /// Ten images on one base, two of which share one more layer each.
 fn family(number: usize) -> Vec<Image> {
     let base = Layer::filled(&format!("base-{number}"), 4);
@@ -122,13 +138,13 @@ fn ingest(rig: &Rig, name: &str, mib: usize) -> String {
 }
 
 /// Leaves a snapshot that nothing refers to, with 9 MiB in it.
-fn leave_snapshot(rig: &Rig) {
-    let mounts = rig.ctr(&["snapshots", "--snapshotter=overlayfs", "prepare", "--mounts", "left-over"]);
+fn leave_snapshot(rig: &Rig, name: &str) {
+    let mounts = rig.ctr(&["snapshots", "--snapshotter=overlayfs", "prepare", "--mounts", name]);
     let mounts: Json = serde_json::from_str(&mounts).unwrap();
     let upper = mounts[0]["Source"].as_str().filter(|source| source.starts_with('/')).unwrap();
     std::fs::write(format!("{upper}/data"), vec![7; 9 << 20]).unwrap();
     // `ctr` keeps what it makes with this label.
-    rig.ctr(&["snapshots", "--snapshotter=overlayfs", "label", "left-over", "containerd.io/gc.root="]);
+    rig.ctr(&["snapshots", "--snapshotter=overlayfs", "label", name, "containerd.io/gc.root="]);
 }
 
 /// Each image holds a layer and its blob alone, and with its pair another.
@@ -166,7 +182,9 @@ fn check_writable_layers(account: &Json) {
 
 fn check_other(account: &Json, (category, name, holder): (&str, &str, &str), bytes: u64) {
     let is_it = |entry: &&Json| {
-        entry["category"] == category && entry["name"].as_str().unwrap().starts_with(name) && entry["held_by"] == holder
+        entry["category"] == category
+            && entry["name"].as_str().unwrap().starts_with(name)
+            && entry["held_by"].as_str().unwrap().starts_with(holder)
     };
     let entry = account["others"].as_array().unwrap().iter().find(is_it);
     let entry = entry.unwrap_or_else(|| panic!("no {category} {name}: {:#}", account["others"]));
@@ -176,7 +194,7 @@ fn check_other(account: &Json, (category, name, holder): (&str, &str, &str), byt
 }
 
 fn check_text(ran: &Ran) {
-    for text in ["writable layers", "shop/web-0/one", "their-lease", "overlayfs/left-over", "52 more images: --top 0"] {
+    for text in ["writable layers", "shop/web-0/one", "52 more images: --top 0"] {
         assert!(ran.stdout.contains(text), "{text}: {ran:#?}");
     }
 }
