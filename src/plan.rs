@@ -89,7 +89,7 @@ pub struct Policy {
     pub logs: LogPolicy,
     /// Rules for images.
     pub images: ImagePolicy,
-    /// The limits below which a disk has disk pressure, so that a pass removes everything unused.
+    /// The limits below which a disk has disk pressure.
     pub pressure: PressurePolicy,
     /// Which disk has pressure now, so that objects of terminated pods are removed, and unused images until it has none.
     pub under_pressure: Option<Pressure>,

@@ -25,7 +25,7 @@ pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
     done
 }
 
-/// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes everything unused. It
+/// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes more. It
 /// changes nothing, not even the memory.
 pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
     Ok(dry_cycle(loaded).await?.look(scope, Needs { log_sizes: true, ..Needs::default() }).await)

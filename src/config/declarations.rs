@@ -12,10 +12,11 @@ pub(super) const TABLES: &[(&str, &str)] = &[
     (
         "pressure",
         "Any one of the settings `free_*` is enough for disk pressure. They apply to the disk of the images and to the\n\
-         disks of the pod logs and of the kubelet. Under disk pressure kubegc removes every unused image, whatever the\n\
-         thresholds, and all dead containers of terminated pods with their log files, and their sandboxes. The\n\
-         directories of their logs stay. The guards still apply. The kubelet's eviction does the same before it evicts\n\
-         pods: set these values above its thresholds.",
+         disks of the pod logs and of the kubelet. Under disk pressure kubegc removes all dead containers of\n\
+         terminated pods with their log files, and their sandboxes, and then unused images, least recently used first,\n\
+         until the disk has no pressure with a tenth of the limit to spare. Images on another disk are kept. The\n\
+         directories of the logs stay. The guards still apply. The kubelet removes every unused image before it\n\
+         evicts pods: set these values above its thresholds.",
     ),
     ("logs", "kubegc deletes no log outside these two directories."),
     (
@@ -126,13 +127,13 @@ settings! {
     /// Wait of the service after a pass over images.
     "images.interval": INTERVAL = intervals.images;
 
-    /// Free bytes below which everything unused is removed, objects of terminated pods included. 0 = off.
+    /// Free bytes below which unused images and objects of terminated pods are removed. 0 = off.
     "pressure.free_bytes": BYTES = policy.pressure.free_bytes;
 
-    /// Free space in percent below which everything unused is removed. 0 = off.
+    /// Free space in percent below which unused images and objects of terminated pods are removed. 0 = off.
     "pressure.free_percent": PERCENT = policy.pressure.free_percent;
 
-    /// Free inodes in percent below which everything unused is removed. 0 = off.
+    /// Free inodes in percent below which unused images and objects of terminated pods are removed. 0 = off.
     "pressure.free_inodes_percent": PERCENT = policy.pressure.free_inodes_percent;
 
     /// Directory of the kubelet's pod log directories.

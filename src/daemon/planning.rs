@@ -11,7 +11,7 @@ use crate::plan::{AgeFrom, Confirmed, Kind, Plan, Policy, Pressure, Report, Scop
 pub enum PassKind {
     /// What the policy in force says.
     Regular(Scope),
-    /// Everything unused. The plan and the history contain the disk pressure as the reason.
+    /// What ends disk pressure. The plan and the history contain the disk pressure as the reason.
     Pressure(Pressure, Scope),
     /// What a saved plan contains, except for objects that changed since.
     Saved(Box<Plan>),

@@ -45,7 +45,7 @@ pub enum PassResult {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Job {
-    /// Check for disk pressure, and remove everything unused if a disk has it.
+    /// Check for disk pressure, and remove what ends it if a disk has it.
     Pressure,
     /// A pass over containers, sandboxes and logs.
     Containers,

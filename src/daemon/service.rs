@@ -109,7 +109,7 @@ where
         self.ended(scope, &pass)
     }
 
-    /// Checks the disks for pressure. Under pressure, removes everything unused, unless a recent pass could not reduce
+    /// Checks the disks for pressure. Under pressure, removes what ends it, unless a recent pass could not reduce
     /// the pressure. The first pass covers the containers, sandboxes and logs of deleted and terminated pods. The
     /// second pass covers unused images, if the image disk is still under pressure. The kubelet uses the same order:
     /// removing images on a separate disk frees no space on another. The pass over images does not wait for containers
@@ -147,7 +147,7 @@ where
 
     /// Runs a pass under disk pressure. Returns how many objects it removed.
     async fn pass_under(&self, pressure: Pressure, scope: Scope) -> usize {
-        tracing::warn!(%scope, %pressure, "disk pressure: removing everything unused");
+        tracing::warn!(%scope, %pressure, "disk pressure: removing unused objects");
         let pass = self.scheduled(PassKind::Pressure(pressure, scope), scope).await;
         self.ended(scope, &pass);
         pass.summary.total().removed

@@ -21,7 +21,7 @@ pub struct Plan {
     pub node: String,
     /// The profile of the rules.
     pub profile: Profile,
-    /// Why the pass removes everything unused: disk pressure, or a flag. Absent if it does not.
+    /// The disk pressure that the pass is to end, or the flag by which it removes everything unused. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<Pressure>,
     /// The socket of the runtime, as a path for the agent; empty if it is unknown.

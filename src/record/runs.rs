@@ -28,7 +28,7 @@ pub struct RunStart {
     pub scope: Scope,
     /// Whether it is a dry run.
     pub dry: bool,
-    /// The disk pressure for which it removes everything unused, if any.
+    /// The disk pressure that it is to end, if any.
     pub triggered_by: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub struct RunEntry {
     pub finished_at: Option<Timestamp>,
     /// The steps of the run: `containers`, `images` or `all`.
     pub scope: String,
-    /// The disk pressure for which it removed everything unused, if any.
+    /// The disk pressure that it was to end, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub triggered_by: Option<String>,
     /// Whether it was a dry run.

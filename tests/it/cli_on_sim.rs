@@ -646,3 +646,55 @@ fn plan_and_status_report_lists_too_large_to_send() {
     let whole = Host::new();
     assert!(!whole.run(&["plan"]).contains("Lists:") && !whole.run(&["status"]).contains("Warning:"));
 }
+
+#[test]
+fn the_account_of_the_disk_has_tables_a_document_and_a_snapshot() {
+    let host = Host::with(node().other_client("moby", "their-container", "r.example/older:1"));
+    let text = host.run(&["disk", "--top=1"]);
+    for line in ["images in use ", "images removable ", "not of the runtime ", "4 more images: --top 0"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let schema: serde_json::Value = serde_json::from_str(&host.run(&["config", "schema", "disk-account"])).unwrap();
+    let account: serde_json::Value = serde_json::from_str(&host.run(&["disk", "-o", "json"])).unwrap();
+    assert!(jsonschema::is_valid(&schema, &account), "{account:#}");
+    let state = |name: &str| {
+        let images = account["images"].as_array().unwrap();
+        let image = images.iter().find(|image| image["name"] == name).unwrap();
+        (image["category"].as_str().unwrap().to_owned(), image["own_bytes"].as_u64().unwrap() / MIB)
+    };
+    assert_eq!(state("r.example/web:2"), ("images_in_use".to_owned(), 0), "its container holds its layers too");
+    assert_eq!(state("r.example/old:1"), ("images_removable".to_owned(), 8));
+
+    std::fs::write(host.shell.path("node.json"), host.run(&["snapshot"])).unwrap();
+    let of_snapshot = host.run(&["disk", "--top=1", "--snapshot", "node.json"]);
+    assert_eq!(of_snapshot.lines().nth(3), text.lines().nth(3), "{of_snapshot}");
+    let full_disk = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/snapshots/full_disk.json");
+    let old = host.run(&["disk", "--snapshot", full_disk]);
+    assert!(old.starts_with("exit Some(1)") && old.contains("the snapshot has no store of the runtime"), "{old}");
+}
+
+/// The account says what is missing, and images are removed all the same.
+#[test]
+fn a_store_that_cannot_be_read_is_named() {
+    let host = Host::new();
+    host.sim.fault(Rpc::Leases, Fault::Fail(Code::PermissionDenied), Times::Forever);
+    let text = host.run(&["disk"]);
+    assert!(
+        text.contains("Not read: leases of namespace k8s.io: Leases/List: ") && text.contains("images in use"),
+        "{text}"
+    );
+    host.sim.fault(Rpc::Namespaces, Fault::Fail(Code::Internal), Times::Forever);
+    let text = host.run(&["disk"]);
+    assert!(text.starts_with("exit Some(1)") && text.contains("store of the runtime: Namespaces/List"), "{text}");
+    host.run(&["collect", "--set=images.all_unused=true", "--set=images.min_age=0s"]);
+    assert_eq!(host.rest()[2], ["r.example/job:1", "r.example/web:1", "r.example/web:2"]);
+}
+
+#[test]
+fn an_image_of_another_client_is_kept_and_explained() {
+    let host = Host::with(node().other_client("moby", "their-container", "r.example/older:1"));
+    host.run(&["collect", "--set=images.all_unused=true", "--set=images.min_age=0s"]);
+    assert_eq!(host.rest()[2], ["r.example/job:1", "r.example/older:1", "r.example/web:1", "r.example/web:2"]);
+    let why = host.run(&["why", "r.example/older:1", "--set=images.all_unused=true", "--set=images.min_age=0s"]);
+    assert!(why.contains("container their-container in the namespace moby of the runtime uses it"), "{why}");
+}

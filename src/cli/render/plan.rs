@@ -133,7 +133,7 @@ fn estimate(target: &Target) -> u64 {
     }
 }
 
-/// Returns why a pass removes everything unused.
+/// Returns the disk pressure that a pass is to end.
 fn pressure_text(pressure: &Pressure) -> String {
     match pressure {
         Pressure::Requested {} => "requested by a flag: removing everything unused".to_owned(),
