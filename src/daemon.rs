@@ -2,6 +2,7 @@
 //!
 //! [`cycle`] contains one whole pass in one function. It contains no policy: `plan` decides what is removed.
 
+mod accounts;
 pub mod agent;
 mod clock;
 pub mod cycle;

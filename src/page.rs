@@ -42,6 +42,7 @@ fn page(document: &Document) -> Markup {
             body { main {
                 (head(document))
                 (document.disks())
+                (document.account())
                 (document.days())
                 (document.removed())
                 (document.next())

@@ -7,7 +7,7 @@ use super::render::table;
 use super::session::{account, all_seen, block_on};
 use super::{CliError, ErrorKind, Output, format};
 use crate::config::Loaded;
-use crate::plan::{Category, CategoryEntry, DiskAccount, LeftEntry, disk_account};
+use crate::plan::{CategoryEntry, DiskAccount, LeftEntry, disk_account};
 
 /// Show what fills the image file system
 ///
@@ -80,7 +80,13 @@ fn categories(account: &DiskAccount, style: Style) -> String {
     let row = |entry: &&CategoryEntry| {
         let objects = if entry.objects == 0 { "-".to_owned() } else { entry.objects.to_string() };
         let disk = percent(entry.bytes, account.disk.capacity_bytes);
-        [name(entry.category).to_owned(), format::size(entry.bytes), disk, objects, inodes(style, Some(entry.inodes))]
+        [
+            entry.category.phrase().to_owned(),
+            format::size(entry.bytes),
+            disk,
+            objects,
+            inodes(style, Some(entry.inodes)),
+        ]
     };
     table(["WHAT", "SIZE", "OF DISK", "OBJECTS", "INODES"], entries.iter().map(row))
 }
@@ -92,7 +98,7 @@ fn images(account: &DiskAccount, style: Style) -> String {
             id(style, image.id.as_str()),
             known(image.own_bytes),
             known(image.all_bytes),
-            format!("{}: {}", name(image.category), image.reason),
+            format!("{}: {}", image.category.phrase(), image.reason),
             inodes(style, Some(image.own_inodes)),
         ]
     });
@@ -148,23 +154,6 @@ fn section(all: usize, style: Style, what: &str, list: impl FnOnce(usize) -> Str
         more => format!("{more} more {what}: --top 0\n"),
     };
     format!("{}\n{more}", list(style.most).trim_end())
-}
-
-fn name(category: Category) -> &'static str {
-    match category {
-        Category::ImagesInUse => "images in use",
-        Category::ImagesKept => "images kept",
-        Category::ImagesRemovable => "images removable",
-        Category::CompressedBlobs => "compressed blobs",
-        Category::WritableLayers => "writable layers",
-        Category::OtherClients => "other clients of the runtime",
-        Category::Leases => "held by leases",
-        Category::Labels => "held by labels",
-        Category::Downloads => "downloads",
-        Category::Unreferenced => "unreferenced",
-        Category::Logs => "pod logs",
-        Category::NotOfTheRuntime => "not of the runtime",
-    }
 }
 
 fn id(style: Style, id: &str) -> String {

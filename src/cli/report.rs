@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 
-use super::session::{all_seen, block_on, look, recorded_blocking};
+use super::session::{account, all_seen, block_on, recorded_blocking};
 use super::{CliError, ErrorKind, Format, Output};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
 use crate::page::{Document, Facts, Outlook, Past, html};
-use crate::plan::{Pressure, Scope, decide};
+use crate::plan::{Pressure, Scope, decide, disk_account};
 use crate::record::HistoryFilter;
 
 /// The runs of a month: one a minute for the last day, and those of each day that removed something.
@@ -28,10 +28,12 @@ pub struct Args {
 /// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let looked = block_on(async {
-        let (snapshot, plan) = look(loaded, Scope::All).await?;
+        let (snapshot, plan) = account(loaded).await?;
         let under_pressure =
             decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
-        let outlook = Outlook::new(&plan, Some(&under_pressure), &[]);
+        // Without an account the page has no such section.
+        let disk = disk_account(&snapshot, &plan).map(|account| account.categories).unwrap_or_default();
+        let outlook = Outlook::new(&plan, Some(&under_pressure), &[]).with_disk(disk);
         Ok((plan, outlook))
     });
     let (plan, outlook, error) = match looked {

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::accounts::Accounts;
 use super::clock::{self, Clock};
 use super::node::LocalNode;
 use super::planning::{PassKind, Planned};
@@ -38,6 +39,7 @@ pub struct Cycle {
     /// What the last dry pass of each scope would have removed. The next one does not log it again.
     logged: Mutex<BTreeMap<String, Logged>>,
     metrics: AgentMetrics,
+    accounts: Accounts,
 }
 
 // === impl Cycle ===
@@ -54,7 +56,8 @@ impl Cycle {
     ) -> Pass {
         let (scope, begun) = (kind.scope(), Instant::now());
         self.metrics.begun(scope);
-        let pass = self.plan_and_carry_out(kind, stop, watch).await;
+        // In a box, or the futures of all that run passes would be large.
+        let pass = Box::pin(self.plan_and_carry_out(kind, stop, watch)).await;
         self.metrics.ended(scope);
         let end = PassEnd { scope, duration: Some(begun.elapsed()), at: (self.clock)() };
         count_pass(end, &pass, &self.metrics);
@@ -70,10 +73,15 @@ impl Cycle {
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Pass {
-        let planned = self.planned(kind, Needs::default()).await;
+        let store = self.accounts.is_due(kind.scope(), (self.clock)());
+        let planned = self.planned(kind, Needs { store, ..Needs::default() }).await;
         self.metrics.observed(&planned.snapshot);
+        let account = self.accounts.take(&planned);
+        if let Some(account) = &account {
+            self.metrics.account(account);
+        }
         let usage = self.usage(&planned).await;
-        self.carry_out(planned, usage, stop, watch).await
+        Pass { account, ..self.carry_out(planned, usage, stop, watch).await }
     }
 
     /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
@@ -160,7 +168,7 @@ impl Cycle {
         }
         let (mut reports, not_recorded) = recording.end(&plan, &summary).await;
         plan.put_in_order(&mut reports);
-        Pass { plan, reports, summary, not_recorded }
+        Pass { plan, reports, summary, not_recorded, account: None }
     }
 
     /// Shows how full the file systems are, and returns what passes over images record of it. Those over containers are
@@ -198,7 +206,7 @@ impl Cycle {
     pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
         let mode = if self.is_dry() { Mode::Observe } else { Mode::Collect };
         metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter().copied());
-        Self { metrics: metrics.clone(), ..self }
+        Self { metrics: metrics.clone(), accounts: Accounts::regular(), ..self }
     }
 }
 
@@ -222,7 +230,8 @@ impl Cycle {
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let (logged, metrics) = (Mutex::default(), AgentMetrics::default());
         let clock = clock::system();
-        Self { observer, settings, executor, store, started_at, clock, logged, metrics }
+        let accounts = Accounts::default();
+        Self { observer, settings, executor, store, started_at, clock, logged, metrics, accounts }
     }
 
     /// Returns whether its passes remove nothing.

@@ -47,7 +47,7 @@ fn result(pass: &Pass, next_at: Option<Timestamp>) -> PassState {
 
 /// Returns the last event of a requested pass.
 pub(super) fn done(pass: Pass, observes: bool) -> PassEvent {
-    let Pass { plan, reports, summary, not_recorded } = pass;
+    let Pass { plan, reports, summary, not_recorded, .. } = pass;
     PassEvent::Done(Box::new(PassDone { observes, plan, reports, summary, not_recorded }))
 }
 

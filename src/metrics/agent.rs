@@ -17,7 +17,8 @@ use super::text::Exposition;
 use super::usage::{self, UsageOf};
 use crate::model::{FileSystem, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::plan::{
-    Action, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Policy, Report, Scope, Summary,
+    Action, Category, CategoryEntry, DiskAccount, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Policy,
+    Report, Scope, Summary,
 };
 
 /// The bounds of the buckets for passes, in seconds.
@@ -189,6 +190,18 @@ impl AgentMetrics {
     /// Shows how full the file systems are, and when the policy responds to that.
     pub fn file_systems(&self, found: &[(UsageOf, FileSystem)], policy: &Policy) {
         usage::show(&self.0.metrics.values, found, policy);
+    }
+
+    /// Shows what fills the image file system. Logs are not measured by a pass, so they count with the rest.
+    pub fn account(&self, account: &DiskAccount) {
+        let shown = account.categories.iter().filter(|entry| entry.category != Category::Logs);
+        let of = |value: fn(&CategoryEntry) -> u64| {
+            let label = |entry: &CategoryEntry| vec![("category", entry.category.into())];
+            shown.clone().map(move |entry| (label(entry), number(value(entry))))
+        };
+        let values = &self.0.metrics.values;
+        values.replace(IMAGE_DISK, "", of(|entry| entry.bytes));
+        values.replace(IMAGE_DISK_INODES, "", of(|entry| entry.inodes));
     }
 
     fn pod_sources(&self, pods: &Seen<PodKnowledge>) {

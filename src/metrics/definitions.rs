@@ -89,6 +89,9 @@ definitions! {
         "Bytes of the file system that are not available to unprivileged users";
     FS_INODES = Gauge "kubegc_filesystem_inodes" ["filesystem"] "Inodes of the file system";
     FS_INODES_USED = Gauge "kubegc_filesystem_inodes_used" ["filesystem"] "Inodes of the file system in use";
+    IMAGE_DISK = Gauge "kubegc_image_disk_bytes" ["category"]
+        "What fills the image file system, each byte once, as of the last account (every 15 minutes at most)";
+    IMAGE_DISK_INODES = Gauge "kubegc_image_disk_inodes" ["category"] "The same in inodes, as far as they are known";
     FS_THRESHOLD = Gauge "kubegc_filesystem_threshold_ratio" ["filesystem", "threshold"]
         "Usage at which image removal starts (high) and stops (low) and disk pressure begins (pressure), from 0 to 1";
     FS_INODES_THRESHOLD = Gauge "kubegc_filesystem_inodes_threshold_ratio" ["filesystem", "threshold"]

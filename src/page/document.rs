@@ -1,5 +1,6 @@
 //! The sections of the page.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -157,6 +158,27 @@ impl Document {
                         @for entry in &self.past.removals { (removal(entry)) }
                     }))
                 }
+            }
+        }
+    }
+
+    pub(super) fn account(&self) -> Markup {
+        let disk = self.outlook.as_ref().map(|outlook| outlook.disk.as_slice()).unwrap_or_default();
+        let mut filled: Vec<_> = disk.iter().filter(|entry| entry.bytes > 0).collect();
+        filled.sort_by_key(|entry| Reverse(entry.bytes));
+        if filled.is_empty() {
+            return html! {};
+        }
+        html! {
+            section aria-labelledby="account" {
+                h2 id="account" { "What fills the image file system" }
+                (table("account", &["What", "Size", "Objects"], &html! {
+                    @for entry in filled { tr {
+                        td { (entry.category.phrase()) }
+                        td { (size_text(entry.bytes)) }
+                        td { @if entry.objects > 0 { (entry.objects) } }
+                    } }
+                }))
             }
         }
     }

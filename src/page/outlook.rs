@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::plan::{Action, Kind, Outcome, Plan, Report};
+use crate::plan::{Action, CategoryEntry, Kind, Outcome, Plan, Report};
 
 /// Objects of a list that are named. The others are counted.
 const NAMED: usize = 20;
@@ -24,6 +24,8 @@ pub struct Outlook {
     pub kept: Vec<KeptFor>,
     /// What could not be observed or planned.
     pub errors: Vec<String>,
+    /// What fills the image file system; empty = not known.
+    pub disk: Vec<CategoryEntry>,
 }
 
 /// Objects that would be removed.
@@ -84,7 +86,14 @@ impl Outlook {
             under_pressure: under_pressure.map(|plan| Removals::new(plan, &done)),
             kept: kept(plan),
             errors: plan.errors.iter().map(ToString::to_string).collect(),
+            disk: Vec::new(),
         }
+    }
+
+    /// Adds what fills the image file system.
+    #[must_use]
+    pub fn with_disk(self, disk: Vec<CategoryEntry>) -> Self {
+        Self { disk, ..self }
     }
 
     /// Combines the outlooks of two passes over different kinds of objects. A pass has none under disk pressure.
@@ -93,7 +102,8 @@ impl Outlook {
         let next = self.next.and(other.next);
         let kept = self.kept.into_iter().chain(other.kept).collect();
         let errors = self.errors.into_iter().chain(other.errors).collect();
-        Self { at: self.at.max(other.at), next, under_pressure: None, kept, errors }
+        let disk = if self.disk.is_empty() { other.disk } else { self.disk };
+        Self { at: self.at.max(other.at), next, under_pressure: None, kept, errors, disk }
     }
 }
 

@@ -6,7 +6,7 @@ use sha2::Digest as _;
 
 use super::*;
 use crate::model::FileSystem;
-use crate::plan::Kind;
+use crate::plan::{Category, CategoryEntry, Kind};
 use crate::record::UsageSample;
 
 fn at(hours: i64) -> Timestamp {
@@ -66,7 +66,16 @@ fn outlook() -> Outlook {
         under_pressure: Some(Removals::default()),
         kept: vec![KeptFor { kind: Kind::Sandbox, reason: "young".to_owned(), is_guard: true, count: 2, bytes: 0 }],
         errors: Vec::new(),
+        disk: vec![
+            entry(Category::Leases, 3 << 20),
+            entry(Category::WritableLayers, 9 << 20),
+            entry(Category::Labels, 0),
+        ],
     }
+}
+
+fn entry(category: Category, bytes: u64) -> CategoryEntry {
+    CategoryEntry { category, bytes, inodes: 1, objects: 2 }
 }
 
 /// Returns the text of the page without the elements, its parts separated by `|`.
@@ -134,6 +143,9 @@ fn the_outlook_names_objects_and_escapes_their_names() {
     assert!(text.contains("|&lt;script&gt;alert(1)&lt;/script&gt;|shop/web-0|5.0MiB|unused for a week|"), "{text}");
     assert!(text.contains("|and 2 more|Under disk pressure|Nothing.|"), "{text}");
     assert!(text.contains("|2 sandboxes|guard|young|"), "{text}");
+    let account =
+        "|What fills the image file system|What|Size|Objects|writable layers|9.0MiB|2|held by leases|3.0MiB|2|";
+    assert!(text.contains(account), "{text}");
 }
 
 #[test]

@@ -132,6 +132,28 @@ struct Accounting<'a> {
     of_part: Vec<Option<Category>>,
 }
 
+// === impl Category ===
+
+impl Category {
+    /// Returns the words for people.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::ImagesInUse => "images in use",
+            Self::ImagesKept => "images kept",
+            Self::ImagesRemovable => "images removable",
+            Self::CompressedBlobs => "compressed blobs",
+            Self::WritableLayers => "writable layers",
+            Self::OtherClients => "other clients of the runtime",
+            Self::Leases => "held by leases",
+            Self::Labels => "held by labels",
+            Self::Downloads => "downloads",
+            Self::Unreferenced => "unreferenced",
+            Self::Logs => "pod logs",
+            Self::NotOfTheRuntime => "not of the runtime",
+        }
+    }
+}
+
 // === impl Accounting ===
 
 impl<'a> Accounting<'a> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::plan::{Outcome, Plan, PlanError, Report, Summary, key};
+use crate::plan::{DiskAccount, Outcome, Plan, PlanError, Report, Summary, key};
 
 /// The result of one pass.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Pass {
     pub summary: Summary,
     /// Why the store's file does not have the pass; `None` = it has.
     pub not_recorded: Option<String>,
+    /// What fills the image file system; `None` = the pass did not take the account.
+    pub account: Option<DiskAccount>,
 }
 
 // === impl Pass ===

@@ -170,3 +170,56 @@ fn metadata(image: &Image) -> StorePart {
 fn holder(kind: HolderKind, name: String) -> StoreHolder {
     StoreHolder { kind, namespace: CRI_NAMESPACE.to_owned(), name, ..StoreHolder::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/crio/storage");
+
+    /// Returns the bytes that each image holds, with shared layers.
+    fn bytes_of_images(store: &RuntimeStore) -> Vec<u64> {
+        let images = store.holders.iter().filter(|holder| holder.kind == HolderKind::Image);
+        let bytes = |holder| store.held_by(holder).iter().filter_map(|part| store.parts[*part].bytes).sum();
+        images.map(bytes).collect()
+    }
+
+    #[tokio::test]
+    async fn layers_of_crio_are_shared_as_its_files_say() {
+        let images = Path::new(RECORDED).join("overlay-images");
+        let Seen::Seen(store) = read(&HostFs::default(), &images).await else { panic!("not read") };
+        let (mib, metadata) = (1 << 20, 3000);
+        assert_eq!(bytes_of_images(&store), [7, 8, 8].map(|layers| layers * mib + metadata));
+        let container = store.holders.iter().find(|holder| holder.kind == HolderKind::Container).unwrap();
+        assert_eq!(container.image.as_ref(), Some(&store.holders[2].name), "by the id of its image");
+        let held = store.held_by(container);
+        let kinds: Vec<_> = held.iter().map(|part| store.parts[*part].kind).collect();
+        assert_eq!(kinds, [PartKind::Layer, PartKind::Layer, PartKind::Layer, PartKind::Writable]);
+        assert_eq!(store.parts.iter().filter(|part| part.incomplete).count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_changes_or_breaks_is_read_as_far_as_it_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let images = dir.path().join("overlay-images");
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert_eq!(read(&HostFs::default(), &images).await, Seen::Seen(RuntimeStore::default()), "no file");
+        write("overlay-images/images.json", r#"[{"id": "i", "layer": "top"}]"#);
+        write("overlay-layers/layers.json", r#"[{"id": "top", "parent": "removed since", "diff-size": -1}]"#);
+        let Seen::Seen(store) = read(&HostFs::default(), &images).await else { panic!("not read") };
+        assert_eq!((store.parts[0].incomplete, store.parts[0].bytes), (true, None));
+        write("overlay-layers/layers.json", "[{");
+        let error = read(&HostFs::default(), &images).await;
+        assert!(error.cause().is_some_and(|cause| cause.contains("layers.json: EOF")), "{error:?}");
+        let other =
+            read(&HostFs::default(), Path::new("/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs")).await;
+        assert!(
+            other.cause().is_some_and(|cause| cause.ends_with("is no directory of containers/storage")),
+            "{other:?}"
+        );
+    }
+}

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::manifests::packaging;
 
 /// Metrics that no panel shows.
-const NOT_SHOWN: [&str; 1] = ["kubegc_config_last_reload_success_timestamp_seconds"];
+const NOT_SHOWN: [&str; 2] = ["kubegc_config_last_reload_success_timestamp_seconds", "kubegc_image_disk_inodes"];
 /// What Grafana replaces in a query, and a value for it.
 const REPLACED: [(&str, &str); 4] =
     [("$instance", ".+"), ("$controller", ".+"), ("$__rate_interval", "10s"), ("$__range", "1h")];
