@@ -89,17 +89,18 @@ impl<'a, 'i> Order<'a, 'i> {
             self.count_waiting(&candidate, |count| count - 1);
             return Some(self.remove_together(vec![candidate]));
         }
+        let set = self.completed_by_removals();
+        if !set.is_empty() {
+            return Some(self.remove_together(set));
+        }
         while let Some(candidate) = self.left.pop_front() {
             if !self.reclaims_nothing(&candidate) {
                 return Some(self.remove_together(vec![candidate]));
             }
-            let mut set = self.completed_by(&candidate);
+            let mut set = self.completed_by(&self.held_last(&candidate, 1));
             if set.is_empty() {
                 self.wait(candidate);
                 continue;
-            }
-            for one in &set {
-                self.count_waiting(one, |count| count - 1);
             }
             set.push(candidate);
             return Some(self.remove_together(set));
@@ -129,23 +130,43 @@ impl<'a, 'i> Order<'a, 'i> {
         }
     }
 
-    /// Takes the waiting candidates that hold what only they and this candidate hold, if that is more than nothing.
-    fn completed_by(&mut self, candidate: &Candidate) -> Vec<Candidate<'i>> {
+    /// Takes waiting candidates that hold what only they hold by now, because another holder was removed.
+    fn completed_by_removals(&mut self) -> Vec<Candidate<'i>> {
+        let of_waiting = self.waiting.iter().map(|candidate| self.held_last(candidate, 0));
+        let parts = of_waiting.into_iter().find(|parts| self.reclaims_something(parts));
+        parts.map(|parts| self.completed_by(&parts)).unwrap_or_default()
+    }
+
+    /// Takes the waiting candidates that hold these parts, if they are more than nothing.
+    fn completed_by(&mut self, parts: &[usize]) -> Vec<Candidate<'i>> {
+        if !self.reclaims_something(parts) {
+            return Vec::new();
+        }
+        let estimates = &self.estimates;
+        let holds = |one: &mut Candidate| {
+            let held = estimates.parts_of(&one.image.id);
+            parts.iter().any(|part| held.binary_search(part).is_ok())
+        };
+        let set: Vec<_> = self.waiting.extract_if(.., holds).collect();
+        for one in &set {
+            self.count_waiting(one, |count| count - 1);
+        }
+        set
+    }
+
+    /// Returns the parts of a candidate that only waiting candidates hold, and so many others.
+    fn held_last(&self, candidate: &Candidate, others: u32) -> Vec<usize> {
         let Some(index) = &self.estimates.0 else { return Vec::new() };
         let is_last = |part: &usize| {
             let waiting = self.waiting_holders.get(*part).copied().unwrap_or_default();
-            waiting > 0 && waiting + 1 == index.owners(*part)
+            waiting > 0 && waiting + others == index.owners(*part)
         };
-        let parts: Vec<_> =
-            index.parts_of(&candidate.image.id).unwrap_or_default().iter().copied().filter(is_last).collect();
-        if index.bytes(parts.iter().copied()).is_none_or(|bytes| bytes < NOTHING_BYTES) {
-            return Vec::new();
-        }
-        let holds = |one: &mut Candidate| {
-            let held = index.parts_of(&one.image.id).unwrap_or_default();
-            parts.iter().any(|part| held.binary_search(part).is_ok())
-        };
-        self.waiting.extract_if(.., holds).collect()
+        self.estimates.parts_of(&candidate.image.id).iter().copied().filter(is_last).collect()
+    }
+
+    fn reclaims_something(&self, parts: &[usize]) -> bool {
+        let bytes = self.estimates.0.as_ref().and_then(|index| index.bytes(parts.iter().copied()));
+        bytes.is_some_and(|bytes| bytes >= NOTHING_BYTES)
     }
 
     fn remove_together(&mut self, set: Vec<Candidate<'i>>) -> Together<'i> {

@@ -37,6 +37,8 @@ fn an_image_is_removed_only_if_that_reclaims_something() {
         ("the last of a set of three completes it",
             full(&[("a", &[("x", 90)]), ("b", &[("x", 90), ("y", 50)]), ("c", &[("x", 90), ("y", 50)])]),
             "", "a b c: space"),
+        ("a set that is complete when another holder is removed",
+            full(&[("a", &[("x", 90)]), ("b", &[("x", 90)]), ("c", &[("x", 90), ("c", 30)])]), "", "c a b: space"),
         ("one that waits is not of every set", 
             full(&[("a", &[("x", 90), ("z", 9)]), ("b", &[("x", 90)]), ("d", &[("w", 99)]), ("e", &[("w", 99), ("z", 9)])]),
             "", "a b e d: space"),
