@@ -139,6 +139,19 @@ impl Socket {
         answer
     }
 
+    /// Waits for a call at most `limit`, without a further attempt.
+    pub async fn in_time<T>(
+        &self,
+        limit: Duration,
+        method: Method,
+        call: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, CriError> {
+        match tokio::time::timeout(limit, call).await {
+            Ok(answer) => answer.map_err(|status| self.error(method, status)),
+            Err(_) => Err(CriError::Timeout { call: method.name(), seconds: limit.as_secs() }),
+        }
+    }
+
     /// Returns the path of the socket file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -42,6 +42,15 @@ type Usages = HashMap<SnapshotKey, (u64, u64)>;
 #[derive(Debug, Default)]
 pub struct SnapshotUsages(Mutex<Usages>);
 
+// === impl SnapshotKey ===
+
+impl SnapshotKey {
+    fn new(namespace: &str, snapshotter: &str, name: &str) -> Self {
+        let (namespace, snapshotter) = (namespace.to_owned(), snapshotter.to_owned());
+        Self { namespace, snapshotter, name: name.to_owned() }
+    }
+}
+
 // === impl RuntimeReader ===
 
 impl RuntimeReader {

@@ -18,13 +18,17 @@ pub(super) fn usage(file_system: &FileSystem) -> Result<Usage, PlanError> {
     if file_system.capacity_bytes == 0 {
         return Err(PlanError::InvalidDiskCapacity { mountpoint: file_system.mountpoint.clone() });
     }
-    let available = file_system.available_bytes.min(file_system.capacity_bytes);
-    Ok(Usage { capacity: file_system.capacity_bytes.into(), available: available.into() })
+    Ok(Usage::of(file_system.capacity_bytes, file_system.available_bytes))
 }
 
 // === impl Usage ===
 
 impl Usage {
+    /// Creates the usage of so many bytes or inodes, which are not 0.
+    pub fn of(capacity: u64, available: u64) -> Self {
+        Self { capacity: capacity.into(), available: available.min(capacity).into() }
+    }
+
     /// Returns the used space in percent, rounded up: 15.9 % free is 85 % used.
     pub fn used_percent(&self) -> u64 {
         u64::try_from(100 - self.available * 100 / self.capacity).unwrap_or(0)

@@ -115,7 +115,7 @@ impl ImageTarget {
             Self::Inodes { from_percent, until_percent } => {
                 let (all, free) = (disk.inodes.filter(|all| *all > 0)?, disk.inodes_free?);
                 let used = all.saturating_sub(free);
-                let percent = percent(used, all);
+                let percent = Usage::of(all, free).used_percent();
                 let most = u64::try_from(u128::from(all) * u128::from(until_percent) / 100).unwrap_or(u64::MAX);
                 let missing = used.saturating_sub(most);
                 (percent >= from_percent).then(|| goal(ImageTrigger::InodesPercent, percent, 0, missing))
@@ -133,11 +133,6 @@ impl ImageTarget {
             Self::Total { .. } => format!("{} of images", size_text(value)),
         }
     }
-}
-
-/// Returns the percentage, rounded up as for the thresholds.
-fn percent(used: u64, all: u64) -> u64 {
-    u64::try_from((u128::from(used) * 100).div_ceil(u128::from(all))).unwrap_or(u64::MAX)
 }
 
 /// As in the settings.

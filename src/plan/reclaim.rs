@@ -170,12 +170,11 @@ impl<'a, 'i> Order<'a, 'i> {
     }
 
     fn remove_together(&mut self, set: Vec<Candidate<'i>>) -> Together<'i> {
-        let mut removed = Vec::new();
-        for candidate in set {
+        let remove = |candidate: Candidate<'i>| {
             let reclaimed = self.estimates.remove(&candidate);
-            removed.push((candidate, reclaimed));
-        }
-        removed
+            (candidate, reclaimed)
+        };
+        set.into_iter().map(remove).collect()
     }
 }
 

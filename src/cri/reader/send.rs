@@ -77,10 +77,7 @@ impl RuntimeReader {
     /// Sends a call that a pass can do without: one attempt, with the time limit of the first answer.
     pub(super) async fn call_once<Q: Sent, A: Answer>(&self, call: Method, request: Q) -> Result<A, CriError> {
         let (limit, on) = (self.options.first_answer_timeout(), self.socket(call));
-        match tokio::time::timeout(limit, on.unary(call, request, self.options.max_message_bytes)).await {
-            Ok(answer) => answer.map_err(|status| on.error(call, status)),
-            Err(_) => Err(CriError::Timeout { call: call.name(), seconds: limit.as_secs() }),
-        }
+        on.in_time(limit, call, on.unary(call, request, self.options.max_message_bytes)).await
     }
 
     /// Repeats a call until the runtime answers or [`Retry`] allows no further attempt. `limit` applies to each

@@ -116,7 +116,7 @@ impl StoreCalls {
     }
 
     async fn call<Q: Sent, A: Answer>(&self, method: Method, request: Q) -> Result<A, CriError> {
-        self.in_time(method, self.socket.unary(method, request, self.max_bytes)).await
+        self.socket.in_time(self.limit, method, self.socket.unary(method, request, self.max_bytes)).await
     }
 
     async fn stream<Q: Sent, A: Answer>(&self, method: Method, request: Q) -> Result<Vec<A>, CriError> {
@@ -128,17 +128,6 @@ impl StoreCalls {
             }
             Ok(all)
         };
-        self.in_time(method, self.socket.counted(method, Box::pin(receive))).await
-    }
-
-    async fn in_time<T>(
-        &self,
-        method: Method,
-        call: impl Future<Output = Result<T, tonic::Status>>,
-    ) -> Result<T, CriError> {
-        match tokio::time::timeout(self.limit, call).await {
-            Ok(answer) => answer.map_err(|status| self.socket.error(method, status)),
-            Err(_) => Err(CriError::Timeout { call: method.name(), seconds: self.limit.as_secs() }),
-        }
+        self.socket.in_time(self.limit, method, self.socket.counted(method, Box::pin(receive))).await
     }
 }

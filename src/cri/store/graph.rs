@@ -62,11 +62,7 @@ impl GraphBuilder {
 
     pub fn snapshots(&mut self, namespace: &str, snapshotter: &str, list: Result<Vec<snapshots::Info>, CriError>) {
         for snapshot in self.or_missing(&format!("snapshots of {snapshotter} in namespace {namespace}"), list) {
-            let key = |name: &str| SnapshotKey {
-                namespace: namespace.to_owned(),
-                snapshotter: snapshotter.to_owned(),
-                name: name.to_owned(),
-            };
+            let key = |name: &str| SnapshotKey::new(namespace, snapshotter, name);
             let mut refs = named_by(&snapshot.labels, namespace);
             if !snapshot.parent.is_empty() {
                 refs.push(Name::Snapshot(key(&snapshot.parent)));
@@ -136,11 +132,8 @@ impl GraphBuilder {
     pub fn containers(&mut self, namespace: &str, list: Result<Vec<containers::Container>, CriError>) {
         for container in self.or_missing(&format!("containers of namespace {namespace}"), list) {
             let mut refs = named_by(&container.labels, namespace);
-            refs.push(Name::Snapshot(SnapshotKey {
-                namespace: namespace.to_owned(),
-                snapshotter: container.snapshotter,
-                name: container.snapshot_key,
-            }));
+            let layer = SnapshotKey::new(namespace, &container.snapshotter, &container.snapshot_key);
+            refs.push(Name::Snapshot(layer));
             let image = Some(container.image).filter(|image| !image.is_empty());
             let created_at = container.created_at.and_then(|at| time(at.seconds));
             let of = holder(HolderKind::Container, namespace, container.id);
@@ -152,11 +145,9 @@ impl GraphBuilder {
         for (lease, resources) in self.or_missing(&format!("leases of namespace {namespace}"), list) {
             let name = |resource: leases::Resource| match resource.r#type.split_once('/') {
                 None if resource.r#type == "content" => Some(Name::Blob(namespace.to_owned(), resource.id)),
-                Some(("snapshots", snapshotter)) => Some(Name::Snapshot(SnapshotKey {
-                    namespace: namespace.to_owned(),
-                    snapshotter: snapshotter.to_owned(),
-                    name: resource.id,
-                })),
+                Some(("snapshots", snapshotter)) => {
+                    Some(Name::Snapshot(SnapshotKey::new(namespace, snapshotter, &resource.id)))
+                }
                 _ => None,
             };
             let refs = resources.into_iter().filter_map(name).collect();
@@ -230,8 +221,7 @@ fn named_by(labels: &Labels, namespace: &str) -> Vec<Name> {
             return Some(Name::Blob(namespace.to_owned(), value.clone()));
         }
         let snapshotter = key.strip_prefix(SNAPSHOT)?.split('/').next()?;
-        let (namespace, snapshotter) = (namespace.to_owned(), snapshotter.to_owned());
-        Some(Name::Snapshot(SnapshotKey { namespace, snapshotter, name: value.clone() }))
+        Some(Name::Snapshot(SnapshotKey::new(namespace, snapshotter, value)))
     };
     labels.iter().filter_map(name).collect()
 }

@@ -79,7 +79,7 @@ async fn an_image_of_another_client_is_kept(rig: &Rig) {
     check_estimates(&collected);
 }
 
-/// Each estimate is what its removal reclaimed, but for a few blocks of directories.
+/// Each estimate is what its removal reclaimed, except for a few blocks of directories.
 fn check_estimates(collected: &Json) {
     let reports = collected["reports"].as_array().unwrap().iter().filter(|report| report["outcome"] == "removed");
     let (mut errors, mut sum) = (Vec::new(), 0);
