@@ -16,6 +16,7 @@ mod images;
 mod layers;
 mod log_entries;
 mod logs;
+mod pace;
 mod quiet;
 mod remover;
 mod run;

@@ -121,6 +121,19 @@ settings! {
     /// If several have begun, all of them must end. The order and the guards are those of the thresholds.
     "images.targets": IMAGE_TARGETS = policy.images.targets;
 
+    /// A gentle pace for passes over images: limits of one pass, and waits. An empty list = no limit.
+    ///
+    /// - `images 20`: a pass removes at most 20 images
+    /// - `bytes 50GiB`: a pass removes images of at most 50 GiB together, or a single larger one
+    /// - `pause 5s`: the pause between two removals, at most 1 min. Four times as long on a busy disk (see below)
+    /// - `start 10m`: after a start of the service the first pass waits up to 10 min, a different time on each node
+    ///
+    /// A disk is busy while all tasks wait for I/O in a tenth of the time (`/proc/pressure/io`), and after a removal
+    /// that took more than twice as long as the quickest of the pass.
+    ///
+    /// Below 5 % of free space or inodes on the disk, and under disk pressure, none of these apply.
+    "images.pace": PACE = policy.images.pace;
+
     /// Remove every unused image, whatever the disk usage.
     "images.all_unused": SWITCH = policy.images.all_unused;
 

@@ -180,6 +180,7 @@ mod tests {
             "77m",
             "77MiB",
             "free 7GiB..9GiB",
+            "images 7, bytes 7GiB, pause 7s, start 7m",
             "/seventy/seven",
             "http://127.0.0.1:77",
             "127.0.0.1:77",

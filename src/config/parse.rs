@@ -8,7 +8,7 @@ use std::time::Duration;
 use toml::Value;
 
 use crate::model::PodSourceName;
-use crate::plan::{ImageTarget, Pattern};
+use crate::plan::{ImageTarget, Pace, Pattern};
 
 /// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
 pub(super) const LONGEST: Duration = Duration::from_hours(100 * 8766);
@@ -134,6 +134,36 @@ pub(super) fn wrong_target(value: &Value) -> Option<String> {
     let wrong = target_texts(value)?.into_iter().find(|text| image_target(text).is_none())?;
     let forms = "\"free BYTES..MORE\", \"inodes PERCENT%..LESS%\" or \"total BYTES..LESS\"";
     Some(format!("{wrong:?} is no target: wants {forms}, where removal begins and where it ends"))
+}
+
+/// Reads the pace of passes over images, each part at most once.
+pub(super) fn pace(value: &Value) -> Option<Pace> {
+    let parts: Vec<_> = target_texts(value)?.into_iter().map(|text| text.split_once(' ')).collect::<Option<_>>()?;
+    let names = parts.iter().map(|(name, _)| name).collect::<HashSet<_>>();
+    (names.len() == parts.len()).then_some(())?;
+    parts.into_iter().try_fold(Pace::default(), |pace, (name, limit)| pace_part(pace, name, limit.trim()))
+}
+
+/// Adds a part of the pace. Each is more than 0: a part that is absent has no effect.
+fn pace_part(pace: Pace, name: &str, limit: &str) -> Option<Pace> {
+    let second = Duration::from_secs(1);
+    let seconds = |most| Some(time(&limit.into(), second)?.as_secs()).filter(|seconds| *seconds <= most);
+    match name {
+        "images" => Some(Pace { images: Some(limit.parse().ok().filter(|most| *most > 0)?), ..pace }),
+        "bytes" => Some(Pace { bytes: Some(bytes(&limit.into()).filter(|most| *most > 0)?), ..pace }),
+        "pause" => Some(Pace { pause_seconds: seconds(60)?, ..pace }),
+        "start" => Some(Pace { start_seconds: seconds(24 * 60 * 60)?, ..pace }),
+        _ => None,
+    }
+}
+
+/// Names the first text that is no part of a pace.
+pub(super) fn wrong_pace(value: &Value) -> Option<String> {
+    let is_wrong = |text: &&str| pace(&Value::from(vec![*text])).is_none();
+    let wrong = target_texts(value)?.into_iter().find(is_wrong)?;
+    let forms =
+        "\"images NUMBER\", \"bytes SIZE\", \"pause TIME\" up to 1m or \"start TIME\" up to 1day, each more than 0";
+    Some(format!("{wrong:?} is no part of a pace: wants {forms}"))
 }
 
 /// Says that a number lacks a unit. `units` has the letter N in place of the number.

@@ -693,3 +693,19 @@ fn a_named_file_must_be_there() {
     let kubelet_config = Some(etc.path("kubelet.yaml"));
     assert_eq!(etc.faults(&Typed { kubelet_config, ..Typed::default() })[0], format!("kubelet.yaml: {message}"));
 }
+
+#[test]
+fn a_pace_has_each_part_once_and_none_of_nothing() {
+    let pace =
+        |text: &str| of_toml(&format!("[images]\npace = [{text}]")).map(|loaded| loaded.settings.policy.images.pace);
+    let whole = pace("'images 20', 'bytes 50GiB', 'pause 5s', 'start 10m'").unwrap();
+    let seconds = (whole.pause_seconds, whole.start_seconds);
+    assert_eq!((whole.images, whole.bytes, seconds), (Some(20), Some(50 << 30), (5, 600)));
+    for wrong in
+        ["images 0", "images -1", "images", "bytes 5", "bytes 0", "pause 0s", "pause 61s", "start 25h", "speed 9"]
+    {
+        let messages = messages(&format!("images.pace = ['pause 1s', '{wrong}']"));
+        assert!(messages[0].contains(&format!("{wrong:?} is no part of a pace")), "{messages:?}");
+    }
+    assert!(pace("'images 1', 'images 2'").is_err());
+}

@@ -10,10 +10,10 @@ use strum::VariantNames;
 use toml::Value;
 
 use super::parse::{absolute, bytes, http, log_root, number, own_file, patterns, pod_sources, socket, texts, time};
-use super::parse::{image_targets, no_image_name, no_unit, of_system, wrong_target};
+use super::parse::{image_targets, no_image_name, no_unit, of_system, pace, wrong_pace, wrong_target};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{PodSourceName, duration_text, exact_size_text};
-use crate::plan::{AgeFrom, ImageTarget, Pattern, Profile};
+use crate::plan::{AgeFrom, ImageTarget, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
 
 /// A type of setting.
@@ -175,6 +175,18 @@ pub(super) const IMAGE_TARGETS: ValueType<Vec<ImageTarget>> = ValueType::other(
     |targets| targets.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 )
 .explained_by(wrong_target);
+
+/// The pace of passes over images: a list, or a text with commas between the parts.
+pub(super) const PACE: ValueType<Pace> = ValueType::other(
+    "a list such as [\"images 20\", \"bytes 50GiB\", \"pause 5s\", \"start 10m\"], each at most once",
+    || {
+        let one = "^images [1-9][0-9]*$|^bytes [0-9]+ ?[KMGT]?i?B$|^(pause|start) .+$";
+        json!({"type": "array", "items": {"type": "string", "pattern": one}})
+    },
+    pace,
+    |pace| pace.parts().into(),
+)
+.explained_by(wrong_pace);
 
 /// Pod sources: a list, or a text with commas between them, as they are printed.
 pub(super) const POD_SOURCES: ValueType<Vec<PodSourceName>> = ValueType::other(

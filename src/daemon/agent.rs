@@ -11,7 +11,10 @@ pub use monitoring::PageOf;
 pub use reload::Load;
 pub use start::lock_and_open;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::monitoring::Monitoring;
@@ -27,10 +30,13 @@ use super::{Cycle, now, watchdog};
 use crate::config::{Environment, Loaded, Mode, Settings};
 use crate::cri::InProgress;
 use crate::model::size_text;
-use crate::plan::Scope;
+use crate::plan::{Scope, is_emergency};
 use crate::record::events::Events;
 use crate::record::{Lock, Pass, Store};
 use crate::serve::{Inbox, Progress};
+
+/// The longest look at the image disk before the loops begin.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// An agent that holds the lock of its node: what stays over all reloads of the settings.
 struct Agent<'a> {
@@ -152,6 +158,7 @@ impl Agent<'_> {
 
     /// Runs the loops with these settings. Returns the store, and the settings of a reload; `None` = stopped.
     async fn serve(&mut self, settings: &Settings, node: &LocalNode, store: Store) -> (Store, Option<Loaded>) {
+        let is_first = !self.has_served;
         self.shows(settings);
         let Self { stop, notifier, monitoring, lock, requests, reloads, started_at, .. } = self;
         let mut events = Events::start(connection_for_events(settings), &settings.node);
@@ -170,6 +177,8 @@ impl Agent<'_> {
             Cycle::live(settings.clone(), node, store, *started_at)
         };
         let cycle = cycle.with_metrics(&monitoring.metrics);
+        let first_images = if is_first { first_delay(&cycle).await } else { Duration::ZERO };
+        let limits = Limits { first_images, ..limits };
         let ended = service::run(cycle, &limits, stop, requests, reload, after).await;
         events.end().await;
         ended
@@ -184,6 +193,18 @@ impl Agent<'_> {
         }
         self.monitoring.in_force(settings, &self.requests.inbox.live);
     }
+}
+
+/// Returns how long the first pass over images waits (`images.pace`). A disk that is nearly full does not wait.
+async fn first_delay(cycle: &Cycle) -> Duration {
+    let Settings { policy, node, .. } = cycle.settings();
+    let delay = policy.images.pace.start_delay(node);
+    let is_full = async { cycle.monitor().image_disk().await.is_some_and(|disk| is_emergency(&disk)) };
+    if delay.is_zero() || timeout(LOOK, is_full).await.unwrap_or(false) {
+        return Duration::ZERO;
+    }
+    tracing::info!(seconds = delay.as_secs(), "the first pass over images waits");
+    delay
 }
 
 /// Formats the result of the last pass, for `systemctl status`.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::config::Intervals;
 use crate::cri::RuntimeReader;
-use crate::model::Backoff;
+use crate::model::{Backoff, FileSystem};
 use crate::observe::Disks;
 use crate::plan::{Pressure, PressurePolicy};
 
@@ -64,10 +64,15 @@ impl PressureMonitor {
         if policy.is_off() {
             return None;
         }
+        policy.judge(&self.image_disk().await?)
+    }
+
+    /// Measures the image disk; `None` = it cannot be measured.
+    pub async fn image_disk(&mut self) -> Option<FileSystem> {
         if self.images.is_none() {
             self.images = self.reader.image_filesystem().await.ok().flatten();
         }
-        self.judge(self.images.as_ref()?, policy).await
+        self.disks.measure(self.images.as_ref()?).await.ok()
     }
 
     async fn judge(&self, path: &Path, policy: &PressurePolicy) -> Option<Pressure> {
@@ -133,7 +138,7 @@ mod tests {
         let stop = CancellationToken::new();
         let (start, passes) = (Instant::now(), RefCell::new(Vec::new()));
         let (backoff, busy) = (RefCell::new(PressureBackoff::new(&intervals)), Cell::new(false));
-        let limits = Limits { hold_up: never, shutdown: never, stall: never };
+        let limits = Limits { hold_up: never, shutdown: never, stall: never, ..Limits::default() };
         let progress = Progress::default();
         let schedule = schedule::run(&intervals, &limits, &stop, &progress, async |job| {
             assert!(!busy.replace(true), "two at a time");

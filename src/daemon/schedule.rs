@@ -65,6 +65,8 @@ pub struct Limits {
     /// A pass that does not move for this time hangs, and so does the schedule if it is late by this time. Longer than
     /// every single wait in a pass. Default 15 min; [`Limits::of`] follows the settings.
     pub stall: Duration,
+    /// How long the first pass over images waits. Default 0.
+    pub first_images: Duration,
 }
 
 /// One of the loops.
@@ -89,7 +91,7 @@ pub async fn run(
     progress: &Progress,
     work: impl AsyncFn(Job) -> PassResult,
 ) {
-    let mut timers = timers(intervals, Instant::now());
+    let mut timers = timers(intervals, Instant::now(), limits.first_images);
     let (mut passes, work) = (FuturesUnordered::new(), &work);
     while !stop.is_cancelled() {
         let (now, free) = (Instant::now(), free_at(&timers, limits.hold_up));
@@ -123,12 +125,12 @@ fn free_at(timers: &[Timer], hold_up: Duration) -> Option<Instant> {
 }
 
 /// Creates the loops, in order of priority.
-fn timers(intervals: &Intervals, now: Instant) -> [Timer; 3] {
+fn timers(intervals: &Intervals, now: Instant, first_images: Duration) -> [Timer; 3] {
     let timer = |job, interval, due| Timer::new(job, interval, intervals.max_backoff, due);
     [
         timer(Job::Pressure, intervals.pressure, now + intervals.pressure.clamp(SHORTEST, LONGEST)),
         timer(Job::Containers, intervals.containers, now),
-        timer(Job::Images, intervals.images, now),
+        timer(Job::Images, intervals.images, now + first_images.min(LONGEST)),
     ]
 }
 
@@ -140,7 +142,12 @@ impl Limits {
         let CriOptions { read_timeout, removal_timeout, answer_timeout, patience, .. } = *options;
         let longest = read_timeout.max(removal_timeout).max(answer_timeout).max(patience);
         let stall = longest.saturating_add(OTHER_WAITS);
-        Self { hold_up: Duration::from_secs(30), shutdown: Duration::from_secs(75), stall }
+        Self {
+            hold_up: Duration::from_secs(30),
+            shutdown: Duration::from_secs(75),
+            stall,
+            first_images: Duration::ZERO,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::action_result::{Done, ExecuteError};
 use super::layers::LayerSizes;
+use super::pace::RemovalTimes;
 use super::side_by_side::Outlet;
 use super::space::Space;
 use super::{Executor, ReportSink};
@@ -39,6 +40,8 @@ pub(super) struct State {
     pub layers: LayerSizes,
     /// Whether the images so far of each set were removed, by the position of the set in the plan.
     pub sets: BTreeMap<usize, bool>,
+    /// How long the removals of images took.
+    pub image_times: RemovalTimes,
     pub summary: Summary,
 }
 
@@ -113,13 +116,17 @@ impl Run<'_> {
         let is_overdue = self.state().is_overdue;
         if !self.exec.remover.is_dry() && !is_overdue {
             for action in &self.plan.images.reserve {
+                self.pause_before(Kind::Image).await;
                 if !self.space.is_still_short(self.exec, self.stop).await || !self.may_begin(Kind::Image).await {
                     break;
                 }
                 outlet.take(self.act(action).await).await;
             }
-            let shortfall = self.space.shortfall(self.exec).await.unwrap_or_default();
-            self.state().summary.shortfall_bytes = shortfall;
+            // What the pace leaves to later passes is not missing.
+            if self.plan.images.beyond_pace == 0 {
+                let shortfall = self.space.shortfall(self.exec).await.unwrap_or_default();
+                self.state().summary.shortfall_bytes = shortfall;
+            }
         }
         self.state().summary.is_stopped = self.stop.is_cancelled();
     }
@@ -137,6 +144,9 @@ impl Run<'_> {
         let proven_by = self.proven_by(action);
         let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
         let mut state = self.state();
+        if action.target.kind() == Kind::Image && report.outcome.is_removal() {
+            state.image_times.add(begun.elapsed());
+        }
         state.layers.count(&report);
         state.summary.add(&report);
         report

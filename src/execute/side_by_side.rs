@@ -58,6 +58,7 @@ impl Run<'_> {
     async fn in_turn(&self, action: &Action, turns: &Turns, outlet: &Outlet<'_, impl ReportSink>) {
         let Ok(turn) = turns.free.acquire().await else { return };
         let kind = action.target.kind();
+        self.pause_before(kind).await;
         if !self.may_begin(kind).await {
             return self.not_begun(kind);
         }

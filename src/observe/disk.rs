@@ -23,6 +23,11 @@ const GUARD: Duration = Duration::from_secs(2);
 pub trait Disks: Send + Sync {
     /// Measures the file system of a directory that the runtime names.
     async fn measure(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError>;
+
+    /// Returns the percentage of the last ten seconds in which all tasks waited for I/O; `None` = the kernel does not report it.
+    async fn io_pressure(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// The file systems of this host.
@@ -70,6 +75,17 @@ impl Disks for HostDisks {
     async fn measure(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
         self.look(mountpoint).await
     }
+
+    /// Reads `/proc/pressure/io` (PSI, Linux 4.20). It is of the whole machine in every container.
+    async fn io_pressure(&self) -> Option<f64> {
+        full_avg10(&std::fs::read_to_string("/proc/pressure/io").ok()?)
+    }
+}
+
+/// Reads `full avg10=1.53 avg60=…`.
+fn full_avg10(text: &str) -> Option<f64> {
+    let full = text.lines().find_map(|line| line.strip_prefix("full "))?;
+    full.split_whitespace().find_map(|field| field.strip_prefix("avg10="))?.parse().ok()
 }
 
 fn probe(path: &Path) -> io::Result<FileSystem> {
@@ -102,6 +118,13 @@ mod tests {
         assert_eq!(measured.mountpoint, Path::new("/var/lib/containerd"));
         assert!(measured.capacity_bytes > 0 && measured.available_bytes <= measured.capacity_bytes, "{measured:?}");
         assert!(measured.inodes_free <= measured.inodes, "{measured:?}");
+    }
+
+    #[test]
+    fn the_pressure_is_that_of_all_tasks_together() {
+        let text = "some avg10=61.20 avg60=9.00 avg300=1.00 total=1\nfull avg10=12.50 avg60=8.00 avg300=0.90 total=1\n";
+        assert_eq!(full_avg10(text), Some(12.5));
+        assert_eq!(["", "some avg10=1.00", "full avg60=1.00", "full avg10=x"].map(full_avg10), [None; 4]);
     }
 
     #[tokio::test]

@@ -284,6 +284,7 @@ fn category_of_kept(reason: &KeepReason) -> Category {
         | KeepReason::WithinMaxAge { .. }
         | KeepReason::YoungerThanMinAge { .. }
         | KeepReason::ImageGcOff {}
+        | KeepReason::BeyondPace { .. }
         | KeepReason::FreesNothing {} => Category::ImagesRemovable,
         _ => Category::ImagesKept,
     }

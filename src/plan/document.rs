@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, KeepReason, Kind, PlanError, Pressure, Profile};
+use super::{Action, KeepReason, Kind, Pace, PlanError, Pressure, Profile};
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen};
 
 /// What one pass removes, in order, and why everything else is kept.
@@ -168,6 +168,12 @@ pub struct ImageSummary {
     /// Images that reclaim something only together. If the removal of one fails, the rest of its set is kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub together: Vec<Vec<ImageId>>,
+    /// The pace that applies to this pass, by `images.pace`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
+    /// The number of images that the pace leaves to later passes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub beyond_pace: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde requires")]

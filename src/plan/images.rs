@@ -6,7 +6,7 @@
 //! the target, and continues with the reserve while the space is too small (I9).
 //!
 //! Removes for `age`, `space`, `target`, `unused`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
-//! `below_threshold`, `target_reached`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
+//! `below_threshold`, `target_reached`, `beyond_pace`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
 //! `possible_image_volume`, `image_volumes_unknown`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
 //! `named_by_pod` (all I6), `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
@@ -19,10 +19,11 @@ use super::image_keep::ImageRetention;
 use super::image_use::by_id;
 use super::image_volumes::UnknownVolumes;
 use super::list_sanity::why_untrusted;
+use super::pace;
 use super::plan_builder::{Context, PlanBuilder};
 use super::reclaim::{Estimates, Order};
 use super::store::StoreIndex;
-use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, PlanError, RemoveReason};
+use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, Pace, PlanError, RemoveReason};
 use crate::model::{FileSystem, Image, Seen};
 
 /// When to remove images (kubelet settings of the same meaning).
@@ -42,6 +43,8 @@ pub struct ImagePolicy {
     pub all_unused: bool,
     /// `images.targets`
     pub targets: Vec<ImageTarget>,
+    /// `images.pace`
+    pub pace: Pace,
 }
 
 /// Decides all images.
@@ -72,6 +75,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
         return keep_unknown(context, builder, unused, error);
     }
     decide_unused(context, builder, in_order(context, &unused));
+    pace::limit(context, builder);
 }
 
 /// Keeps all images without a known use, because a container may have them mounted.
@@ -324,6 +328,7 @@ impl Default for ImagePolicy {
             keep: Vec::new(),
             all_unused: false,
             targets: Vec::new(),
+            pace: Pace::default(),
         }
     }
 }

@@ -106,6 +106,21 @@ impl<'a> PlanBuilder<'a> {
         is_allowed
     }
 
+    /// Returns whether the plan is limited to the objects of a saved plan.
+    pub fn is_of_saved_plan(&self) -> bool {
+        self.selection.is_some()
+    }
+
+    /// Takes the removals of images so far out of the plan.
+    pub fn take_images(&mut self) -> Vec<Action> {
+        self.actions.extract_if(.., |action| action.target.kind() == Kind::Image).collect()
+    }
+
+    /// Puts removals back into the plan.
+    pub fn put_back(&mut self, actions: Vec<Action>) {
+        self.actions.extend(actions);
+    }
+
     pub fn keep(&mut self, kept: Kept) {
         self.kept.push(kept);
     }

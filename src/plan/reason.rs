@@ -172,6 +172,13 @@ pub enum KeepReason {
         container: String,
     },
 
+    /// The removals before it are as many as one pass may do, by `images.pace`.
+    BeyondPace {
+        /// The most images of a pass; `null` = any number.
+        images: Option<u64>,
+        /// The most bytes of a pass; `null` = any number.
+        bytes: Option<u64>,
+    },
     /// Its removal would reclaim nothing: all that it holds is held by other objects too.
     FreesNothing {},
 

@@ -314,6 +314,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     max_age = "7d"                               # conf.d/10.toml
     keep = []                                    # built-in
     targets = []                                 # built-in
+    pace = []                                    # built-in
     all_unused = false                           # built-in
     interval = "5m"                              # built-in
 

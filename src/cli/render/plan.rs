@@ -106,6 +106,11 @@ fn images(images: &ImageSummary, has_image: bool, paint: Paint) -> String {
         let why = if has_image { "all removable images are in the plan" } else { "no image can be removed now" };
         let _ = writeln!(text, "{missing} of it cannot be freed: {why}.");
     }
+    if images.beyond_pace > 0 {
+        let rest = format::count(usize::try_from(images.beyond_pace).unwrap_or(usize::MAX), "image");
+        let pace = images.pace.map(|pace| pace.parts().join(", ")).unwrap_or_default();
+        let _ = writeln!(text, "{rest} left to later passes (images.pace: {pace}).");
+    }
     if !images.reserve.is_empty() {
         let next = format::count(images.reserve.len(), "image");
         let _ = writeln!(

@@ -16,7 +16,7 @@ fn intervals(containers: u64, images: u64, max_backoff: u64) -> Intervals {
 }
 
 /// Passes that never overlap.
-const ALONE: Limits = Limits { hold_up: LONGEST, shutdown: LONGEST, stall: LONGEST };
+const ALONE: Limits = Limits { hold_up: LONGEST, shutdown: LONGEST, stall: LONGEST, first_images: Duration::ZERO };
 
 /// Fails the test if the schedule does not stop.
 async fn in_time<T>(schedule: impl Future<Output = T>) -> T {
@@ -243,4 +243,11 @@ fn the_stall_limit_exceeds_each_configured_time_out() {
     ] {
         assert!(Limits::of(&options).stall > hour, "{options:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_pass_over_images_can_wait() {
+    let limits = Limits { first_images: Duration::from_secs(90), ..ALONE };
+    let (begun, _) = passes_within(&limits, intervals(60, 300, 900), 5, |_, _| (0, PassResult::Succeeded)).await;
+    assert_eq!(begun, [(0, C), (60, C), (90, I), (120, C), (180, C)]);
 }

@@ -76,7 +76,7 @@ async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope,
 /// Runs the service until `stop`. Passes that run for longer than `moment` do not delay the other loops.
 async fn serve(sim: &Sim, settings: Settings, stop: &CancellationToken, after: impl FnMut(Scope, &Pass)) {
     let moment = Duration::from_millis(100);
-    let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
+    let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER, ..Limits::default() };
     let (_signals, _, reload) = signals::listen().unwrap();
     let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
     let service = run(cycle(sim, settings), &limits, stop, &mut requests, || None::<()>, after);
@@ -188,7 +188,7 @@ async fn a_reload_waits_briefly_for_hanging_removals() {
     let (settings, node) = (settings(&sim), local_node(&sim));
     let store = Store::open_blocking(&settings.state.path).unwrap();
     let moment = Duration::from_millis(100);
-    let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER };
+    let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER, ..Limits::default() };
     let (_signals, stop, reload) = signals::listen().unwrap();
     let requester = reload.clone();
     let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };

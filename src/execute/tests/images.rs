@@ -275,3 +275,56 @@ async fn too_many_containers_are_rechecked_in_parts() {
     let lines = bench.carry_out(vec![unused("a"), unused("b")]).await;
     assert_eq!(lines, ["sha256:aa removed", "sha256:bb refused: a container uses it"]);
 }
+
+/// A disk of 100 GiB with so much free space, on a machine that waits for I/O in so much of the time.
+struct BusyDisk {
+    free_percent: u64,
+    io_percent: f64,
+}
+
+#[async_trait]
+impl Disks for BusyDisk {
+    async fn measure(&self, _: &Path) -> Result<FileSystem, crate::observe::ObserveError> {
+        Ok(FileSystem { capacity_bytes: 100 * GIB, available_bytes: self.free_percent * GIB, ..FileSystem::default() })
+    }
+
+    async fn io_pressure(&self) -> Option<f64> {
+        Some(self.io_percent)
+    }
+}
+
+/// Returns a plan for two images with a pause between them.
+fn paced(pause_seconds: u64) -> Plan {
+    let pace = Some(crate::plan::Pace { pause_seconds, ..Default::default() });
+    let plan = plan(vec![unused("a"), unused("b")]);
+    Plan { images: ImageSummary { pace, ..plan.images }, ..plan }
+}
+
+#[tokio::test]
+async fn the_pause_between_two_images_is_longer_on_a_busy_disk_and_none_on_a_full_one() {
+    // Free space, time with waits for I/O, the pause of the pace, the shortest and the longest time of the pass.
+    for (free_percent, io_percent, pause, least, most) in
+        [(50, 0.0, 1, 1, u64::MAX), (50, 10.0, 1, 4, u64::MAX), (50, 0.0, 0, 0, u64::MAX), (4, 99.0, 600, 0, 600)]
+    {
+        let mut bench = Bench::new(images(2, 0));
+        bench.disks = Some(Arc::new(BusyDisk { free_percent, io_percent }));
+        let begun = std::time::Instant::now();
+        let (lines, ..) = bench.carry_out_plan(&paced(pause)).await;
+        let took = begun.elapsed();
+        assert_eq!(lines, ["sha256:aa removed", "sha256:bb removed"]);
+        assert!((least..most).contains(&took.as_secs()), "{took:?} with {free_percent} % free and {io_percent} % I/O");
+    }
+}
+
+#[tokio::test]
+async fn a_stop_ends_a_pause() {
+    let bench = Bench::new(images(2, 0));
+    let stop = CancellationToken::new();
+    let mut reports = Vec::new();
+    let mut sink = |report: Report| {
+        stop.cancel();
+        reports.push(report);
+    };
+    let summary = bench.live().carry_out(&paced(600), &stop, &mut sink).await;
+    assert_eq!((reports.len(), summary.not_begun), (1, 1));
+}

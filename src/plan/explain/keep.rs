@@ -1,7 +1,7 @@
 //! The texts of the reasons to keep an object.
 
 use super::{Explanation, dead, guard, rule, time};
-use crate::model::{count_text, short_id};
+use crate::model::{count_text, short_id, size_text};
 use crate::plan::KeepReason;
 
 // === impl KeepReason ===
@@ -127,6 +127,16 @@ impl KeepReason {
                 "images.low_threshold_percent is lower, or the removals reclaim less than estimated",
             )
             .set_by("images.low_threshold_percent"),
+            Self::BeyondPace { images, bytes } => {
+                let images = images.map(|images| format!("{images} images"));
+                let limits: Vec<_> = images.into_iter().chain(bytes.map(size_text)).collect();
+                rule(
+                    format!("left to a later pass (images.pace: {})", limits.join(", ")),
+                    format!("it is unused, but one pass removes at most {}", limits.join(" and ")),
+                    "the images before it are removed, images.pace has higher limits, or the disk has less than 5% free",
+                )
+                .set_by("images.pace")
+            }
             Self::FreesNothing {} => rule(
                 "its removal reclaims nothing",
                 "it is unused, but other images or containers hold all of its layers",

@@ -52,6 +52,7 @@ fn keeps() -> Value {
         { "reason": "target_reached" },
         { "reason": "image_gc_off" },
         { "reason": "frees_nothing" },
+        { "reason": "beyond_pace", "images": 20, "bytes": 53_687_091_200_u64 },
         { "reason": "used_meanwhile" },
         { "reason": "step_failed" },
         { "reason": "list_incomplete", "list": "containers" },
