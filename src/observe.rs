@@ -145,7 +145,8 @@ impl Observer {
             self.measure_logs(snapshot).await;
         }
         if needs.store {
-            let store = self.store.read(&self.reader, &self.places, &*self.disks, snapshot).await;
+            let store =
+                self.store.read(&self.reader, &self.places, &*self.disks, snapshot, needs.writable_layers).await;
             snapshot.store = Some(store);
         }
     }

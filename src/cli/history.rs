@@ -178,8 +178,9 @@ fn names(entries: &[HistoryEntry]) -> impl Iterator<Item = String> {
 
 fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
     let rows = entries.iter().map(|entry| {
-        let HistoryEntry { kind, id, name, pod, .. } = entry;
+        let HistoryEntry { kind, id, name, pod, estimated_bytes, .. } = entry;
         let [kind, id, name, pod] = object(*kind, id, name.as_deref(), pod.as_ref(), wide);
+        let estimated = estimated_bytes.filter(|_| wide).map(format::size).unwrap_or_default();
         [
             second(entry.at),
             kind,
@@ -187,11 +188,12 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
             name + &more_tags(&entry.tags),
             pod,
             entry.outcome.replace('_', " "),
+            estimated,
             entry.freed_bytes.map(format::size).unwrap_or_default(),
             why(entry),
         ]
     });
-    table(["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"], rows)
+    table(["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "ESTIMATED", "FREED", "WHY"], rows)
 }
 
 /// Returns the rule of the removal, or why the object was kept after all.

@@ -33,7 +33,7 @@ pub(super) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Pla
 
 /// As [`look`], with the store of the runtime.
 pub(super) async fn account(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { store: true, log_sizes: true, ..Needs::default() }).await)
+    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { log_sizes: true, ..Needs::account(true) }).await)
 }
 
 /// As [`look`], with the exit of each exited container.

@@ -54,12 +54,17 @@ impl SnapshotKey {
 // === impl RuntimeReader ===
 
 impl RuntimeReader {
-    /// Reads the store of containerd. Usages that are not received until `until` are not known. The lists have no limit of
+    /// Reads the store of containerd, with or without the usages of writable layers. Usages that are not received until `until` are not known. The lists have no limit of
     /// their own: the caller limits the whole call.
     ///
     /// # Errors
     /// The runtime does not serve the API of containerd, or cannot be reached.
-    pub async fn containerd_store(&self, usages: &SnapshotUsages, until: Instant) -> Result<RuntimeStore, CriError> {
+    pub async fn containerd_store(
+        &self,
+        usages: &SnapshotUsages,
+        writable_layers: bool,
+        until: Instant,
+    ) -> Result<RuntimeStore, CriError> {
         let calls = StoreCalls::new(self);
         let mut graph = GraphBuilder::default();
         let namespaces = calls.namespaces().await?;
@@ -75,7 +80,9 @@ impl RuntimeReader {
             graph.containers(namespace, calls.containers().await);
             graph.leases(namespace, calls.leases().await);
         }
-        let (mut store, keys) = graph.build();
+        let (mut store, mut keys) = graph.build();
+        let is_layer = |at: &usize| store.parts.get(*at).is_some_and(|part| part.kind == PartKind::Layer);
+        keys.retain(|(position, _)| writable_layers || is_layer(position));
         usages.fill(&calls, &mut store, keys, until).await;
         Ok(store)
     }
@@ -105,7 +112,7 @@ impl SnapshotUsages {
             }
         }
         let uncounted = |name| format!("sizes of snapshotter {name}: it does not keep layers in directories");
-        store.missing.extend(not_counted.into_iter().map(uncounted));
+        store.missing_sizes.extend(not_counted.into_iter().map(uncounted));
         self.read(calls, store, lacking, until).await;
     }
 
@@ -133,7 +140,7 @@ impl SnapshotUsages {
             read += 1;
         };
         if let Some(cause) = cause {
-            store.missing.push(format!("sizes of {} of {all} snapshots: {cause}", all - read));
+            store.missing_sizes.push(format!("sizes of {} of {all} snapshots: {cause}", all - read));
         }
     }
 

@@ -1,5 +1,4 @@
-//! When a pass takes the account of the image file system: regularly if it is shown, and whenever it has read the store of the
-//! runtime anyway.
+//! When a pass takes the account of the image file system.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -33,10 +32,9 @@ impl Accounts {
         self.is_regular && scope != Scope::Containers && is_old
     }
 
-    /// Takes the account of what a pass has planned, if it has read the store and decided about images.
+    /// Takes the account of what a pass has planned, if it has read the whole store.
     pub fn take(&self, planned: &Planned) -> Option<DiskAccount> {
-        let Planned { snapshot, plan, scope, .. } = planned;
-        snapshot.store.as_ref().filter(|_| *scope != Scope::Containers)?;
+        let Planned { snapshot, plan, .. } = planned;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot.taken_at);
         disk_account(snapshot, plan).ok()
     }

@@ -73,10 +73,10 @@ impl Cycle {
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Pass {
-        let store = self.accounts.is_due(kind.scope(), (self.clock)());
-        let planned = self.planned(kind, Needs { store, ..Needs::default() }).await;
+        let is_due = self.accounts.is_due(kind.scope(), (self.clock)());
+        let planned = self.planned(kind, Needs::account(is_due)).await;
         self.metrics.observed(&planned.snapshot);
-        let account = self.accounts.take(&planned);
+        let account = if is_due { self.accounts.take(&planned) } else { None };
         if let Some(account) = &account {
             self.metrics.account(account);
         }

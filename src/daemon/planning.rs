@@ -87,6 +87,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         image_volumes: has_images,
         image_names: has_images && policy.guards.keep_pod_images,
         log_sizes: false,
+        writable_layers: false,
         // The sizes that the runtime reports are far from those on the disk.
         store: has_images && policy.images.has_total() && policy.guards.measure_space,
     }

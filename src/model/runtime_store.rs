@@ -26,6 +26,9 @@ pub struct RuntimeStore {
     /// What could not be read, and why. The parts and holders are then not all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Sizes that could not be read, and why. The parts without a size are in the list all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_sizes: Vec<String>,
     /// Whether the pod log root is on the file system of the images.
     pub logs_on_image_disk: bool,
 }

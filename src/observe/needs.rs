@@ -15,13 +15,27 @@ pub struct Needs {
     pub log_sizes: bool,
     /// What the store of the runtime holds.
     pub store: bool,
+    /// The sizes of the writable layers in that store. The runtime reads all files of a layer for its size, each time.
+    pub writable_layers: bool,
 }
 
 // === impl Needs ===
 
 impl Needs {
     /// All parts.
-    pub const ALL: Self = Self { ends: true, image_volumes: true, image_names: true, log_sizes: true, store: true };
+    pub const ALL: Self = Self {
+        ends: true,
+        image_volumes: true,
+        image_names: true,
+        log_sizes: true,
+        store: true,
+        writable_layers: true,
+    };
+
+    /// The whole store of the runtime, if `is_wanted`.
+    pub fn account(is_wanted: bool) -> Self {
+        Self { store: is_wanted, writable_layers: is_wanted, ..Self::default() }
+    }
 
     /// Returns the parts that one or the other wants.
     #[must_use]
@@ -32,6 +46,7 @@ impl Needs {
             image_names: self.image_names || other.image_names,
             log_sizes: self.log_sizes || other.log_sizes,
             store: self.store || other.store,
+            writable_layers: self.writable_layers || other.writable_layers,
         }
     }
 }

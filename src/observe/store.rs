@@ -36,27 +36,30 @@ impl StoreReader {
         places: &Places,
         disks: &dyn Disks,
         snapshot: &Snapshot,
+        writable_layers: bool,
     ) -> Seen<RuntimeStore> {
         let Some(images) = snapshot.image_filesystem.as_ref() else {
             let cause = snapshot.image_filesystem.cause().unwrap_or_default();
             return Seen::NotSeen(format!("image file system: {cause}"));
         };
-        let read = match self.read_containerd(reader).await {
+        let read = match self.read_containerd(reader, writable_layers).await {
             Some(store) => store,
             None => crio::read(&places.host, &images.mountpoint).await,
         };
         let Seen::Seen(mut store) = read else { return read };
-        add_writable_layers(reader, &mut store).await;
+        if writable_layers {
+            add_writable_layers(reader, &mut store).await;
+        }
         let logs = disks.measure(&places.pod_logs).await;
         store.logs_on_image_disk = logs.is_ok_and(|logs| logs.is_same_disk(images));
         Seen::Seen(store)
     }
 
     /// Reads the store of containerd. `None` = the runtime is another.
-    async fn read_containerd(&self, reader: &RuntimeReader) -> Option<Seen<RuntimeStore>> {
+    async fn read_containerd(&self, reader: &RuntimeReader, writable_layers: bool) -> Option<Seen<RuntimeStore>> {
         let begun = Instant::now();
-        let read = timeout_at(begun + STORE + LISTS, reader.containerd_store(&self.usages, begun + STORE)).await;
-        match read {
+        let read = reader.containerd_store(&self.usages, writable_layers, begun + STORE);
+        match timeout_at(begun + STORE + LISTS, read).await {
             Ok(Err(error)) if error.is_unimplemented() => None,
             Ok(store) => Some(store.into()),
             Err(_) => Some(Seen::NotSeen(format!("no answer within {} s", (STORE + LISTS).as_secs()))),
@@ -84,6 +87,6 @@ async fn add_writable_layers(reader: &RuntimeReader, store: &mut RuntimeStore) {
                 }
             }
         }
-        Err(error) => store.missing.push(format!("sizes of writable layers: {error}")),
+        Err(error) => store.missing_sizes.push(format!("sizes of writable layers: {error}")),
     }
 }

@@ -7,10 +7,17 @@ use tonic::Code;
 
 use super::*;
 use crate::cri::CriOptions;
-use crate::model::ContainerId;
+use crate::model::{ContainerId, PartKind};
 use crate::sim::{Fault, MIB, Node, Rpc, Sim, Streaming, Times};
 
-const ENDS: Needs = Needs { ends: true, image_volumes: false, image_names: false, log_sizes: false, store: false };
+const ENDS: Needs = Needs {
+    ends: true,
+    image_volumes: false,
+    image_names: false,
+    log_sizes: false,
+    store: false,
+    writable_layers: false,
+};
 const VOLUMES: Needs = Needs { image_volumes: true, ends: false, ..ENDS };
 const NOON: &str = "2026-11-21T12:00:00Z";
 
@@ -94,6 +101,23 @@ async fn a_snapshot_holds_what_every_source_told() {
     assert_eq!(snapshot.pulling, ["docker.io/library/new:1"]);
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
     assert!(snapshot.listening_since.as_ref().unwrap().is_some());
+}
+
+/// The runtime walks through a writable layer for its size, so a pass that only estimates removals does not ask.
+#[tokio::test]
+async fn the_sizes_of_writable_layers_are_read_for_an_account_only() {
+    let sim = Sim::start(node()).unwrap();
+    for (needs, is_read) in [(Needs { store: true, ..Needs::default() }, false), (Needs::account(true), true)] {
+        let snapshot = observer(&sim).snapshot(needs, noon(), Memory::default()).await;
+        let store = snapshot.store.as_ref().unwrap().as_ref().unwrap();
+        let is_sized = |kind| {
+            let of_kind: Vec<_> = store.parts.iter().filter(|part| part.kind == kind).collect();
+            assert!(!of_kind.is_empty(), "{kind:?}");
+            of_kind.iter().all(|part| part.bytes.is_some())
+        };
+        assert_eq!((is_sized(PartKind::Layer), is_sized(PartKind::Writable)), (true, is_read));
+        assert_eq!((store.missing.as_slice(), store.missing_sizes.as_slice()), (&[][..], &[][..]));
+    }
 }
 
 #[tokio::test]

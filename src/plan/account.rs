@@ -221,7 +221,7 @@ impl<'a> Accounting<'a> {
             shared: self.shared(),
             writable_layers: self.writable_layers(),
             others: self.others(),
-            missing: self.store.missing.clone(),
+            missing: self.store.missing.iter().chain(&self.store.missing_sizes).cloned().collect(),
         }
     }
 

@@ -22,7 +22,10 @@ fn full(images: &[(&str, &[(&str, u64)])]) -> Node {
 fn an_image_is_removed_only_if_that_reclaims_something() {
     let used = |image: &str| format!("docker.io/library/{image}:1");
     let pinned = |image: &mut Image| image.pinned = true;
-    let unknown = |snapshot: &mut Snapshot| store(snapshot).parts[0].bytes = None;
+    let unknown = |snapshot: &mut Snapshot| {
+        store(snapshot).parts[0].bytes = None;
+        store(snapshot).missing_sizes.push("sizes of 1 of 2 snapshots: refused".to_owned());
+    };
     let not_whole = |snapshot: &mut Snapshot| store(snapshot).missing.push("leases: refused".to_owned());
     let lacks_a = |snapshot: &mut Snapshot| drop(store(snapshot).holders.remove(0));
     table([
@@ -53,6 +56,8 @@ fn an_image_is_removed_only_if_that_reclaims_something() {
         ("less than a manifest is nothing", full(&[("a", &[("empty", 0)]), ("b", &[("b", 200)])]), "a: frees_nothing", "b: space"),
         ("a size is not known: the runtime's size counts",
             full(&[("a", &[("x", 200)]), ("b", &[("x", 200)]), ("c", &[("c", 9)])]).but(unknown), "c: target_reached", "a b: space"),
+        ("only the images of that size are without an estimate",
+            full(&[("a", &[("x", 200)]), ("b", &[("b", 20)]), ("c", &[("c", 90)])]).but(unknown), "", "a b c: space"),
         ("the store is not whole: the runtime's sizes count",
             full(&[("a", &[("x", 200)]), ("b", &[("x", 200)]), ("c", &[("c", 9)])]).but(not_whole), "c: target_reached", "a b: space"),
         ("the store does not have the image: the runtime's size counts",

@@ -31,6 +31,11 @@ fn one_run_is_shown_with_its_removals_oldest_first() {
     assert_eq!((&document["run"]["id"], &document["run"]["error"]), (&1.into(), &"1 removal failed".into()));
     let kinds: Vec<_> = document["removals"].as_array().unwrap().iter().map(|entry| &entry["kind"]).collect();
     assert_eq!(kinds, ["container", "sandbox", "log_dir", "image", "image"]);
+    let wide = history(&shell, &["1", "-o", "wide"]);
+    let header = wide.lines().find(|line| line.starts_with("TIME")).unwrap();
+    let image = wide.lines().find(|line| line.contains("<none>")).unwrap();
+    let estimated = image[header.find("ESTIMATED").unwrap()..].split_whitespace().take(2);
+    assert_eq!(estimated.collect::<Vec<_>>(), ["88.0MiB", "200.0MiB"], "the estimate beside the measured bytes");
     assert_eq!(history(&shell, &["77777"]), "no entry matches\n", "a number that is no run is a text");
 }
 
