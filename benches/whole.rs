@@ -25,6 +25,7 @@ use std::time::Instant;
 use figures::{median, mib};
 use hyper_util::rt::TokioIo;
 use kubegc::cri::generated as pb;
+use kubegc::cri::{CriOptions, Only, RuntimeReader, SnapshotUsages};
 use kubegc::sim::{Node, Rpc, Sim};
 use nix::sys::resource::{UsageWho, getrusage};
 use tonic::transport::Endpoint;
@@ -39,8 +40,55 @@ fn main() {
     match args.get(1).map(String::as_str) {
         Some("bare") => block_on(list(&args[2])),
         Some("measure") => measure(&args[2..]),
-        _ => compare(),
+        Some("store") => block_on(store()),
+        _ => {
+            compare();
+            block_on(store());
+        }
     }
+}
+
+/// What the store of the runtime adds to the lists: 1,000 images with 3 snapshots each, and the sizes of the snapshots known from
+/// the read before.
+async fn store() {
+    let layers = |image: usize| [format!("base-{image}"), format!("middle-{image}"), format!("top-{image}")];
+    let node = (0..IMAGES).fold(Node::new().without_logs().disk(1 << 50, 0), |node, image| {
+        let layers = layers(image);
+        let layers: Vec<_> = layers.iter().map(|layer| (layer.as_str(), 1 << 20)).collect();
+        node.image(&format!("registry.example/store/image-{image}:1"), &layers)
+    });
+    let sim = Sim::start(node).unwrap();
+    let reader = RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), CriOptions::default());
+    let usages = SnapshotUsages::default();
+    let read = async || {
+        let begun = Instant::now();
+        let until = tokio::time::Instant::now() + std::time::Duration::from_mins(1);
+        let store = reader.containerd_store(&usages, false, until).await.unwrap();
+        assert!(store.missing.is_empty() && store.missing_sizes.is_empty(), "{:?}", store.missing);
+        begun.elapsed().as_secs_f64()
+    };
+    let first = read().await;
+    let (mut lists, mut stores, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..PAIRS {
+        let begun = Instant::now();
+        let listed = reader.images().await.unwrap().len();
+        let containers = reader.containers(Only::All).await.unwrap().len();
+        let sandboxes = reader.sandboxes(Only::All).await.unwrap().len();
+        assert_eq!((listed, containers, sandboxes), (IMAGES, 0, 0));
+        let of_lists = begun.elapsed().as_secs_f64();
+        let of_store = read().await;
+        ratios.push((of_lists + of_store) / of_lists);
+        lists.push(of_lists);
+        stores.push(of_store);
+    }
+    println!("store of {IMAGES} images, {} snapshots, {PAIRS} pairs", 3 * IMAGES);
+    println!("lists of the CRI: median {:>6.1} ms", median(lists) * 1e3);
+    println!("store:            median {:>6.1} ms, the first time {:.1} ms", median(stores) * 1e3, first * 1e3);
+    println!("both to the lists alone: {:.2} (aim: at most 1.1)", median(ratios));
+    let (itself, state) = (std::env::current_exe().unwrap(), sim.dir().join("state/kubegc.db"));
+    let peak = |verb: &str| timed(&itself, &kubegc(&sim, &state, &[verb, "-o", "json"])).1;
+    let (plan, disk) = (peak("plan"), peak("disk"));
+    println!("peak of plan {:.1} MiB, of disk {:.1} MiB (aim: at most 2 more)", mib(plan), mib(disk));
 }
 
 /// Runs both in turn and prints the ratios.
