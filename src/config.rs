@@ -19,6 +19,7 @@ mod loaded;
 mod parse;
 mod reference;
 mod resolve;
+mod rules;
 mod settings;
 mod show;
 mod sockets;

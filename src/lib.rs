@@ -8,6 +8,7 @@
 
 pub mod host_path;
 pub mod model;
+pub mod rules;
 
 pub mod metrics;
 

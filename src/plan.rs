@@ -41,6 +41,7 @@ mod pressure;
 mod reason;
 mod reclaim;
 mod report;
+mod rule_book;
 mod sandboxes;
 mod selection;
 mod store;
@@ -68,6 +69,7 @@ pub use pattern::{Pattern, unmatched_patterns};
 pub use pressure::{Pressure, PressurePolicy};
 pub use reason::{KeepReason, RemoveReason};
 pub use report::{FailureCause, Measure, Outcome, Refusal, Report};
+pub use rule_book::RuleNote;
 pub use summary::{Counts, Halt, Summary};
 pub use update_memory::update_memory;
 
@@ -78,6 +80,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::model::Snapshot;
+use crate::rules::Rules;
 use plan_builder::{Context, PlanBuilder};
 
 /// Everything that a plan depends on besides the snapshot.
@@ -97,6 +100,8 @@ pub struct Policy {
     pub under_pressure: Option<Pressure>,
     /// What kubegc keeps although the kubelet would remove it.
     pub guards: Guards,
+    /// `rule`
+    pub rules: Rules,
 }
 
 /// The steps of a pass. The service runs `Containers` and `Images` in two loops, as the kubelet does.
@@ -144,6 +149,7 @@ fn steps<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, scope: Scope)
     if scope != Scope::Containers {
         images::decide(context, builder);
     }
+    builder.rules = context.rules.notes();
 }
 
 /// Returns the time since `since`; 0 if `since` is unknown, or in the future because the clock was set back.

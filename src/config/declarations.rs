@@ -63,6 +63,20 @@ settings! {
     /// `kubegc collect` removes nothing either, unless `--mode collect` is given.
     "mode": MODE = mode, flags ["mode"];
 
+    /// Rules, in order: the first whose condition holds for an object decides. docs/rules.md has the facts.
+    ///
+    /// A rule is a table [[rule]] with these keys:
+    ///
+    /// - `name`: its name, as the plan shows it
+    /// - `for`: "image", or "container" for dead containers
+    /// - `when`: a condition in CEL, such as `image.repository.startsWith('registry.example.com/base/')`
+    /// - `then`: "keep", or "remove" for unused images, whatever the disk usage. The guards still apply
+    /// - `until`: if there is one, the day (UTC) on which the rule ends, such as 2027-06-30
+    /// - `note`: if there is one, a text for people
+    ///
+    /// The rules of a file replace those of the files before it.
+    "rule": RULES = policy.rules;
+
     /// The node's name. Empty = $NODE_NAME, then the host name.
     "node": TEXT = node, flags ["node-name"];
 

@@ -191,7 +191,9 @@ mod tests {
             "observe",
             "warn",
         ];
-        let values = [true.into(), false.into(), 77.into()].into_iter().chain(texts.map(Value::from));
+        let rule = "rule = [{name = 'a', for = 'image', when = 'true', then = 'keep'}]".parse::<toml::Table>().unwrap();
+        let values =
+            [true.into(), false.into(), 77.into(), rule["rule"].clone()].into_iter().chain(texts.map(Value::from));
         let with = |value| {
             let mut other = settings.clone();
             (key.set)(&mut other, &value).map(|()| other)

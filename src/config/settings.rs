@@ -29,7 +29,7 @@ pub struct Settings {
     pub runtime: RuntimeSettings,
     /// `pods.*`
     pub pods: PodSettings,
-    /// `profile`, `containers.*`, `images.*`, `logs.*`, `pressure.*`, `guards.*`
+    /// `profile`, `rule`, `containers.*`, `images.*`, `logs.*`, `pressure.*`, `guards.*`
     pub policy: Policy,
     /// `state.*`
     pub state: StateSettings,

@@ -11,10 +11,12 @@ use toml::Value;
 
 use super::parse::{absolute, bytes, http, log_root, number, own_file, patterns, pod_sources, socket, texts, time};
 use super::parse::{image_targets, no_image_name, no_unit, of_system, pace, wrong_pace, wrong_target};
+use super::rules;
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{PodSourceName, duration_text, exact_size_text};
 use crate::plan::{AgeFrom, ImageTarget, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
+use crate::rules::Rules;
 
 /// A type of setting.
 pub(super) struct ValueType<T> {
@@ -187,6 +189,10 @@ pub(super) const PACE: ValueType<Pace> = ValueType::other(
     |pace| pace.parts().into(),
 )
 .explained_by(wrong_pace);
+
+/// Rules of the operator: a list of tables.
+pub(super) const RULES: ValueType<Rules> =
+    ValueType::other("tables [[rule]]", rules::schema, rules::read, rules::print).explained_by(rules::wrong);
 
 /// Pod sources: a list, or a text with commas between them, as they are printed.
 pub(super) const POD_SOURCES: ValueType<Vec<PodSourceName>> = ValueType::other(

@@ -154,6 +154,7 @@ fn plan(actions: Vec<Action>) -> Plan {
         actions,
         kept: Vec::new(),
         images: ImageSummary::default(),
+        rules: Vec::new(),
         errors: Vec::new(),
     }
 }

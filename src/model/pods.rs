@@ -97,8 +97,9 @@ pub struct Pod {
 }
 
 /// A pod's phase, `status.phase`.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Phase {
     /// Bound to the node, but not all containers have started.
     Pending,

@@ -5,7 +5,7 @@
 //! by ID. [`super::instances`] says which one is the newest.
 //!
 //! Removes for `pod_deleted`, `pod_terminal`, `over_max_per_pod_container`, `over_total_limit`. Keeps for `running`,
-//! `younger_than_min_age`, `within_max_per_pod_container`, `no_limit`, `list_incomplete`, and by the guards `foreign` (I5),
+//! `younger_than_min_age`, `within_max_per_pod_container`, `no_limit`, `list_incomplete`, `rule`, and by the guards `foreign` (I5),
 //! `maybe_starting` (I4), `maybe_running`, `newest_instance` (I3), `backing_off`, and those of `pods`.
 //!
 //! The total limit never removes the newest instance of a slot (I3), so it can stay exceeded. A young CREATED
@@ -22,6 +22,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 use super::instances;
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
+use super::rule_book::Effect;
 use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{Container, ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
 
@@ -164,7 +165,11 @@ fn why_kept(context: &Context, stopped: &HashSet<&SandboxId>, container: &Contai
     if !is_old_enough(context, policy.age_from.of(container)) {
         return Some(KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(policy.min_age) });
     }
-    context.backing_off(Kind::Container, container.id.as_str())
+    match context.rules.container(context.snapshot, container) {
+        Some(Effect::Keep(reason)) => Some(reason),
+        // No rule removes a container.
+        _ => context.backing_off(Kind::Container, container.id.as_str()),
+    }
 }
 
 /// Returns whether a container has the minimum age. With the guard, an unknown time is no age.

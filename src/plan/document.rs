@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, KeepReason, Kind, Pace, PlanError, Pressure, Profile};
+use super::{Action, KeepReason, Kind, Pace, PlanError, Pressure, Profile, RuleNote};
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen};
 
 /// What one pass removes, in order, and why everything else is kept.
@@ -41,6 +41,9 @@ pub struct Plan {
     /// The goal of the image step, and its result.
     #[serde(default)]
     pub images: ImageSummary,
+    /// The rules, in order, and what they decide. Absent without rules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleNote>,
     /// Why a step could not be completed.
     #[serde(default)]
     pub errors: Vec<PlanError>,
@@ -128,6 +131,8 @@ pub enum ImageTrigger {
     InodesPercent,
     /// All images together have more bytes than a target in `images.targets` permits.
     TotalBytes,
+    /// A rule removes images. The used space is below the high threshold.
+    Rule,
     /// A disk has pressure (`[pressure]`).
     Pressure,
     /// The removal of all unused images is requested.

@@ -127,6 +127,12 @@ impl RemoveReason {
                 "disk usage is lower, a container uses it, images.keep matches it, or the threshold is higher",
             )
             .set_by("images.high_threshold_percent"),
+            Self::Rule { rule: name, note } => rule(
+                format!("rule {name:?}"),
+                format!("it is unused, and the rule {name:?} removes it{}", with_note(note)),
+                "a container uses it, a guard keeps it, or the rule no longer matches",
+            )
+            .set_by("rule"),
             Self::Target { target, value } => rule(
                 format!("{} (images.targets: {target})", target.state(*value)),
                 format!("the disk has {}, and this image is among the least recently used", target.state(*value)),
@@ -162,6 +168,11 @@ impl RemoveReason {
 
 fn dead(limit: u64) -> String {
     count_text(limit, "dead container")
+}
+
+/// Formats the note of a rule behind a clause.
+fn with_note(note: &str) -> String {
+    if note.is_empty() { String::new() } else { format!(" ({note})") }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub(super) struct Candidate<'a> {
     first_seen: Option<Timestamp>,
     /// `None` = never.
     pub last_used: Option<Timestamp>,
+    /// Why a rule removes it, if one does.
+    pub removed_by_rule: Option<RemoveReason>,
 }
 
 // === impl Candidate ===
@@ -21,7 +23,7 @@ impl<'a> Candidate<'a> {
     /// Creates a candidate. An image without a history counts as first seen now.
     fn new(image: &'a Image, past: Option<&ImageMemory>, now: Timestamp) -> Self {
         let first_seen = past.map_or(Some(now), |past| past.first_seen);
-        Self { image, first_seen, last_used: past.and_then(|past| past.last_used) }
+        Self { image, first_seen, last_used: past.and_then(|past| past.last_used), removed_by_rule: None }
     }
 
     /// Returns whether the image was unused for strictly longer than the maximum age. To the kubelet a never-used image is

@@ -5,9 +5,9 @@
 //! the plan also has fallback candidates, the reserve. `execute` measures the file system after each removal. It stops at
 //! the target, and continues with the reserve while the space is too small (I9).
 //!
-//! Removes for `age`, `space`, `target`, `unused`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
+//! Removes for `age`, `space`, `target`, `unused`, `rule`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
 //! `below_threshold`, `target_reached`, `beyond_pace`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
-//! `possible_image_volume`, `image_volumes_unknown`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
+//! `possible_image_volume`, `image_volumes_unknown`, `rule`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
 //! `named_by_pod` (all I6), `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
 use std::time::Duration;
@@ -22,6 +22,7 @@ use super::list_sanity::why_untrusted;
 use super::pace;
 use super::plan_builder::{Context, PlanBuilder};
 use super::reclaim::{Estimates, Order};
+use super::rule_book::Effect;
 use super::store::StoreIndex;
 use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, Pace, PlanError, RemoveReason};
 use crate::model::{FileSystem, Image, Seen};
@@ -74,8 +75,27 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     if let Some(error) = volumes.unresolved() {
         return keep_unknown(context, builder, unused, error);
     }
-    decide_unused(context, builder, in_order(context, &unused));
+    let mut candidates = in_order(context, &unused);
+    candidates.retain_mut(|candidate| !is_kept_by_rule(context, builder, candidate));
+    decide_unused(context, builder, candidates);
     pace::limit(context, builder);
+}
+
+/// Records that a rule keeps a candidate, if so. A rule that removes it is noted in the candidate.
+fn is_kept_by_rule(context: &Context, builder: &mut PlanBuilder, candidate: &mut Candidate) -> bool {
+    let Some(rule) = context.rules.image(context.snapshot, candidate.image, context.memory_of(candidate.image)) else {
+        return false;
+    };
+    match rule {
+        Effect::Keep(reason) => {
+            keep(context, builder, candidate.image, reason);
+            true
+        }
+        Effect::Remove(reason) => {
+            candidate.removed_by_rule = Some(reason);
+            false
+        }
+    }
 }
 
 /// Keeps all images without a known use, because a container may have them mounted.
@@ -98,6 +118,7 @@ fn decide_unused<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, candi
         builder.images.triggered_by = Some(ImageTrigger::AllUnused);
         return remove_all(context, builder, &mut estimates, candidates, &reason);
     }
+    let candidates = remove_by_rule(context, builder, &mut estimates, candidates);
     if policy.is_off() && context.policy.under_pressure.is_none() {
         return keep_all_off(context, builder, &candidates);
     }
@@ -125,6 +146,28 @@ fn remove_all<'a>(
             None => remove(context, builder, estimates, &candidate, reason.clone()),
         }
     }
+}
+
+/// Removes the images that a rule removes, unless they are too young. Returns the other candidates.
+fn remove_by_rule<'i>(
+    context: &Context,
+    builder: &mut PlanBuilder,
+    estimates: &mut Estimates,
+    candidates: Vec<Candidate<'i>>,
+) -> Vec<Candidate<'i>> {
+    let (removed, rest): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|candidate| candidate.removed_by_rule.is_some());
+    for mut candidate in removed {
+        match (candidate.why_kept(context), candidate.removed_by_rule.take()) {
+            (None, Some(reason)) => {
+                builder.images.triggered_by = Some(ImageTrigger::Rule);
+                remove(context, builder, estimates, &candidate, reason);
+            }
+            (Some(reason), _) => keep(context, builder, candidate.image, reason),
+            (None, None) => {}
+        }
+    }
+    rest
 }
 
 /// Keeps all candidates if image removal is off. A disk without a capacity is still an error of the plan.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::action::key;
 use super::gaps::Gaps;
 use super::pods::Pods;
+use super::rule_book::{RuleBook, RuleNote};
 use super::selection::Selection;
 use super::{Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy};
 use crate::model::{Container, Image, ImageId, ImageMemory, SandboxId, Seen, Snapshot};
@@ -17,6 +18,7 @@ pub(super) struct Context<'a> {
     pub policy: &'a Policy,
     pub pods: Pods<'a>,
     pub gaps: Gaps<'a>,
+    pub rules: RuleBook<'a>,
     images: HashMap<&'a ImageId, &'a ImageMemory>,
     pub now: Timestamp,
 }
@@ -30,6 +32,7 @@ pub(super) struct PlanBuilder<'a> {
     /// The objects that may be removed; `None` = any.
     selection: Option<Selection<'a>>,
     pub images: ImageSummary,
+    pub rules: Vec<RuleNote>,
     /// The containers that this pass removes, by their position in the snapshot. On a node with many containers a lookup
     /// by position is much faster than by ID.
     removed_containers: HashSet<usize>,
@@ -43,7 +46,8 @@ impl<'a> Context<'a> {
     pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
         let (pods, gaps) = (Pods::new(snapshot, policy), Gaps::new(snapshot));
         let images = snapshot.memory.images.iter().map(|memory| (&memory.id, memory)).collect();
-        Self { snapshot, policy, pods, gaps, images, now: snapshot.taken_at }
+        let rules = RuleBook::new(snapshot, policy);
+        Self { snapshot, policy, pods, gaps, rules, images, now: snapshot.taken_at }
     }
 
     /// Returns the memory of an image, if there is one.
@@ -172,6 +176,7 @@ impl<'a> PlanBuilder<'a> {
             actions: self.actions,
             kept: self.kept,
             images: self.images,
+            rules: self.rules,
             errors: self.errors,
         }
     }

@@ -60,6 +60,14 @@ pub enum RemoveReason {
         /// Seconds since its last use; `null` = never used, as in the kubelet.
         unused_seconds: Option<i64>,
     },
+    /// A rule removes it.
+    Rule {
+        /// The name of the rule.
+        rule: String,
+        /// Its note; empty = none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        note: String,
+    },
     /// The image is unused, and `images.all_unused` is set or a disk has pressure.
     Unused {
         /// Whether the setting is off, so that the disk pressure is the reason.
@@ -241,6 +249,14 @@ pub enum KeepReason {
     },
     /// It is the sandbox image of the runtime (I6).
     SandboxImage {},
+    /// A rule keeps it.
+    Rule {
+        /// The name of the rule.
+        rule: String,
+        /// Its note; empty = none.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        note: String,
+    },
     /// A keep pattern matches one of its names (I6).
     KeepPattern {
         /// The pattern.

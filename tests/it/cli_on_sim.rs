@@ -698,3 +698,34 @@ fn an_image_of_another_client_is_kept_and_explained() {
     let why = host.run(&["why", "r.example/older:1", "--set=images.all_unused=true", "--set=images.min_age=0s"]);
     assert!(why.contains("container their-container in the namespace moby of the runtime uses it"), "{why}");
 }
+
+/// Rules in the file decide a whole pass: what a rule keeps stays, what a rule removes goes although the disk has space, and
+/// what neither names stays as the settings say.
+#[test]
+fn rules_keep_and_remove_on_a_node() {
+    let rules = "[[rule]]\nname = 'old stays'\nfor = 'image'\nwhen = \"image.repository == 'r.example/old'\"\n\
+                 then = 'keep'\nnote = 'ask platform@'\n\
+                 [[rule]]\nname = 'old ones go'\nfor = 'image'\nwhen = \"image.repository.contains('/old')\"\nthen = 'remove'\n\
+                 [[rule]]\nname = 'crashes stay'\nfor = 'container'\nwhen = \"pod.name == 'crash' && container.attempt < 2\"\n\
+                 then = 'keep'\n";
+    let host = Host::new();
+    let set: toml::Table = rules.parse().unwrap();
+    let set = format!("rule={}", toml::Value::Array(set["rule"].as_array().unwrap().clone()));
+    let with = |words: &[&str]| host.run(&[words, &["--set", &set, "--set", "images.min_age=0s"]].concat());
+    let why = with(&["why", "r.example/old:1"]);
+    assert!(
+        why.contains("keep: the rule \"old stays\" keeps it (ask platform@)") && why.contains("setting: rule"),
+        "{why}"
+    );
+    let before = host.rest();
+    let plan: Plan = serde_json::from_str(&with(&["plan", "-o", "json"])).unwrap();
+    let decided: Vec<_> = plan.rules.iter().map(|note| (note.rule.as_str(), note.objects, note.errors)).collect();
+    assert_eq!(decided, [("old stays", 1, 0), ("old ones go", 1, 0), ("crashes stay", 2, 0)]);
+    with(&["collect"]);
+    let [containers, _, images] = host.rest();
+    let gone = |before: &[String], after: &[String]| -> Vec<String> {
+        before.iter().filter(|name| !after.contains(name)).cloned().collect()
+    };
+    assert_eq!(gone(&before[2], &images), ["r.example/older:1"]);
+    assert_eq!(gone(&before[0], &containers).len(), 1, "of four, two stay by the rule and one by its limit");
+}

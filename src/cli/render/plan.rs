@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use super::{Paint, counts, line, object, table};
 use crate::cli::{format, pods};
-use crate::plan::{Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, Pressure, Target};
+use crate::plan::{
+    Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target,
+};
 
 /// The columns of removals and of kept objects.
 const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
@@ -33,6 +35,7 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &list_note(note))));
     let has_image = plan.actions.iter().any(|action| action.target.kind() == Kind::Image);
     text += &images(&plan.images, has_image, paint);
+    text.extend(plan.rules.iter().filter_map(rule_note).map(|note| line(&paint.yellow("Rule:"), &note)));
     text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &plan_error(error))));
     text + &summary(plan, paint) + "\n"
 }
@@ -148,6 +151,17 @@ fn pressure_text(pressure: &Pressure) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// Returns what people have to know of a rule: that it has ended, or that it cannot be evaluated for some objects.
+fn rule_note(note: &RuleNote) -> Option<String> {
+    let rule = format::printable(&note.rule);
+    if note.expired {
+        return Some(format!("{rule}: expired, it no longer applies"));
+    }
+    let error = format::printable(note.error.as_ref()?);
+    let objects = format::count(usize::try_from(note.errors).unwrap_or(usize::MAX), "object");
+    Some(format!("{rule}: not evaluated for {objects}, such as {error}"))
 }
 
 /// Describes how a list was received that does not fit into one message.

@@ -271,6 +271,12 @@ impl KeepReason {
                 "the runtime uses another sandbox image",
             )
             .set_by("profile"),
+            Self::Rule { rule: name, note } => rule(
+                format!("rule {name:?}"),
+                format!("the rule {name:?} keeps it{}", super::with_note(note)),
+                "the rule no longer matches, it expires, or a rule before it decides",
+            )
+            .set_by("rule"),
             Self::KeepPattern { pattern } => guard(
                 format!("matches images.keep ({pattern})"),
                 format!("the pattern {pattern} in images.keep matches it"),

@@ -23,13 +23,14 @@ fn removals() -> Value {
         { "reason": "age", "max_age_seconds": 7200, "unused_seconds": null },
         { "reason": "unused" },
         { "reason": "unused", "pressure": true },
+        { "reason": "rule", "rule": "old images of builds", "note": "ask platform@" },
     ])
 }
 
 /// Each reason to keep something, and each variant of its texts.
 fn keeps() -> Value {
     let at = "2026-11-21T12:00:00Z";
-    json!([
+    let mut keeps = json!([
         { "reason": "running" },
         { "reason": "younger_than_min_age", "min_age_seconds": 60 },
         { "reason": "within_max_per_pod_container", "limit": 3 },
@@ -82,7 +83,14 @@ fn keeps() -> Value {
         { "reason": "list_fell", "list": "images", "before": 40, "now": 2, "hold_seconds": 600 },
         { "reason": "baseline_lost", "hold_seconds": 600 },
         { "reason": "backing_off", "retry_at": at, "failures": 2, "error": "device busy" },
-    ])
+    ]);
+    // Of one list, the macro would need a higher limit.
+    let of_rules = [
+        json!({ "reason": "rule", "rule": "base images stay" }),
+        json!({ "reason": "rule", "rule": "base images stay", "note": "ask platform@" }),
+    ];
+    keeps.as_array_mut().unwrap().extend(of_rules);
+    keeps
 }
 
 fn samples<T: serde::de::DeserializeOwned>(all: Value) -> Vec<T> {

@@ -1,0 +1,146 @@
+//! Reads the rules of the operator from the key `rule`: a list of tables.
+
+use std::collections::HashSet;
+use std::str::FromStr;
+
+use serde_json::json;
+use strum::VariantNames;
+use toml::{Table, Value};
+
+use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
+
+/// The most rules. Each is evaluated for each object.
+const MOST: usize = 64;
+/// The keys of a rule.
+const FIELDS: [&str; 6] = ["name", "for", "when", "then", "until", "note"];
+
+/// Reads the rules; `None` = [`wrong`] says why not.
+pub(super) fn read(value: &Value) -> Option<Rules> {
+    parsed(value).ok()
+}
+
+/// Names all faults of the rules, each with the rule and, in a condition, with line and column.
+pub(super) fn wrong(value: &Value) -> Option<String> {
+    Some(parsed(value).err()?.join("; "))
+}
+
+fn parsed(value: &Value) -> Result<Rules, Vec<String>> {
+    let tables = value.as_array().ok_or_else(|| vec!["wants tables [[rule]]".to_owned()])?;
+    if tables.len() > MOST {
+        return Err(vec![format!("{} rules, and at most {MOST} are allowed", tables.len())]);
+    }
+    let (mut rules, mut faults, mut names) = (Vec::new(), Vec::new(), HashSet::new());
+    for (place, table) in (1..).zip(tables) {
+        let written = table.get("name").and_then(Value::as_str).map(|name| format!("rule {name:?}"));
+        let rule = table.as_table().ok_or_else(|| vec!["is no table".to_owned()]).and_then(rule);
+        match rule {
+            Ok(rule) if !names.insert(rule.text().name.clone()) => {
+                faults.push(format!("{}: two rules have this name", written.unwrap_or_default()));
+            }
+            Ok(rule) => rules.push(rule),
+            Err(of_rule) => {
+                let rule = written.unwrap_or_else(|| format!("rule {place}"));
+                faults.extend(of_rule.into_iter().map(|fault| format!("{rule}: {fault}")));
+            }
+        }
+    }
+    if faults.is_empty() { Ok(rules.into_iter().collect()) } else { Err(faults) }
+}
+
+fn rule(table: &Table) -> Result<Rule, Vec<String>> {
+    let mut faults: Vec<_> =
+        table.keys().filter(|key| !FIELDS.contains(&key.as_str())).map(|key| unknown(key)).collect();
+    let text = text(table, &mut faults);
+    match text {
+        Some(text) if faults.is_empty() => {
+            Rule::compile(text).map_err(|errors| errors.into_iter().map(|error| format!("when: {error}")).collect())
+        }
+        _ => Err(faults),
+    }
+}
+
+fn unknown(key: &str) -> String {
+    format!("{key}: no such key; a rule has {}", FIELDS.join(", "))
+}
+
+/// Reads the parts of a rule and adds what is wrong with each.
+fn text(table: &Table, faults: &mut Vec<String>) -> Option<RuleText> {
+    let mut string = |key: &str| {
+        let value = table.get(key).and_then(Value::as_str).map(str::to_owned).filter(|text| !text.trim().is_empty());
+        if value.is_none() {
+            faults.push(format!("{key}: wants a text"));
+        }
+        value
+    };
+    let (name, when) = (string("name"), string("when"));
+    let of = word(table, "for", RuleFor::VARIANTS, faults);
+    let then = word(table, "then", Then::VARIANTS, faults);
+    if (of, then) == (Some(RuleFor::Container), Some(Then::Remove)) {
+        faults.push("then: wants \"keep\" for containers; the limits in [containers] remove them".to_owned());
+    }
+    let until = match table.get("until") {
+        None => None,
+        Some(until) => {
+            let day = until.as_datetime().map(ToString::to_string).and_then(|text| text.parse().ok());
+            if day.is_none() {
+                faults.push("until: wants a day such as 2027-06-30".to_owned());
+            }
+            day
+        }
+    };
+    let note = match table.get("note").map(Value::as_str) {
+        Some(None) => {
+            faults.push("note: wants a text".to_owned());
+            String::new()
+        }
+        note => note.flatten().unwrap_or_default().to_owned(),
+    };
+    Some(RuleText { name: name?, of: of?, when: when?, then: then?, until, note })
+}
+
+fn word<T: FromStr>(table: &Table, key: &str, words: &[&str], faults: &mut Vec<String>) -> Option<T> {
+    let word = table.get(key).and_then(Value::as_str).and_then(|word| word.parse().ok());
+    if word.is_none() {
+        let words: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
+        faults.push(format!("{key}: wants {}", words.join(" or ")));
+    }
+    word
+}
+
+/// Returns the rules as TOML.
+pub(super) fn print(rules: &Rules) -> Value {
+    Value::Array(rules.iter().map(|rule| Value::Table(table(rule.text()))).collect())
+}
+
+fn table(rule: &RuleText) -> Table {
+    let RuleText { name, of, when, then, until, note } = rule;
+    let word = |word: &'static str| Some(Value::from(word));
+    let entries = [
+        ("name", Some(name.as_str().into())),
+        ("for", word(of.into())),
+        ("when", Some(when.as_str().into())),
+        ("then", word(then.into())),
+        ("until", until.and_then(|day| day.to_string().parse().ok()).map(Value::Datetime)),
+        ("note", Some(note.as_str().into()).filter(|_| !note.is_empty())),
+    ];
+    entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}
+
+/// Returns the JSON Schema of the rules.
+pub(super) fn schema() -> serde_json::Value {
+    let text = json!({"type": "string", "minLength": 1});
+    let rule = json!({
+        "type": "object",
+        "required": ["name", "for", "when", "then"],
+        "additionalProperties": false,
+        "properties": {
+            "name": text,
+            "for": {"enum": RuleFor::VARIANTS},
+            "when": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},
+            "then": {"enum": Then::VARIANTS},
+            "until": {"type": "string"},
+            "note": {"type": "string"},
+        },
+    });
+    json!({"type": "array", "maxItems": MOST, "items": rule})
+}

@@ -1,0 +1,151 @@
+//! Checks a parsed condition: known facts and functions, a bounded depth, no loops in loops in loops.
+
+use cel::Program;
+use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr};
+
+use super::RuleFor;
+use super::facts::{FACTS, objects};
+
+/// The deepest expression. In a debug build each level takes some 50 KiB of stack.
+const MAX_DEPTH: usize = 16;
+/// The most loops (`exists`, `all`, `map`, `filter`) within each other.
+const MAX_LOOPS: usize = 2;
+
+/// The functions of the language besides operators.
+const FUNCTIONS: &[&str] = &[
+    "bool",
+    "bytes",
+    "contains",
+    "double",
+    "duration",
+    "dyn",
+    "endsWith",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+    "int",
+    "matches",
+    "size",
+    "startsWith",
+    "string",
+    "timestamp",
+    "type",
+    "uint",
+];
+
+/// The names of types, for `type(x) == int`.
+const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
+
+/// The faults so far.
+struct Check<'a> {
+    of: RuleFor,
+    program: &'a Program,
+    when: &'a str,
+    /// The variables of the loops around a place.
+    scope: Vec<&'a str>,
+    loops: usize,
+    faults: Vec<String>,
+}
+
+/// Returns the faults of a condition, each with line and column.
+pub(super) fn faults(of: RuleFor, program: &Program, when: &str) -> Vec<String> {
+    let mut check = Check { of, program, when, scope: Vec::new(), loops: 0, faults: Vec::new() };
+    check.expression(program.expression(), 0);
+    check.faults
+}
+
+// === impl Check ===
+
+impl<'a> Check<'a> {
+    fn expression(&mut self, expression: &'a IdedExpr, depth: usize) {
+        if depth > MAX_DEPTH {
+            return self.fault(expression.id, &format!("is deeper than {MAX_DEPTH} levels"));
+        }
+        let depth = depth + 1;
+        match &expression.expr {
+            Expr::Unspecified | Expr::Literal(_) => {}
+            Expr::Ident(name) => self.name(expression.id, name),
+            Expr::Select(select) => match &select.operand.expr {
+                Expr::Ident(object) if self.is_object(object) => self.fact(expression.id, object, &select.field),
+                _ => self.expression(&select.operand, depth),
+            },
+            Expr::Call(call) => {
+                self.function(expression.id, &call.func_name);
+                call.target.iter().for_each(|target| self.expression(target, depth));
+                call.args.iter().for_each(|argument| self.expression(argument, depth));
+            }
+            Expr::List(list) => list.elements.iter().for_each(|element| self.expression(element, depth)),
+            Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr, depth)),
+            Expr::Comprehension(comprehension) => self.comprehension(expression.id, comprehension, depth),
+            Expr::Struct(_) => self.fault(expression.id, "there are no message types"),
+        }
+    }
+
+    fn entry(&mut self, entry: &'a EntryExpr, depth: usize) {
+        if let EntryExpr::MapEntry(entry) = entry {
+            self.expression(&entry.key, depth);
+            self.expression(&entry.value, depth);
+        }
+    }
+
+    fn comprehension(&mut self, id: u64, comprehension: &'a ComprehensionExpr, depth: usize) {
+        self.loops += 1;
+        if self.loops > MAX_LOOPS {
+            self.fault(id, &format!("has more than {MAX_LOOPS} loops within each other"));
+        }
+        self.expression(&comprehension.iter_range, depth);
+        let before = self.scope.len();
+        self.scope.extend([comprehension.iter_var.as_str(), comprehension.accu_var.as_str()]);
+        self.scope.extend(comprehension.iter_var2.as_deref());
+        for part in
+            [&comprehension.accu_init, &comprehension.loop_cond, &comprehension.loop_step, &comprehension.result]
+        {
+            self.expression(part, depth);
+        }
+        self.scope.truncate(before);
+        self.loops -= 1;
+    }
+
+    fn name(&mut self, id: u64, name: &'a str) {
+        if self.scope.contains(&name) || self.is_object(name) || TYPES.contains(&name) {
+            return;
+        }
+        let known = objects(self.of).collect::<Vec<_>>().join(", ");
+        self.fault(id, &format!("unknown name {name:?}; known are {known}"));
+    }
+
+    fn fact(&mut self, id: u64, object: &str, field: &str) {
+        let of_object = || FACTS.iter().filter_map(|fact| fact.name.strip_prefix(object)?.strip_prefix('.'));
+        if !of_object().any(|known| known == field) {
+            let known = of_object().collect::<Vec<_>>().join(", ");
+            self.fault(id, &format!("unknown fact {object}.{field}; known are {known}"));
+        }
+    }
+
+    /// Operators have names such as `_+_` and `@in`, which cannot be written.
+    fn function(&mut self, id: u64, name: &str) {
+        let is_operator = !name.starts_with(|first: char| first.is_ascii_alphabetic());
+        if !is_operator && !FUNCTIONS.contains(&name) {
+            self.fault(id, &format!("unknown function {name:?}"));
+        }
+    }
+
+    fn is_object(&self, name: &str) -> bool {
+        !self.scope.contains(&name) && objects(self.of).any(|object| object == name)
+    }
+
+    /// Adds a fault. A part that a macro has made has no place of its own.
+    fn fault(&mut self, id: u64, what: &str) {
+        let offset = self.program.source_info().offset_for(id).map_or(0, |(start, _)| start as usize);
+        let before = self.when.get(..offset).unwrap_or_default();
+        let (line, last) = (1 + before.matches('\n').count(), before.rsplit('\n').next().unwrap_or_default());
+        self.faults.push(format!("{line}:{}: {what}", 1 + last.chars().count()));
+    }
+}

@@ -1,0 +1,56 @@
+//! Compiles a condition, with a bound on its length and depth.
+//!
+//! The parser and the evaluation of `cel` call themselves for each level of an expression, and a stack that overflows ends the
+//! process. So an expression has a limited length, is parsed on a stack that suffices for any expression of that length, and is
+//! refused if it is deeper than what the stack of any thread can evaluate.
+
+use std::any::Any;
+
+use cel::{ParseErrors, Program};
+
+use super::facts::Facts;
+use super::{RuleFor, Verdict, check};
+
+/// The longest condition in bytes.
+pub const MAX_LENGTH: usize = 1024;
+/// The stack of the parser. It is reserved and not used, except by an expression that consists of brackets.
+const STACK: usize = 128 << 20;
+
+/// Compiles a condition over the facts of an object.
+pub(super) fn compile(of: RuleFor, when: &str) -> Result<Program, Vec<String>> {
+    if when.len() > MAX_LENGTH {
+        return Err(vec![format!("has {} bytes, and at most {MAX_LENGTH} are allowed", when.len())]);
+    }
+    let work = || parse_and_check(of, when);
+    std::thread::scope(|scope| {
+        let parser = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        parser.map_err(|error| vec![format!("no thread to parse it: {error}")])?.join().unwrap_or_else(panicked)
+    })
+}
+
+/// A panic of the parser is a fault of the expression.
+fn panicked(_: Box<dyn Any + Send>) -> Result<Program, Vec<String>> {
+    Err(vec!["cannot be parsed".to_owned()])
+}
+
+fn parse_and_check(of: RuleFor, when: &str) -> Result<Program, Vec<String>> {
+    let program = Program::compile(when).map_err(|errors| syntax(&errors))?;
+    let faults = check::faults(of, &program, when);
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    // The language has no types before the evaluation, so the facts of an example show wrong ones.
+    match Facts::example(of).evaluate_example(&program) {
+        Verdict::Error(error) => Err(vec![error]),
+        Verdict::Holds(_) => Ok(program),
+    }
+}
+
+/// Formats the faults of the syntax. The first line of a message is what is wrong; the others repeat the expression.
+fn syntax(errors: &ParseErrors) -> Vec<String> {
+    let text = |error: &cel::ParseError| {
+        let message = error.msg.lines().next().unwrap_or_default().chars().take(200).collect::<String>();
+        format!("{}:{}: {message}", error.pos.0.max(1), error.pos.1.max(1))
+    };
+    errors.errors.iter().map(text).take(5).collect()
+}

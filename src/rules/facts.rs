@@ -1,0 +1,200 @@
+//! The facts that a condition can use: their names, types and examples, and the values of one object.
+//!
+//! A fact that is not available is absent. Its use is an error of the evaluation, unless the condition asks `has(…)`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock};
+
+use cel::{Context, Env, ExecutionError, Program, Value};
+use chrono::{DateTime, TimeDelta};
+use jiff::Timestamp;
+
+use super::{RuleFor, Verdict};
+
+/// The longest list of an image or a pod. A longer one is not available: a name is what a tenant may write.
+const MAX_LIST: usize = 256;
+
+/// A fact.
+#[derive(Debug)]
+pub struct Fact {
+    /// Its name, as `image.size_bytes`.
+    pub name: &'static str,
+    /// Its type in CEL, with the unit.
+    pub kind: &'static str,
+    /// What it is.
+    pub meaning: &'static str,
+    /// An example, in CEL. It shows the type.
+    pub example: &'static str,
+}
+
+macro_rules! facts {
+    ($($name:literal, $kind:literal, $meaning:literal, $example:literal;)+) => {
+        /// All facts.
+        pub static FACTS: &[Fact] = &[$(Fact { name: $name, kind: $kind, meaning: $meaning, example: $example }),+];
+    };
+}
+
+facts! {
+    "image.id", "string", "The id.", "'sha256:5db2c03fbaa9'";
+    "image.tags", "list of strings", "All names with a tag.", "['registry.example.com/team/app:1.2']";
+    "image.digests", "list of strings", "All names with a digest.", "['registry.example.com/team/app@sha256:0123']";
+    "image.repository", "string", "The repository of the first name, with the registry.", "'registry.example.com/team/app'";
+    "image.registry", "string", "The registry of the first name.", "'registry.example.com'";
+    "image.size_bytes", "int, bytes", "The size that the runtime reports.", "209715200";
+    "image.pinned", "bool", "Whether the runtime has pinned it.", "false";
+    "image.imported", "bool", "Whether it has no digest, so that it cannot be pulled again.", "false";
+    "image.first_seen", "timestamp", "The first pass that saw it; absent if it was there before all passes.", "timestamp('2026-11-01T00:00:00Z')";
+    "image.last_used", "timestamp", "The last pass that saw it in use; absent if none did.", "timestamp('2026-11-20T00:00:00Z')";
+    "image.unused", "duration", "The time since the last use or, if there was none, since it was first seen.", "duration('72h')";
+    "image.last_used_by", "string", "A container of the last use: namespace/pod/container.", "'shop/web-1/app'";
+    "container.id", "string", "The id.", "'f019e610bfc5'";
+    "container.name", "string", "The name in the pod spec.", "'app'";
+    "container.image", "string", "The image as the pod spec names it.", "'registry.example.com/team/app:1.2'";
+    "container.attempt", "int", "The number of the restart.", "2";
+    "container.state", "string", "created, exited or unknown.", "'exited'";
+    "container.created", "timestamp", "When it was created.", "timestamp('2026-11-20T00:00:00Z')";
+    "container.age", "duration", "The time since it was created.", "duration('24h')";
+    "pod.uid", "string", "The uid; absent if no kubelet created the object.", "'a6173aaf-ad5f-4f6e-8a43-2f0b6f6f7c11'";
+    "pod.namespace", "string", "The namespace; absent as above.", "'shop'";
+    "pod.name", "string", "The name; absent as above.", "'web-1'";
+    "pod.phase", "string", "pending, running, succeeded or failed; absent if the pod is in no list.", "'failed'";
+    "node.name", "string", "The name of the node.", "'node-1'";
+    "disk.used_percent", "int, percent", "The used space of the image disk, rounded up.", "91";
+    "disk.free_bytes", "int, bytes", "The free space of the image disk.", "10737418240";
+    "disk.free_inodes", "int", "The free inodes of the image disk; absent if it does not count them.", "100000";
+    "now", "timestamp", "The time of the pass.", "timestamp('2026-11-26T12:00:00Z')";
+}
+
+/// The values of an object by name.
+pub type Values = HashMap<String, Value>;
+
+/// The standard functions of the language.
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+
+/// The facts that all objects of a pass share.
+pub struct World {
+    variables: Vec<(&'static str, Value)>,
+}
+
+/// The facts of one object.
+pub struct Facts<'a>(Context<'a, 'a>);
+
+/// Returns the names that a condition can use.
+pub(super) fn objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
+    let (own, pod): (&str, Option<&str>) = match of {
+        RuleFor::Image => ("image", None),
+        RuleFor::Container => ("container", Some("pod")),
+    };
+    [own].into_iter().chain(pod).chain(["node", "disk", "now"])
+}
+
+// === impl World ===
+
+impl World {
+    /// Creates the facts of a pass.
+    pub fn new(now: Timestamp, node: Values, disk: Values) -> Self {
+        Self { variables: vec![("now", time(now)), ("node", node.into()), ("disk", disk.into())] }
+    }
+
+    /// Returns the facts of an object: those of its parts by name, as `image`.
+    pub fn with(&self, parts: impl IntoIterator<Item = (&'static str, Values)>) -> Facts<'static> {
+        let parts = parts.into_iter().map(|(name, values)| (name, Value::from(values)));
+        Facts::of(self.variables.iter().cloned().chain(parts))
+    }
+}
+
+// === impl Facts ===
+
+impl Facts<'_> {
+    fn of(variables: impl IntoIterator<Item = (&'static str, Value)>) -> Facts<'static> {
+        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+        for (name, value) in variables {
+            context.add_variable_from_value(name, value);
+        }
+        Facts(context)
+    }
+
+    /// Returns the facts of an example.
+    pub(super) fn example(of: RuleFor) -> Facts<'static> {
+        let mut parts: BTreeMap<&'static str, Values> = BTreeMap::new();
+        let mut variables = Vec::new();
+        for fact in FACTS {
+            let value = fact.example();
+            match fact.name.split_once('.') {
+                Some((object, field)) => drop(parts.entry(object).or_default().insert(field.to_owned(), value)),
+                None => variables.push((fact.name, value)),
+            }
+        }
+        parts.retain(|object, _| objects(of).any(|known| known == *object));
+        Self::of(parts.into_iter().map(|(object, values)| (object, Value::from(values))).chain(variables))
+    }
+
+    /// Evaluates a condition.
+    pub(super) fn evaluate(&self, program: &Program) -> Verdict {
+        match program.execute(&self.0) {
+            Ok(value) => verdict(&value),
+            Err(error) => Verdict::Error(shown(&error)),
+        }
+    }
+
+    /// Evaluates a condition for an example. An error that depends on the values is none.
+    pub(super) fn evaluate_example(&self, program: &Program) -> Verdict {
+        match program.execute(&self.0) {
+            Ok(value) => verdict(&value),
+            Err(
+                ExecutionError::NoSuchKey(_)
+                | ExecutionError::IndexOutOfBounds(_)
+                | ExecutionError::DivisionByZero(_)
+                | ExecutionError::RemainderByZero(_)
+                | ExecutionError::Overflow(..),
+            ) => Verdict::Holds(false),
+            Err(error) => Verdict::Error(shown(&error)),
+        }
+    }
+}
+
+fn verdict(value: &Value) -> Verdict {
+    match value {
+        Value::Bool(holds) => Verdict::Holds(*holds),
+        other => Verdict::Error(format!("is of type {}, and wants a bool", other.type_of())),
+    }
+}
+
+/// Formats an error. It may contain values, which are what others write.
+fn shown(error: &ExecutionError) -> String {
+    error.to_string().chars().take(200).collect()
+}
+
+// === impl Fact ===
+
+impl Fact {
+    /// Returns the value of the example.
+    fn example(&self) -> Value {
+        let program = Program::compile(self.example);
+        let value = program.map(|program| program.execute(&Context::with_env(Arc::clone(&ENVIRONMENT))));
+        value.ok().and_then(Result::ok).unwrap_or(Value::Null)
+    }
+}
+
+// --- values -----------------------------------------------------------------------------------------------------------
+
+/// Returns a time as a value.
+pub fn time(at: Timestamp) -> Value {
+    let nanos = u32::try_from(at.subsec_nanosecond().max(0)).unwrap_or_default();
+    DateTime::from_timestamp(at.as_second(), nanos).map_or(Value::Null, |at| Value::Timestamp(at.fixed_offset()))
+}
+
+/// Returns a duration in seconds as a value.
+pub fn seconds(seconds: i64) -> Value {
+    TimeDelta::try_seconds(seconds).map_or(Value::Null, Value::Duration)
+}
+
+/// Returns a number as a value.
+pub fn number(number: u64) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// Returns a list of texts as a value; `None` = it is too long.
+pub fn texts(texts: &[String]) -> Option<Value> {
+    (texts.len() <= MAX_LIST).then(|| texts.iter().map(String::as_str).map(Value::from).collect::<Vec<_>>().into())
+}

@@ -1,0 +1,165 @@
+//! What is a fault of a condition, and what a condition can say.
+
+use super::*;
+
+fn rule(of: RuleFor, when: &str) -> Result<Rule, Vec<String>> {
+    let (name, note, when) = ("r".to_owned(), String::new(), when.to_owned());
+    Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, note })
+}
+
+fn faults(when: &str) -> Vec<String> {
+    rule(RuleFor::Image, when).unwrap_err()
+}
+
+/// Evaluates a condition for the example of an image.
+fn holds(when: &str) -> Verdict {
+    Facts::example(RuleFor::Image)
+        .evaluate(&rule(RuleFor::Image, when).unwrap_or_else(|error| panic!("{error:?}")).program)
+}
+
+#[test]
+fn conditions_hold_for_the_facts_of_an_object() {
+    for when in [
+        "image.repository == 'registry.example.com/team/app'",
+        "image.tags.exists(tag, tag.endsWith(':1.2'))",
+        "image.unused > duration('48h') && image.unused <= duration('72h')",
+        "image.unused.getHours() == 72",
+        "image.size_bytes > 100 * 1024 * 1024",
+        "now - image.last_used > duration('24h')",
+        "image.first_seen < timestamp('2026-11-02T00:00:00Z')",
+        "image.id.matches('^sha256:[0-9a-f]+$')",
+        "has(image.last_used) && !image.pinned",
+        "disk.used_percent >= 90 && node.name in ['node-1', 'node-2']",
+        "image.tags.map(tag, size(tag)).all(length, length < 100)",
+        "type(image.size_bytes) == int",
+    ] {
+        assert_eq!(holds(when), Verdict::Holds(true), "{when}");
+        assert_eq!(holds(&format!("!({when})")), Verdict::Holds(false), "{when}");
+    }
+}
+
+/// What is wrong is found at the start, with its line and column.
+#[test]
+fn faults_have_a_line_and_a_column() {
+    for (when, fault) in [
+        ("image.size_bytes >", "1:19: Syntax error"),
+        ("image.pinned &&\n  image.colour == 'red'", "2:8: unknown fact image.colour; known are id, tags"),
+        ("pod.namespace == 'ci'", "1:1: unknown name \"pod\"; known are image, node, disk, now"),
+        ("image.tags.exists(tag, other == tag)", "1:24: unknown name \"other\""),
+        ("lower(image.id) == 'x'", "unknown function \"lower\""),
+        ("image.tags.exists(a, [1].exists(b, [2].exists(c, c == b)))", "has more than 2 loops"),
+        ("image.size_bytes > 'large'", "found no matching overload for '_>_'"),
+        ("image.size_bytes", "is of type int, and wants a bool"),
+        ("image.unused > 72", "found no matching overload"),
+        ("image.id.matches('(')", "matches"),
+        ("google.protobuf.Empty{} == null", "there are no message types"),
+    ] {
+        let found = faults(when);
+        assert!(found.iter().any(|found| found.contains(fault)), "{when}: {found:?}");
+    }
+}
+
+#[test]
+fn all_faults_are_named_at_once() {
+    assert_eq!(faults("image.a == image.b || lower(image.id) == image.c").len(), 4);
+}
+
+/// Whatever the text, the process goes on. Each of these overflows the stack of a thread if nothing bounds it.
+#[test]
+fn long_and_deep_conditions_are_faults() {
+    for (begin, part, end) in [
+        ("", "(", ""),
+        ("true", "+1", ""),
+        ("true", ".size()", ""),
+        ("[1]", "[0]", ""),
+        ("", "[", ""),
+        ("", "!(", ""),
+        ("true", " ? true : false", ""),
+        ("image", ".tags", ""),
+        ("'", "\u{1f600}", "'"),
+        ("", "\u{0}`\\", ""),
+    ] {
+        for count in [40, MAX_LENGTH / part.len() - 16, MAX_LENGTH] {
+            let when = format!("{begin}{}{end}", part.repeat(count));
+            assert!(rule(RuleFor::Image, &when).is_err(), "{count} times {part:?}");
+        }
+    }
+    assert!(faults(&"x".repeat(MAX_LENGTH + 1))[0].contains("has 1025 bytes, and at most 1024"));
+}
+
+/// As deep as is allowed, on a stack as small as that of any thread here.
+#[test]
+fn the_deepest_condition_is_evaluated_on_a_small_stack() {
+    let deep = |count: usize| format!("1{} > 0", "+1".repeat(count));
+    assert!(rule(RuleFor::Image, &deep(60)).is_err());
+    let deepest = (1..60).rev().find_map(|count| rule(RuleFor::Image, &deep(count)).ok()).unwrap();
+    let evaluated = std::thread::Builder::new()
+        .stack_size(1 << 20)
+        .spawn(move || Facts::example(RuleFor::Image).evaluate(&deepest.program));
+    assert_eq!(evaluated.unwrap().join().unwrap(), Verdict::Holds(true));
+}
+
+#[test]
+fn what_is_not_there_is_an_error_and_not_a_guess() {
+    let world = World::new(jiff::Timestamp::UNIX_EPOCH, Values::new(), Values::new());
+    let facts = world.with([("image", Values::new())]);
+    let verdict = |when| facts.evaluate(&rule(RuleFor::Image, when).unwrap().program);
+    assert_eq!(verdict("image.last_used < now"), Verdict::Error("No such key: last_used".to_owned()));
+    assert_eq!(verdict("disk.used_percent > 1"), Verdict::Error("No such key: used_percent".to_owned()));
+    assert_eq!(verdict("has(image.last_used)"), Verdict::Holds(false));
+    assert_eq!(verdict("image.pinned || true"), Verdict::Holds(true), "the rest of the condition decides");
+}
+
+/// The example of each fact has the type of the fact.
+#[test]
+fn each_fact_has_an_example() {
+    for Fact { name, kind, example, meaning } in FACTS {
+        let object = if name.starts_with("image") { RuleFor::Image } else { RuleFor::Container };
+        let word = kind.split([',', ' ']).next().unwrap();
+        let cel = match word {
+            "timestamp" => "google.protobuf.Timestamp",
+            "duration" => "google.protobuf.Duration",
+            word => word,
+        };
+        let same = rule(object, &format!("type({name}) == type({example}) && {name} == {example}")).unwrap();
+        assert_eq!(Facts::example(object).evaluate(&same.program), Verdict::Holds(true), "{name}");
+        assert!(
+            ["string", "int", "bool", "list", "google.protobuf.Timestamp", "google.protobuf.Duration"].contains(&cel)
+        );
+        assert!(meaning.ends_with('.'), "{name}");
+    }
+}
+
+/// The page has the table of facts; `scripts/generate.sh` writes it.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "scripts/generate.sh sets a variable for the test")]
+fn the_page_has_every_fact() {
+    let rows = FACTS
+        .iter()
+        .map(|fact| format!("| `{}` | {} | {} | `{}` |\n", fact.name, fact.kind, fact.meaning, fact.example));
+    let table = format!("| fact | type | meaning | example |\n|---|---|---|---|\n{}", rows.collect::<String>());
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/rules.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (begin, rest) = page.split_once("<!-- facts -->\n").unwrap();
+    let (written, end) = rest.split_once("<!-- end of facts -->").unwrap();
+    if std::env::var_os("KUBEGC_GENERATE").is_some() {
+        std::fs::write(&path, format!("{begin}<!-- facts -->\n{table}<!-- end of facts -->{end}")).unwrap();
+    } else {
+        assert!(written == table, "docs/rules.md is not current: run scripts/generate.sh");
+    }
+}
+
+/// Each rule of the page is a rule, and the page says what the language has.
+#[test]
+fn the_rules_of_the_page_are_rules() {
+    let page = include_str!("../../docs/rules.md");
+    let blocks: Vec<_> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 8, "{}", blocks.len());
+    for block in blocks {
+        let table: toml::Table = block.parse().unwrap_or_else(|error| panic!("{block}: {error}"));
+        for written in table["rule"].as_array().unwrap() {
+            let of = written["for"].as_str().unwrap().parse().unwrap();
+            rule(of, written["when"].as_str().unwrap()).unwrap_or_else(|error| panic!("{block}: {error:?}"));
+        }
+    }
+}
