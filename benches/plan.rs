@@ -25,24 +25,25 @@ use figures::median;
 use jiff::{SignedDuration, Timestamp};
 use kubegc::model::{Seen, Snapshot};
 use kubegc::plan::{Policy, Scope, decide};
+use kubegc::rules::{Rule, RuleFor, RuleText, Then};
 use serde_json::{Value, json};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const ROUNDS: usize = 9;
 
 fn main() {
-    match std::env::args().nth(1).filter(|argument| Path::new(argument).is_file()) {
-        Some(file) => println!("{}", once(Path::new(&file))),
-        None => compare(),
+    if let Some(file) = std::env::args().nth(1).filter(|argument| Path::new(argument).is_file()) {
+        return println!("{}", once(Path::new(&file), &Policy::default()));
     }
+    compare();
+    compare_rules();
 }
 
 /// Plans once; seconds. The snapshot comes from a file, so that making it leaves no litter in this process's memory.
-fn once(file: &Path) -> f64 {
+fn once(file: &Path, policy: &Policy) -> f64 {
     let node: Snapshot = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    let policy = Policy::default();
     let start = Instant::now();
-    let plan = black_box(decide(black_box(&node), &policy, Scope::All));
+    let plan = black_box(decide(black_box(&node), policy, Scope::All));
     let seconds = start.elapsed().as_secs_f64();
     assert!(!plan.actions.is_empty());
     seconds
@@ -70,6 +71,31 @@ fn compare() {
         let ratios = pair[1].iter().zip(&pair[0]).map(|(large, small)| large / small);
         println!("growth {} -> {}: {:.2} times the time (aim: at most {aim})", sizes[0], sizes[1], median(ratios));
     }
+}
+
+/// Plans 10,000 containers and 1,000 images without rules and with twenty that hold for nothing, so that all are evaluated.
+fn compare_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.json");
+    std::fs::write(&file, serde_json::to_vec(&node(10_000)).unwrap()).unwrap();
+    let policy = Policy { rules: (0..20).map(rule).collect(), ..Policy::default() };
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        without.push(once(&file, &Policy::default()));
+        with.push(once(&file, &policy));
+    }
+    let ratios = with.iter().zip(&without).map(|(with, without)| with / without);
+    println!("20 rules: {:.2} times the time without rules (aim: at most 1.5)", median(ratios));
+}
+
+fn rule(number: usize) -> Rule {
+    let (of, when) = if number.is_multiple_of(2) {
+        (RuleFor::Image, format!("image.repository.startsWith('registry.example/none-{number}/')"))
+    } else {
+        (RuleFor::Container, format!("pod.namespace == 'none-{number}' && container.age > duration('1h')"))
+    };
+    let (name, note) = (format!("rule {number}"), String::new());
+    Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, note }).unwrap()
 }
 
 /// A node with so many containers: pods of five, each with a dead instance or two, half of the pods gone; an image for

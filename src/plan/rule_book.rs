@@ -1,6 +1,7 @@
 //! The rules of the operator in a plan: the facts of each object, the verdicts, and what the plan says of each rule.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
@@ -34,6 +35,7 @@ pub struct RuleNote {
 pub(super) struct RuleBook<'a> {
     rules: Vec<&'a Rule>,
     world: Option<World>,
+    pods: HashMap<&'a str, &'a Pod>,
     notes: RefCell<Vec<RuleNote>>,
     day: jiff::civil::Date,
 }
@@ -48,7 +50,7 @@ pub(super) enum Effect {
 // === impl RuleBook ===
 
 impl<'a> RuleBook<'a> {
-    pub fn new(snapshot: &Snapshot, policy: &'a Policy) -> Self {
+    pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
         let rules: Vec<_> = policy.rules.iter().collect();
         let day = snapshot.taken_at.to_zoned(TimeZone::UTC).date();
         let note = |rule: &&Rule| RuleNote {
@@ -58,7 +60,9 @@ impl<'a> RuleBook<'a> {
         };
         let notes = RefCell::new(rules.iter().map(note).collect());
         let world = (!rules.is_empty()).then(|| world(snapshot));
-        Self { rules, world, notes, day }
+        let pods = snapshot.pods.as_ref().filter(|_| !rules.is_empty()).into_iter().flat_map(|list| &list.pods);
+        let pods = pods.map(|pod| (pod.uid.as_str(), pod)).collect();
+        Self { rules, world, pods, notes, day }
     }
 
     /// Returns what the plan says of the rules.
@@ -75,7 +79,7 @@ impl<'a> RuleBook<'a> {
     /// Returns the rule that decides a container.
     pub fn container(&self, snapshot: &Snapshot, container: &Container) -> Option<Effect> {
         let facts = |world: &World| {
-            let pod = container.pod_uid().and_then(|uid| pod_of(snapshot, uid.as_str()));
+            let pod = container.pod_uid().and_then(|uid| self.pods.get(uid.as_str()).copied());
             world.with([("container", container_facts(snapshot, container)), ("pod", pod_facts(container, pod))])
         };
         self.first(RuleFor::Container, container.id.as_str(), facts)
@@ -99,9 +103,11 @@ impl<'a> RuleBook<'a> {
         match rule.evaluate(facts) {
             Verdict::Holds(holds) => holds,
             Verdict::Error(error) => {
+                let error = format!("{id}: {error}");
                 self.change(place, |note| {
                     note.errors += 1;
-                    note.error.get_or_insert_with(|| format!("{id}: {error}"));
+                    // The first by id, so that the order of a list does not matter.
+                    note.error = Some(note.error.take().map_or(error.clone(), |known| known.min(error)));
                 });
                 rule.text().then == Then::Keep
             }
@@ -187,10 +193,6 @@ fn container_facts(snapshot: &Snapshot, container: &Container) -> Values {
         ("created", created.map(time)),
         ("age", created.map(|at| seconds(snapshot.taken_at.duration_since(at).as_secs()))),
     ])
-}
-
-fn pod_of<'s>(snapshot: &'s Snapshot, uid: &str) -> Option<&'s Pod> {
-    snapshot.pods.as_ref()?.pods.iter().find(|pod| pod.uid.as_str() == uid)
 }
 
 fn pod_facts(container: &Container, pod: Option<&Pod>) -> Values {

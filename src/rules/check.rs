@@ -1,7 +1,7 @@
 //! Checks a parsed condition: known facts and functions, a bounded depth, no loops in loops in loops.
 
 use cel::Program;
-use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr};
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::RuleFor;
 use super::facts::{FACTS, objects};
@@ -78,6 +78,7 @@ impl<'a> Check<'a> {
             },
             Expr::Call(call) => {
                 self.function(expression.id, &call.func_name);
+                self.pattern(call);
                 call.target.iter().for_each(|target| self.expression(target, depth));
                 call.args.iter().for_each(|argument| self.expression(argument, depth));
             }
@@ -134,6 +135,16 @@ impl<'a> Check<'a> {
         let is_operator = !name.starts_with(|first: char| first.is_ascii_alphabetic());
         if !is_operator && !FUNCTIONS.contains(&name) {
             self.fault(id, &format!("unknown function {name:?}"));
+        }
+    }
+
+    /// The pattern of `matches` is the operator's: one from a fact could be of any size.
+    fn pattern(&mut self, call: &'a CallExpr) {
+        let is_pattern = |argument: &&IdedExpr| !matches!(argument.expr, Expr::Literal(LiteralValue::String(_)));
+        if call.func_name == "matches"
+            && let Some(wrong) = call.args.last().filter(is_pattern)
+        {
+            self.fault(wrong.id, "matches wants a text as its pattern");
         }
     }
 

@@ -52,6 +52,7 @@ fn faults_have_a_line_and_a_column() {
         ("image.size_bytes", "is of type int, and wants a bool"),
         ("image.unused > 72", "found no matching overload"),
         ("image.id.matches('(')", "matches"),
+        ("image.id.matches(image.registry)", "1:23: matches wants a text as its pattern"),
         ("google.protobuf.Empty{} == null", "there are no message types"),
     ] {
         let found = faults(when);

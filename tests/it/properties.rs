@@ -13,6 +13,7 @@ use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState,
 use kubegc::plan::{
     Confirmed, Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, confirm, decide, update_memory,
 };
+use kubegc::rules::Rules;
 use nodes::{a_node, a_policy, now};
 use proptest::prelude::*;
 
@@ -126,6 +127,15 @@ proptest! {
         let plan = decide(&node, &policy, Scope::All);
         let after = decide(&nodes::carried_out(&node, &plan, &policy), &policy, Scope::All);
         prop_assert_eq!(after.actions, vec![]);
+    }
+
+    #[test]
+    fn rules_only_keep_more_containers(node in a_node(), policy in a_policy()) {
+        let with = decide(&node, &policy, Scope::Containers);
+        let without = decide(&node, &Policy { rules: Rules::default(), ..policy }, Scope::Containers);
+        for kind in [Kind::Container, Kind::Sandbox, Kind::LogDir, Kind::LogLink] {
+            prop_assert!(gone(&with, kind).is_subset(&gone(&without, kind)));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Random nodes: few pods and names, so that objects share them; ages at and near the limits.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,6 +9,7 @@ use kubegc::model::{
     LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Sandbox, SandboxState, Seen, Snapshot,
 };
 use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
+use kubegc::rules::{Rule, RuleFor, RuleText, Rules, Then};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -260,6 +262,31 @@ fn numbered<T>(mut list: Vec<T>, name: impl Fn(&mut T, usize)) -> Vec<T> {
 }
 
 /// Generates a policy with all guards on.
+/// Generates no rules, or some in any order: those that hold for all, for some, and that cannot be evaluated for some.
+fn some_rules() -> impl Strategy<Value = Rules> {
+    static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+        use RuleFor::{Container, Image};
+        use Then::{Keep, Remove};
+        let rules = [
+            (Image, Keep, "image.tags.exists(tag, tag.contains('/i2:'))"),
+            (Image, Keep, "image.last_used < now - duration('10m')"),
+            (Image, Remove, "image.unused > duration('2m')"),
+            (Image, Remove, "image.last_used < now - duration('1h')"),
+            (Image, Remove, "true"),
+            (Container, Keep, "pod.phase == 'running'"),
+            (Container, Keep, "container.name == 'init' && container.age > duration('2m')"),
+            (Container, Keep, "container.state == 'created'"),
+        ];
+        let rule = |(of, then, when): (RuleFor, Then, &str)| {
+            let (name, note, when) = (when.to_owned(), String::new(), when.to_owned());
+            Rule::compile(RuleText { name, of, when, then, until: None, note }).unwrap()
+        };
+        rules.map(rule).into()
+    });
+    let some = vec(select(&RULES[..]), 0..4);
+    prop_oneof![Just(Vec::new()), some].prop_map(|rules| rules.into_iter().collect())
+}
+
 pub fn a_policy() -> impl Strategy<Value = Policy> {
     let seconds = select(&[0, 60, 600][..]);
     let containers = (seconds.clone(), -1..3_i64, -1..8_i64, any::<bool>());
@@ -271,8 +298,8 @@ pub fn a_policy() -> impl Strategy<Value = Policy> {
         proptest::bool::weighted(0.2),
         proptest::bool::weighted(0.2),
     );
-    (containers, images).prop_map(
-        |((min_age, per_unit, total, evict), (a, b, image_min_age, max_age, all_unused, keep))| {
+    (containers, images, some_rules()).prop_map(
+        |((min_age, per_unit, total, evict), (a, b, image_min_age, max_age, all_unused, keep), rules)| {
             let mut policy = Policy::default();
             policy.containers.min_age = Duration::from_secs(min_age);
             policy.containers.max_per_pod_container = u64::try_from(per_unit).ok();
@@ -283,6 +310,7 @@ pub fn a_policy() -> impl Strategy<Value = Policy> {
             policy.images.min_age = Duration::from_secs(image_min_age);
             policy.images.max_age = Duration::from_secs(max_age);
             policy.images.all_unused = all_unused;
+            policy.rules = rules;
             policy.images.keep = if keep { vec!["*/i1:*".into()] } else { Vec::new() };
             policy
         },
