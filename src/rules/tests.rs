@@ -164,3 +164,70 @@ fn the_rules_of_the_page_are_rules() {
         }
     }
 }
+
+/// Generates text that looks like a condition: pieces of the language and of what a file may contain by mistake.
+fn a_condition() -> impl proptest::strategy::Strategy<Value = String> {
+    use proptest::prelude::*;
+    const PIECES: [&str; 44] = [
+        "image",
+        ".tags",
+        ".unused",
+        ".size_bytes",
+        "[",
+        "]",
+        "(",
+        ")",
+        "{",
+        "}",
+        "'a'",
+        "\"",
+        "'",
+        "1",
+        "-1",
+        "1u",
+        "1.5e300",
+        "+",
+        "*",
+        "/ 0",
+        "%",
+        "-",
+        "!",
+        "&&",
+        "||",
+        "?",
+        ":",
+        ", ",
+        " in ",
+        "==",
+        ">",
+        ".exists(x, ",
+        ".all(x, ",
+        ".map(x, ",
+        "x",
+        "has(",
+        ".matches('(a|b)*')",
+        "duration('1h')",
+        "timestamp('x')",
+        "size(",
+        "true",
+        "null",
+        "\n",
+        "\u{1f600}",
+    ];
+    let piece = prop_oneof![9 => proptest::sample::select(&PIECES[..]).prop_map(str::to_owned), 1 => any::<char>().prop_map(String::from)];
+    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { failure_persistence: None, ..proptest::test_runner::Config::default() })]
+
+    /// `PROPTEST_CASES=1000000` tries more of them.
+    #[test]
+    fn no_text_breaks_the_process(when in a_condition()) {
+        if let Ok(rule) = rule(RuleFor::Image, &when) {
+            let on_small_stack = std::thread::Builder::new().stack_size(1 << 20);
+            let evaluated = on_small_stack.spawn(move || Facts::example(RuleFor::Image).evaluate(&rule.program));
+            evaluated.unwrap().join().unwrap();
+        }
+    }
+}
