@@ -197,7 +197,10 @@ impl Answer {
         };
         let mut text = format!("  {decision}: {}\n", format::printable(&self.rule));
         if let Some(setting) = &self.setting {
-            let _ = writeln!(text, "  setting: {} = {} ({})", setting.key, setting.value, setting.origin);
+            let value = setting.value.to_string();
+            // The text above names the one rule of all.
+            let value = if value.len() > 120 { String::new() } else { format!(" = {value}") };
+            let _ = writeln!(text, "  setting: {}{value} ({})", setting.key, setting.origin);
         }
         let to_go = self.seconds_to_go.map(|seconds| format!(" ({} to go)", format::age(seconds))).unwrap_or_default();
         let _ = writeln!(text, "  changes when: {}{to_go}", self.change);

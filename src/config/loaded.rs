@@ -75,7 +75,7 @@ impl Loaded {
 
     /// Returns whether a flag or `--set` sets a key that decides what is removed.
     pub fn has_rules_of_command_line(&self) -> bool {
-        let tables = ["profile", "containers", "images", "pressure", "logs", "guards"];
+        let tables = ["profile", "rule", "containers", "images", "pressure", "logs", "guards"];
         let is_rule = |key: &str| key.split('.').next().is_some_and(|table| tables.contains(&table));
         self.origins.iter().any(|(key, origin)| is_rule(key) && origin.is_command_line())
     }

@@ -81,7 +81,8 @@ fn text(table: &Table, faults: &mut Vec<String>) -> Option<RuleText> {
     let until = match table.get("until") {
         None => None,
         Some(until) => {
-            let day = until.as_datetime().map(ToString::to_string).and_then(|text| text.parse().ok());
+            let text = until.as_str().map(str::to_owned).or_else(|| until.as_datetime().map(ToString::to_string));
+            let day = text.and_then(|text| text.parse().ok());
             if day.is_none() {
                 faults.push("until: wants a day such as 2027-06-30".to_owned());
             }
@@ -120,7 +121,8 @@ fn table(rule: &RuleText) -> Table {
         ("for", word(of.into())),
         ("when", Some(when.as_str().into())),
         ("then", word(then.into())),
-        ("until", until.and_then(|day| day.to_string().parse().ok()).map(Value::Datetime)),
+        // As a text, because JSON has no dates.
+        ("until", until.map(|day| day.to_string().into())),
         ("note", Some(note.as_str().into()).filter(|_| !note.is_empty())),
     ];
     entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()

@@ -270,9 +270,11 @@ fn keep_young<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<
 }
 
 /// Removes images in order until their estimates add up to the goal. The first one is removed before anything is added, as
-/// in the kubelet. With the guard `measure_space`, the images beyond the goal become the reserve (I9).
+/// in the kubelet. What rules remove counts too. With the guard `measure_space`, the images beyond the goal become the reserve (I9).
 fn free(context: &Context, builder: &mut PlanBuilder, mut order: Order, goal: &Goal) {
-    let (mut bytes, mut inodes, mut is_enough) = (0, 0, false);
+    let by_rule = i128::from(builder.images_by_rule());
+    let (mut bytes, mut inodes) = (by_rule, 0);
+    let mut is_enough = by_rule > 0 && goal.is_reached(bytes, inodes);
     while let Some(set) = order.next() {
         if set.len() > 1 {
             builder.images.together.push(set.iter().map(|(candidate, _)| candidate.image.id.clone()).collect());

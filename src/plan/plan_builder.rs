@@ -9,7 +9,10 @@ use super::gaps::Gaps;
 use super::pods::Pods;
 use super::rule_book::{RuleBook, RuleNote};
 use super::selection::Selection;
-use super::{Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy};
+use super::{
+    Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
+    RemoveReason,
+};
 use crate::model::{Container, Image, ImageId, ImageMemory, SandboxId, Seen, Snapshot};
 
 /// The facts that every step uses.
@@ -113,6 +116,12 @@ impl<'a> PlanBuilder<'a> {
     /// Returns whether the plan is limited to the objects of a saved plan.
     pub fn is_of_saved_plan(&self) -> bool {
         self.selection.is_some()
+    }
+
+    /// Returns the estimated bytes of the images that rules remove.
+    pub fn images_by_rule(&self) -> u64 {
+        let by_rule = self.actions.iter().filter(|action| matches!(action.reason, RemoveReason::Rule { .. }));
+        by_rule.filter_map(Action::bytes).fold(0, u64::saturating_add)
     }
 
     /// Takes the removals of images so far out of the plan.
