@@ -29,7 +29,7 @@ mod values;
 
 pub use declarations::KEYS;
 pub use environment::Environment;
-pub use error::{ConfigError, ConfigFault, Origin};
+pub use error::{ConfigError, ConfigFault, MAX_SHOWN, Origin};
 pub use files::ConfigFiles;
 pub use key::{Key, find, nearest};
 pub use layers::Typed;

@@ -17,7 +17,7 @@ use super::pods::{self, PodAnswer};
 use super::render::Paint;
 use super::session::{block_on, explain};
 use super::{CliError, ErrorKind, Format, Output, completions, format, values};
-use crate::config::Loaded;
+use crate::config::{Loaded, MAX_SHOWN};
 use crate::model::{Seen, Snapshot};
 use crate::plan::{Kind, Plan, PodKnowledge};
 use facts::{Facts, seconds_to_go};
@@ -198,8 +198,7 @@ impl Answer {
         let mut text = format!("  {decision}: {}\n", format::printable(&self.rule));
         if let Some(setting) = &self.setting {
             let value = setting.value.to_string();
-            // The text above names the one rule of all.
-            let value = if value.len() > 120 { String::new() } else { format!(" = {value}") };
+            let value = if value.len() > MAX_SHOWN { String::new() } else { format!(" = {value}") };
             let _ = writeln!(text, "  setting: {}{value} ({})", setting.key, setting.origin);
         }
         let to_go = self.seconds_to_go.map(|seconds| format!(" ({} to go)", format::age(seconds))).unwrap_or_default();

@@ -100,16 +100,15 @@ impl ConfigFault {
     }
 }
 
-/// A value with more bytes is not shown.
-const LONG: usize = 120;
+/// The longest text of a value that is shown, in bytes. A longer one, such as that of all rules, would hide what is said of it.
+pub const MAX_SHOWN: usize = 120;
 
 impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.origin)?;
         self.line().map_or(Ok(()), |line| write!(f, "{line}:"))?;
         match &self.written {
-            // A long value, such as all rules, would hide what is wrong.
-            Some((key, value)) if value.len() > LONG => write!(f, " {key}: {}", self.right),
+            Some((key, value)) if value.len() > MAX_SHOWN => write!(f, " {key}: {}", self.right),
             Some((key, value)) => write!(f, " {key} = {value}: {}", self.right),
             None => write!(f, " {}", self.right),
         }

@@ -141,11 +141,25 @@ fn remove_all<'a>(
     reason: &RemoveReason,
 ) {
     for candidate in candidates {
-        match candidate.why_kept(context) {
-            Some(reason) => keep(context, builder, candidate.image, reason),
-            None => remove(context, builder, estimates, &candidate, reason.clone()),
-        }
+        remove_unless_young(context, builder, estimates, &candidate, reason.clone());
     }
+}
+
+/// Removes an image whatever the disk usage, unless it is too young or was in use at the start of the pass. Returns whether it
+/// does.
+fn remove_unless_young(
+    context: &Context,
+    builder: &mut PlanBuilder,
+    estimates: &mut Estimates,
+    candidate: &Candidate,
+    reason: RemoveReason,
+) -> bool {
+    if let Some(reason) = candidate.why_kept(context) {
+        keep(context, builder, candidate.image, reason);
+        return false;
+    }
+    remove(context, builder, estimates, candidate, reason);
+    true
 }
 
 /// Removes the images that a rule removes, unless they are too young. Returns the other candidates.
@@ -155,16 +169,14 @@ fn remove_by_rule<'i>(
     estimates: &mut Estimates,
     candidates: Vec<Candidate<'i>>,
 ) -> Vec<Candidate<'i>> {
-    let (removed, rest): (Vec<_>, Vec<_>) =
-        candidates.into_iter().partition(|candidate| candidate.removed_by_rule.is_some());
-    for mut candidate in removed {
-        match (candidate.why_kept(context), candidate.removed_by_rule.take()) {
-            (None, Some(reason)) => {
-                builder.images.triggered_by = Some(ImageTrigger::Rule);
-                remove(context, builder, estimates, &candidate, reason);
-            }
-            (Some(reason), _) => keep(context, builder, candidate.image, reason),
-            (None, None) => {}
+    let mut rest = Vec::new();
+    for mut candidate in candidates {
+        let Some(reason) = candidate.removed_by_rule.take() else {
+            rest.push(candidate);
+            continue;
+        };
+        if remove_unless_young(context, builder, estimates, &candidate, reason) {
+            builder.images.triggered_by = Some(ImageTrigger::Rule);
         }
     }
     rest

@@ -71,6 +71,9 @@ pub type Values = HashMap<String, Value>;
 /// The standard functions of the language.
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
+/// The values of the examples, in the order of [`FACTS`]: the parser takes its time, and each rule is tried on them.
+static EXAMPLES: LazyLock<Vec<Value>> = LazyLock::new(|| FACTS.iter().map(Fact::example).collect());
+
 /// The facts that all objects of a pass share.
 pub struct World {
     variables: Vec<(&'static str, Value)>,
@@ -118,8 +121,7 @@ impl Facts<'_> {
     pub(super) fn example(of: RuleFor) -> Facts<'static> {
         let mut parts: BTreeMap<&'static str, Values> = BTreeMap::new();
         let mut variables = Vec::new();
-        for fact in FACTS {
-            let value = fact.example();
+        for (fact, value) in FACTS.iter().zip(EXAMPLES.iter().cloned()) {
             match fact.name.split_once('.') {
                 Some((object, field)) => drop(parts.entry(object).or_default().insert(field.to_owned(), value)),
                 None => variables.push((fact.name, value)),
