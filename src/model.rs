@@ -8,6 +8,7 @@
 mod backoff;
 mod identity;
 mod ids;
+mod image_details;
 mod image_names;
 mod lists;
 mod log_names;
@@ -23,6 +24,7 @@ mod text;
 pub use backoff::Backoff;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
+pub use image_details::ImageDetails;
 pub use image_names::{full_image_name, full_image_patterns, is_image_pattern};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use log_names::{

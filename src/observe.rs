@@ -13,6 +13,7 @@
 mod clock_skew;
 mod disk;
 mod error;
+mod image_details;
 mod image_names;
 mod log_sizes;
 mod logs;
@@ -44,6 +45,7 @@ use crate::model::{
     SnapshotKind,
 };
 use clock_skew::ClockSkew;
+use image_details::DetailsReader;
 use pods::PodDirs;
 use status::Statuses;
 use store::StoreReader;
@@ -83,6 +85,7 @@ pub struct Observer {
     clock_skew: ClockSkew,
     image_names: Arc<ImageNames>,
     store: StoreReader,
+    image_details: DetailsReader,
 }
 
 // === impl Places ===
@@ -111,8 +114,9 @@ impl Observer {
         disks: Arc<dyn Disks>,
     ) -> Self {
         let (statuses, clock_skew) = (Statuses::default(), ClockSkew::default());
-        let (image_names, store) = (Arc::default(), StoreReader::default());
-        Self { reader, places, node: node.into(), pods, disks, statuses, clock_skew, image_names, store }
+        let (image_names, image_details, store) = (Arc::default(), DetailsReader::default(), StoreReader::default());
+        let node = node.into();
+        Self { reader, places, node, pods, disks, statuses, clock_skew, image_names, store, image_details }
     }
 
     /// Returns the image names that were resolved so far. Callers may resolve more names.
@@ -140,6 +144,9 @@ impl Observer {
         }
         if needs.image_names {
             self.image_names.resolve(&reader, snapshot).await;
+        }
+        if needs.image_details {
+            self.image_details.fill(&reader, snapshot).await;
         }
         if needs.log_sizes {
             self.measure_logs(snapshot).await;
@@ -179,6 +186,7 @@ impl Observer {
             pulling,
             resolved_images: BTreeMap::new(),
             image_uses,
+            image_details: BTreeMap::new(),
             store: None,
             list_bytes: ListBytes::default(),
             partial: Partial::default(),

@@ -20,7 +20,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 pub use cel::Value;
 pub use compile::MAX_LENGTH;
-pub use facts::{FACTS, Fact, Facts, Values, World, number, seconds, texts, time};
+pub use facts::{FACTS, Fact, Facts, Uses, Values, World, labels, number, seconds, texts, time};
 
 /// What a rule is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
@@ -64,6 +64,7 @@ pub struct RuleText {
 pub struct Rule {
     text: RuleText,
     program: Arc<cel::Program>,
+    uses: Uses,
 }
 
 /// The rules, in order.
@@ -87,6 +88,11 @@ impl Rules {
         self.0.iter()
     }
 
+    /// Returns whether a condition uses one of these facts of an object.
+    pub fn use_any(&self, object: &str, fields: &[&str]) -> bool {
+        self.iter().any(|rule| fields.iter().any(|field| rule.uses.has(object, field)))
+    }
+
     /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -108,13 +114,18 @@ impl Rule {
     /// Each fault of the condition, with its line and column: syntax, an unknown fact or function, wrong types, a result that is
     /// not a boolean, or too long or too deep.
     pub fn compile(text: RuleText) -> Result<Self, Vec<String>> {
-        let program = Arc::new(compile::compile(text.of, &text.when)?);
-        Ok(Self { text, program })
+        let (program, uses) = compile::compile(text.of, &text.when)?;
+        Ok(Self { text, program: Arc::new(program), uses })
     }
 
     /// Returns the rule as it was written.
     pub fn text(&self) -> &RuleText {
         &self.text
+    }
+
+    /// Returns the facts that its condition uses.
+    pub fn uses(&self) -> &Uses {
+        &self.uses
     }
 
     /// Returns whether the rule applies on a day.

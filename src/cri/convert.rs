@@ -1,19 +1,49 @@
 //! Converts protobuf messages to the model. The zero values of the CRI mean CREATED and READY. Times are nanoseconds
 //! since 1970.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use prost::Message;
 use prost::bytes::Bytes;
 
 use super::generated as pb;
-use crate::model::{Container, ContainerState, Image, PodRef, PodUid, Sandbox, SandboxState};
+use crate::model::{Container, ContainerState, Image, ImageDetails, PodRef, PodUid, Sandbox, SandboxState, known_time};
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_NAME: &str = "io.kubernetes.pod.name";
 /// The pod source of the kubelet for this pod: `api`, `file` or `http`.
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+/// The most bytes of the labels of an image, and of the digests of its layers.
+const MAX_TEXT: usize = 32 << 10;
 const POD_LABELS: &[u8] = b"io.kubernetes.pod.";
+
+/// The part of a verbose `ImageStatus` that kubegc reads: an image configuration of the OCI.
+#[derive(serde::Deserialize)]
+struct Info {
+    #[serde(rename = "imageSpec")]
+    spec: Option<Spec>,
+}
+
+#[derive(serde::Deserialize)]
+struct Spec {
+    #[serde(default, deserialize_with = "known_time")]
+    created: Option<Timestamp>,
+    config: Option<ImageConfig>,
+    rootfs: Option<RootFs>,
+}
+
+#[derive(serde::Deserialize)]
+struct ImageConfig {
+    #[serde(rename = "Labels")]
+    labels: Option<BTreeMap<String, String>>,
+}
+
+#[derive(serde::Deserialize)]
+struct RootFs {
+    diff_ids: Option<Vec<String>>,
+}
 
 /// Converts a time. An unset time becomes 1970, far in the past, as in the kubelet.
 pub fn time(nanoseconds: i64) -> Timestamp {
@@ -137,6 +167,28 @@ pub fn sandbox_image(info: &std::collections::HashMap<String, String>) -> Result
     let Some(config) = info.get("config") else { return Ok(None) };
     let config: Config = serde_json::from_str(config)?;
     Ok(config.sandbox_image.filter(|image| !image.is_empty()))
+}
+
+/// Returns what the configuration of an image says, from the verbose `ImageStatus`. containerd and CRI-O report it as JSON
+/// under "info".
+///
+/// # Errors
+/// The configuration cannot be decoded.
+pub fn image_details(info: &std::collections::HashMap<String, String>) -> Result<ImageDetails, serde_json::Error> {
+    let Some(info) = info.get("info") else { return Ok(ImageDetails::default()) };
+    let Info { spec } = serde_json::from_str(info)?;
+    let Some(Spec { created, config, rootfs }) = spec else { return Ok(ImageDetails::default()) };
+    let labels = config.map(|config| config.labels.unwrap_or_default());
+    Ok(ImageDetails {
+        created_at: created,
+        labels: labels.filter(|labels| is_small(labels.iter().flat_map(|(key, value)| [key, value]))),
+        layers: rootfs.and_then(|rootfs| rootfs.diff_ids).filter(|layers| is_small(layers)),
+    })
+}
+
+/// Returns whether the texts of a configuration may stay in memory: another wrote them.
+fn is_small<'a>(texts: impl IntoIterator<Item = &'a String>) -> bool {
+    texts.into_iter().map(String::len).sum::<usize>() <= MAX_TEXT
 }
 
 #[cfg(test)]

@@ -16,7 +16,9 @@ use super::generated as pb;
 use super::lists::Received;
 use super::{CriError, CriOptions, convert};
 use crate::metrics::CriCalls;
-use crate::model::{Container, ContainerId, ContainerState, Image, PodRef, PodUid, Runtime, Sandbox, SandboxId};
+use crate::model::{
+    Container, ContainerId, ContainerState, Image, ImageDetails, ImageId, PodRef, PodUid, Runtime, Sandbox, SandboxId,
+};
 
 pub(super) const VERSION: Method = Method("/runtime.v1.RuntimeService/Version");
 const OLD_VERSION: Method = Method("/runtime.v1alpha2.RuntimeService/Version");
@@ -188,6 +190,22 @@ impl RuntimeReader {
                 Err(CriError::defective(IMAGE_STATUS, format!("the image {name} has no id")))
             }
             image => Ok(image),
+        }
+    }
+
+    /// Returns what the configuration of an image says; `None` = the image does not exist. Parts that the runtime does not
+    /// report are unknown.
+    pub async fn image_details(&self, id: &ImageId) -> Result<Option<ImageDetails>, CriError> {
+        let request = pb::ImageStatusRequest { image: Some(image_spec(id.as_str())), verbose: true };
+        let answer: pb::ImageStatusResponse = self.call(IMAGE_STATUS, request).await?;
+        match answer.image.map(|image| ImageId::from(image.id)) {
+            None => Ok(None),
+            Some(other) if other != *id => {
+                Err(CriError::defective(IMAGE_STATUS, format!("it has image {other} for {id}")))
+            }
+            Some(_) => convert::image_details(&answer.info).map(Some).map_err(|error| {
+                CriError::defective(IMAGE_STATUS, format!("the configuration of image {id}: {error}"))
+            }),
         }
     }
 

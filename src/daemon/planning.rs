@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Needs, Observer};
 use crate::plan::{AgeFrom, Confirmed, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
+use crate::rules::Rules;
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ impl Planned {
             PassKind::Regular(scope) => (None, scope),
             PassKind::Pressure(pressure, scope) => (Some(pressure), scope),
             PassKind::Saved(saved) => {
-                let snapshot = observer.snapshot(needs_of_saved(&saved), taken_at, memory).await;
+                let snapshot = observer.snapshot(needs_of_saved(&saved, policy), taken_at, memory).await;
                 let Confirmed { plan, denied } = confirm(*saved, &snapshot, policy);
                 let refused = denied.into_iter().map(|(action, denial)| denial.report(action)).collect();
                 return Self { scope: Scope::All, snapshot, plan, refused };
@@ -86,10 +87,20 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         ends: policy.containers.age_from == AgeFrom::Finished,
         image_volumes: has_images,
         image_names: has_images && policy.guards.keep_pod_images,
-        log_sizes: false,
-        writable_layers: false,
         // The sizes that the runtime reports are far from those on the disk.
         store: has_images && policy.images.has_total() && policy.guards.measure_space,
+        ..Needs::default()
+    }
+    .and(needs_of_rules(&policy.rules, scope))
+}
+
+/// Returns what the facts need that the rules use.
+fn needs_of_rules(rules: &Rules, scope: Scope) -> Needs {
+    let has_images = scope != Scope::Containers;
+    Needs {
+        image_details: has_images && rules.use_any("image", &["created", "labels", "layers", "tag_rank"]),
+        store: has_images && rules.use_any("image", &["own_bytes"]),
+        ..Needs::default()
     }
 }
 
@@ -98,8 +109,9 @@ fn removes_images(plan: &Plan) -> bool {
 }
 
 /// Returns what the recheck of a saved plan needs to observe.
-fn needs_of_saved(plan: &Plan) -> Needs {
+fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
     let mut actions = plan.actions.iter().chain(&plan.images.reserve);
     let has_images = actions.any(|action| action.target.kind() == Kind::Image);
     Needs { image_volumes: has_images, image_names: has_images, ..Needs::default() }
+        .and(needs_of_rules(&policy.rules, Scope::All))
 }

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Container, FileSystem, Image, ImageId, ImageVolumes, ListBytes, LogDir, LogLink, Memory, Partial, PodList, PodUid,
-    Runtime, RuntimeStore, Sandbox, Seen,
+    Container, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, ListBytes, LogDir, LogLink, Memory, Partial,
+    PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -74,6 +74,9 @@ pub struct Snapshot {
     /// Whether the pulls in progress could be read. If not, no image is proven unused (I2, I6).
     #[serde(default = "all_seen", skip_serializing_if = "is_seen")]
     pub image_uses: Seen<()>,
+    /// What the configuration of each image says. Only read if a rule uses it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub image_details: BTreeMap<ImageId, Seen<ImageDetails>>,
     /// What the store of the runtime holds; `null` = not read. Only commands that show it, and passes that would remove an
     /// image, read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

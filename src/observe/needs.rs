@@ -11,6 +11,8 @@ pub struct Needs {
     pub image_volumes: bool,
     /// The images to which the names in pods resolve (I6).
     pub image_names: bool,
+    /// What the configuration of each image says.
+    pub image_details: bool,
     /// The sizes of the log directories, for display: as many as can be measured in 2 s.
     pub log_sizes: bool,
     /// What the store of the runtime holds.
@@ -27,6 +29,7 @@ impl Needs {
         ends: true,
         image_volumes: true,
         image_names: true,
+        image_details: true,
         log_sizes: true,
         store: true,
         writable_layers: true,
@@ -44,6 +47,7 @@ impl Needs {
             ends: self.ends || other.ends,
             image_volumes: self.image_volumes || other.image_volumes,
             image_names: self.image_names || other.image_names,
+            image_details: self.image_details || other.image_details,
             log_sizes: self.log_sizes || other.log_sizes,
             store: self.store || other.store,
             writable_layers: self.writable_layers || other.writable_layers,

@@ -14,6 +14,7 @@ const ENDS: Needs = Needs {
     ends: true,
     image_volumes: false,
     image_names: false,
+    image_details: false,
     log_sizes: false,
     store: false,
     writable_layers: false,

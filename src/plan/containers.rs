@@ -165,7 +165,7 @@ fn why_kept(context: &Context, stopped: &HashSet<&SandboxId>, container: &Contai
     if !is_old_enough(context, policy.age_from.of(container)) {
         return Some(KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(policy.min_age) });
     }
-    match context.rules.container(context.snapshot, container) {
+    match context.rules.container(container) {
         Some(Effect::Keep(reason)) => Some(reason),
         // No rule removes a container.
         _ => context.backing_off(Kind::Container, container.id.as_str()),

@@ -83,7 +83,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
 
 /// Records that a rule keeps a candidate, if so. A rule that removes it is noted in the candidate.
 fn is_kept_by_rule(context: &Context, builder: &mut PlanBuilder, candidate: &mut Candidate) -> bool {
-    let Some(rule) = context.rules.image(context.snapshot, candidate.image, context.memory_of(candidate.image)) else {
+    let Some(rule) = context.rules.image(candidate.image, context.memory_of(candidate.image)) else {
         return false;
     };
     match rule {

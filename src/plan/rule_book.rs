@@ -1,16 +1,15 @@
-//! The rules of the operator in a plan: the facts of each object, the verdicts, and what the plan says of each rule.
+//! The rules of the operator in a plan: the verdicts on each object, and what the plan says of each rule.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::disk;
+use super::rule_facts::FactSource;
 use super::{KeepReason, Policy, RemoveReason};
-use crate::model::{Container, FileSystem, Image, ImageMemory, Pod, Snapshot, full_image_name};
-use crate::rules::{Facts, Rule, RuleFor, Then, Value, Values, Verdict, World, number, seconds, texts, time};
+use crate::model::{Container, Image, ImageMemory, Snapshot};
+use crate::rules::{Facts, Rule, RuleFor, Then, Verdict};
 
 /// What a pass has seen of a rule.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -34,8 +33,7 @@ pub struct RuleNote {
 /// The rules of a pass.
 pub(super) struct RuleBook<'a> {
     rules: Vec<&'a Rule>,
-    world: Option<World>,
-    pods: HashMap<&'a str, &'a Pod>,
+    facts: Option<FactSource<'a>>,
     notes: RefCell<Vec<RuleNote>>,
     day: jiff::civil::Date,
 }
@@ -59,10 +57,8 @@ impl<'a> RuleBook<'a> {
             ..RuleNote::default()
         };
         let notes = RefCell::new(rules.iter().map(note).collect());
-        let world = (!rules.is_empty()).then(|| world(snapshot));
-        let pods = snapshot.pods.as_ref().filter(|_| !rules.is_empty()).into_iter().flat_map(|list| &list.pods);
-        let pods = pods.map(|pod| (pod.uid.as_str(), pod)).collect();
-        Self { rules, world, pods, notes, day }
+        let facts = (!rules.is_empty()).then(|| FactSource::new(snapshot, &rules));
+        Self { rules, facts, notes, day }
     }
 
     /// Returns what the plan says of the rules.
@@ -71,27 +67,27 @@ impl<'a> RuleBook<'a> {
     }
 
     /// Returns the rule that decides an image.
-    pub fn image(&self, snapshot: &Snapshot, image: &Image, past: Option<&ImageMemory>) -> Option<Effect> {
-        let facts = |world: &World| world.with([("image", image_facts(snapshot, image, past))]);
-        self.first(RuleFor::Image, image.id.as_str(), facts)
+    pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Option<Effect> {
+        self.first(RuleFor::Image, image.id.as_str(), |facts| facts.image(image, past))
     }
 
     /// Returns the rule that decides a container.
-    pub fn container(&self, snapshot: &Snapshot, container: &Container) -> Option<Effect> {
-        let facts = |world: &World| {
-            let pod = container.pod_uid().and_then(|uid| self.pods.get(uid.as_str()).copied());
-            world.with([("container", container_facts(snapshot, container)), ("pod", pod_facts(container, pod))])
-        };
-        self.first(RuleFor::Container, container.id.as_str(), facts)
+    pub fn container(&self, container: &Container) -> Option<Effect> {
+        self.first(RuleFor::Container, container.id.as_str(), |facts| facts.container(container))
     }
 
     /// Returns the first rule whose condition holds.
-    fn first(&self, of: RuleFor, id: &str, facts: impl FnOnce(&World) -> Facts<'static>) -> Option<Effect> {
+    fn first(
+        &self,
+        of: RuleFor,
+        id: &str,
+        facts: impl for<'f> FnOnce(&'f FactSource<'a>) -> Facts<'f>,
+    ) -> Option<Effect> {
         let is_for = |rule: &Rule| rule.text().of == of && rule.applies_on(self.day);
         if !self.rules.iter().any(|rule| is_for(rule)) {
             return None;
         }
-        let facts = facts(self.world.as_ref()?);
+        let facts = facts(self.facts.as_ref()?);
         let mut applicable = self.rules.iter().enumerate().filter(|(_, rule)| is_for(rule));
         let (place, rule) = applicable.find(|(place, rule)| self.holds(*place, rule, id, &facts))?;
         self.change(place, |note| note.objects += 1);
@@ -131,84 +127,6 @@ impl Effect {
             Then::Remove => Self::Remove(RemoveReason::Rule { rule: name, note }),
         }
     }
-}
-
-// === facts ===
-
-fn world(snapshot: &Snapshot) -> World {
-    let node = values([("name", Some(snapshot.node.as_str()).filter(|name| !name.is_empty()).map(Into::into))]);
-    let disk = snapshot.image_filesystem.as_ref();
-    World::new(snapshot.taken_at, node, disk.map(disk_facts).unwrap_or_default())
-}
-
-fn disk_facts(disk: &FileSystem) -> Values {
-    values([
-        ("used_percent", disk::usage(disk).ok().map(|usage| number(usage.used_percent()))),
-        ("free_bytes", Some(number(disk.available_bytes))),
-        ("free_inodes", disk.inodes_free.map(number)),
-    ])
-}
-
-fn image_facts(snapshot: &Snapshot, image: &Image, past: Option<&ImageMemory>) -> Values {
-    let name = image.tags.iter().chain(&image.digests).find(|name| !name.is_empty());
-    let repository = name.map(|name| repository(name));
-    let registry = repository.as_deref().and_then(|name| name.split_once('/')).map(|(registry, _)| registry.into());
-    let first_seen = past.map_or(Some(snapshot.taken_at), |past| past.first_seen);
-    let last_used = past.and_then(|past| past.last_used);
-    let unused = last_used.max(first_seen);
-    values([
-        ("id", Some(image.id.as_str().into())),
-        ("tags", texts(&image.tags)),
-        ("digests", texts(&image.digests)),
-        ("repository", repository.map(Into::into)),
-        ("registry", registry),
-        ("size_bytes", Some(number(image.size_bytes))),
-        ("pinned", Some(image.pinned.into())),
-        ("imported", Some(image.digests.is_empty().into())),
-        ("first_seen", first_seen.map(time)),
-        ("last_used", last_used.map(time)),
-        ("unused", unused.map(|since| seconds(snapshot.taken_at.duration_since(since).as_secs().max(0)))),
-        ("last_used_by", past.and_then(|past| past.last_used_by.as_deref()).map(Into::into)),
-    ])
-}
-
-/// Returns the full name without its tag or digest.
-fn repository(name: &str) -> String {
-    let full = full_image_name(name);
-    let name = full.split_once('@').map_or(&*full, |(name, _)| name);
-    let last = name.rfind('/').map_or(0, |at| at + 1);
-    let tag = name.get(last..).and_then(|rest| rest.find(':')).map_or(name.len(), |at| last + at);
-    name.get(..tag).unwrap_or(name).to_owned()
-}
-
-fn container_facts(snapshot: &Snapshot, container: &Container) -> Values {
-    let created = super::known_time(container.created_at);
-    let state: &str = container.state.into();
-    values([
-        ("id", Some(container.id.as_str().into())),
-        ("name", Some(container.name.as_str().into())),
-        ("image", container.image.as_deref().map(Into::into)),
-        ("attempt", Some(number(container.attempt.into()))),
-        ("state", Some(state.into())),
-        ("created", created.map(time)),
-        ("age", created.map(|at| seconds(snapshot.taken_at.duration_since(at).as_secs()))),
-    ])
-}
-
-fn pod_facts(container: &Container, pod: Option<&Pod>) -> Values {
-    let known = container.pod.as_ref().filter(|_| container.pod_uid().is_some());
-    let phase = pod.map(|pod| pod.phase).filter(|phase| *phase != crate::model::Phase::Unknown);
-    values([
-        ("uid", known.map(|pod| pod.uid.as_str().into())),
-        ("namespace", known.map(|pod| pod.namespace.as_str().into())),
-        ("name", known.map(|pod| pod.name.as_str().into())),
-        ("phase", phase.map(|phase| <&str>::from(phase).into())),
-    ])
-}
-
-/// Leaves out the facts that are not available.
-fn values<const N: usize>(facts: [(&str, Option<Value>); N]) -> Values {
-    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use cel::Program;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
-use super::RuleFor;
 use super::facts::{FACTS, objects};
+use super::{RuleFor, Uses};
 
 /// The deepest expression. In a debug build each level takes some 50 KiB of stack.
 const MAX_DEPTH: usize = 16;
@@ -51,14 +51,19 @@ struct Check<'a> {
     /// The variables of the loops around a place.
     scope: Vec<&'a str>,
     loops: usize,
+    uses: Uses,
     faults: Vec<String>,
 }
 
-/// Returns the faults of a condition, each with line and column.
-pub(super) fn faults(of: RuleFor, program: &Program, when: &str) -> Vec<String> {
-    let mut check = Check { of, program, when, scope: Vec::new(), loops: 0, faults: Vec::new() };
+/// Checks a condition, and returns the facts that it uses.
+///
+/// # Errors
+/// The faults, each with line and column.
+pub(super) fn check(of: RuleFor, program: &Program, when: &str) -> Result<Uses, Vec<String>> {
+    let (scope, uses, faults) = (Vec::new(), Uses::default(), Vec::new());
+    let mut check = Check { of, program, when, scope, loops: 0, uses, faults };
     check.expression(program.expression(), 0);
-    check.faults
+    if check.faults.is_empty() { Ok(check.uses) } else { Err(check.faults) }
 }
 
 // === impl Check ===
@@ -115,7 +120,10 @@ impl<'a> Check<'a> {
     }
 
     fn name(&mut self, id: u64, name: &'a str) {
-        if self.scope.contains(&name) || self.is_object(name) || TYPES.contains(&name) {
+        if self.is_object(name) {
+            return self.uses.add_all_of(name);
+        }
+        if self.scope.contains(&name) || TYPES.contains(&name) {
             return;
         }
         let known = objects(self.of).collect::<Vec<_>>().join(", ");
@@ -124,7 +132,9 @@ impl<'a> Check<'a> {
 
     fn fact(&mut self, id: u64, object: &str, field: &str) {
         let of_object = || FACTS.iter().filter_map(|fact| fact.name.strip_prefix(object)?.strip_prefix('.'));
-        if !of_object().any(|known| known == field) {
+        if let Some(known) = of_object().find(|known| *known == field) {
+            self.uses.add(object, known);
+        } else {
             let known = of_object().collect::<Vec<_>>().join(", ");
             self.fault(id, &format!("unknown fact {object}.{field}; known are {known}"));
         }

@@ -8,16 +8,16 @@ use std::any::Any;
 
 use cel::{ParseErrors, Program};
 
-use super::facts::Facts;
-use super::{RuleFor, Verdict, check};
+use super::facts::World;
+use super::{RuleFor, Uses, Verdict, check};
 
 /// The longest condition in bytes.
 pub const MAX_LENGTH: usize = 1024;
 /// The stack of the parser. It is reserved and not used, except by an expression that consists of brackets.
 const STACK: usize = 128 << 20;
 
-/// Compiles a condition over the facts of an object.
-pub(super) fn compile(of: RuleFor, when: &str) -> Result<Program, Vec<String>> {
+/// Compiles a condition over the facts of an object. Returns the facts that it uses, too.
+pub(super) fn compile(of: RuleFor, when: &str) -> Result<(Program, Uses), Vec<String>> {
     if when.len() > MAX_LENGTH {
         return Err(vec![format!("has {} bytes, and at most {MAX_LENGTH} are allowed", when.len())]);
     }
@@ -29,20 +29,17 @@ pub(super) fn compile(of: RuleFor, when: &str) -> Result<Program, Vec<String>> {
 }
 
 /// A panic of the parser is a fault of the expression.
-fn panicked(_: Box<dyn Any + Send>) -> Result<Program, Vec<String>> {
+fn panicked(_: Box<dyn Any + Send>) -> Result<(Program, Uses), Vec<String>> {
     Err(vec!["cannot be parsed".to_owned()])
 }
 
-fn parse_and_check(of: RuleFor, when: &str) -> Result<Program, Vec<String>> {
+fn parse_and_check(of: RuleFor, when: &str) -> Result<(Program, Uses), Vec<String>> {
     let program = Program::compile(when).map_err(|errors| syntax(&errors))?;
-    let faults = check::faults(of, &program, when);
-    if !faults.is_empty() {
-        return Err(faults);
-    }
+    let uses = check::check(of, &program, when)?;
     // The language has no types before the evaluation, so the facts of an example show wrong ones.
-    match Facts::example(of).evaluate_example(&program) {
+    match World::example(of).with([]).evaluate_example(&program) {
         Verdict::Error(error) => Err(vec![error]),
-        Verdict::Holds(_) => Ok(program),
+        Verdict::Holds(_) => Ok((program, uses)),
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A fact that is not available is absent. Its use is an error of the evaluation, unless the condition asks `has(…)`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use cel::{Context, Env, ExecutionError, Program, Value};
@@ -41,6 +41,11 @@ facts! {
     "image.repository", "string", "The repository of the first name, with the registry.", "'registry.example.com/team/app'";
     "image.registry", "string", "The registry of the first name.", "'registry.example.com'";
     "image.size_bytes", "int, bytes", "The size that the runtime reports.", "209715200";
+    "image.own_bytes", "int, bytes", "What only this image holds on the disk; absent if the store of the runtime cannot be read.", "52428800";
+    "image.created", "timestamp", "When it was built, as its builder wrote it; absent if that is before 1981, as in reproducible builds, or in the future.", "timestamp('2026-10-01T00:00:00Z')";
+    "image.labels", "map of strings", "The labels that its builder wrote.", "{'maintainer': 'team@example.com'}";
+    "image.layers", "list of strings", "The digests of its layers (diff ids), the lowest first.", "['sha256:6b24']";
+    "image.tag_rank", "int", "1 = the newest of its repository on this node by `image.created`; absent if one of them has no such time.", "2";
     "image.pinned", "bool", "Whether the runtime has pinned it.", "false";
     "image.imported", "bool", "Whether it has no digest, so that it cannot be pulled again.", "false";
     "image.first_seen", "timestamp", "The first pass that saw it; absent if it was there before all passes.", "timestamp('2026-11-01T00:00:00Z')";
@@ -65,6 +70,10 @@ facts! {
     "now", "timestamp", "The time of the pass.", "timestamp('2026-11-26T12:00:00Z')";
 }
 
+/// The facts that conditions use.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Uses(BTreeSet<(&'static str, &'static str)>);
+
 /// The values of an object by name.
 pub type Values = HashMap<String, Value>;
 
@@ -75,12 +84,10 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()
 static EXAMPLES: LazyLock<Vec<Value>> = LazyLock::new(|| FACTS.iter().map(Fact::example).collect());
 
 /// The facts that all objects of a pass share.
-pub struct World {
-    variables: Vec<(&'static str, Value)>,
-}
+pub struct World(Context<'static, 'static>);
 
 /// The facts of one object.
-pub struct Facts<'a>(Context<'a, 'a>);
+pub struct Facts<'w>(Context<'w, 'static>);
 
 /// Returns the names that a condition can use.
 pub(super) fn objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
@@ -91,34 +98,57 @@ pub(super) fn objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
     [own].into_iter().chain(pod).chain(["node", "disk", "now"])
 }
 
+// === impl Uses ===
+
+impl Uses {
+    /// Returns whether a condition uses this fact of an object.
+    pub fn has(&self, object: &str, field: &str) -> bool {
+        self.0.contains(&(object, field))
+    }
+
+    /// Adds the facts that others use.
+    pub fn extend(&mut self, others: &Self) {
+        self.0.extend(&others.0);
+    }
+
+    pub(super) fn add(&mut self, object: &str, field: &str) {
+        self.0.extend(parts().filter(|known| *known == (object, field)));
+    }
+
+    /// Adds all facts of an object: a condition uses it as a whole.
+    pub(super) fn add_all_of(&mut self, object: &str) {
+        self.0.extend(parts().filter(|(known, _)| *known == object));
+    }
+}
+
+/// Returns the object and the field of each fact.
+fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FACTS.iter().filter_map(|fact| fact.name.split_once('.'))
+}
+
 // === impl World ===
 
 impl World {
     /// Creates the facts of a pass.
     pub fn new(now: Timestamp, node: Values, disk: Values) -> Self {
-        Self { variables: vec![("now", time(now)), ("node", node.into()), ("disk", disk.into())] }
+        Self::of([("now", time(now)), ("node", node.into()), ("disk", disk.into())])
+    }
+
+    fn of(variables: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
+        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+        variables.into_iter().for_each(|(name, value)| context.add_variable_from_value(name, value));
+        Self(context)
     }
 
     /// Returns the facts of an object: those of its parts by name, as `image`.
-    pub fn with(&self, parts: impl IntoIterator<Item = (&'static str, Values)>) -> Facts<'static> {
-        let parts = parts.into_iter().map(|(name, values)| (name, Value::from(values)));
-        Facts::of(self.variables.iter().cloned().chain(parts))
-    }
-}
-
-// === impl Facts ===
-
-impl Facts<'_> {
-    fn of(variables: impl IntoIterator<Item = (&'static str, Value)>) -> Facts<'static> {
-        let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-        for (name, value) in variables {
-            context.add_variable_from_value(name, value);
-        }
+    pub fn with(&self, parts: impl IntoIterator<Item = (&'static str, Values)>) -> Facts<'_> {
+        let mut context = self.0.new_inner_scope();
+        parts.into_iter().for_each(|(name, values)| context.add_variable_from_value(name, Value::from(values)));
         Facts(context)
     }
 
     /// Returns the facts of an example.
-    pub(super) fn example(of: RuleFor) -> Facts<'static> {
+    pub(super) fn example(of: RuleFor) -> Self {
         let mut parts: BTreeMap<&'static str, Values> = BTreeMap::new();
         let mut variables = Vec::new();
         for (fact, value) in FACTS.iter().zip(EXAMPLES.iter().cloned()) {
@@ -130,7 +160,11 @@ impl Facts<'_> {
         parts.retain(|object, _| objects(of).any(|known| known == *object));
         Self::of(parts.into_iter().map(|(object, values)| (object, Value::from(values))).chain(variables))
     }
+}
 
+// === impl Facts ===
+
+impl Facts<'_> {
     /// Evaluates a condition.
     pub(super) fn evaluate(&self, program: &Program) -> Verdict {
         match program.execute(&self.0) {
@@ -194,6 +228,12 @@ pub fn seconds(seconds: i64) -> Value {
 /// Returns a number as a value.
 pub fn number(number: u64) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// Returns a map of texts as a value; `None` = it is too long.
+pub fn labels<'a>(labels: impl ExactSizeIterator<Item = (&'a String, &'a String)>) -> Option<Value> {
+    let entry = |(key, value): (&String, &String)| (key.clone(), Value::from(value.as_str()));
+    (labels.len() <= MAX_LIST).then(|| labels.map(entry).collect::<Values>().into())
 }
 
 /// Returns a list of texts as a value; `None` = it is too long.

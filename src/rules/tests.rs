@@ -13,7 +13,8 @@ fn faults(when: &str) -> Vec<String> {
 
 /// Evaluates a condition for the example of an image.
 fn holds(when: &str) -> Verdict {
-    Facts::example(RuleFor::Image)
+    World::example(RuleFor::Image)
+        .with([])
         .evaluate(&rule(RuleFor::Image, when).unwrap_or_else(|error| panic!("{error:?}")).program)
 }
 
@@ -96,7 +97,7 @@ fn the_deepest_condition_is_evaluated_on_a_small_stack() {
     let deepest = (1..60).rev().find_map(|count| rule(RuleFor::Image, &deep(count)).ok()).unwrap();
     let evaluated = std::thread::Builder::new()
         .stack_size(1 << 20)
-        .spawn(move || Facts::example(RuleFor::Image).evaluate(&deepest.program));
+        .spawn(move || World::example(RuleFor::Image).with([]).evaluate(&deepest.program));
     assert_eq!(evaluated.unwrap().join().unwrap(), Verdict::Holds(true));
 }
 
@@ -117,7 +118,7 @@ fn each_fact_has_an_example() {
     for Fact { name, kind, example, meaning } in FACTS {
         let object = if name.starts_with("image") { RuleFor::Image } else { RuleFor::Container };
         let same = rule(object, &format!("type({name}) == type({example}) && {name} == {example}")).unwrap();
-        assert_eq!(Facts::example(object).evaluate(&same.program), Verdict::Holds(true), "{name}");
+        assert_eq!(World::example(object).with([]).evaluate(&same.program), Verdict::Holds(true), "{name}");
         let value = cel::Program::compile(example).unwrap().execute(&cel::Context::default()).unwrap();
         let word = kind.split([',', ' ']).next().unwrap();
         assert_eq!(value.type_of().to_string(), word, "{name}");
@@ -220,7 +221,7 @@ proptest::proptest! {
     fn no_text_breaks_the_process(when in a_condition()) {
         if let Ok(rule) = rule(RuleFor::Image, &when) {
             let on_small_stack = std::thread::Builder::new().stack_size(1 << 20);
-            let evaluated = on_small_stack.spawn(move || Facts::example(RuleFor::Image).evaluate(&rule.program));
+            let evaluated = on_small_stack.spawn(move || World::example(RuleFor::Image).with([]).evaluate(&rule.program));
             evaluated.unwrap().join().unwrap();
         }
     }

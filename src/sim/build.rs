@@ -124,6 +124,13 @@ impl Node {
         self
     }
 
+    /// Sets when the last image was built, and its labels.
+    #[must_use]
+    pub fn image_config(mut self, created: &str, labels: &[(&str, &str)]) -> Self {
+        self.images.configure(&self.cursor.image, created, labels);
+        self
+    }
+
     /// Adds a container of another client of the runtime, which uses an image.
     #[must_use]
     pub fn other_client(mut self, namespace: &str, id: &str, image: &str) -> Self {

@@ -3,6 +3,7 @@
 use tonic::{Request, Response, Status};
 
 use super::defects::Batches;
+use super::images::StoredImage;
 use super::lifecycle::nanoseconds;
 use super::node::Node;
 use super::runtime_service::batches;
@@ -41,10 +42,12 @@ impl ImageService for Service {
         &self,
         request: Request<pb::ImageStatusRequest>,
     ) -> Result<Response<pb::ImageStatusResponse>, Status> {
-        let id = name(request.into_inner().image.as_ref());
+        let pb::ImageStatusRequest { image, verbose } = request.into_inner();
+        let id = name(image.as_ref());
         let status = |node: &mut Node| {
-            let image = node.images.find(&id)?.map(|image| image.listed.clone());
-            Ok(pb::ImageStatusResponse { image, info: [].into() })
+            let image = node.images.find(&id)?;
+            let info = image.filter(|_| verbose).map(StoredImage::info).unwrap_or_default();
+            Ok(pb::ImageStatusResponse { image: image.map(|image| image.listed.clone()), info })
         };
         self.0.answer(Rpc::ImageStatus, &id, status).await
     }

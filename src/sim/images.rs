@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use serde_json::json;
 use tonic::Status;
 
 use crate::cri::generated as pb;
@@ -29,6 +30,9 @@ pub(super) struct Images {
 pub(super) struct StoredImage {
     pub(super) listed: pb::Image,
     pub(super) layers: Layers,
+    /// When it was built, as its configuration has it.
+    created: Option<String>,
+    labels: BTreeMap<String, String>,
 }
 
 // === impl Images ===
@@ -56,7 +60,7 @@ impl Images {
             self.hold(&layers);
             let size = layers.iter().map(|(_, bytes)| bytes).sum();
             let listed = pb::Image { id: id.to_owned(), size, ..pb::Image::default() };
-            self.by_id.insert(id.to_owned(), StoredImage { listed, layers });
+            self.by_id.insert(id.to_owned(), StoredImage { listed, layers, created: None, labels: BTreeMap::new() });
         }
         self.tag(id, tag);
     }
@@ -74,6 +78,14 @@ impl Images {
         }
         self.names.insert(tag.to_owned(), id.to_owned());
         self.names.insert(digest, id.to_owned());
+    }
+
+    /// Sets when an image was built, and its labels.
+    pub(super) fn configure(&mut self, id: &str, created: &str, labels: &[(&str, &str)]) {
+        if let Some(image) = self.by_id.get_mut(id) {
+            image.created = Some(created.to_owned());
+            image.labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        }
     }
 
     pub(super) fn pin(&mut self, id: &str) {
@@ -149,6 +161,18 @@ impl Images {
             Some(_) => Err(Status::unknown(format!("several images begin with {name:?}"))),
             None => Ok(first.filter(|_| !name.is_empty())),
         }
+    }
+}
+
+// === impl StoredImage ===
+
+impl StoredImage {
+    /// Returns what the verbose status says, as containerd and CRI-O write it.
+    pub(super) fn info(&self) -> HashMap<String, String> {
+        let layers: Vec<_> = self.layers.iter().map(|(layer, _)| format!("sha256:{}", hex(layer))).collect();
+        let rootfs = json!({ "type": "layers", "diff_ids": layers });
+        let spec = json!({ "created": self.created, "config": { "Labels": self.labels }, "rootfs": rootfs });
+        [("info".to_owned(), json!({ "imageSpec": spec }).to_string())].into()
     }
 }
 

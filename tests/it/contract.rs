@@ -130,6 +130,7 @@ macro_rules! contract {
             images {
                 what_was_imported_is_listed
                 an_image_is_found_by_each_of_its_names
+                an_image_has_the_labels_of_its_configuration
                 an_unknown_image_is_not_found
                 removal_by_id_takes_every_name
                 removal_by_one_name_takes_every_name

@@ -40,7 +40,7 @@ impl Runtime for Sim {
     async fn import_images(&self) {
         let import = |node: Node| {
             let node = node.image(TWICE[0], &[("base", 4 * MIB), ("twice", MIB)]).also_tagged(TWICE[1]);
-            node.image(SINGLE, &[("base", 4 * MIB)])
+            node.image(SINGLE, &[("base", 4 * MIB)]).image_config("2020-01-01T00:00:00Z", &[("made-as", SINGLE)])
         };
         self.state().also(import).unwrap();
     }

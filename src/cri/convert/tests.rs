@@ -117,3 +117,34 @@ fn the_sandbox_image_comes_from_the_verbose_status() {
         assert!(sandbox_image(&info).is_err(), "{row}: what cannot be read does not name none");
     }
 }
+
+#[test]
+fn an_image_configuration_comes_from_the_verbose_status() {
+    let read = |text: &str| image_details(&[("info".to_owned(), text.to_owned())].into());
+    let label = |key: &str, value: &str| Some([(key.to_owned(), value.to_owned())].into());
+    let long = "x".repeat(MAX_TEXT);
+    let too_long = format!(r#"{{"imageSpec":{{"config":{{"Labels":{{"a":"{long}"}}}}}}}}"#);
+    for (row, text, created, labels, layers) in [
+        (
+            "containerd",
+            r#"{"chainID":"sha256:0","imageSpec":{"created":"2026-11-01T00:00:00Z","config":{"Labels":{"a":"b"}},"rootfs":{"type":"layers","diff_ids":["sha256:1"]}}}"#,
+            Some("2026-11-01T00:00:00Z"),
+            label("a", "b"),
+            Some(vec!["sha256:1".to_owned()]),
+        ),
+        ("CRI-O", r#"{"labels":{"x":"y"},"imageSpec":{"config":{"Labels":{"x":"y"}}}}"#, None, label("x", "y"), None),
+        ("no labels", r#"{"imageSpec":{"config":{"Labels":null}}}"#, None, Some([].into()), None),
+        ("no configuration", r#"{"chainID":"sha256:0"}"#, None, None, None),
+        ("a time that is none", r#"{"imageSpec":{"created":"yesterday"}}"#, None, None, None),
+        ("too many labels", &too_long, None, None, None),
+    ] {
+        let created_at = created.map(|at| at.parse().unwrap());
+        assert_eq!(read(text).unwrap(), ImageDetails { created_at, labels, layers }, "{row}");
+    }
+    for (row, text) in
+        [("no JSON", "[plugins]"), ("a label that is no text", r#"{"imageSpec":{"config":{"Labels":{"a":1}}}}"#)]
+    {
+        assert!(read(text).is_err(), "{row}");
+    }
+    assert_eq!(image_details(&[].into()).unwrap(), ImageDetails::default(), "an old runtime");
+}

@@ -37,6 +37,19 @@ pub async fn an_unknown_image_is_not_found<R: Runtime>(subject: Subject<R>) {
     }
 }
 
+/// The configuration of an image is under the same keys in each runtime.
+pub async fn an_image_has_the_labels_of_its_configuration<R: Runtime>(subject: Subject<R>) {
+    let id = subject.image_id(SINGLE).await;
+    let details = subject.reader.image_details(&id).await.unwrap().unwrap();
+    assert_eq!(details.labels.unwrap().get("made-as").map(String::as_str), Some(SINGLE));
+    assert_eq!(details.created_at, Some("2020-01-01T00:00:00Z".parse().unwrap()));
+    let (single, twice) = (details.layers.unwrap(), subject.image_id(TWICE[0]).await);
+    let twice = subject.reader.image_details(&twice).await.unwrap().unwrap().layers.unwrap();
+    assert!(single.iter().any(|layer| twice.contains(layer)), "they share a layer: {single:?} {twice:?}");
+    let unknown = format!("sha256:{}", "0".repeat(64));
+    assert_eq!(subject.reader.image_details(&ImageId::from(unknown)).await.unwrap(), None);
+}
+
 /// We remove by ID and rely on nothing being left.
 pub async fn removal_by_id_takes_every_name<R: Runtime>(subject: Subject<R>) {
     let id = subject.image_id(TWICE[0]).await;

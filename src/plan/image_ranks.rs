@@ -1,0 +1,64 @@
+//! The rank of each image within its repository, by the time of its build.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jiff::Timestamp;
+
+use super::rule_facts::repository;
+use crate::model::{Image, ImageDetails, ImageId, Seen, Snapshot};
+
+/// Before this, a time of a build is a placeholder: builds that are to be reproducible write 1970 or 1980.
+const FIRST_YEAR: i16 = 1981;
+
+/// The rank of each image that has one.
+pub(super) struct Ranks<'a>(HashMap<&'a ImageId, u64>);
+
+/// Returns when an image was built; `None` = its configuration does not say so in earnest. A time in the future would be the
+/// newest for ever.
+pub(super) fn build_time(details: &ImageDetails, now: Timestamp) -> Option<Timestamp> {
+    details.created_at.filter(|at| *at <= now && at.to_zoned(jiff::tz::TimeZone::UTC).year() >= FIRST_YEAR)
+}
+
+// === impl Ranks ===
+
+impl<'a> Ranks<'a> {
+    /// Ranks all images. An image that several repositories name has its best rank in them. Images of one time share a rank, so
+    /// that a rule treats them alike. A repository with an image of unknown time has no ranks.
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let mut repositories = HashMap::<String, Vec<(&ImageId, Option<Timestamp>)>>::new();
+        for image in snapshot.images.as_ref().into_iter().flatten() {
+            let details = snapshot.image_details.get(&image.id).and_then(Seen::as_ref);
+            let built = details.and_then(|details| build_time(details, snapshot.taken_at));
+            for repository in repositories_of(image) {
+                repositories.entry(repository).or_default().push((&image.id, built));
+            }
+        }
+        let mut ranks = HashMap::<&ImageId, Option<u64>>::new();
+        for images in repositories.values() {
+            for (id, rank) in ranked(images) {
+                let better = |best: Option<u64>| best.zip(rank).map(|(one, other)| one.min(other));
+                ranks.entry(id).and_modify(|best| *best = better(*best)).or_insert(rank);
+            }
+        }
+        Self(ranks.into_iter().filter_map(|(id, rank)| Some((id, rank?))).collect())
+    }
+
+    /// Returns the rank of an image, from 1; `None` = not known.
+    pub fn of(&self, image: &Image) -> Option<u64> {
+        self.0.get(&image.id).copied()
+    }
+}
+
+/// Returns the rank of each image of a repository; `None` = one of them has no time.
+fn ranked<'a>(images: &[(&'a ImageId, Option<Timestamp>)]) -> Vec<(&'a ImageId, Option<u64>)> {
+    let mut times: Vec<_> = images.iter().map(|(_, built)| *built).collect();
+    times.sort_unstable();
+    let is_known = !times.contains(&None);
+    let newer = |built| times.len() - times.partition_point(|other| *other <= built);
+    images.iter().map(|(id, built)| (*id, is_known.then(|| 1 + newer(*built) as u64))).collect()
+}
+
+fn repositories_of(image: &Image) -> BTreeSet<String> {
+    let names = image.tags.iter().chain(&image.digests).filter(|name| !name.is_empty());
+    names.map(|name| repository(name)).collect()
+}

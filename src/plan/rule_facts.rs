@@ -1,0 +1,190 @@
+//! The facts of one pass for the rules of the operator. Only those are made that a condition uses.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::disk;
+use super::image_ranks::{Ranks, build_time};
+use super::store::StoreIndex;
+use crate::model::{
+    Container, FileSystem, Image, ImageDetails, ImageMemory, Phase, Pod, Seen, Snapshot, full_image_name,
+};
+use crate::rules::{Facts, Rule, Uses, Value, Values, World, labels, number, seconds, texts, time};
+
+/// What the facts of the objects of a pass are made of.
+pub(super) struct FactSource<'a> {
+    snapshot: &'a Snapshot,
+    uses: Uses,
+    world: World,
+    pods: HashMap<&'a str, &'a Pod>,
+    ranks: OnceCell<Ranks<'a>>,
+    store: OnceCell<Option<StoreIndex<'a>>>,
+}
+
+/// The facts of one object so far.
+struct Object<'a> {
+    name: &'static str,
+    uses: &'a Uses,
+    values: Values,
+}
+
+// === impl FactSource ===
+
+impl<'a> FactSource<'a> {
+    pub fn new(snapshot: &'a Snapshot, rules: &[&Rule]) -> Self {
+        let mut uses = Uses::default();
+        for rule in rules {
+            uses.extend(rule.uses());
+        }
+        let pods = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
+        let pods = pods.map(|pod| (pod.uid.as_str(), pod)).collect();
+        let world = world(snapshot, &uses);
+        Self { snapshot, uses, world, pods, ranks: OnceCell::new(), store: OnceCell::new() }
+    }
+
+    /// Returns the facts of an image.
+    pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Facts<'_> {
+        let names = Names::new(image);
+        let first_seen = past.map_or(Some(self.snapshot.taken_at), |past| past.first_seen);
+        let last_used = past.and_then(|past| past.last_used);
+        let details = self.snapshot.image_details.get(&image.id).and_then(Seen::as_ref);
+        let facts = self
+            .object("image")
+            .fact("id", || Some(image.id.as_str().into()))
+            .fact("tags", || texts(&image.tags))
+            .fact("digests", || texts(&image.digests))
+            .fact("repository", || names.repository().map(Into::into))
+            .fact("registry", || names.registry().map(Into::into))
+            .fact("size_bytes", || Some(number(image.size_bytes)))
+            .fact("own_bytes", || self.own_bytes(image).map(number))
+            .fact("pinned", || Some(image.pinned.into()))
+            .fact("imported", || Some(image.digests.is_empty().into()))
+            .fact("first_seen", || first_seen.map(time))
+            .fact("last_used", || last_used.map(time))
+            .fact("unused", || last_used.max(first_seen).map(|since| self.since(since)))
+            .fact("last_used_by", || past?.last_used_by.as_deref().map(Into::into));
+        self.world.with([self.configured(facts, image, details).finish()])
+    }
+
+    /// Adds the facts of the configuration of an image.
+    fn configured<'f>(&self, facts: Object<'f>, image: &Image, details: Option<&ImageDetails>) -> Object<'f> {
+        let created = || details.and_then(|details| build_time(details, self.snapshot.taken_at));
+        facts
+            .fact("created", || created().map(time))
+            .fact("labels", || labels(details?.labels.as_ref()?.iter()))
+            .fact("layers", || texts(details?.layers.as_ref()?))
+            .fact("tag_rank", || self.ranks().of(image).map(number))
+    }
+
+    /// Returns the facts of a container.
+    pub fn container(&self, container: &Container) -> Facts<'_> {
+        let created = super::known_time(container.created_at);
+        let state: &str = container.state.into();
+        let facts = self
+            .object("container")
+            .fact("id", || Some(container.id.as_str().into()))
+            .fact("name", || Some(container.name.as_str().into()))
+            .fact("image", || container.image.as_deref().map(Into::into))
+            .fact("attempt", || Some(number(container.attempt.into())))
+            .fact("state", || Some(state.into()))
+            .fact("created", || created.map(time))
+            .fact("age", || created.map(|at| self.since(at)));
+        self.world.with([facts.finish(), self.pod(container).finish()])
+    }
+
+    /// Adds the facts of the pod of a container.
+    fn pod(&self, container: &Container) -> Object<'_> {
+        let known = container.pod.as_ref().filter(|_| container.pod_uid().is_some());
+        let pod = container.pod_uid().and_then(|uid| self.pods.get(uid.as_str()));
+        let phase = pod.map(|pod| pod.phase).filter(|phase| *phase != Phase::Unknown);
+        self.object("pod")
+            .fact("uid", || known.map(|pod| pod.uid.as_str().into()))
+            .fact("namespace", || known.map(|pod| pod.namespace.as_str().into()))
+            .fact("name", || known.map(|pod| pod.name.as_str().into()))
+            .fact("phase", || phase.map(|phase| <&str>::from(phase).into()))
+    }
+
+    fn object(&self, name: &'static str) -> Object<'_> {
+        Object { name, uses: &self.uses, values: Values::new() }
+    }
+
+    /// Returns the time since then, which is not negative: a clock may have been set.
+    fn since(&self, then: Timestamp) -> Value {
+        seconds(self.snapshot.taken_at.duration_since(then).max(SignedDuration::ZERO).as_secs())
+    }
+
+    fn ranks(&self) -> &Ranks<'a> {
+        self.ranks.get_or_init(|| Ranks::new(self.snapshot))
+    }
+
+    /// Returns the bytes that only this image holds; `None` = not known.
+    fn own_bytes(&self, image: &Image) -> Option<u64> {
+        let index = self.store.get_or_init(|| {
+            let store = self.snapshot.store.as_ref()?.as_ref().filter(|store| store.missing.is_empty())?;
+            Some(StoreIndex::new(store, self.snapshot.images.as_ref()?))
+        });
+        let index = index.as_ref().filter(|index| index.is_whole(&image.id))?;
+        index.bytes(index.held_alone(&image.id))
+    }
+}
+
+// === impl Object ===
+
+impl Object<'_> {
+    /// Adds a fact if a condition uses it and it is available.
+    fn fact(mut self, field: &str, value: impl FnOnce() -> Option<Value>) -> Self {
+        if self.uses.has(self.name, field) {
+            self.values.extend(value().map(|value| (field.to_owned(), value)));
+        }
+        self
+    }
+
+    fn finish(self) -> (&'static str, Values) {
+        (self.name, self.values)
+    }
+}
+
+fn world(snapshot: &Snapshot, uses: &Uses) -> World {
+    let object = |name| Object { name, uses, values: Values::new() };
+    let node = object("node").fact("name", || Some(&*snapshot.node).filter(|name| !name.is_empty()).map(Into::into));
+    let disk = snapshot.image_filesystem.as_ref();
+    let facts = object("disk")
+        .fact("used_percent", || Some(number(disk::usage(disk?).ok()?.used_percent())))
+        .fact("free_bytes", || disk.map(|disk: &FileSystem| number(disk.available_bytes)))
+        .fact("free_inodes", || disk?.inodes_free.map(number));
+    World::new(snapshot.taken_at, node.values, facts.values)
+}
+
+/// The repository of the first name of an image.
+struct Names(Option<String>);
+
+// === impl Names ===
+
+impl Names {
+    fn new(image: &Image) -> Self {
+        let name = image.tags.iter().chain(&image.digests).find(|name| !name.is_empty());
+        Self(name.map(|name| repository(name)))
+    }
+
+    fn repository(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
+    fn registry(&self) -> Option<&str> {
+        Some(self.repository()?.split_once('/')?.0)
+    }
+}
+
+/// Returns the full name without its tag or digest.
+pub(super) fn repository(name: &str) -> String {
+    let full = full_image_name(name);
+    let name = full.split_once('@').map_or(&*full, |(name, _)| name);
+    let last = name.rfind('/').map_or(0, |at| at + 1);
+    let tag = name.get(last..).and_then(|rest| rest.find(':')).map_or(name.len(), |at| last + at);
+    name.get(..tag).unwrap_or(name).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

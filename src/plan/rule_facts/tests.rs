@@ -1,0 +1,145 @@
+//! The value of each fact, and which are absent.
+
+use serde_json::json;
+
+use super::*;
+use crate::rules::{FACTS, RuleFor, RuleText, Then, Verdict};
+
+/// A node with an image and a container of which all is known, and with ones of which nothing is.
+fn snapshot() -> Snapshot {
+    let pod = json!({ "uid": "u1", "namespace": "shop", "name": "web" });
+    let configured = |created: &str, labels: serde_json::Value, layers: &[&str]| json!({ "seen": { "created_at": created, "labels": labels, "layers": layers } });
+    serde_json::from_value(json!({
+        "taken_at": "2026-11-21T12:00:00Z",
+        "node": "node-1",
+        "images": { "seen": [
+            { "id": "sha256:full", "tags": ["r.example/team/app:1.2"], "digests": ["r.example/team/app@sha256:0a"], "size_bytes": 700, "pinned": true },
+            { "id": "sha256:newer", "tags": ["r.example/team/app:1.3", "r.example/other:1"] },
+            { "id": "sha256:twin", "tags": ["r.example/team/app:1.2b"] },
+            { "id": "sha256:old", "tags": ["r.example/other:0"] },
+            { "id": "sha256:bare" },
+            { "id": "sha256:unknown", "tags": ["r.example/cache:1"] },
+            { "id": "sha256:known", "tags": ["r.example/cache:2"] },
+        ] },
+        "image_details": {
+            "sha256:full": configured("2026-10-01T00:00:00Z", json!({ "keep": "true" }), &["sha256:1", "sha256:2"]),
+            "sha256:newer": configured("2026-11-01T00:00:00Z", json!({}), &[]),
+            "sha256:twin": configured("2026-10-01T00:00:00Z", json!({}), &[]),
+            "sha256:old": configured("2026-09-01T00:00:00Z", json!({}), &[]),
+            "sha256:known": configured("2026-09-01T00:00:00Z", json!({}), &[]),
+            "sha256:unknown": configured("1980-01-01T00:00:01Z", json!(null), &[]),
+            "sha256:bare": { "not_seen": "it was removed meanwhile" },
+        },
+        "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 95, "inodes": 100, "inodes_free": 40 } },
+        "store": { "seen": {
+            "parts": [{ "kind": "layer", "name": "l", "bytes": 300 }, { "kind": "layer", "name": "own", "bytes": 400, "refs": [0] }],
+            "holders": [
+                { "kind": "image", "namespace": "k8s.io", "name": "r.example/team/app:1.2", "refs": [1] },
+                { "kind": "image", "namespace": "k8s.io", "name": "r.example/team/app:1.3", "refs": [0] },
+            ],
+        } },
+        "containers": { "seen": [
+            { "id": "c1", "name": "app", "pod": pod, "attempt": 3, "state": "exited", "created_at": "2026-11-21T09:00:00Z", "image": "r.example/team/app:1.2" },
+            { "id": "c2", "name": "", "state": "unknown", "created_at": "1970-01-01T00:00:00Z" },
+        ] },
+        "pods": { "seen": { "source": "test", "complete": true, "pods": [{ "uid": "u1", "namespace": "shop", "name": "web", "phase": "failed" }] } },
+        "memory": { "images": [{
+            "id": "sha256:full", "first_seen": "2026-11-01T00:00:00Z", "last_used": "2026-11-21T06:00:00Z", "last_used_by": "shop/web/app",
+        }] },
+    }))
+    .unwrap()
+}
+
+fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
+    let text = |when: &str| RuleText {
+        name: "r".to_owned(),
+        of,
+        when: when.to_owned(),
+        then: Then::Keep,
+        until: None,
+        note: String::new(),
+    };
+    let rule = Rule::compile(text(when)).unwrap_or_else(|error| panic!("{when}: {error:?}"));
+    let snapshot = snapshot();
+    let source = FactSource::new(&snapshot, &[&rule]);
+    let image = || snapshot.images.as_ref().unwrap().iter().find(|image| image.id.as_str() == id).unwrap();
+    let container =
+        || snapshot.containers.as_ref().unwrap().iter().find(|container| container.id.as_str() == id).unwrap();
+    let past = snapshot.memory.images.iter().find(|past| past.id.as_str() == id);
+    rule.evaluate(&match of {
+        RuleFor::Image => source.image(image(), past),
+        RuleFor::Container => source.container(container()),
+    })
+}
+
+/// The object, the fact, its value for the object of which all is known, and whether the object of which nothing is lacks it.
+const ROWS: &[(RuleFor, &str, &str, bool)] = &[
+    (RuleFor::Image, "image.id", "'sha256:full'", false),
+    (RuleFor::Image, "image.tags", "['r.example/team/app:1.2']", false),
+    (RuleFor::Image, "image.digests", "['r.example/team/app@sha256:0a']", false),
+    (RuleFor::Image, "image.repository", "'r.example/team/app'", true),
+    (RuleFor::Image, "image.registry", "'r.example'", true),
+    (RuleFor::Image, "image.size_bytes", "700", false),
+    (RuleFor::Image, "image.own_bytes", "400", true),
+    (RuleFor::Image, "image.created", "timestamp('2026-10-01T00:00:00Z')", true),
+    (RuleFor::Image, "image.labels", "{'keep': 'true'}", true),
+    (RuleFor::Image, "image.layers", "['sha256:1', 'sha256:2']", true),
+    (RuleFor::Image, "image.tag_rank", "2", true),
+    (RuleFor::Image, "image.pinned", "true", false),
+    (RuleFor::Image, "image.imported", "false", false),
+    (RuleFor::Image, "image.first_seen", "timestamp('2026-11-01T00:00:00Z')", false),
+    (RuleFor::Image, "image.last_used", "timestamp('2026-11-21T06:00:00Z')", true),
+    (RuleFor::Image, "image.unused", "duration('6h')", false),
+    (RuleFor::Image, "image.last_used_by", "'shop/web/app'", true),
+    (RuleFor::Container, "container.id", "'c1'", false),
+    (RuleFor::Container, "container.name", "'app'", false),
+    (RuleFor::Container, "container.image", "'r.example/team/app:1.2'", true),
+    (RuleFor::Container, "container.attempt", "3", false),
+    (RuleFor::Container, "container.state", "'exited'", false),
+    (RuleFor::Container, "container.created", "timestamp('2026-11-21T09:00:00Z')", true),
+    (RuleFor::Container, "container.age", "duration('3h')", true),
+    (RuleFor::Container, "pod.uid", "'u1'", true),
+    (RuleFor::Container, "pod.namespace", "'shop'", true),
+    (RuleFor::Container, "pod.name", "'web'", true),
+    (RuleFor::Container, "pod.phase", "'failed'", true),
+    (RuleFor::Image, "node.name", "'node-1'", false),
+    (RuleFor::Image, "disk.used_percent", "91", false),
+    (RuleFor::Image, "disk.free_bytes", "95", false),
+    (RuleFor::Image, "disk.free_inodes", "40", false),
+    (RuleFor::Image, "now", "timestamp('2026-11-21T12:00:00Z')", false),
+];
+
+#[test]
+fn each_fact_has_its_value() {
+    for (of, fact, value, is_absent) in ROWS {
+        let (full, bare) = if *of == RuleFor::Image { ("sha256:full", "sha256:bare") } else { ("c1", "c2") };
+        assert_eq!(verdict(*of, full, &format!("{fact} == {value}")), Verdict::Holds(true), "{fact}");
+        let of_bare = verdict(*of, bare, &format!("{fact} == {fact}"));
+        assert_eq!(matches!(of_bare, Verdict::Error(_)), *is_absent, "{fact}: {of_bare:?}");
+    }
+    let known: Vec<_> = FACTS.iter().map(|fact| fact.name).collect();
+    assert_eq!(ROWS.iter().map(|row| row.1).collect::<Vec<_>>(), known, "each fact has a row");
+}
+
+/// Images of one time share a rank, an image of two repositories has the better one, and an unknown time leaves all unknown.
+#[test]
+fn ranks_count_within_a_repository() {
+    for (id, rank) in
+        [("full", Some(2)), ("twin", Some(2)), ("newer", Some(1)), ("old", Some(2)), ("known", None), ("unknown", None)]
+    {
+        let verdict = verdict(
+            RuleFor::Image,
+            &format!("sha256:{id}"),
+            &format!("image.tag_rank == {}", rank.unwrap_or_default()),
+        );
+        assert_eq!(verdict == Verdict::Holds(true), rank.is_some(), "{id}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_whole_object_has_all_its_facts() {
+    assert_eq!(
+        verdict(RuleFor::Image, "sha256:full", "size(image) == 17 && image['labels']['keep'] == 'true'"),
+        Verdict::Holds(true)
+    );
+}
