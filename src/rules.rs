@@ -1,8 +1,9 @@
 //! Rules of the operator: conditions in the Common Expression Language (CEL), and what follows.
 //!
 //! Rules are ordered. The first whose condition holds for an object decides. Where none holds, the settings decide. `keep` keeps
-//! an object; `remove` removes an unused image that no other rule and no guard keeps. An error of an evaluation, such as a fact
-//! that is not available, counts as a condition that holds for `keep`, and as one that does not for `remove`.
+//! an object; `remove` removes an unused image or a dead container that no guard keeps; limits apply in place of those in the
+//! settings. An error of an evaluation, such as a fact that is not available, counts as a condition that holds for `keep`, and as
+//! one that does not otherwise.
 //!
 //! What a rule can do is bounded: the length and the depth of an expression, loops in loops, the length of a list. An expression
 //! sees the facts of one object and nothing else: no files, no network, no clock other than the time of the pass.
@@ -14,6 +15,7 @@ mod facts;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::civil::Date;
 use strum::{EnumString, IntoStaticStr, VariantNames};
@@ -30,16 +32,35 @@ pub enum RuleFor {
     Image,
     /// Dead containers.
     Container,
+    /// Dead sandboxes.
+    Sandbox,
+    /// Log directories of deleted pods.
+    Log,
 }
 
 /// What follows if the condition of a rule holds.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Then {
     /// The object is kept.
     Keep,
-    /// The image is removed if it is unused, whatever the disk usage. The guards and the minimum age apply.
+    /// The object is removed: an unused image, whatever the disk usage, or a dead container, whatever the limits. The guards and
+    /// the minimum age apply.
     Remove,
+    /// These limits apply to the object in place of those in the settings.
+    Limits(Limits),
+}
+
+/// Limits for the objects of a rule. `None` = that of the settings.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Limits {
+    /// The minimum age of an image or a container.
+    pub min_age: Option<Duration>,
+    /// How long an image may be unused; zero = without limit.
+    pub max_age: Option<Duration>,
+    /// How many dead instances of a container in a pod are kept, of those that the rule decides.
+    pub max_per_pod_container: Option<u64>,
+    /// How long the logs of a pod are kept after it was deleted.
+    pub keep_for: Option<Duration>,
 }
 
 /// A rule, as the operator wrote it.
@@ -93,6 +114,12 @@ impl Rules {
         self.iter().any(|rule| fields.iter().any(|field| rule.uses.has(object, field)))
     }
 
+    /// Returns the same rules with every limit exceeded: a plan that was saved has applied them.
+    #[must_use]
+    pub fn without_limits(&self) -> Self {
+        self.iter().cloned().map(Rule::without_limits).collect()
+    }
+
     /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -131,6 +158,22 @@ impl Rule {
     /// Returns whether the rule applies on a day.
     pub fn applies_on(&self, day: Date) -> bool {
         self.text.until.is_none_or(|until| day < until)
+    }
+
+    /// Returns the limits that it sets; `None` = it sets none.
+    pub fn limits(&self) -> Option<&Limits> {
+        match &self.text.then {
+            Then::Limits(limits) => Some(limits),
+            Then::Keep | Then::Remove => None,
+        }
+    }
+
+    fn without_limits(mut self) -> Self {
+        if let Then::Limits(limits) = &mut self.text.then {
+            let zero = Some(Duration::ZERO);
+            *limits = Limits { min_age: zero, max_age: None, max_per_pod_container: Some(0), keep_for: zero };
+        }
+        self
     }
 
     /// Evaluates the condition for an object.

@@ -1,5 +1,7 @@
 //! Reads the rules of the operator from the key `rule`: a list of tables.
 
+mod then;
+
 use std::collections::HashSet;
 use std::str::FromStr;
 
@@ -7,7 +9,7 @@ use serde_json::json;
 use strum::VariantNames;
 use toml::{Table, Value};
 
-use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
+use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules};
 
 /// The most rules. Each is evaluated for each object.
 const MOST: usize = 64;
@@ -74,10 +76,7 @@ fn text(table: &Table, faults: &mut Vec<String>) -> Option<RuleText> {
     };
     let (name, when) = (string("name"), string("when"));
     let of = word(table, "for", RuleFor::VARIANTS, faults);
-    let then = word(table, "then", Then::VARIANTS, faults);
-    if (of, then) == (Some(RuleFor::Container), Some(Then::Remove)) {
-        faults.push("then: wants \"keep\" for containers; the limits in [containers] remove them".to_owned());
-    }
+    let then = of.and_then(|of| then::read(of, table.get("then"), faults));
     let until = match table.get("until") {
         None => None,
         Some(until) => {
@@ -120,7 +119,7 @@ fn table(rule: &RuleText) -> Table {
         ("name", Some(name.as_str().into())),
         ("for", word(of.into())),
         ("when", Some(when.as_str().into())),
-        ("then", word(then.into())),
+        ("then", Some(then::print(then))),
         // As a text, because JSON has no dates.
         ("until", until.map(|day| day.to_string().into())),
         ("note", Some(note.as_str().into()).filter(|_| !note.is_empty())),
@@ -139,10 +138,13 @@ pub(super) fn schema() -> serde_json::Value {
             "name": text,
             "for": {"enum": RuleFor::VARIANTS},
             "when": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},
-            "then": {"enum": Then::VARIANTS},
+            "then": then::schema(),
             "until": {"type": "string"},
             "note": {"type": "string"},
         },
     });
     json!({"type": "array", "maxItems": MOST, "items": rule})
 }
+
+#[cfg(test)]
+mod tests;

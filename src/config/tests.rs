@@ -62,13 +62,13 @@ fn set(set: &[&str]) -> Typed {
     Typed { set: set.iter().map(|text| (*text).to_owned()).collect(), ..Typed::default() }
 }
 
-fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
+pub(super) fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
     let mut layers = Layers::default();
     layers.toml(Path::new("f"), text);
     settle(layers)
 }
 
-fn messages(text: &str) -> Vec<String> {
+pub(super) fn messages(text: &str) -> Vec<String> {
     let faults = of_toml(text).unwrap_err().faults;
     let without_line =
         |fault: ConfigFault| fault.to_string().replacen(&format!("f:{}:", fault.line().unwrap()), "f:", 1);
@@ -708,48 +708,4 @@ fn a_pace_has_each_part_once_and_none_of_nothing() {
         assert!(messages[0].contains(&format!("{wrong:?} is no part of a pace")), "{messages:?}");
     }
     assert!(pace("'images 1', 'images 2'").is_err());
-}
-
-const RULE: &str = "[[rule]]\nname = 'base'\nfor = 'image'\nwhen = 'image.pinned'\nthen = 'keep'\n";
-
-#[test]
-fn rules_are_read_and_printed() {
-    let text = format!("{RULE}until = 2027-06-30\nnote = 'ask'\n{}", RULE.replace("base", "other"));
-    let loaded = of_toml(&text).unwrap();
-    let rules = &loaded.settings.policy.rules;
-    let shown: Vec<_> =
-        rules.iter().map(|rule| (rule.text().name.as_str(), rule.text().until, &*rule.text().note)).collect();
-    assert_eq!(shown, [("base", Some(jiff::civil::date(2027, 6, 30)), "ask"), ("other", None, "")]);
-    assert_eq!(of_toml(&loaded.to_toml()).unwrap().settings.policy.rules, *rules);
-    let first = rules.iter().next().unwrap();
-    let days = [jiff::civil::date(2027, 6, 29), jiff::civil::date(2027, 6, 30)];
-    assert_eq!(days.map(|day| first.applies_on(day)), [true, false]);
-}
-
-#[test]
-fn all_faults_of_all_rules_are_named_at_once() {
-    for (from, to, fault) in [
-        ("image.pinned", "image.colour == 1", "rule \"base\": when: 1:6: unknown fact image.colour"),
-        ("'keep'", "'delete'", "rule \"base\": then: wants \"keep\" or \"remove\""),
-        ("'image'", "'pod'", "rule \"base\": for: wants \"image\" or \"container\""),
-        ("then", "than", "rule \"base\": than: no such key; a rule has name, for, when, then, until, note"),
-        ("name = 'base'", "name = ''", "rule \"\": name: wants a text"),
-        ("name = 'base'\n", "", "rule 1: name: wants a text"),
-        ("then = 'keep'", "then = 'keep'\nuntil = 'tomorrow'", "rule \"base\": until: wants a day such as 2027-06-30"),
-        ("then = 'keep'", "then = 'keep'\nnote = 5", "rule \"base\": note: wants a text"),
-        (
-            "'image'\nwhen = 'image.pinned'\nthen = 'keep'",
-            "'container'\nwhen = 'true'\nthen = 'remove'",
-            "then: wants \"keep\" for containers",
-        ),
-    ] {
-        let other = "[[rule]]\nname = 'b'\nfor = 'image'\nwhen = 'a ='\nthen = 'keep'\n";
-        let messages = messages(&format!("{}{other}", RULE.replace(from, to)));
-        let all = messages.join("\n");
-        assert!(all.contains(fault) && all.contains("rule \"b\": when: 1:3: Syntax error"), "{fault}: {all}");
-    }
-    assert!(messages(&format!("{RULE}{RULE}"))[0].contains("rule \"base\": two rules have this name"));
-    assert!(messages("rule = 'x'")[0].contains("wants tables [[rule]]"));
-    let many: String = (0..65).map(|number| RULE.replace("base", &format!("r{number}"))).collect();
-    assert!(messages(&many)[0].contains("65 rules, and at most 64 are allowed"));
 }

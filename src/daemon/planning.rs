@@ -100,6 +100,7 @@ fn needs_of_rules(rules: &Rules, scope: Scope) -> Needs {
     Needs {
         image_details: has_images && rules.use_any("image", &["created", "labels", "layers", "tag_rank"]),
         store: has_images && rules.use_any("image", &["own_bytes"]),
+        log_sizes: scope != Scope::Images && rules.use_any("log", &["bytes"]),
         ..Needs::default()
     }
 }

@@ -167,6 +167,7 @@ impl Policy {
         policy.containers.max_containers = Some(0);
         policy.images.min_age = Duration::ZERO;
         policy.images.all_unused = true;
+        policy.rules = self.rules.without_limits();
         policy
     }
 }

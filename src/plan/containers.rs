@@ -22,9 +22,10 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 use super::instances;
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::rule_book::Effect;
+use super::rule_book::time_limit;
 use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{Container, ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
+use crate::rules::{Rule, Then};
 
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,8 @@ type SlotKey<'a> = (Option<&'a PodUid>, &'a str);
 #[derive(Clone, Copy)]
 struct Dead<'a> {
     container: &'a Container,
+    /// The rule that decides it, if one does.
+    rule: Option<&'a Rule>,
     /// Its position in the list.
     position: usize,
     /// Sorts containers by age, oldest first. With the guard, the attempt orders those of equal or unknown ages.
@@ -79,6 +82,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     let Some(containers) = builder.need_listed("containers", &context.snapshot.containers, partial) else { return };
     let mut slots = slots(context, builder, containers);
     remove_whole_pods(context, builder, &mut slots);
+    apply_rules(context, builder, &mut slots);
     remove_over_slot_limit(context, builder, &mut slots);
     remove_over_total_limit(context, builder, &mut slots);
     keep_rest(context, builder, slots);
@@ -109,7 +113,7 @@ fn by_slot(containers: &[Container]) -> Vec<Vec<(usize, &Container)>> {
 
 /// Returns the removable dead containers of one slot.
 fn removable<'a>(
-    context: &Context,
+    context: &Context<'a>,
     builder: &mut PlanBuilder,
     stopped: &HashSet<&SandboxId>,
     instances: &[(usize, &'a Container)],
@@ -120,11 +124,12 @@ fn removable<'a>(
     let newest = instances::newest(instances.iter().map(order));
     let mut removable = Vec::new();
     for (rank, (position, container)) in instances.iter().enumerate() {
-        if let Some(reason) = why_kept(context, stopped, container) {
-            keep(context, builder, container, reason);
-        } else {
-            let is_newest = guards.keep_newest_instance && newest.contains(&Some(rank));
-            removable.push(Dead::new(guards, container, *position, is_newest));
+        match rule_or_why_kept(context, stopped, container) {
+            Err(reason) => keep(context, builder, container, reason),
+            Ok(rule) => {
+                let is_newest = guards.keep_newest_instance && newest.contains(&Some(rank));
+                removable.push(Dead { rule, ..Dead::new(guards, container, *position, is_newest) });
+            }
         }
     }
     removable
@@ -139,9 +144,36 @@ fn stopped_sandboxes<'a>(context: &Context<'a>, containers: &[Container]) -> Has
     sandboxes.filter(|sandbox| sandbox.state != SandboxState::Ready).map(|sandbox| &sandbox.id).collect()
 }
 
-/// Returns why a container is not a candidate, if so.
-fn why_kept(context: &Context, stopped: &HashSet<&SandboxId>, container: &Container) -> Option<KeepReason> {
-    let policy = &context.policy.containers;
+/// Returns the rule that decides a candidate, or why a container is none.
+fn rule_or_why_kept<'a>(
+    context: &Context<'a>,
+    stopped: &HashSet<&SandboxId>,
+    container: &Container,
+) -> Result<Option<&'a Rule>, KeepReason> {
+    if let Some(reason) = why_no_candidate(context, stopped, container) {
+        return Err(reason);
+    }
+    let rule = context.rules.container(container);
+    let of_rule = rule.and_then(|rule| Some((rule, rule.limits()?.min_age?)));
+    let since = context.policy.containers.age_from.of(container);
+    match of_rule {
+        Some((rule, min_age)) if !is_old_enough(context, since, min_age) => {
+            return Err(rule.keeps_within(time_limit("min_age", min_age)));
+        }
+        None if !is_old_enough(context, since, context.policy.containers.min_age) => {
+            let min_age_seconds = super::seconds(context.policy.containers.min_age);
+            return Err(KeepReason::YoungerThanMinAge { min_age_seconds });
+        }
+        _ => {}
+    }
+    match rule {
+        Some(rule) if rule.text().then == Then::Keep => Err(rule.keeps()),
+        rule => context.backing_off(Kind::Container, container.id.as_str()).map_or(Ok(rule), Err),
+    }
+}
+
+/// Returns why a container is not dead, or may not be, if so.
+fn why_no_candidate(context: &Context, stopped: &HashSet<&SandboxId>, container: &Container) -> Option<KeepReason> {
     let guards = &context.policy.guards;
     if container.state == ContainerState::Running {
         return Some(KeepReason::Running {});
@@ -159,22 +191,11 @@ fn why_kept(context: &Context, stopped: &HashSet<&SandboxId>, container: &Contai
     }
     // A removal would stop it. Only a sandbox that is not ready shows that it does not run.
     let may_run = container.state == ContainerState::Unknown && !stopped.contains(&container.sandbox_id);
-    if guards.keep_newest_instance && may_run {
-        return Some(KeepReason::MaybeRunning {});
-    }
-    if !is_old_enough(context, policy.age_from.of(container)) {
-        return Some(KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(policy.min_age) });
-    }
-    match context.rules.container(container) {
-        Some(Effect::Keep(reason)) => Some(reason),
-        // No rule removes a container.
-        _ => context.backing_off(Kind::Container, container.id.as_str()),
-    }
+    (guards.keep_newest_instance && may_run).then_some(KeepReason::MaybeRunning {})
 }
 
 /// Returns whether a container has the minimum age. With the guard, an unknown time is no age.
-fn is_old_enough(context: &Context, since: Timestamp) -> bool {
-    let min_age = context.policy.containers.min_age;
+fn is_old_enough(context: &Context, since: Timestamp, min_age: Duration) -> bool {
     let is_unknown = context.policy.guards.keep_newest_instance && instances::known(since).is_none();
     if is_unknown { min_age.is_zero() } else { super::is_older(context.now, since, min_age) }
 }
@@ -192,6 +213,39 @@ fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, s
         for dead in slot.containers.drain(..).rev() {
             remove(context, builder, dead, reason.clone());
         }
+    }
+}
+
+/// Removes the containers that a rule removes, and those over the limit of a rule. All that such a rule decides leave their slot:
+/// no other limit counts them.
+fn apply_rules<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
+    for slot in slots {
+        let decided: Vec<_> = slot.containers.extract_if(.., |dead| dead.most_of_rule().is_some()).collect();
+        let mut seen = HashMap::new();
+        let beyond = |dead: &Dead<'a>| {
+            let count = seen.entry(dead.rule.map(|rule| &rule.text().name)).or_insert(0_u64);
+            *count += 1;
+            dead.most_of_rule().is_some_and(|most| *count > most)
+        };
+        let (beyond, within): (Vec<_>, Vec<_>) = decided.into_iter().partition(beyond);
+        for dead in within {
+            keep_by_rule(context, builder, dead);
+        }
+        for dead in beyond.into_iter().rev() {
+            remove_by_rule(context, builder, dead);
+        }
+    }
+}
+
+fn keep_by_rule(context: &Context, builder: &mut PlanBuilder, dead: Dead) {
+    if let Some(rule) = dead.rule {
+        keep(context, builder, dead.container, rule.keeps_within(dead.limit_of_rule()));
+    }
+}
+
+fn remove_by_rule<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>) {
+    if let Some(rule) = dead.rule {
+        remove_unless_newest(context, builder, dead, &rule.removes(dead.limit_of_rule()));
     }
 }
 
@@ -335,7 +389,19 @@ impl<'a> Dead<'a> {
         let attempt = if guards.keep_newest_instance { container.attempt } else { 0 };
         // An unknown age is not a great one.
         let age_order = (created_at.unwrap_or(Timestamp::MAX), attempt, &container.id);
-        Self { container, position, age_order, is_newest }
+        Self { container, rule: None, position, age_order, is_newest }
+    }
+
+    /// Returns how many containers of this slot the rule keeps of those that it decides; `None` = it does not say so.
+    fn most_of_rule(&self) -> Option<u64> {
+        let rule = self.rule?;
+        if rule.text().then == Then::Remove { Some(0) } else { rule.limits()?.max_per_pod_container }
+    }
+
+    /// Returns the limit of the rule as text; `None` = it has none.
+    fn limit_of_rule(&self) -> Option<String> {
+        let limit = self.rule?.limits()?.max_per_pod_container?;
+        Some(format!("max_per_pod_container = {limit}"))
     }
 }
 

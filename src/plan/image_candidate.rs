@@ -1,10 +1,14 @@
 //! Unused images: their ages, and the order in which they are removed.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::plan_builder::Context;
+use super::rule_book::time_limit;
 use super::{Action, KeepReason, RemoveReason, Target};
 use crate::model::{Image, ImageMemory};
+use crate::rules::{Limits, Rule};
 
 /// An unused image and its history.
 pub(super) struct Candidate<'a> {
@@ -13,8 +17,8 @@ pub(super) struct Candidate<'a> {
     first_seen: Option<Timestamp>,
     /// `None` = never.
     pub last_used: Option<Timestamp>,
-    /// Why a rule removes it, if one does.
-    pub removed_by_rule: Option<RemoveReason>,
+    /// The rule that decides it, if one does.
+    pub rule: Option<&'a Rule>,
 }
 
 // === impl Candidate ===
@@ -23,35 +27,42 @@ impl<'a> Candidate<'a> {
     /// Creates a candidate. An image without a history counts as first seen now.
     fn new(image: &'a Image, past: Option<&ImageMemory>, now: Timestamp) -> Self {
         let first_seen = past.map_or(Some(now), |past| past.first_seen);
-        Self { image, first_seen, last_used: past.and_then(|past| past.last_used), removed_by_rule: None }
+        Self { image, first_seen, last_used: past.and_then(|past| past.last_used), rule: None }
     }
 
     /// Returns whether the image was unused for strictly longer than the maximum age. To the kubelet a never-used image is
     /// infinitely old, even a new one. kubegc counts from the time when it was first seen, and applies the minimum age
     /// too.
     pub fn is_too_old(&self, context: &Context) -> bool {
-        let max_age = context.policy.images.max_age;
+        let max_age = self.max_age(context);
+        if max_age.is_zero() {
+            return false;
+        }
         if !context.policy.guards.age_from_first_seen {
             return self.last_used.is_none_or(|at| super::age(context.now, at) > max_age);
         }
         let since = self.last_used.max(self.first_seen);
-        since.is_none_or(|at| super::age(context.now, at) > max_age) && !self.is_too_young(context)
+        since.is_none_or(|at| super::age(context.now, at) > max_age) && self.too_young(context).is_none()
     }
 
     /// Returns why the maximum age does not apply, if there is a maximum age.
     pub fn why_not_old(&self, context: &Context) -> Option<KeepReason> {
-        let policy = &context.policy.images;
-        let min_age_seconds = super::seconds(policy.min_age);
-        let max_age_seconds = super::seconds(policy.max_age);
-        match self.is_too_young(context) {
-            _ if policy.max_age.is_zero() => None,
-            true => Some(KeepReason::YoungerThanMinAge { min_age_seconds }),
-            false => Some(KeepReason::WithinMaxAge { max_age_seconds }),
-        }
+        let max_age = Some(self.max_age(context)).filter(|max_age| !max_age.is_zero())?;
+        let within = || match self.limit(|limits| limits.max_age) {
+            Some((rule, _)) => rule.keeps_within(time_limit("max_age", max_age)),
+            None => KeepReason::WithinMaxAge { max_age_seconds: super::seconds(max_age) },
+        };
+        Some(self.too_young(context).unwrap_or_else(within))
     }
 
-    fn is_too_young(&self, context: &Context) -> bool {
-        self.first_seen.is_some_and(|at| !super::is_older(context.now, at, context.policy.images.min_age))
+    /// Returns why an image is removed that is too old.
+    pub fn why_old(&self, context: &Context) -> RemoveReason {
+        let max_age = self.max_age(context);
+        let unused_seconds = self.last_used.map(|at| context.age_seconds(at));
+        match self.limit(|limits| limits.max_age) {
+            Some((rule, _)) => rule.removes(time_limit("max_age", max_age)),
+            None => RemoveReason::Age { max_age_seconds: super::seconds(max_age), unused_seconds },
+        }
     }
 
     /// Returns why the image is not removed to reclaim space, if so.
@@ -59,8 +70,28 @@ impl<'a> Candidate<'a> {
         if self.last_used.is_some_and(|at| at >= context.now) {
             return Some(KeepReason::UsedMeanwhile {});
         }
-        let min_age_seconds = super::seconds(context.policy.images.min_age);
-        self.is_too_young(context).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
+        self.too_young(context)
+    }
+
+    /// Returns that the image is younger than its minimum age, if so.
+    fn too_young(&self, context: &Context) -> Option<KeepReason> {
+        let of_rule = self.limit(|limits| limits.min_age);
+        let min_age = of_rule.map_or(context.policy.images.min_age, |(_, min_age)| min_age);
+        self.first_seen.filter(|at| !super::is_older(context.now, *at, min_age))?;
+        Some(match of_rule {
+            Some((rule, min_age)) => rule.keeps_within(time_limit("min_age", min_age)),
+            None => KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(min_age) },
+        })
+    }
+
+    fn max_age(&self, context: &Context) -> Duration {
+        self.limit(|limits| limits.max_age).map_or(context.policy.images.max_age, |(_, max_age)| max_age)
+    }
+
+    /// Returns a limit that a rule sets for the image, with the rule.
+    fn limit(&self, limit: impl Fn(&Limits) -> Option<Duration>) -> Option<(&'a Rule, Duration)> {
+        let rule = self.rule?;
+        Some((rule, limit(rule.limits()?)?))
     }
 
     pub fn action(&self, context: &Context, estimated_bytes: u64, reason: RemoveReason) -> Action {

@@ -22,10 +22,10 @@ use super::list_sanity::why_untrusted;
 use super::pace;
 use super::plan_builder::{Context, PlanBuilder};
 use super::reclaim::{Estimates, Order};
-use super::rule_book::Effect;
 use super::store::StoreIndex;
 use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, Pace, PlanError, RemoveReason};
 use crate::model::{FileSystem, Image, Seen};
+use crate::rules::Then;
 
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -81,21 +81,18 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     pace::limit(context, builder);
 }
 
-/// Records that a rule keeps a candidate, if so. A rule that removes it is noted in the candidate.
-fn is_kept_by_rule(context: &Context, builder: &mut PlanBuilder, candidate: &mut Candidate) -> bool {
-    let Some(rule) = context.rules.image(candidate.image, context.memory_of(candidate.image)) else {
-        return false;
-    };
-    match rule {
-        Effect::Keep(reason) => {
-            keep(context, builder, candidate.image, reason);
-            true
-        }
-        Effect::Remove(reason) => {
-            candidate.removed_by_rule = Some(reason);
-            false
-        }
+/// Records that a rule keeps a candidate, if so. Another rule is noted in the candidate.
+fn is_kept_by_rule<'a: 'i, 'i>(
+    context: &Context<'a>,
+    builder: &mut PlanBuilder,
+    candidate: &mut Candidate<'i>,
+) -> bool {
+    candidate.rule = context.rules.image(candidate.image, context.memory_of(candidate.image));
+    let keeps = candidate.rule.filter(|rule| rule.text().then == Then::Keep);
+    if let Some(rule) = keeps {
+        keep(context, builder, candidate.image, rule.keeps());
     }
+    keeps.is_some()
 }
 
 /// Keeps all images without a known use, because a container may have them mounted.
@@ -119,10 +116,10 @@ fn decide_unused<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, candi
         return remove_all(context, builder, &mut estimates, candidates, &reason);
     }
     let candidates = remove_by_rule(context, builder, &mut estimates, candidates);
-    if policy.is_off() && context.policy.under_pressure.is_none() {
-        return keep_all_off(context, builder, &candidates);
-    }
     let rest = remove_old(context, builder, &mut estimates, candidates);
+    if policy.is_off() && context.policy.under_pressure.is_none() {
+        return keep_all_off(context, builder, &rest);
+    }
     free_space(context, builder, estimates, rest);
 }
 
@@ -170,12 +167,12 @@ fn remove_by_rule<'i>(
     candidates: Vec<Candidate<'i>>,
 ) -> Vec<Candidate<'i>> {
     let mut rest = Vec::new();
-    for mut candidate in candidates {
-        let Some(reason) = candidate.removed_by_rule.take() else {
+    for candidate in candidates {
+        let Some(rule) = candidate.rule.filter(|rule| rule.text().then == Then::Remove) else {
             rest.push(candidate);
             continue;
         };
-        if remove_unless_young(context, builder, estimates, &candidate, reason) {
+        if remove_unless_young(context, builder, estimates, &candidate, rule.removes(None)) {
             builder.images.triggered_by = Some(ImageTrigger::Rule);
         }
     }
@@ -197,18 +194,13 @@ fn remove_old<'i>(
     estimates: &mut Estimates,
     candidates: Vec<Candidate<'i>>,
 ) -> Vec<Candidate<'i>> {
-    let max_age = context.policy.images.max_age;
-    if max_age.is_zero() || !may_judge_age(context) {
-        return candidates;
-    }
-    let (old, rest): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| candidate.is_too_old(context));
+    let (old, rest): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|candidate| candidate.is_too_old(context) && may_judge_age(context));
     if !old.is_empty() {
         builder.images.triggered_by = Some(ImageTrigger::Age);
     }
     for candidate in old {
-        let unused_seconds = candidate.last_used.map(|at| context.age_seconds(at));
-        let reason = RemoveReason::Age { max_age_seconds: super::seconds(max_age), unused_seconds };
-        remove(context, builder, estimates, &candidate, reason);
+        remove(context, builder, estimates, &candidate, candidate.why_old(context));
     }
     rest
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
+use super::rule_book::time_limit;
 use super::{Action, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
@@ -79,9 +80,19 @@ fn why_dir_kept(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &Lo
         PodStatus::Deleted => {}
     }
     match in_runtime {
-        Seen::Seen(uids) => uids.contains(&pod.uid).then_some(KeepReason::PodInRuntime {}),
+        Seen::Seen(uids) if uids.contains(&pod.uid) => Some(KeepReason::PodInRuntime {}),
+        Seen::Seen(_) => kept_by_rule(context, dir, &pod),
         Seen::NotSeen(cause) => Some(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
     }
+}
+
+/// Returns the rule that keeps the log directory of a deleted pod, if one does. The pod is deleted since it is missing.
+fn kept_by_rule(context: &Context, dir: &LogDir, pod: &PodRef) -> Option<KeepReason> {
+    let missing_for = context.pods.missing_for(&pod.uid);
+    let rule = context.rules.log_dir(dir, pod, missing_for)?;
+    let Some(limits) = rule.limits() else { return Some(rule.keeps()) };
+    let keep_for = limits.keep_for?;
+    (missing_for < keep_for).then(|| rule.keeps_within(time_limit("keep_for", keep_for)))
 }
 
 /// Returns the pods that still have containers or sandboxes after this pass.

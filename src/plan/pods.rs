@@ -4,6 +4,7 @@
 //! `pod_not_confirmable`, `pod_missing` and the two reasons of I12, `runtime_just_started` and `list_fell`.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -110,6 +111,11 @@ impl<'a> Pods<'a> {
         let complete = self.list.as_ref().is_some_and(|list| list.complete) && is_sure;
         let dirs = self.dirs.as_ref().filter(|_| complete)?;
         Some(!dirs.contains(uid))
+    }
+
+    /// Returns for how long a pod is missing; 0 if that is not known.
+    pub fn missing_for(&self, uid: &PodUid) -> Duration {
+        self.absent_since.get(uid).map(|since| super::age(self.now, *since)).unwrap_or_default()
     }
 
     /// Returns the name of the pod source.

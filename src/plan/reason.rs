@@ -60,10 +60,13 @@ pub enum RemoveReason {
         /// Seconds since its last use; `null` = never used, as in the kubelet.
         unused_seconds: Option<i64>,
     },
-    /// A rule removes it.
+    /// A rule removes it, or sets the limit that it exceeds.
     Rule {
         /// The name of the rule.
         rule: String,
+        /// The limit that it sets, as in the configuration; `null` = none: it removes the object.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<String>,
         /// Its note; empty = none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         note: String,
@@ -253,6 +256,9 @@ pub enum KeepReason {
     Rule {
         /// The name of the rule.
         rule: String,
+        /// The limit that it sets, as in the configuration; `null` = none: it keeps the object.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limit: Option<String>,
         /// Its note; empty = none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         note: String,

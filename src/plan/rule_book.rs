@@ -1,6 +1,7 @@
 //! The rules of the operator in a plan: the verdicts on each object, and what the plan says of each rule.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rule_facts::FactSource;
 use super::{KeepReason, Policy, RemoveReason};
-use crate::model::{Container, Image, ImageMemory, Snapshot};
+use crate::model::{Container, Image, ImageMemory, LogDir, PodRef, Sandbox, Snapshot, duration_text};
 use crate::rules::{Facts, Rule, RuleFor, Then, Verdict};
 
 /// What a pass has seen of a rule.
@@ -22,6 +23,9 @@ pub struct RuleNote {
     /// The number of objects that it decides.
     #[serde(default)]
     pub objects: u64,
+    /// Their bytes, as far as they are known: the sizes of images as the runtime reports them, and of logs.
+    #[serde(default)]
+    pub bytes: u64,
     /// The number of objects for which its condition could not be evaluated. `keep` keeps those.
     #[serde(default)]
     pub errors: u64,
@@ -38,11 +42,12 @@ pub(super) struct RuleBook<'a> {
     day: jiff::civil::Date,
 }
 
-/// What a rule does with an object.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Effect {
-    Keep(KeepReason),
-    Remove(RemoveReason),
+/// An object, as the notes of the rules have it.
+#[derive(Clone, Copy)]
+struct Object<'o> {
+    of: RuleFor,
+    id: &'o str,
+    bytes: Option<u64>,
 }
 
 // === impl RuleBook ===
@@ -67,31 +72,43 @@ impl<'a> RuleBook<'a> {
     }
 
     /// Returns the rule that decides an image.
-    pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Option<Effect> {
-        self.first(RuleFor::Image, image.id.as_str(), |facts| facts.image(image, past))
+    pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Option<&'a Rule> {
+        let object = Object { of: RuleFor::Image, id: image.id.as_str(), bytes: Some(image.size_bytes) };
+        self.first(object, |facts| facts.image(image, past))
     }
 
     /// Returns the rule that decides a container.
-    pub fn container(&self, container: &Container) -> Option<Effect> {
-        self.first(RuleFor::Container, container.id.as_str(), |facts| facts.container(container))
+    pub fn container(&self, container: &Container) -> Option<&'a Rule> {
+        let object = Object { of: RuleFor::Container, id: container.id.as_str(), bytes: container.log_bytes };
+        self.first(object, |facts| facts.container(container))
+    }
+
+    /// Returns the rule that decides a sandbox.
+    pub fn sandbox(&self, sandbox: &Sandbox) -> Option<&'a Rule> {
+        let object = Object { of: RuleFor::Sandbox, id: sandbox.id.as_str(), bytes: None };
+        self.first(object, |facts| facts.sandbox(sandbox))
+    }
+
+    /// Returns the rule that decides the log directory of a pod that is missing for so long.
+    pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Option<&'a Rule> {
+        let object = Object { of: RuleFor::Log, id: &dir.name, bytes: dir.size_bytes };
+        self.first(object, |facts| facts.log_dir(dir, pod, missing_for))
     }
 
     /// Returns the first rule whose condition holds.
-    fn first(
-        &self,
-        of: RuleFor,
-        id: &str,
-        facts: impl for<'f> FnOnce(&'f FactSource<'a>) -> Facts<'f>,
-    ) -> Option<Effect> {
-        let is_for = |rule: &Rule| rule.text().of == of && rule.applies_on(self.day);
+    fn first(&self, object: Object, facts: impl for<'f> FnOnce(&'f FactSource<'a>) -> Facts<'f>) -> Option<&'a Rule> {
+        let is_for = |rule: &Rule| rule.text().of == object.of && rule.applies_on(self.day);
         if !self.rules.iter().any(|rule| is_for(rule)) {
             return None;
         }
         let facts = facts(self.facts.as_ref()?);
         let mut applicable = self.rules.iter().enumerate().filter(|(_, rule)| is_for(rule));
-        let (place, rule) = applicable.find(|(place, rule)| self.holds(*place, rule, id, &facts))?;
-        self.change(place, |note| note.objects += 1);
-        Some(Effect::of(rule))
+        let (place, rule) = applicable.find(|(place, rule)| self.holds(*place, rule, object.id, &facts))?;
+        self.change(place, |note| {
+            note.objects += 1;
+            note.bytes += object.bytes.unwrap_or_default();
+        });
+        Some(rule)
     }
 
     /// Returns whether a condition holds. What cannot be evaluated is kept.
@@ -117,15 +134,29 @@ impl<'a> RuleBook<'a> {
     }
 }
 
-// === impl Effect ===
+/// Formats a limit of a rule as the configuration has it.
+pub(super) fn time_limit(name: &str, limit: Duration) -> String {
+    format!("{name} = {}", duration_text(limit))
+}
 
-impl Effect {
-    fn of(rule: &Rule) -> Self {
-        let (name, note) = (rule.text().name.clone(), rule.text().note.clone());
-        match rule.text().then {
-            Then::Keep => Self::Keep(KeepReason::Rule { rule: name, note }),
-            Then::Remove => Self::Remove(RemoveReason::Rule { rule: name, note }),
-        }
+// === impl Rule ===
+
+impl Rule {
+    /// Returns why the rule keeps an object.
+    pub(super) fn keeps(&self) -> KeepReason {
+        self.keeps_within(None)
+    }
+
+    /// Returns why an object is kept that is within a limit of the rule.
+    pub(super) fn keeps_within(&self, limit: impl Into<Option<String>>) -> KeepReason {
+        let (rule, note) = (self.text().name.clone(), self.text().note.clone());
+        KeepReason::Rule { rule, limit: limit.into(), note }
+    }
+
+    /// Returns why an object is removed: it is over a limit of the rule; `None` = the rule removes it.
+    pub(super) fn removes(&self, limit: impl Into<Option<String>>) -> RemoveReason {
+        let (rule, note) = (self.text().name.clone(), self.text().note.clone());
+        RemoveReason::Rule { rule, limit: limit.into(), note }
     }
 }
 

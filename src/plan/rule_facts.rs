@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,7 +10,8 @@ use super::disk;
 use super::image_ranks::{Ranks, build_time};
 use super::store::StoreIndex;
 use crate::model::{
-    Container, FileSystem, Image, ImageDetails, ImageMemory, Phase, Pod, Seen, Snapshot, full_image_name,
+    Container, FileSystem, Image, ImageDetails, ImageMemory, LogDir, Phase, Pod, PodRef, Sandbox, Seen, Snapshot,
+    full_image_name,
 };
 use crate::rules::{Facts, Rule, Uses, Value, Values, World, labels, number, seconds, texts, time};
 
@@ -91,13 +93,35 @@ impl<'a> FactSource<'a> {
             .fact("state", || Some(state.into()))
             .fact("created", || created.map(time))
             .fact("age", || created.map(|at| self.since(at)));
-        self.world.with([facts.finish(), self.pod(container).finish()])
+        self.world.with([facts.finish(), self.pod(container.pod.as_ref()).finish()])
     }
 
-    /// Adds the facts of the pod of a container.
-    fn pod(&self, container: &Container) -> Object<'_> {
-        let known = container.pod.as_ref().filter(|_| container.pod_uid().is_some());
-        let pod = container.pod_uid().and_then(|uid| self.pods.get(uid.as_str()));
+    /// Returns the facts of a sandbox.
+    pub fn sandbox(&self, sandbox: &Sandbox) -> Facts<'_> {
+        let created = super::known_time(sandbox.created_at);
+        let facts = self
+            .object("sandbox")
+            .fact("id", || Some(sandbox.id.as_str().into()))
+            .fact("attempt", || Some(number(sandbox.attempt.into())))
+            .fact("created", || created.map(time))
+            .fact("age", || created.map(|at| self.since(at)));
+        self.world.with([facts.finish(), self.pod(sandbox.pod.as_ref()).finish()])
+    }
+
+    /// Returns the facts of the log directory of a deleted pod.
+    pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Facts<'_> {
+        let facts = self
+            .object("log")
+            .fact("name", || Some(dir.name.as_str().into()))
+            .fact("age", || Some(seconds(super::seconds(missing_for))))
+            .fact("bytes", || dir.size_bytes.map(number));
+        self.world.with([facts.finish(), self.pod(Some(pod)).finish()])
+    }
+
+    /// Adds the facts of the pod of an object.
+    fn pod(&self, pod: Option<&PodRef>) -> Object<'_> {
+        let known = pod.filter(|pod| !pod.uid.is_empty());
+        let pod = known.and_then(|pod| self.pods.get(pod.uid.as_str()));
         let phase = pod.map(|pod| pod.phase).filter(|phase| *phase != Phase::Unknown);
         self.object("pod")
             .fact("uid", || known.map(|pod| pod.uid.as_str().into()))

@@ -15,6 +15,7 @@ use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
 use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{PodUid, Sandbox, SandboxId, SandboxState};
+use crate::rules::Rule;
 
 /// The number of containers that this pass keeps, by sandbox.
 pub(super) type ContainersBySandbox<'a> = HashMap<&'a SandboxId, usize>;
@@ -115,7 +116,8 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
     if super::age(context.now, sandbox.created_at) < guards.sandbox_grace {
         return Some(KeepReason::YoungSandbox { sandbox_grace_seconds: super::seconds(guards.sandbox_grace) });
     }
-    context.backing_off(Kind::Sandbox, sandbox.id.as_str())
+    let rule = context.rules.sandbox(sandbox);
+    rule.map(Rule::keeps).or_else(|| context.backing_off(Kind::Sandbox, sandbox.id.as_str()))
 }
 
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {

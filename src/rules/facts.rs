@@ -59,6 +59,13 @@ facts! {
     "container.state", "string", "created, exited or unknown.", "'exited'";
     "container.created", "timestamp", "When it was created.", "timestamp('2026-11-20T00:00:00Z')";
     "container.age", "duration", "The time since it was created.", "duration('24h')";
+    "sandbox.id", "string", "The id.", "'a3f1c09d27e4'";
+    "sandbox.attempt", "int", "The number of the sandbox in its pod.", "0";
+    "sandbox.created", "timestamp", "When it was created.", "timestamp('2026-11-20T00:00:00Z')";
+    "sandbox.age", "duration", "The time since it was created.", "duration('24h')";
+    "log.name", "string", "The name of the log directory.", "'shop_web-1_a6173aaf-ad5f-4f6e-8a43-2f0b6f6f7c11'";
+    "log.age", "duration", "The time since the pod is missing in every list of pods.", "duration('6h')";
+    "log.bytes", "int, bytes", "The size of its files; absent if it cannot be measured in time.", "1048576";
     "pod.uid", "string", "The uid; absent if no kubelet created the object.", "'a6173aaf-ad5f-4f6e-8a43-2f0b6f6f7c11'";
     "pod.namespace", "string", "The namespace; absent as above.", "'shop'";
     "pod.name", "string", "The name; absent as above.", "'web-1'";
@@ -94,6 +101,8 @@ pub(super) fn objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
     let (own, pod): (&str, Option<&str>) = match of {
         RuleFor::Image => ("image", None),
         RuleFor::Container => ("container", Some("pod")),
+        RuleFor::Sandbox => ("sandbox", Some("pod")),
+        RuleFor::Log => ("log", Some("pod")),
     };
     [own].into_iter().chain(pod).chain(["node", "disk", "now"])
 }

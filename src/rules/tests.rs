@@ -116,7 +116,7 @@ fn what_is_not_there_is_an_error_and_not_a_guess() {
 #[test]
 fn each_fact_has_an_example() {
     for Fact { name, kind, example, meaning } in FACTS {
-        let object = if name.starts_with("image") { RuleFor::Image } else { RuleFor::Container };
+        let object = name.split('.').next().unwrap().parse().unwrap_or(RuleFor::Container);
         let same = rule(object, &format!("type({name}) == type({example}) && {name} == {example}")).unwrap();
         assert_eq!(World::example(object).with([]).evaluate(&same.program), Verdict::Holds(true), "{name}");
         let value = cel::Program::compile(example).unwrap().execute(&cel::Context::default()).unwrap();

@@ -13,7 +13,7 @@ use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState,
 use kubegc::plan::{
     Confirmed, Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, confirm, decide, update_memory,
 };
-use kubegc::rules::Rules;
+use kubegc::rules::{Rules, Then};
 use nodes::{a_node, a_policy, now};
 use proptest::prelude::*;
 
@@ -133,12 +133,22 @@ proptest! {
     }
 
     #[test]
-    fn rules_only_keep_more_containers(node in a_node(), policy in a_policy()) {
+    fn keep_rules_only_keep_more(node in a_node(), mut policy in a_policy()) {
+        policy.rules = policy.rules.iter().filter(|rule| rule.text().then == Then::Keep).cloned().collect();
         let with = decide(&node, &policy, Scope::Containers);
         let without = decide(&node, &Policy { rules: Rules::default(), ..policy }, Scope::Containers);
         for kind in [Kind::Container, Kind::Sandbox, Kind::LogDir, Kind::LogLink] {
             prop_assert!(gone(&with, kind).is_subset(&gone(&without, kind)));
         }
+    }
+
+    #[test]
+    fn keep_rules_never_remove_an_unused_image(node in a_node(), mut policy in a_policy()) {
+        policy.images.all_unused = true; // For space, an image that is kept can cost another one.
+        policy.rules = policy.rules.iter().filter(|rule| rule.text().then == Then::Keep).cloned().collect();
+        let with = decide(&node, &policy, Scope::Images);
+        let without = decide(&node, &Policy { rules: Rules::default(), ..policy }, Scope::Images);
+        prop_assert!(gone(&with, Kind::Image).is_subset(&gone(&without, Kind::Image)));
     }
 
     #[test]

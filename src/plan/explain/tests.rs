@@ -24,6 +24,7 @@ fn removals() -> Value {
         { "reason": "unused" },
         { "reason": "unused", "pressure": true },
         { "reason": "rule", "rule": "old images of builds", "note": "ask platform@" },
+        { "reason": "rule", "rule": "ci keeps nothing", "limit": "max_per_pod_container = 0" },
     ])
 }
 
@@ -88,6 +89,7 @@ fn keeps() -> Value {
     let of_rules = [
         json!({ "reason": "rule", "rule": "base images stay" }),
         json!({ "reason": "rule", "rule": "base images stay", "note": "ask platform@" }),
+        json!({ "reason": "rule", "rule": "logs of a day", "limit": "keep_for = 24h" }),
     ];
     keeps.as_array_mut().unwrap().extend(of_rules);
     keeps

@@ -1,8 +1,10 @@
 //! What rules do with images and containers.
 
+use std::time::Duration;
+
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
 use crate::plan::{Kind, Policy};
-use crate::rules::{Rule, RuleFor, RuleText, Then};
+use crate::rules::{Limits, Rule, RuleFor, RuleText, Then};
 
 fn rule(of: RuleFor, then: Then, when: &str) -> Rule {
     let (name, note) = (format!("{when:.20}"), String::new());
@@ -10,7 +12,7 @@ fn rule(of: RuleFor, then: Then, when: &str) -> Rule {
 }
 
 fn rules(rules: &[(Then, &str)]) -> impl Fn(&mut Policy) {
-    let rules: Vec<_> = rules.iter().map(|(then, when)| rule(RuleFor::Image, *then, when)).collect();
+    let rules: Vec<_> = rules.iter().map(|(then, when)| rule(RuleFor::Image, then.clone(), when)).collect();
     move |policy| policy.rules = rules.iter().cloned().collect()
 }
 
@@ -37,7 +39,7 @@ fn the_first_rule_that_matches_an_image_decides() {
     let base = "image.repository.startsWith('r.example/base/')";
     let unused = "image.unused > duration('150m')";
     let off = |policy: &mut Policy| policy.images.high_threshold_percent = 100;
-    let young = |policy: &mut Policy| policy.images.min_age = std::time::Duration::from_mins(301);
+    let young = |policy: &mut Policy| policy.images.min_age = Duration::from_mins(301);
     let pinned = |image: &mut crate::model::Image| image.pinned = true;
     hold(&[Kind::Image], [
         ("no rule", three(100), "", "never old new: space") as Row,
@@ -92,6 +94,127 @@ fn a_rule_keeps_containers() {
             ("by pod", four().set(keeps("pod.phase == 'running'")), "a1 a2 a3 a4: rule", ""),
         ],
     );
+}
+
+fn limits(of: RuleFor, when: &str, limits: Limits) -> impl Fn(&mut Policy) {
+    let rule = rule(of, Then::Limits(limits), when);
+    move |policy| policy.rules = policy.rules.iter().cloned().chain([rule.clone()]).collect()
+}
+
+const fn minutes(minutes: u64) -> Duration {
+    Duration::from_mins(minutes)
+}
+
+/// Two slots of a pod, each with four dead instances.
+fn two_slots() -> Node {
+    ["a", "b"].into_iter().fold(node().pod("p"), |node, name| {
+        [40, 30, 20, 10]
+            .into_iter()
+            .zip(1..)
+            .fold(node, |node, (age, n)| node.exited(&format!("p/{name}"), &format!("{name}{n}"), age))
+    })
+}
+
+#[test]
+#[rustfmt::skip]
+fn the_limits_of_a_rule_apply_to_the_containers_that_it_decides() {
+    let of_a = "container.name == 'a'";
+    let most = |most| Limits { max_per_pod_container: Some(most), ..Limits::default() };
+    let young = Limits { min_age: Some(minutes(25)), ..Limits::default() };
+    let set = |when, limit: &Limits| limits(RuleFor::Container, when, limit.clone());
+    hold(&[Kind::Container], [
+        ("more than the settings", two_slots().set(set(of_a, &most(3))),
+            "a2 a3 a4: rule, b4: within_max_per_pod_container", "a1: rule, b1 b2 b3: over_max_per_pod_container") as Row,
+        ("none, except the newest instance", two_slots().set(set(of_a, &most(0))),
+            "a4: newest_instance, b4: within_max_per_pod_container", "a1 a2 a3: rule, b1 b2 b3: over_max_per_pod_container"),
+        ("without guards none at all", two_slots().kubelet().set(set(of_a, &most(0))),
+            "b4: within_max_per_pod_container", "a1 a2 a3 a4: rule, b1 b2 b3: over_max_per_pod_container"),
+        ("each rule counts its own", two_slots().set(set("container.id in ['a1', 'a3']", &most(1))),
+            "a3: rule, a4 b4: within_max_per_pod_container", "a1: rule, a2 b1 b2 b3: over_max_per_pod_container"),
+        ("a minimum age of its own", two_slots().set(set(of_a, &young)),
+            "a2: within_max_per_pod_container, a3 a4: rule, b4: within_max_per_pod_container", "a1 b1 b2 b3: over_max_per_pod_container"),
+        ("and a shorter one", two_slots().set(|policy| policy.containers.min_age = Duration::from_hours(1)).set(set(of_a, &Limits { min_age: Some(minutes(0)), ..Limits::default() })),
+            "a4: within_max_per_pod_container, b1 b2 b3 b4: younger_than_min_age", "a1 a2 a3: over_max_per_pod_container"),
+        ("the limit of the node does not count them", two_slots().set(|policy| policy.containers.max_containers = Some(1)).set(set(of_a, &most(2))),
+            "a3 a4: rule, b4: within_max_per_pod_container", "a1 a2: rule, b1 b2 b3: over_max_per_pod_container"),
+        ("the pod is deleted", two_slots().without_pods().deleted("p").set(set(of_a, &most(4))),
+            "", "a1 a2 a3 a4 b1 b2 b3 b4: pod_deleted"),
+    ]);
+}
+
+#[test]
+fn a_rule_removes_containers_within_the_guards() {
+    let remove = |when: &str| {
+        let rule = rule(RuleFor::Container, Then::Remove, when);
+        move |policy: &mut Policy| {
+            policy.containers.max_per_pod_container = None;
+            policy.rules = [rule.clone()].into_iter().collect();
+        }
+    };
+    let young = |policy: &mut Policy| policy.containers.min_age = Duration::from_mins(35);
+    let rows = [
+        (
+            "all that match",
+            two_slots().set(remove("container.name == 'a'")),
+            "a4: newest_instance, b1 b2 b3 b4: no_limit",
+            "a1 a2 a3: rule",
+        ) as Row,
+        (
+            "not the young",
+            two_slots().set(remove("true")).set(young),
+            "a2 a3 a4 b2 b3 b4: younger_than_min_age",
+            "a1 b1: rule",
+        ),
+        (
+            "not for an error",
+            two_slots().set(remove("pod.phase == 'x' || container.image == 'x'")),
+            "a1 a2 a3 a4 b1 b2 b3 b4: no_limit",
+            "",
+        ),
+        ("not what runs", node().pod("p").running("p/a", "a1", 9).set(remove("true")), "a1: running", ""),
+    ];
+    hold(&[Kind::Container], rows);
+}
+
+#[test]
+#[rustfmt::skip]
+fn the_limits_of_a_rule_apply_to_the_images_that_it_decides() {
+    let set = |limit: Limits| limits(RuleFor::Image, "image.repository.startsWith('r.example/app/')", limit);
+    let off = |policy: &mut Policy| policy.images.high_threshold_percent = 100;
+    let max_age = |minutes_of: u64| Limits { max_age: Some(minutes(minutes_of)), ..Limits::default() };
+    hold(&[Kind::Image], [
+        ("a maximum age", three(500).set(set(max_age(150))), "never: below_threshold, new: rule", "old: rule") as Row,
+        ("also if the removal for space is off", three(500).set(off).set(set(max_age(150))), "never new: image_gc_off", "old: rule"),
+        ("zero is none", three(500).set(|policy| policy.images.max_age = Duration::from_mins(150)).set(set(max_age(0))),
+            "new old: below_threshold", "never: age"),
+        ("a minimum age", three(100).set(set(Limits { min_age: Some(minutes(350)), ..Limits::default() })), "new old: rule", "never: space"),
+        ("with a rule, a minimum age also holds for the maximum age", three(500).set(set(Limits { min_age: Some(minutes(350)), max_age: Some(minutes(150)), ..Limits::default() })),
+            "never: below_threshold, new old: rule", ""),
+    ]);
+}
+
+#[test]
+fn rules_keep_sandboxes_and_logs() {
+    let keep = |of| {
+        let rule = rule(of, Then::Keep, "pod.name == 'gone'");
+        move |policy: &mut Policy| policy.rules = [rule.clone()].into_iter().collect()
+    };
+    let gone = || node().deleted("gone").sandbox("gone", "s", 90).dir("default_gone_gone");
+    let keep_for =
+        |minutes_of| limits(RuleFor::Log, "true", Limits { keep_for: Some(minutes(minutes_of)), ..Limits::default() });
+    let rows = [
+        ("without a rule", gone(), "", "s default_gone_gone: pod_deleted") as Row,
+        (
+            "a sandbox, and so the logs of its pod",
+            gone().set(keep(RuleFor::Sandbox)),
+            "s: rule, default_gone_gone: pod_in_runtime",
+            "",
+        ),
+        ("the logs alone", gone().set(keep(RuleFor::Log)), "default_gone_gone: rule", "s: pod_deleted"),
+        ("not long enough", gone().set(keep_for(61)), "default_gone_gone: rule", "s: pod_deleted"),
+        ("long enough", gone().set(keep_for(60)), "", "s default_gone_gone: pod_deleted"),
+    ];
+    hold(&[Kind::Sandbox, Kind::LogDir], rows);
 }
 
 #[test]

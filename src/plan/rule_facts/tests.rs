@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::model::pod_of_dir;
 use crate::rules::{FACTS, RuleFor, RuleText, Then, Verdict};
 
 /// A node with an image and a container of which all is known, and with ones of which nothing is.
@@ -42,6 +43,11 @@ fn snapshot() -> Snapshot {
             { "id": "c1", "name": "app", "pod": pod, "attempt": 3, "state": "exited", "created_at": "2026-11-21T09:00:00Z", "image": "r.example/team/app:1.2" },
             { "id": "c2", "name": "", "state": "unknown", "created_at": "1970-01-01T00:00:00Z" },
         ] },
+        "sandboxes": { "seen": [
+            { "id": "s1", "pod": pod, "attempt": 1, "state": "not_ready", "created_at": "2026-11-21T10:00:00Z" },
+            { "id": "s2", "state": "not_ready", "created_at": "1970-01-01T00:00:00Z" },
+        ] },
+        "log_dirs": { "seen": [{ "name": "shop_web_u9", "size_bytes": 77 }, { "name": "lost" }] },
         "pods": { "seen": { "source": "test", "complete": true, "pods": [{ "uid": "u1", "namespace": "shop", "name": "web", "phase": "failed" }] } },
         "memory": { "images": [{
             "id": "sha256:full", "first_seen": "2026-11-01T00:00:00Z", "last_used": "2026-11-21T06:00:00Z", "last_used_by": "shop/web/app",
@@ -69,6 +75,13 @@ fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
     rule.evaluate(&match of {
         RuleFor::Image => source.image(image(), past),
         RuleFor::Container => source.container(container()),
+        RuleFor::Sandbox => {
+            source.sandbox(snapshot.sandboxes.as_ref().unwrap().iter().find(|one| one.id.as_str() == id).unwrap())
+        }
+        RuleFor::Log => {
+            let dir = snapshot.log_dirs.as_ref().unwrap().iter().find(|dir| dir.name == id).unwrap();
+            source.log_dir(dir, &pod_of_dir(&dir.name).unwrap_or_default(), Duration::from_hours(2))
+        }
     })
 }
 
@@ -98,6 +111,13 @@ const ROWS: &[(RuleFor, &str, &str, bool)] = &[
     (RuleFor::Container, "container.state", "'exited'", false),
     (RuleFor::Container, "container.created", "timestamp('2026-11-21T09:00:00Z')", true),
     (RuleFor::Container, "container.age", "duration('3h')", true),
+    (RuleFor::Sandbox, "sandbox.id", "'s1'", false),
+    (RuleFor::Sandbox, "sandbox.attempt", "1", false),
+    (RuleFor::Sandbox, "sandbox.created", "timestamp('2026-11-21T10:00:00Z')", true),
+    (RuleFor::Sandbox, "sandbox.age", "duration('2h')", true),
+    (RuleFor::Log, "log.name", "'shop_web_u9'", false),
+    (RuleFor::Log, "log.age", "duration('2h')", false),
+    (RuleFor::Log, "log.bytes", "77", true),
     (RuleFor::Container, "pod.uid", "'u1'", true),
     (RuleFor::Container, "pod.namespace", "'shop'", true),
     (RuleFor::Container, "pod.name", "'web'", true),
@@ -112,7 +132,12 @@ const ROWS: &[(RuleFor, &str, &str, bool)] = &[
 #[test]
 fn each_fact_has_its_value() {
     for (of, fact, value, is_absent) in ROWS {
-        let (full, bare) = if *of == RuleFor::Image { ("sha256:full", "sha256:bare") } else { ("c1", "c2") };
+        let (full, bare) = match of {
+            RuleFor::Image => ("sha256:full", "sha256:bare"),
+            RuleFor::Container => ("c1", "c2"),
+            RuleFor::Sandbox => ("s1", "s2"),
+            RuleFor::Log => ("shop_web_u9", "lost"),
+        };
         assert_eq!(verdict(*of, full, &format!("{fact} == {value}")), Verdict::Holds(true), "{fact}");
         let of_bare = verdict(*of, bare, &format!("{fact} == {fact}"));
         assert_eq!(matches!(of_bare, Verdict::Error(_)), *is_absent, "{fact}: {of_bare:?}");
@@ -134,6 +159,18 @@ fn ranks_count_within_a_repository() {
         );
         assert_eq!(verdict == Verdict::Holds(true), rank.is_some(), "{id}: {verdict:?}");
     }
+}
+
+#[test]
+fn sandboxes_and_logs_have_the_facts_of_their_pod() {
+    assert_eq!(
+        verdict(RuleFor::Sandbox, "s1", "pod.namespace == 'shop' && pod.phase == 'failed'"),
+        Verdict::Holds(true)
+    );
+    assert_eq!(
+        verdict(RuleFor::Log, "shop_web_u9", "pod.namespace == 'shop' && !has(pod.phase)"),
+        Verdict::Holds(true)
+    );
 }
 
 #[test]

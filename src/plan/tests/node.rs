@@ -135,6 +135,12 @@ impl Node {
         self
     }
 
+    /// Removes all pods from the list.
+    pub fn without_pods(mut self) -> Self {
+        seen(&mut self.snapshot.pods).pods.clear();
+        self
+    }
+
     /// Makes the list of pods incomplete.
     pub fn incomplete(mut self) -> Self {
         seen(&mut self.snapshot.pods).complete = false;

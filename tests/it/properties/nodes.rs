@@ -9,7 +9,7 @@ use kubegc::model::{
     LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Sandbox, SandboxState, Seen, Snapshot,
 };
 use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
-use kubegc::rules::{Rule, RuleFor, RuleText, Rules, Then};
+use kubegc::rules::{Limits, Rule, RuleFor, RuleText, Rules, Then};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -261,12 +261,15 @@ fn numbered<T>(mut list: Vec<T>, name: impl Fn(&mut T, usize)) -> Vec<T> {
     list
 }
 
-/// Generates a policy with all guards on.
 /// Generates no rules, or some in any order: those that hold for all, for some, and that cannot be evaluated for some.
 fn some_rules() -> impl Strategy<Value = Rules> {
     static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-        use RuleFor::{Container, Image};
+        use RuleFor::{Container, Image, Log, Sandbox};
         use Then::{Keep, Remove};
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let limits = |min_age, max_age, max_per_pod_container, keep_for| {
+            Then::Limits(Limits { min_age, max_age, max_per_pod_container, keep_for })
+        };
         let rules = [
             (Image, Keep, "image.tags.exists(tag, tag.contains('/i2:'))"),
             (Image, Keep, "image.last_used < now - duration('10m')"),
@@ -276,6 +279,16 @@ fn some_rules() -> impl Strategy<Value = Rules> {
             (Container, Keep, "pod.phase == 'running'"),
             (Container, Keep, "container.name == 'init' && container.age > duration('2m')"),
             (Container, Keep, "container.state == 'created'"),
+            (Container, Remove, "container.age > duration('5m')"),
+            (Container, Remove, "pod.phase != 'running'"),
+            (Container, limits(None, None, Some(0), None), "container.attempt > 0"),
+            (Container, limits(seconds(300), None, Some(2), None), "true"),
+            (Container, limits(seconds(0), None, None, None), "container.name == 'app'"),
+            (Sandbox, Keep, "sandbox.age > duration('10m')"),
+            (Log, Keep, "pod.name == 'p1'"),
+            (Log, limits(None, None, None, seconds(600)), "true"),
+            (Image, limits(seconds(0), seconds(60), None, None), "image.size_bytes > 100"),
+            (Image, limits(seconds(600), None, None, None), "true"),
         ];
         let rule = |(of, then, when): (RuleFor, Then, &str)| {
             let (name, note, when) = (when.to_owned(), String::new(), when.to_owned());
@@ -283,10 +296,11 @@ fn some_rules() -> impl Strategy<Value = Rules> {
         };
         rules.map(rule).into()
     });
-    let some = vec(select(&RULES[..]), 0..4);
+    let some = vec(select(&RULES[..]), 0..6);
     prop_oneof![Just(Vec::new()), some].prop_map(|rules| rules.into_iter().collect())
 }
 
+/// Generates a policy with all guards on.
 pub fn a_policy() -> impl Strategy<Value = Policy> {
     let seconds = select(&[0, 60, 600][..]);
     let containers = (seconds.clone(), -1..3_i64, -1..8_i64, any::<bool>());

@@ -1,0 +1,79 @@
+//! How rules are read and printed, and which faults are named.
+
+use std::time::Duration;
+
+use crate::config::tests::{messages, of_toml};
+use crate::rules::Limits;
+
+const RULE: &str = "[[rule]]\nname = 'base'\nfor = 'image'\nwhen = 'image.pinned'\nthen = 'keep'\n";
+
+#[test]
+fn rules_are_read_and_printed() {
+    let text = format!("{RULE}until = 2027-06-30\nnote = 'ask'\n{}", RULE.replace("base", "other"));
+    let loaded = of_toml(&text).unwrap();
+    let rules = &loaded.settings.policy.rules;
+    let shown: Vec<_> =
+        rules.iter().map(|rule| (rule.text().name.as_str(), rule.text().until, &*rule.text().note)).collect();
+    assert_eq!(shown, [("base", Some(jiff::civil::date(2027, 6, 30)), "ask"), ("other", None, "")]);
+    assert_eq!(of_toml(&loaded.to_toml()).unwrap().settings.policy.rules, *rules);
+    let limits = "[[rule]]\nname = 'ci'\nfor = 'container'\nwhen = 'true'\nthen = { max_per_pod_container = 0, min_age = '10m' }\n\
+        [[rule]]\nname = 'old'\nfor = 'image'\nwhen = 'true'\nthen = { max_age = '72h', min_age = 0 }\n\
+        [[rule]]\nname = 'logs'\nfor = 'log'\nwhen = 'true'\nthen = { keep_for = '24h' }\n";
+    let with_limits = of_toml(limits).unwrap();
+    let read: Vec<_> = with_limits.settings.policy.rules.iter().map(|rule| rule.limits().cloned().unwrap()).collect();
+    let hours = |hours: u64| Some(Duration::from_secs(3600 * hours));
+    let wanted = [
+        Limits { min_age: Some(Duration::from_mins(10)), max_per_pod_container: Some(0), ..Limits::default() },
+        Limits { max_age: hours(72), min_age: hours(0), ..Limits::default() },
+        Limits { keep_for: hours(24), ..Limits::default() },
+    ];
+    assert_eq!(read, wanted);
+    assert_eq!(of_toml(&with_limits.to_toml()).unwrap().settings.policy.rules, with_limits.settings.policy.rules);
+    let first = rules.iter().next().unwrap();
+    let days = [jiff::civil::date(2027, 6, 29), jiff::civil::date(2027, 6, 30)];
+    assert_eq!(days.map(|day| first.applies_on(day)), [true, false]);
+}
+
+#[test]
+fn all_faults_of_all_rules_are_named_at_once() {
+    for (from, to, fault) in [
+        ("image.pinned", "image.colour == 1", "rule \"base\": when: 1:6: unknown fact image.colour"),
+        (
+            "'keep'",
+            "'delete'",
+            "rule \"base\": then: wants \"keep\", \"remove\" or a table with min_age, max_age for image",
+        ),
+        (
+            "'keep'",
+            "{ keep_for = '1h' }",
+            "rule \"base\": then.keep_for: no such limit; wants \"keep\", \"remove\" or a table",
+        ),
+        ("'keep'", "{ min_age = 10 }", "rule \"base\": then.min_age: wants a duration such as \"10m\""),
+        ("'keep'", "{}", "rule \"base\": then: wants \"keep\", \"remove\" or a table"),
+        (
+            "'image'\nwhen = 'image.pinned'\nthen = 'keep'",
+            "'sandbox'\nwhen = 'true'\nthen = 'remove'",
+            "rule \"base\": then: wants \"keep\" for sandbox",
+        ),
+        (
+            "'image'\nwhen = 'image.pinned'\nthen = 'keep'",
+            "'container'\nwhen = 'true'\nthen = { max_per_pod_container = -1 }",
+            "rule \"base\": then.max_per_pod_container: wants a number from 0 on",
+        ),
+        ("'image'", "'pod'", "rule \"base\": for: wants \"image\" or \"container\" or \"sandbox\" or \"log\""),
+        ("then", "than", "rule \"base\": than: no such key; a rule has name, for, when, then, until, note"),
+        ("name = 'base'", "name = ''", "rule \"\": name: wants a text"),
+        ("name = 'base'\n", "", "rule 1: name: wants a text"),
+        ("then = 'keep'", "then = 'keep'\nuntil = 'tomorrow'", "rule \"base\": until: wants a day such as 2027-06-30"),
+        ("then = 'keep'", "then = 'keep'\nnote = 5", "rule \"base\": note: wants a text"),
+    ] {
+        let other = "[[rule]]\nname = 'b'\nfor = 'image'\nwhen = 'a ='\nthen = 'keep'\n";
+        let messages = messages(&format!("{}{other}", RULE.replace(from, to)));
+        let all = messages.join("\n");
+        assert!(all.contains(fault) && all.contains("rule \"b\": when: 1:3: Syntax error"), "{fault}: {all}");
+    }
+    assert!(messages(&format!("{RULE}{RULE}"))[0].contains("rule \"base\": two rules have this name"));
+    assert!(messages("rule = 'x'")[0].contains("wants tables [[rule]]"));
+    let many: String = (0..65).map(|number| RULE.replace("base", &format!("r{number}"))).collect();
+    assert!(messages(&many)[0].contains("65 rules, and at most 64 are allowed"));
+}

@@ -1,0 +1,112 @@
+//! Reads what follows if the condition of a rule holds: a word, or a table of limits.
+
+use std::time::Duration;
+
+use serde_json::json;
+use toml::{Table, Value};
+
+use crate::config::parse;
+use crate::model::duration_text;
+use crate::rules::{Limits, RuleFor, Then};
+
+const KEEP: &str = "keep";
+const REMOVE: &str = "remove";
+/// The limits that are durations.
+const TIMES: [&str; 3] = ["min_age", "max_age", "keep_for"];
+const MAX_PER_POD_CONTAINER: &str = "max_per_pod_container";
+
+/// Reads what follows, and adds what is wrong with it.
+pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<String>) -> Option<Then> {
+    let then = match value {
+        Some(Value::String(word)) if word == KEEP => Some(Then::Keep),
+        Some(Value::String(word)) if word == REMOVE && can_remove(of) => Some(Then::Remove),
+        Some(Value::Table(table)) if !table.is_empty() => return limits(of, table, faults).map(Then::Limits),
+        _ => None,
+    };
+    if then.is_none() {
+        faults.push(format!("then: wants {}", wanted(of)));
+    }
+    then
+}
+
+/// The kubelet's rules remove all dead sandboxes and all logs of deleted pods; a rule can only keep some.
+fn can_remove(of: RuleFor) -> bool {
+    matches!(of, RuleFor::Image | RuleFor::Container)
+}
+
+/// Returns the limits that a rule for such objects can have.
+fn names(of: RuleFor) -> &'static [&'static str] {
+    match of {
+        RuleFor::Image => &["min_age", "max_age"],
+        RuleFor::Container => &["min_age", MAX_PER_POD_CONTAINER],
+        RuleFor::Sandbox => &[],
+        RuleFor::Log => &["keep_for"],
+    }
+}
+
+fn wanted(of: RuleFor) -> String {
+    let kind: &str = of.into();
+    let words = if can_remove(of) { "\"keep\", \"remove\"" } else { "\"keep\"" };
+    match names(of) {
+        [] => format!("{words} for {kind}"),
+        names => format!("{words} or a table with {} for {kind}", names.join(", ")),
+    }
+}
+
+fn limits(of: RuleFor, table: &Table, faults: &mut Vec<String>) -> Option<Limits> {
+    let (mut limits, before) = (Limits::default(), faults.len());
+    for (name, value) in table {
+        if !names(of).contains(&name.as_str()) {
+            faults.push(format!("then.{name}: no such limit; wants {}", wanted(of)));
+        } else if set(&mut limits, name, value).is_none() {
+            let wanted =
+                if name == MAX_PER_POD_CONTAINER { "a number from 0 on" } else { "a duration such as \"10m\"" };
+            faults.push(format!("then.{name}: wants {wanted}"));
+        }
+    }
+    (faults.len() == before).then_some(limits)
+}
+
+/// Sets a limit; `None` = its value is none.
+fn set(limits: &mut Limits, name: &str, value: &Value) -> Option<()> {
+    if name == MAX_PER_POD_CONTAINER {
+        limits.max_per_pod_container = Some(parse::number(value)?);
+    } else {
+        *time_of(limits, name) = Some(parse::time(value, Duration::ZERO)?);
+    }
+    Some(())
+}
+
+fn time_of<'l>(limits: &'l mut Limits, name: &str) -> &'l mut Option<Duration> {
+    match name {
+        "min_age" => &mut limits.min_age,
+        "max_age" => &mut limits.max_age,
+        _ => &mut limits.keep_for,
+    }
+}
+
+/// Returns what follows as TOML.
+pub(super) fn print(then: &Then) -> Value {
+    match then {
+        Then::Keep => KEEP.into(),
+        Then::Remove => REMOVE.into(),
+        Then::Limits(limits) => {
+            let mut limits = limits.clone();
+            let count = limits.max_per_pod_container.map(|count| Value::Integer(count.try_into().unwrap_or(i64::MAX)));
+            let mut time = |name| Some((name, time_of(&mut limits, name).map(|time| duration_text(time).into())));
+            let entries = TIMES.iter().filter_map(|name| time(*name)).chain([(MAX_PER_POD_CONTAINER, count)]);
+            Value::Table(entries.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
+        }
+    }
+}
+
+/// Returns the JSON Schema of what follows.
+pub(super) fn schema() -> serde_json::Value {
+    let times = TIMES.iter().map(|name| ((*name).to_owned(), json!({"type": ["string", "integer"]})));
+    let count = (MAX_PER_POD_CONTAINER.to_owned(), json!({"type": "integer", "minimum": 0}));
+    let limits: serde_json::Map<_, _> = times.chain([count]).collect();
+    json!({"oneOf": [
+        {"enum": [KEEP, REMOVE]},
+        {"type": "object", "additionalProperties": false, "minProperties": 1, "properties": limits},
+    ]})
+}
