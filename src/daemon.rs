@@ -24,4 +24,4 @@ pub mod watchdog;
 pub use clock::{Clock, now};
 pub use cycle::Cycle;
 pub use failed_sources::failed_sources;
-pub use planning::PassKind;
+pub use planning::{PassKind, needs_of_rules};

@@ -18,6 +18,7 @@ mod list;
 mod metadata;
 mod monitor;
 mod node;
+mod node_pods;
 mod overrides;
 mod path;
 mod pauses;

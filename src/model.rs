@@ -39,7 +39,9 @@ pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,
     SandboxState,
 };
-pub use pods::{Confirms, Phase, Pod, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods};
+pub use pods::{
+    Confirms, Phase, Pod, PodDetails, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods,
+};
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
 pub use snapshot::{Snapshot, SnapshotKind};

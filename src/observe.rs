@@ -132,6 +132,9 @@ impl Observer {
     /// Takes one snapshot of the node.
     pub async fn snapshot(&self, needs: Needs, taken_at: Timestamp, memory: Memory) -> Snapshot {
         let mut snapshot = self.observe(taken_at, memory).await;
+        if !needs.pod_details {
+            forget_details(&mut snapshot);
+        }
         self.fill(&mut snapshot, needs).await;
         snapshot
     }
@@ -285,6 +288,14 @@ impl Observer {
             Err(source) => Err(ObserveError::List { path, source }),
         };
         self.places.host.run(directory, look).await.map_err(ObserveError::from).flatten().into()
+    }
+}
+
+/// Drops what no rule uses and others wrote: a snapshot may be shown to people.
+fn forget_details(snapshot: &mut Snapshot) {
+    if let Seen::Seen(list) = &mut snapshot.pods {
+        list.node_labels = None;
+        list.pods.iter_mut().for_each(|pod| pod.details = None);
     }
 }
 

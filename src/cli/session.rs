@@ -10,7 +10,7 @@ use crate::config::{Loaded, Settings};
 use crate::cri::CriError;
 use crate::daemon::agent::AgentError;
 use crate::daemon::node::LocalNode;
-use crate::daemon::{Cycle, now};
+use crate::daemon::{Cycle, needs_of_rules, now};
 use crate::model::Snapshot;
 use crate::observe::Needs;
 use crate::plan::{Plan, Scope, decide};
@@ -46,11 +46,13 @@ pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
     Ok(dry_cycle(loaded).await?.snapshot(Needs::default()).await)
 }
 
-/// Takes a snapshot with everything that a plan with any policy needs, and makes a plan with the policy in force, which
+/// Takes a snapshot with everything that a plan with any settings and these rules needs, and makes a plan with the policy in force, which
 /// shows what is unavailable.
 pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    let snapshot = dry_cycle(loaded).await?.snapshot(Needs::ALL).await;
-    let plan = decide(&snapshot, &loaded.settings.policy, Scope::All);
+    let policy = &loaded.settings.policy;
+    let needs = Needs::ALL.and(needs_of_rules(&policy.rules, Scope::All));
+    let snapshot = dry_cycle(loaded).await?.snapshot(needs).await;
+    let plan = decide(&snapshot, policy, Scope::All);
     Ok((snapshot, plan))
 }
 

@@ -95,12 +95,17 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
 }
 
 /// Returns what the facts need that the rules use.
-fn needs_of_rules(rules: &Rules, scope: Scope) -> Needs {
-    let has_images = scope != Scope::Containers;
+pub fn needs_of_rules(rules: &Rules, scope: Scope) -> Needs {
+    let (has_images, has_containers) = (scope != Scope::Containers, scope != Scope::Images);
+    let layers = has_containers && rules.use_any("container", &["layer_bytes"]);
     Needs {
         image_details: has_images && rules.use_any("image", &["created", "labels", "layers", "tag_rank"]),
-        store: has_images && rules.use_any("image", &["own_bytes"]),
-        log_sizes: scope != Scope::Images && rules.use_any("log", &["bytes"]),
+        store: layers || has_images && rules.use_any("image", &["own_bytes"]),
+        writable_layers: layers,
+        ends: has_containers && rules.use_any("container", &["exit_code", "finished"]),
+        log_sizes: has_containers && (rules.use_any("log", &["bytes"]) || rules.use_any("container", &["log_bytes"])),
+        pod_details: rules.use_any("node", &["labels"])
+            || has_containers && rules.use_any("pod", &["labels", "annotations", "owner_kind", "owner_name"]),
         ..Needs::default()
     }
 }
@@ -115,4 +120,40 @@ fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
     let has_images = actions.any(|action| action.target.kind() == Kind::Image);
     Needs { image_volumes: has_images, image_names: has_images, ..Needs::default() }
         .and(needs_of_rules(&policy.rules, Scope::All))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{Rule, RuleFor, RuleText, Then};
+
+    fn rules(of: RuleFor, when: &str) -> Rules {
+        let (name, note, when) = ("r".to_owned(), String::new(), when.to_owned());
+        [Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, note }).unwrap()].into_iter().collect()
+    }
+
+    /// What costs calls is read for a rule that uses it, in a pass over its objects.
+    #[test]
+    fn a_pass_reads_what_its_rules_use() {
+        use RuleFor::{Container, Image, Log};
+        let none = Needs::default();
+        for (of, when, in_containers, in_images) in [
+            (Image, "image.size_bytes > 5", none, none),
+            (Image, "'a' in image.labels", none, Needs { image_details: true, ..none }),
+            (Image, "image.tag_rank > 3", none, Needs { image_details: true, ..none }),
+            (Image, "size(image) > 0", none, Needs { image_details: true, store: true, ..none }),
+            (Image, "image.own_bytes > 3", none, Needs { store: true, ..none }),
+            (Container, "container.exit_code > 0", Needs { ends: true, ..none }, none),
+            (Container, "container.log_bytes > 0", Needs { log_sizes: true, ..none }, none),
+            (Container, "container.layer_bytes > 0", Needs { store: true, writable_layers: true, ..none }, none),
+            (Container, "'a' in pod.labels", Needs { pod_details: true, ..none }, none),
+            (Log, "log.bytes > 0", Needs { log_sizes: true, ..none }, none),
+            (Image, "'a' in node.labels", Needs { pod_details: true, ..none }, Needs { pod_details: true, ..none }),
+        ] {
+            let rules = rules(of, when);
+            let needs = [Scope::Containers, Scope::Images].map(|scope| needs_of_rules(&rules, scope));
+            assert_eq!(needs, [in_containers, in_images], "{when}");
+            assert_eq!(needs_of_rules(&rules, Scope::All), in_containers.and(in_images), "{when}");
+        }
+    }
 }

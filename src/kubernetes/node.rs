@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use kube::core::params::GetParams;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::connection::{built, invalid_request, unreadable};
+use super::node_pods::{Texts, bounded};
 use super::pods::{Condition, is_true};
 use super::{ApiResource, Connection, KubernetesError, Watched};
 use crate::model::{ObjectMeta, is_object_name};
@@ -39,7 +41,35 @@ struct Taint {
 #[serde(rename_all = "camelCase", default)]
 struct NodeStatus {
     conditions: Option<Vec<Condition>>,
+}
+
+/// The node of this agent as the API returns it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OwnNode {
+    kind: String,
+    metadata: OwnMetadata,
+    status: OwnStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OwnMetadata {
+    name: String,
+    uid: String,
+    labels: Option<Texts>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OwnStatus {
     node_info: NodeInfo,
+}
+
+/// A node in an answer.
+trait NodeAnswer: DeserializeOwned {
+    /// Returns whether it is an object of this kind with this name.
+    fn is(&self, kind: &str, name: &str) -> bool;
 }
 
 /// The identity of a node's machine, as its kubelet reported it. Empty = not reported.
@@ -52,6 +82,9 @@ pub struct NodeInfo {
     /// `status.nodeInfo.machineID`.
     #[serde(rename = "machineID")]
     pub machine_id: String,
+    /// The labels of the Node object; `None` = too many, or it was not read.
+    #[serde(skip)]
+    pub labels: Option<Texts>,
 }
 
 /// Why lists for this node may be wrong; `None` = the Node exists.
@@ -85,7 +118,10 @@ pub(super) async fn check(
         return problem(format!("{name:?} is no node's name; set --node-name"));
     }
     match read(connection, &format!("look up node {name:?}"), name, limit).await {
-        Ok(Some(node)) => Ok((None, node.status.node_info)),
+        Ok(Some(OwnNode { metadata, status, .. })) => {
+            let labels = bounded(metadata.labels.unwrap_or_default());
+            Ok((None, NodeInfo { labels, ..status.node_info }))
+        }
         Ok(None) => problem(format!("no Node named {name:?} in the cluster; set --node-name if it has another name")),
         // Without the permission, a wrong name looks the same as a node without pods.
         Err(error @ KubernetesError::Forbidden { .. }) => problem(format!("{error}; grant `get` on nodes")),
@@ -93,22 +129,20 @@ pub(super) async fn check(
     }
 }
 
-async fn read(
+async fn read<N: NodeAnswer>(
     connection: &Connection,
     what: &str,
     name: &str,
     limit: Duration,
-) -> Result<Option<ApiNode>, KubernetesError> {
+) -> Result<Option<N>, KubernetesError> {
     if !is_object_name(name) {
         return Err(invalid_request(what, "it is no node's name".to_owned()));
     }
     let resource = ApiResource::nodes();
     let (path, escaped) = resource.object(what, "", name)?;
     let request = built(what, path.get(&escaped, &GetParams::default()))?;
-    match connection.request::<ApiNode>(what, request, limit).await {
-        Ok(node) if node.kind == resource.kind && *node.metadata.name == *name && !node.metadata.uid.is_empty() => {
-            Ok(Some(node))
-        }
+    match connection.request::<N>(what, request, limit).await {
+        Ok(node) if node.is(&resource.kind, name) => Ok(Some(node)),
         Ok(_) => Err(unreadable(what, "the answer is another object".to_owned())),
         Err(error) if error.proves_absence(&resource, name) => Ok(None),
         Err(error) => Err(error),
@@ -126,6 +160,18 @@ impl ApiNode {
     /// Returns whether it has a taint with this key, whatever the effect and value.
     pub fn has_taint(&self, key: &str) -> bool {
         self.spec.taints.iter().flatten().any(|taint| taint.key == key)
+    }
+}
+
+impl NodeAnswer for ApiNode {
+    fn is(&self, kind: &str, name: &str) -> bool {
+        self.kind == kind && *self.metadata.name == *name && !self.metadata.uid.is_empty()
+    }
+}
+
+impl NodeAnswer for OwnNode {
+    fn is(&self, kind: &str, name: &str) -> bool {
+        self.kind == kind && self.metadata.name == name && !self.metadata.uid.is_empty()
     }
 }
 

@@ -11,7 +11,8 @@ use kube::core::params::GetParams;
 
 use super::connection::{built, invalid_request, unreadable};
 use super::list::Listing;
-use super::pods::{ApiPod, NodePod};
+use super::node_pods::NodePod;
+use super::pods::ApiPod;
 use super::{ApiResource, Connection, KubernetesError};
 use crate::model::{Confirms, PodRef, Seen};
 

@@ -1,13 +1,13 @@
-//! The fields of a pod that kubegc reads, on a node and in a whole cluster. The parser skips all other fields.
+//! The fields of a pod that kubegc reads in a whole cluster. The parser skips all other fields.
 //!
 //! `k8s_openapi` has types for the whole objects. They hold what most of a pod is, such as `managedFields` as JSON values,
-//! environments and probes. The memory for a page of pods, and for the kubelet's list, would be many times as large.
+//! environments and probes. The memory for a page of pods would be many times as large.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::Watched;
-use crate::model::{Phase, Pod, known_time, latest_time};
+use crate::model::{Phase, known_time, latest_time};
 
 /// A pod as the API returns it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -56,12 +56,6 @@ struct Annotations {
     hash: Option<String>,
     #[serde(rename = "kubernetes.io/config.mirror")]
     mirror: Option<String>,
-    /// The kubelet's source of the pod. Only answers of the kubelet contain it.
-    #[serde(rename = "kubernetes.io/config.source")]
-    source: Option<String>,
-    /// When the kubelet first saw the pod. Only answers of the kubelet contain it.
-    #[serde(rename = "kubernetes.io/config.seen")]
-    seen: Option<String>,
 }
 
 /// The spec of a pod.
@@ -131,52 +125,14 @@ struct Terminated {
     finished_at: Option<Timestamp>,
 }
 
-/// A pod of a node, reduced to what kubegc keeps of it.
-#[derive(Clone, Deserialize)]
-#[serde(try_from = "ApiPod")]
-pub(super) struct NodePod {
-    resource_version: String,
-    pub(super) pod: Pod,
-}
-
 // === impl ApiPod ===
 
 impl ApiPod {
-    /// Returns the uid that the CRI shows. The API contains a static pod as its mirror pod, whose own uid does not
-    /// occur on the node. An annotation contains the uid of the static pod (`kubernetes.io/config.hash`).
+    /// Returns the uid that the CRI shows.
     pub(super) fn cri_uid(&self) -> &str {
-        let noted = self.metadata.annotations.as_ref().filter(|annotations| annotations.mirror.is_some());
-        let noted = noted.and_then(|annotations| annotations.hash.as_deref().or(annotations.mirror.as_deref()));
-        noted.filter(|uid| !uid.is_empty()).unwrap_or(&self.metadata.uid)
-    }
-
-    /// Returns where the kubelet has the pod from: `api`, `file` or `http`.
-    pub(super) fn config_source(&self) -> Option<&str> {
-        self.metadata.annotations.as_ref()?.source.as_deref()
-    }
-
-    /// Returns when the kubelet first saw the pod.
-    pub(super) fn config_seen(&self) -> Option<Timestamp> {
-        self.metadata.annotations.as_ref()?.seen.as_deref()?.parse().ok()
-    }
-
-    /// Returns the fields that kubegc keeps.
-    ///
-    /// # Errors
-    ///
-    /// The pod has no uid, namespace or name.
-    pub(super) fn into_pod(self) -> Result<Pod, String> {
-        if self.metadata.uid.is_empty() || self.metadata.namespace.is_empty() || self.metadata.name.is_empty() {
-            return Err("a pod without uid, namespace or name".to_owned());
-        }
-        Ok(Pod {
-            uid: self.cri_uid().into(),
-            phase: phase(self.status.phase.as_deref()),
-            deleting: self.metadata.deletion_timestamp.is_some(),
-            images: self.spec.images(),
-            namespace: self.metadata.namespace,
-            name: self.metadata.name,
-        })
+        let annotations = self.metadata.annotations.as_ref();
+        let [hash, mirror] = annotations.map_or([None; 2], |known| [known.hash.as_deref(), known.mirror.as_deref()]);
+        cri_uid(&self.metadata.uid, hash, mirror)
     }
 
     /// Returns when its last container terminated; `None` = a container has not terminated, or none is known.
@@ -200,29 +156,10 @@ impl Watched for ApiPod {
     }
 }
 
-// === impl NodePod ===
-
-impl TryFrom<ApiPod> for NodePod {
-    type Error = String;
-
-    fn try_from(mut pod: ApiPod) -> Result<Self, String> {
-        let resource_version = std::mem::take(&mut pod.metadata.resource_version);
-        Ok(Self { resource_version, pod: pod.into_pod()? })
-    }
-}
-
-impl Watched for NodePod {
-    const METADATA_ONLY: bool = false;
-
-    fn resource_version(&self) -> &str {
-        &self.resource_version
-    }
-}
-
 // === impl PodSpec ===
 
 impl PodSpec {
-    fn images(self) -> Vec<String> {
+    pub(super) fn images(self) -> Vec<String> {
         let containers = [self.containers, self.init_containers, self.ephemeral_containers];
         let of_containers = containers.into_iter().flatten().flatten().filter_map(|container| container.image);
         let of_volumes = self.volumes.into_iter().flatten().filter_map(|volume| volume.image?.reference);
@@ -234,7 +171,13 @@ impl PodSpec {
     }
 }
 
-fn phase(text: Option<&str>) -> Phase {
+/// Returns the uid of a pod that the CRI shows. The API contains a static pod as its mirror pod, whose own uid does not occur on
+/// the node. An annotation contains the uid of the static pod (`kubernetes.io/config.hash`).
+pub(super) fn cri_uid<'p>(own: &'p str, hash: Option<&'p str>, mirror: Option<&'p str>) -> &'p str {
+    mirror.and_then(|mirror| hash.or(Some(mirror))).filter(|uid| !uid.is_empty()).unwrap_or(own)
+}
+
+pub(super) fn phase(text: Option<&str>) -> Phase {
     match text {
         Some("Pending") => Phase::Pending,
         Some("Running") => Phase::Running,

@@ -19,8 +19,8 @@ use tokio::time::{Instant, timeout_at};
 use super::connection::invalid_request;
 use super::monitor::{Follower, Monitor, News};
 use super::node::{NodeInfo, NodeProblem};
+use super::node_pods::NodePod;
 use super::pauses::LONGEST;
-use super::pods::NodePod;
 use super::{Clock, Connection, KubernetesError, Timing, node};
 use crate::model::{Pod, Seen, is_object_name};
 

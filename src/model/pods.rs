@@ -1,5 +1,7 @@
 //! The pods of the node, and the pod sources that report them.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +44,9 @@ pub struct PodList {
     /// A report for each pod source in use. The whole list is complete only if every source is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<PodSourceReport>,
+    /// The labels of the Node object; `null` = the source does not report them, or no rule uses them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_labels: Option<BTreeMap<String, String>>,
 }
 
 /// What a pod source needs to confirm that a pod is deleted.
@@ -94,6 +99,26 @@ pub struct Pod {
     /// Every image in the pod's spec: containers of all kinds and image volumes (I6).
     #[serde(default)]
     pub images: Vec<String>,
+    /// What its author wrote; `null` = the source does not report it, or no rule uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Box<PodDetails>>,
+}
+
+/// What the author of a pod wrote.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct PodDetails {
+    /// The labels; `null` = too many.
+    #[serde(default)]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// The annotations, without those of `kubectl apply`; `null` = too many.
+    #[serde(default)]
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// The kind of the owner that controls it, as `ReplicaSet`; `null` = none does.
+    #[serde(default)]
+    pub owner_kind: Option<String>,
+    /// The name of that owner.
+    #[serde(default)]
+    pub owner_name: Option<String>,
 }
 
 /// A pod's phase, `status.phase`.

@@ -123,6 +123,14 @@ pub struct StoreHolder {
 // === impl RuntimeStore ===
 
 impl RuntimeStore {
+    /// Returns the writable layers, each with the id of its container.
+    pub fn writable_layers(&self) -> impl Iterator<Item = (&str, &StorePart)> {
+        let containers = self.holders.iter().filter(|holder| holder.kind == HolderKind::Container);
+        let parts = containers.flat_map(|holder| holder.refs.iter().map(|part| (holder.name.as_str(), *part)));
+        let parts = parts.filter_map(|(container, part)| Some((container, self.parts.get(part)?)));
+        parts.filter(|(_, part)| part.kind == PartKind::Writable)
+    }
+
     /// Returns the positions of all parts that a holder keeps, each once.
     pub fn held_by(&self, holder: &StoreHolder) -> Vec<usize> {
         self.reached_from(holder.refs.iter().copied(), !holder.flat)

@@ -11,6 +11,8 @@ pub struct Needs {
     pub image_volumes: bool,
     /// The images to which the names in pods resolve (I6).
     pub image_names: bool,
+    /// What the authors of pods wrote, and the labels of the node.
+    pub pod_details: bool,
     /// What the configuration of each image says.
     pub image_details: bool,
     /// The sizes of the log directories, for display: as many as can be measured in 2 s.
@@ -24,12 +26,13 @@ pub struct Needs {
 // === impl Needs ===
 
 impl Needs {
-    /// All parts.
+    /// All parts, except what the authors of pods wrote: a snapshot may be shown to others.
     pub const ALL: Self = Self {
         ends: true,
         image_volumes: true,
         image_names: true,
         image_details: true,
+        pod_details: false,
         log_sizes: true,
         store: true,
         writable_layers: true,
@@ -48,6 +51,7 @@ impl Needs {
             image_volumes: self.image_volumes || other.image_volumes,
             image_names: self.image_names || other.image_names,
             image_details: self.image_details || other.image_details,
+            pod_details: self.pod_details || other.pod_details,
             log_sizes: self.log_sizes || other.log_sizes,
             store: self.store || other.store,
             writable_layers: self.writable_layers || other.writable_layers,

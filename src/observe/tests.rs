@@ -15,6 +15,7 @@ const ENDS: Needs = Needs {
     image_volumes: false,
     image_names: false,
     image_details: false,
+    pod_details: false,
     log_sizes: false,
     store: false,
     writable_layers: false,
@@ -191,7 +192,23 @@ impl PodSource for OfKubelet {
     }
 
     async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<crate::model::PodList> {
-        Seen::NotSeen("not read".to_owned())
+        let details =
+            Some(Box::new(crate::model::PodDetails { owner_kind: Some("Job".to_owned()), ..Default::default() }));
+        let pods = vec![crate::model::Pod { uid: "u1".into(), details, ..Default::default() }];
+        let node_labels = Some([("pool".to_owned(), "build".to_owned())].into());
+        Seen::Seen(crate::model::PodList { pods, node_labels, ..Default::default() })
+    }
+}
+
+/// A snapshot is shown to people, so what authors of pods wrote is in it only for a rule.
+#[tokio::test]
+async fn details_of_pods_are_left_out_unless_they_are_needed() {
+    let sim = Sim::start(node()).unwrap();
+    let observer = Observer { pods: Arc::new(OfKubelet), ..observer(&sim) };
+    for (needs, is_there) in [(ENDS, false), (Needs { pod_details: true, ..ENDS }, true), (Needs::ALL, false)] {
+        let snapshot = observer.snapshot(needs, noon(), Memory::default()).await;
+        let list = snapshot.pods.as_ref().unwrap();
+        assert_eq!((list.pods[0].details.is_some(), list.node_labels.is_some()), (is_there, is_there), "{needs:?}");
     }
 }
 

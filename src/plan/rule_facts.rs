@@ -10,8 +10,8 @@ use super::disk;
 use super::image_ranks::{Ranks, build_time};
 use super::store::StoreIndex;
 use crate::model::{
-    Container, FileSystem, Image, ImageDetails, ImageMemory, LogDir, Phase, Pod, PodRef, Sandbox, Seen, Snapshot,
-    full_image_name,
+    Container, FileSystem, Image, ImageDetails, ImageMemory, LogDir, Phase, Pod, PodRef, RuntimeStore, Sandbox, Seen,
+    Snapshot, full_image_name,
 };
 use crate::rules::{Facts, Rule, Uses, Value, Values, World, labels, number, seconds, texts, time};
 
@@ -23,6 +23,7 @@ pub(super) struct FactSource<'a> {
     pods: HashMap<&'a str, &'a Pod>,
     ranks: OnceCell<Ranks<'a>>,
     store: OnceCell<Option<StoreIndex<'a>>>,
+    layers: OnceCell<HashMap<&'a str, u64>>,
 }
 
 /// The facts of one object so far.
@@ -43,7 +44,7 @@ impl<'a> FactSource<'a> {
         let pods = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
         let pods = pods.map(|pod| (pod.uid.as_str(), pod)).collect();
         let world = world(snapshot, &uses);
-        Self { snapshot, uses, world, pods, ranks: OnceCell::new(), store: OnceCell::new() }
+        Self { snapshot, uses, world, pods, ranks: OnceCell::new(), store: OnceCell::new(), layers: OnceCell::new() }
     }
 
     /// Returns the facts of an image.
@@ -93,7 +94,18 @@ impl<'a> FactSource<'a> {
             .fact("state", || Some(state.into()))
             .fact("created", || created.map(time))
             .fact("age", || created.map(|at| self.since(at)));
-        self.world.with([facts.finish(), self.pod(container.pod.as_ref()).finish()])
+        self.world.with([self.ended(facts, container).finish(), self.pod(container.pod.as_ref()).finish()])
+    }
+
+    /// Adds the facts of a container that no list has.
+    fn ended<'f>(&self, facts: Object<'f>, container: &Container) -> Object<'f> {
+        // Without a status the end is an estimate.
+        let finished = container.finished_at.filter(|_| container.exit_code.is_some());
+        facts
+            .fact("exit_code", || Some(i64::from(container.exit_code?).into()))
+            .fact("finished", || finished.map(time))
+            .fact("log_bytes", || container.log_bytes.map(number))
+            .fact("layer_bytes", || self.layers().get(container.id.as_str()).copied().map(number))
     }
 
     /// Returns the facts of a sandbox.
@@ -122,12 +134,18 @@ impl<'a> FactSource<'a> {
     fn pod(&self, pod: Option<&PodRef>) -> Object<'_> {
         let known = pod.filter(|pod| !pod.uid.is_empty());
         let pod = known.and_then(|pod| self.pods.get(pod.uid.as_str()));
+        let details = pod.and_then(|pod| pod.details.as_deref());
         let phase = pod.map(|pod| pod.phase).filter(|phase| *phase != Phase::Unknown);
         self.object("pod")
             .fact("uid", || known.map(|pod| pod.uid.as_str().into()))
             .fact("namespace", || known.map(|pod| pod.namespace.as_str().into()))
             .fact("name", || known.map(|pod| pod.name.as_str().into()))
             .fact("phase", || phase.map(|phase| <&str>::from(phase).into()))
+            .fact("deleting", || pod.map(|pod| pod.deleting.into()))
+            .fact("labels", || labels(details?.labels.as_ref()?.iter()))
+            .fact("annotations", || labels(details?.annotations.as_ref()?.iter()))
+            .fact("owner_kind", || details?.owner_kind.as_deref().map(Into::into))
+            .fact("owner_name", || details?.owner_name.as_deref().map(Into::into))
     }
 
     fn object(&self, name: &'static str) -> Object<'_> {
@@ -141,6 +159,15 @@ impl<'a> FactSource<'a> {
 
     fn ranks(&self) -> &Ranks<'a> {
         self.ranks.get_or_init(|| Ranks::new(self.snapshot))
+    }
+
+    /// Returns the bytes of the writable layers that are known, by the id of their container.
+    fn layers(&self) -> &HashMap<&'a str, u64> {
+        self.layers.get_or_init(|| {
+            let store = self.snapshot.store.as_ref().and_then(Seen::as_ref);
+            let layers = store.into_iter().flat_map(RuntimeStore::writable_layers);
+            layers.filter_map(|(id, part)| Some((id, part.bytes?))).collect()
+        })
     }
 
     /// Returns the bytes that only this image holds; `None` = not known.
@@ -173,6 +200,8 @@ impl Object<'_> {
 fn world(snapshot: &Snapshot, uses: &Uses) -> World {
     let object = |name| Object { name, uses, values: Values::new() };
     let node = object("node").fact("name", || Some(&*snapshot.node).filter(|name| !name.is_empty()).map(Into::into));
+    let node_labels = snapshot.pods.as_ref().and_then(|list| list.node_labels.as_ref());
+    let node = node.fact("labels", || labels(node_labels?.iter()));
     let disk = snapshot.image_filesystem.as_ref();
     let facts = object("disk")
         .fact("used_percent", || Some(number(disk::usage(disk?).ok()?.used_percent())))

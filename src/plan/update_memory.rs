@@ -4,6 +4,7 @@
 //! memory. A pod is absent since the first of an unbroken series of snapshots without it. A snapshot that does not show
 //! whether the pod exists changes nothing.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::image_use::{Uses, by_id};
 use super::list_sanity;
 use super::pods::Pods;
 use crate::model::{
-    Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, PodUid, RecentCounts, RuntimeMemory, Seen,
+    Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodUid, RecentCounts, RuntimeMemory, Seen,
     Snapshot, pod_uid_of_dir,
 };
 
@@ -76,11 +77,18 @@ fn runtime(snapshot: &Snapshot) -> Option<RuntimeMemory> {
 fn named_images(snapshot: &Snapshot) -> Option<NamedImages> {
     let before = snapshot.memory.named_images.as_ref();
     let Some(list) = snapshot.pods.as_ref().filter(|list| list.complete) else { return before.cloned() };
+    let pods = without_details(&list.pods);
     let is_recent = |known: &&NamedImages| super::age(snapshot.taken_at, known.as_of) < REFRESH;
-    match before.filter(is_recent).filter(|known| *known.pods == list.pods) {
+    match before.filter(is_recent).filter(|known| *known.pods == *pods) {
         Some(known) => Some(known.clone()),
-        None => Some(NamedImages { as_of: snapshot.taken_at, pods: Arc::new(list.pods.clone()) }),
+        None => Some(NamedImages { as_of: snapshot.taken_at, pods: Arc::new(pods.into_owned()) }),
     }
+}
+
+/// The memory needs the images of pods, and not what their authors wrote.
+fn without_details(pods: &[Pod]) -> Cow<'_, [Pod]> {
+    let strip = |pod: &Pod| Pod { details: None, ..pod.clone() };
+    if pods.iter().all(|pod| pod.details.is_none()) { pods.into() } else { pods.iter().map(strip).collect() }
 }
 
 fn images(snapshot: &Snapshot, policy: &Policy) -> Vec<ImageMemory> {

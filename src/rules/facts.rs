@@ -59,6 +59,10 @@ facts! {
     "container.state", "string", "created, exited or unknown.", "'exited'";
     "container.created", "timestamp", "When it was created.", "timestamp('2026-11-20T00:00:00Z')";
     "container.age", "duration", "The time since it was created.", "duration('24h')";
+    "container.exit_code", "int", "The exit code; absent if it has not exited or the status cannot be read.", "137";
+    "container.finished", "timestamp", "When it exited; absent as above.", "timestamp('2026-11-20T01:00:00Z')";
+    "container.log_bytes", "int, bytes", "The size of its log; absent if it cannot be measured in time.", "1048576";
+    "container.layer_bytes", "int, bytes", "The size of its writable layer; absent if the store of the runtime cannot be read.", "1048576";
     "sandbox.id", "string", "The id.", "'a3f1c09d27e4'";
     "sandbox.attempt", "int", "The number of the sandbox in its pod.", "0";
     "sandbox.created", "timestamp", "When it was created.", "timestamp('2026-11-20T00:00:00Z')";
@@ -70,7 +74,13 @@ facts! {
     "pod.namespace", "string", "The namespace; absent as above.", "'shop'";
     "pod.name", "string", "The name; absent as above.", "'web-1'";
     "pod.phase", "string", "pending, running, succeeded or failed; absent if the pod is in no list.", "'failed'";
+    "pod.deleting", "bool", "Whether its deletion has begun; absent if the pod is in no list.", "false";
+    "pod.labels", "map of strings", "The labels; absent if the pod is in no list.", "{'app': 'web'}";
+    "pod.annotations", "map of strings", "The annotations, without those of `kubectl apply`; absent as above.", "{'team': 'shop'}";
+    "pod.owner_kind", "string", "The kind of the owner that controls it; absent if none does.", "'ReplicaSet'";
+    "pod.owner_name", "string", "The name of that owner.", "'web-6d4cf56db6'";
     "node.name", "string", "The name of the node.", "'node-1'";
+    "node.labels", "map of strings", "The labels of the node; absent without the pod source kube-api.", "{'pool': 'build'}";
     "disk.used_percent", "int, percent", "The used space of the image disk, rounded up.", "91";
     "disk.free_bytes", "int, bytes", "The free space of the image disk.", "10737418240";
     "disk.free_inodes", "int", "The free inodes of the image disk; absent if it does not count them.", "100000";

@@ -205,7 +205,8 @@ impl FakeApi {
         let (code, value) = match call {
             Call::Node if name == NODE => {
                 let status = json!({"nodeInfo": inner.node_info});
-                (200, json!({"kind": "Node", "metadata": {"name": NODE, "uid": "uid-node"}, "status": status}))
+                let metadata = json!({"name": NODE, "uid": "uid-node", "labels": {"pool": "build"}});
+                (200, json!({"kind": "Node", "metadata": metadata, "status": status}))
             }
             Call::Node => (404, not_found("nodes", name)),
             Call::List => (200, inner.page(query)),

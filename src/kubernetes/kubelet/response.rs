@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kube::core::ObjectList;
 
-use crate::kubernetes::pods::ApiPod;
+use crate::kubernetes::node_pods::NodeApiPod;
 use crate::model::Pod;
 
 /// The pods of a kubelet.
@@ -38,7 +38,7 @@ pub struct KubeletProcess {
 
 /// Parses `/pods`.
 pub(super) fn pods(answered_at: Timestamp, text: &[u8]) -> Result<KubeletPods, String> {
-    let list: ObjectList<ApiPod> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let list: ObjectList<NodeApiPod> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if list.types.kind != "PodList" {
         return Err(format!("it is a {:?} and not a list of pods", list.types.kind));
     }
@@ -46,7 +46,7 @@ pub(super) fn pods(answered_at: Timestamp, text: &[u8]) -> Result<KubeletPods, S
     Ok(KubeletPods { answered_at, pods })
 }
 
-fn pod(from: ApiPod) -> Result<KubeletPod, String> {
+fn pod(from: NodeApiPod) -> Result<KubeletPod, String> {
     let (is_of_api, first_seen_at) = (from.config_source() == Some("api"), from.config_seen());
     Ok(KubeletPod { pod: from.into_pod()?, is_of_api, first_seen_at })
 }

@@ -13,7 +13,7 @@ use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::kubernetes::list::Listing;
-use crate::kubernetes::pods::NodePod;
+use crate::kubernetes::node_pods::NodePod;
 use crate::kubernetes::{ApiPod, ApiResource, Connection, KubernetesError, list_metadata, list_objects};
 
 /// An API server whose answers never end: some bytes each second.

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::kubernetes::pods::ApiPod;
+use crate::kubernetes::node_pods::NodeApiPod;
 use crate::model::{Phase, Pod};
 use crate::testing::fake_api::pod;
 
 fn kept(value: &Value) -> Result<Pod, String> {
-    serde_json::from_value::<ApiPod>(value.clone()).map_err(|error| error.to_string())?.into_pod()
+    serde_json::from_value::<NodeApiPod>(value.clone()).map_err(|error| error.to_string())?.into_pod()
 }
 
 #[test]
@@ -77,4 +77,25 @@ fn a_pod_without_uid_or_name_is_none() {
         value["metadata"].as_object_mut().unwrap().remove(field);
         assert!(kept(&value).is_err(), "{field}");
     }
+}
+
+#[test]
+fn labels_annotations_and_the_controlling_owner_are_kept() {
+    let mut value = pod("a");
+    let metadata = value["metadata"].as_object_mut().unwrap();
+    metadata.insert("labels".to_owned(), json!({"app": "web"}));
+    metadata.insert(
+        "annotations".to_owned(),
+        json!({"team": "shop", "kubectl.kubernetes.io/last-applied-configuration": "x".repeat(99_999)}),
+    );
+    metadata.insert(
+        "ownerReferences".to_owned(),
+        json!([{"kind": "Node", "name": "n", "uid": "1"}, {"kind": "ReplicaSet", "name": "web-1", "uid": "2", "controller": true}]),
+    );
+    let details = *kept(&value).unwrap().details.unwrap();
+    let one = |key: &str, text: &str| Some([(key.to_owned(), text.to_owned())].into());
+    assert_eq!((details.labels, details.annotations), (one("app", "web"), one("team", "shop")));
+    assert_eq!((details.owner_kind.as_deref(), details.owner_name.as_deref()), (Some("ReplicaSet"), Some("web-1")));
+    value["metadata"]["annotations"] = json!({"long": "x".repeat(99_999)});
+    assert_eq!(kept(&value).unwrap().details.unwrap().annotations, None, "too long to keep");
 }

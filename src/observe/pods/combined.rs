@@ -112,6 +112,7 @@ impl Chosen {
             union.sources.extend(entry.reports(&answer, clock));
             if let Seen::Seen(list) = answer {
                 is_seen = true;
+                union.node_labels = union.node_labels.or(list.node_labels);
                 union.confirms = union.confirms.and(list.confirms);
                 list.pods.into_iter().for_each(|pod| add(&mut pods, pod));
             }
@@ -227,6 +228,7 @@ fn add(pods: &mut BTreeMap<PodUid, Pod>, pod: Pod) {
     }
     known.phase = phase(known.phase, pod.phase);
     known.deleting |= pod.deleting;
+    known.details = known.details.take().or(pod.details);
     known.images.extend(pod.images);
     known.images.sort_unstable();
     known.images.dedup();

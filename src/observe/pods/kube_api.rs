@@ -91,6 +91,7 @@ impl KubeApi {
             pods: known.pods,
             confirms: Confirms::ByName,
             sources: vec![report],
+            node_labels: known.node.labels,
         }
     }
 }

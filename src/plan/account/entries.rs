@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Accounting, Category};
-use crate::model::{ContainerId, HolderKind, ImageId, PartKind, PodRef, StorePart};
+use crate::model::{ContainerId, ImageId, PartKind, PodRef, StorePart};
 
 /// An image.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -148,15 +148,11 @@ impl Accounting<'_> {
             (one.id.as_str(), (format!("{name} (sandbox)"), one.pod.clone()))
         });
         let names: HashMap<_, _> = containers.chain(sandboxes).collect();
-        let mut entries = Vec::new();
-        for (holder, _) in self.index.others.iter().filter(|(holder, _)| holder.kind == HolderKind::Container) {
-            let Some((name, pod)) = names.get(holder.name.as_str()) else { continue };
-            let parts = holder.refs.iter().filter_map(|part| self.index.part(*part));
-            for StorePart { bytes, inodes, .. } in parts.filter(|part| part.kind == PartKind::Writable) {
-                let (id, name, pod) = (holder.name.as_str().into(), name.clone(), pod.clone());
-                entries.push(WritableEntry { id, name, pod, bytes: *bytes, inodes: *inodes });
-            }
-        }
+        let entry = |(id, part): (&str, &StorePart)| {
+            let (name, pod) = names.get(id)?.clone();
+            Some(WritableEntry { id: id.into(), name, pod, bytes: part.bytes, inodes: part.inodes })
+        };
+        let mut entries: Vec<_> = self.store.writable_layers().filter_map(entry).collect();
         entries.sort_by(|a, b| (Reverse(a.bytes), &a.name).cmp(&(Reverse(b.bytes), &b.name)));
         entries
     }

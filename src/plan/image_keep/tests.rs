@@ -365,3 +365,19 @@ fn a_pull_by_a_possible_name_keeps_the_image() {
         assert_eq!(kept.iter().any(|kept| kept.reason == KeepReason::BeingPulled {}), is_kept, "{name}");
     }
 }
+
+/// The memory is written to the disk, and needs nothing that the author of a pod wrote.
+#[test]
+fn details_of_pods_are_not_remembered() {
+    let pod = |details| crate::model::Pod {
+        uid: "u".into(),
+        images: vec!["app:1".to_owned()],
+        details,
+        ..Default::default()
+    };
+    let mut with = node(naming(&[]));
+    let pods = vec![pod(Some(Box::default()))];
+    with.pods = Seen::Seen(crate::model::PodList { complete: true, pods, ..Default::default() });
+    let memory = crate::plan::update_memory(&with, &Policy::default());
+    assert_eq!(*memory.named_images.unwrap().pods, [pod(None)]);
+}

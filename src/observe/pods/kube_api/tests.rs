@@ -210,6 +210,13 @@ async fn an_empty_list_after_known_host_pods_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_labels_of_the_node_are_listed() {
+    let list = list(&source(&FakeApi::new()), &[], &[]).await;
+    let labels = list.as_ref().unwrap().node_labels.as_ref().unwrap();
+    assert_eq!(labels.get("pool").map(String::as_str), Some("build"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_list_confirms_a_deletion_by_name() {
     let list = list(&source(&FakeApi::new()), &[], &[]).await;
     assert_eq!(list.as_ref().unwrap().confirms, Confirms::ByName);
