@@ -30,6 +30,7 @@ mod plan;
 mod pods;
 mod render;
 mod report;
+mod rules;
 mod run;
 mod session;
 mod snapshot;
@@ -133,8 +134,8 @@ impl Cli {
                 color,
                 journal: environment.journal_stream.as_deref(),
             });
-            let shows_or_serves = is_service || matches!(self.verb, Verb::Config(_));
-            Ok(if shows_or_serves { loaded } else { loaded.for_command(environment) })
+            let only_shows = matches!(&self.verb, Verb::Config(args) if args.only_shows());
+            Ok(if is_service || only_shows { loaded } else { loaded.for_command(environment) })
         };
         formats::check(&self.verb, self.global.format)?;
         match &self.verb {

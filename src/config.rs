@@ -36,6 +36,7 @@ pub use layers::Typed;
 pub use loaded::Loaded;
 pub use reference::{default_toml, reference};
 pub use resolve::load;
+pub use rules::then_text;
 pub use settings::{
     Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, RuntimeSettings, Settings,
     StateSettings,

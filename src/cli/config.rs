@@ -12,7 +12,7 @@ use super::controller::Answer;
 use super::images::Images;
 use super::render::table;
 use super::session::block_on;
-use super::{CliError, ErrorKind, Format, Output, completions, format, formats};
+use super::{CliError, ErrorKind, Format, Output, completions, format, formats, rules};
 use crate::config::{ConfigError, ConfigFault, KEYS, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
@@ -37,6 +37,12 @@ enum Verb {
     },
     /// Print the settings in force and their origins
     Show,
+    /// Show each rule, and what it decides now
+    Rules {
+        /// Decide for a snapshot instead of this node (- for standard input)
+        #[arg(long, value_name = "FILE")]
+        snapshot: Option<PathBuf>,
+    },
     /// Explain a setting: its meaning, values, default and origin
     Explain {
         /// Key, as `images.min_age`
@@ -79,6 +85,8 @@ enum Document {
     Images,
     /// Output of `disk -o json`
     DiskAccount,
+    /// Output of `config rules -o json`
+    Rules,
     /// The configuration file
     Config,
 }
@@ -88,6 +96,7 @@ pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mu
     match &args.verb {
         Verb::Check { .. } => check(load(), output),
         Verb::Show => show(&as_used(load()?)?, output),
+        Verb::Rules { snapshot } => rules::run(snapshot.as_deref(), &load()?, output),
         Verb::Explain { key } => explain(key, &load()?, output),
         Verb::Default => output.text(&crate::config::default_toml()),
         Verb::Schema { of } => schema(*of, output),
@@ -123,10 +132,16 @@ impl Args {
         match &self.verb {
             Verb::Check { .. } => ("config check", formats::TEXT),
             Verb::Show => ("config show", formats::TEXT),
+            Verb::Rules { .. } => ("config rules", formats::ROWS),
             Verb::Explain { .. } => ("config explain", &[]),
             Verb::Default => ("config default", &[]),
             Verb::Schema { .. } => ("config schema", &[Format::Json]),
         }
+    }
+
+    /// Returns whether it only shows settings, and does not look at the node as a command does.
+    pub(super) fn only_shows(&self) -> bool {
+        !matches!(self.verb, Verb::Rules { .. })
     }
 
     /// Returns the file of `config check FILE`.
@@ -235,6 +250,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),
         Document::Images => output.pretty_json(&schema_for!(Images)),
         Document::DiskAccount => output.pretty_json(&schema_for!(DiskAccount)),
+        Document::Rules => output.pretty_json(&schema_for!(rules::RuleList)),
         Document::Config => output.pretty_json(&crate::config::schema()),
     }
 }

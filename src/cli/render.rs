@@ -14,7 +14,7 @@ use crate::plan::Kind;
 
 pub(super) use collection::{collection, totals};
 pub(super) use grid::table;
-pub(super) use plan::plan;
+pub(super) use plan::{plan, rule_note};
 pub(super) use screen::Screen;
 
 /// Whether text has color.

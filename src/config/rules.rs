@@ -9,6 +9,8 @@ use serde_json::json;
 use strum::VariantNames;
 use toml::{Table, Value};
 
+pub use then::then_text;
+
 use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules};
 
 /// The most rules. Each is evaluated for each object.

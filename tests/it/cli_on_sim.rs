@@ -721,6 +721,17 @@ fn rules_keep_and_remove_on_a_node() {
     let plan: Plan = serde_json::from_str(&with(&["plan", "-o", "json"])).unwrap();
     let decided: Vec<_> = plan.rules.iter().map(|note| (note.rule.as_str(), note.objects, note.errors)).collect();
     assert_eq!(decided, [("old stays", 1, 0), ("old ones go", 1, 0), ("crashes stay", 2, 0)]);
+    let table = with(&["config", "rules"]);
+    let rows: Vec<Vec<_>> =
+        table.lines().map(|line| line.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).collect()).collect();
+    assert_eq!(rows[0], ["RULE", "FOR", "THEN", "OBJECTS", "SIZE", "UNTIL"], "{table}");
+    assert_eq!(rows[1][..4], ["old stays", "image", "keep", "1"], "{table}");
+    assert_eq!(rows[3][..4], ["crashes stay", "container", "keep", "2"], "{table}");
+    let json: serde_json::Value = serde_json::from_str(&with(&["config", "rules", "-o", "json"])).unwrap();
+    assert_eq!(
+        (&json["kind"], &json["rules"][0]["rule"], &json["rules"][0]["note"]),
+        (&"Rules".into(), &"old stays".into(), &"ask platform@".into())
+    );
     with(&["collect"]);
     let [containers, _, images] = host.rest();
     let gone = |before: &[String], after: &[String]| -> Vec<String> {

@@ -154,7 +154,7 @@ fn pressure_text(pressure: &Pressure) -> String {
 }
 
 /// Returns what people have to know of a rule: that it has ended, or that it cannot be evaluated for some objects.
-fn rule_note(note: &RuleNote) -> Option<String> {
+pub(in crate::cli) fn rule_note(note: &RuleNote) -> Option<String> {
     let rule = format::printable(&note.rule);
     if note.expired {
         return Some(format!("{rule}: expired, it no longer applies"));

@@ -100,6 +100,14 @@ pub(super) fn print(then: &Then) -> Value {
     }
 }
 
+/// Returns what follows as text, as the configuration has it without quotes around a word.
+pub fn then_text(then: &Then) -> String {
+    match print(then) {
+        Value::String(word) => word,
+        limits => limits.to_string(),
+    }
+}
+
 /// Returns the JSON Schema of what follows.
 pub(super) fn schema() -> serde_json::Value {
     let times = TIMES.iter().map(|name| ((*name).to_owned(), json!({"type": ["string", "integer"]})));

@@ -21,6 +21,7 @@ fn a_command_refuses_unsupported_output_formats() {
         (&["history", "--sums"], "table, json and yaml"),
         (&["config", "show"], "table, json and yaml"),
         (&["config", "check"], "table, json and yaml"),
+        (&["config", "rules"], "table, wide, json and yaml"),
         (&["config", "schema", "plan"], "json"),
         (&["controller", "why", "pod/web"], "table, json and yaml"),
         (&["controller", "status"], "table, json and yaml"),
