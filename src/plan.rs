@@ -63,7 +63,7 @@ pub use explain::Explanation;
 pub use guards::{Guards, Profile};
 pub use image_goal::ImageTarget;
 pub use image_users::{ImageUsers, images};
-pub use images::ImagePolicy;
+pub use images::{ImageOrder, ImagePolicy};
 pub use instances::known as known_time;
 pub use logs::LogPolicy;
 pub use pace::{Pace, is_emergency};
@@ -82,7 +82,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::model::Snapshot;
-use crate::rules::Rules;
+use crate::rules::{Rules, Uses};
 use plan_builder::{Context, PlanBuilder};
 
 /// Everything that a plan depends on besides the snapshot.
@@ -117,6 +117,19 @@ pub enum Scope {
     Images,
     /// All steps, as for a command in a shell.
     All,
+}
+
+// === impl Policy ===
+
+impl Policy {
+    /// Returns the facts that the rules and the order of images use.
+    pub fn facts_in_use(&self) -> Uses {
+        let mut uses = self.rules.uses();
+        if let ImageOrder::Score(score) = &self.images.order {
+            uses.extend(score.uses());
+        }
+        uses
+    }
 }
 
 // === impl Scope ===

@@ -11,6 +11,7 @@
 mod check;
 mod compile;
 mod facts;
+mod score;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 pub use cel::Value;
 pub use compile::MAX_LENGTH;
 pub use facts::{FACTS, Fact, Facts, Uses, Values, World, labels, number, seconds, texts, time};
+pub use score::Score;
 
 /// What a rule is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
@@ -109,9 +111,13 @@ impl Rules {
         self.0.iter()
     }
 
-    /// Returns whether a condition uses one of these facts of an object.
-    pub fn use_any(&self, object: &str, fields: &[&str]) -> bool {
-        self.iter().any(|rule| fields.iter().any(|field| rule.uses.has(object, field)))
+    /// Returns the facts that the conditions use.
+    pub fn uses(&self) -> Uses {
+        let mut uses = Uses::default();
+        for rule in self.iter() {
+            uses.extend(&rule.uses);
+        }
+        uses
     }
 
     /// Returns the same rules with every limit exceeded: a plan that was saved has applied them.
@@ -141,7 +147,7 @@ impl Rule {
     /// Each fault of the condition, with its line and column: syntax, an unknown fact or function, wrong types, a result that is
     /// not a boolean, or too long or too deep.
     pub fn compile(text: RuleText) -> Result<Self, Vec<String>> {
-        let (program, uses) = compile::compile(text.of, &text.when)?;
+        let (program, uses) = compile::compile(text.of, &text.when, facts::a_bool)?;
         Ok(Self { text, program: Arc::new(program), uses })
     }
 

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Examples: a comment, and a command line. Each is in the help of the command that the line names.
-const EXAMPLES: [(&str, &str); 45] = [
+const EXAMPLES: [(&str, &str); 46] = [
     ("Show what a pass would remove now, and why", "kubegc plan"),
     ("List each kept object too", "kubegc plan -o wide"),
     ("Show only the containers of one namespace", "kubegc plan --kind container -n shop"),
@@ -34,6 +34,7 @@ const EXAMPLES: [(&str, &str); 45] = [
     ("Show them every 5 seconds", "kubegc status --watch=5s"),
     ("Check a file before the agent reads it", "kubegc config check kubegc.toml"),
     ("Show each setting with its origin", "kubegc config show -o table"),
+    ("Show what each rule decides now", "kubegc config rules"),
     ("Explain one setting", "kubegc config explain images.min_age"),
     ("Begin a configuration file", "kubegc config default > kubegc.toml"),
     ("Print the schema of a plan", "kubegc config schema plan"),

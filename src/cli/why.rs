@@ -64,6 +64,9 @@ struct Answer {
     /// Seconds until the decision changes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_to_go: Option<i64>,
+    /// The score of an unused image by `images.order`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
     #[serde(flatten)]
     facts: Facts,
     /// The pod sources, where the object belongs to a pod.
@@ -142,6 +145,7 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
         setting: said.setting.and_then(|name| setting(found.kind, name, loaded)),
         change: said.change,
         seconds_to_go: kept.and_then(|kept| seconds_to_go(kept, snapshot)),
+        score: plan.images.scores.get(&found.id.as_str().into()).copied(),
         facts: Facts::of(found.object, snapshot),
         pods: pod.is_some().then(|| plan.pods.clone()),
         kind: found.kind,
@@ -200,6 +204,9 @@ impl Answer {
             let value = setting.value.to_string();
             let value = if value.len() > MAX_SHOWN { String::new() } else { format!(" = {value}") };
             let _ = writeln!(text, "  setting: {}{value} ({})", setting.key, setting.origin);
+        }
+        if let Some(score) = self.score {
+            let _ = writeln!(text, "  score by images.order: {score}");
         }
         let to_go = self.seconds_to_go.map(|seconds| format!(" ({} to go)", format::age(seconds))).unwrap_or_default();
         let _ = writeln!(text, "  changes when: {}{to_go}", self.change);

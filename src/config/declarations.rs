@@ -148,6 +148,14 @@ settings! {
     /// Below 5 % of free space or inodes on the disk, and under disk pressure, none of these apply.
     "images.pace": PACE = policy.images.pace;
 
+    /// The order in which unused images are removed: "least-recently-used", or an expression in CEL that gives a number.
+    ///
+    /// The highest number goes first, and an image for which the expression cannot be evaluated goes last. The plan
+    /// shows the number. docs/rules.md has the facts of an image.
+    ///
+    /// Example: `order = "double(image.size_bytes) * double(image.unused.getHours())"`
+    "images.order": IMAGE_ORDER = policy.images.order;
+
     /// Remove every unused image, whatever the disk usage.
     "images.all_unused": SWITCH = policy.images.all_unused;
 

@@ -179,6 +179,7 @@ mod tests {
         let texts = [
             "77m",
             "77MiB",
+            "image.size_bytes",
             "free 7GiB..9GiB",
             "images 7, bytes 7GiB, pause 7s, start 7m",
             "/seventy/seven",

@@ -1,5 +1,6 @@
 //! Reads the rules of the operator from the key `rule`: a list of tables.
 
+pub(super) mod order;
 mod then;
 
 use std::collections::HashSet;

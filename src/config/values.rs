@@ -11,10 +11,10 @@ use toml::Value;
 
 use super::parse::{absolute, bytes, http, log_root, number, own_file, patterns, pod_sources, socket, texts, time};
 use super::parse::{image_targets, no_image_name, no_unit, of_system, pace, wrong_pace, wrong_target};
-use super::rules;
+use super::rules::{self, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{PodSourceName, duration_text, exact_size_text};
-use crate::plan::{AgeFrom, ImageTarget, Pace, Pattern, Profile};
+use crate::plan::{AgeFrom, ImageOrder, ImageTarget, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
 use crate::rules::Rules;
 
@@ -189,6 +189,11 @@ pub(super) const PACE: ValueType<Pace> = ValueType::other(
     |pace| pace.parts().into(),
 )
 .explained_by(wrong_pace);
+
+/// The order of images: a word, or an expression in CEL.
+pub(super) const IMAGE_ORDER: ValueType<ImageOrder> =
+    ValueType::text("\"least-recently-used\" or an expression in CEL that gives a number", order::read, order::print)
+        .explained_by(order::wrong);
 
 /// Rules of the operator: a list of tables.
 pub(super) const RULES: ValueType<Rules> =

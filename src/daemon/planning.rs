@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Needs, Observer};
 use crate::plan::{AgeFrom, Confirmed, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
-use crate::rules::Rules;
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -91,21 +90,22 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         store: has_images && policy.images.has_total() && policy.guards.measure_space,
         ..Needs::default()
     }
-    .and(needs_of_rules(&policy.rules, scope))
+    .and(needs_of_rules(policy, scope))
 }
 
-/// Returns what the facts need that the rules use.
-pub fn needs_of_rules(rules: &Rules, scope: Scope) -> Needs {
+/// Returns what the facts need that the rules and the order of images use.
+pub fn needs_of_rules(policy: &Policy, scope: Scope) -> Needs {
     let (has_images, has_containers) = (scope != Scope::Containers, scope != Scope::Images);
-    let layers = has_containers && rules.use_any("container", &["layer_bytes"]);
+    let uses = policy.facts_in_use();
+    let layers = has_containers && uses.has("container", "layer_bytes");
     Needs {
-        image_details: has_images && rules.use_any("image", &["created", "labels", "layers", "tag_rank"]),
-        store: layers || has_images && rules.use_any("image", &["own_bytes"]),
+        image_details: has_images && uses.has_any("image", &["created", "labels", "layers", "tag_rank"]),
+        store: layers || has_images && uses.has("image", "own_bytes"),
         writable_layers: layers,
-        ends: has_containers && rules.use_any("container", &["exit_code", "finished"]),
-        log_sizes: has_containers && (rules.use_any("log", &["bytes"]) || rules.use_any("container", &["log_bytes"])),
-        pod_details: rules.use_any("node", &["labels"])
-            || has_containers && rules.use_any("pod", &["labels", "annotations", "owner_kind", "owner_name"]),
+        ends: has_containers && uses.has_any("container", &["exit_code", "finished"]),
+        log_sizes: has_containers && (uses.has("log", "bytes") || uses.has("container", "log_bytes")),
+        pod_details: uses.has("node", "labels")
+            || has_containers && uses.has_any("pod", &["labels", "annotations", "owner_kind", "owner_name"]),
         ..Needs::default()
     }
 }
@@ -119,17 +119,19 @@ fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
     let mut actions = plan.actions.iter().chain(&plan.images.reserve);
     let has_images = actions.any(|action| action.target.kind() == Kind::Image);
     Needs { image_volumes: has_images, image_names: has_images, ..Needs::default() }
-        .and(needs_of_rules(&policy.rules, Scope::All))
+        .and(needs_of_rules(policy, Scope::All))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::{Rule, RuleFor, RuleText, Then};
+    use crate::plan::ImageOrder;
+    use crate::rules::{Rule, RuleFor, RuleText, Score, Then};
 
-    fn rules(of: RuleFor, when: &str) -> Rules {
+    fn policy(of: RuleFor, when: &str) -> Policy {
         let (name, note, when) = ("r".to_owned(), String::new(), when.to_owned());
-        [Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, note }).unwrap()].into_iter().collect()
+        let rule = Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, note }).unwrap();
+        Policy { rules: [rule].into_iter().collect(), ..Policy::default() }
     }
 
     /// What costs calls is read for a rule that uses it, in a pass over its objects.
@@ -150,10 +152,13 @@ mod tests {
             (Log, "log.bytes > 0", Needs { log_sizes: true, ..none }, none),
             (Image, "'a' in node.labels", Needs { pod_details: true, ..none }, Needs { pod_details: true, ..none }),
         ] {
-            let rules = rules(of, when);
-            let needs = [Scope::Containers, Scope::Images].map(|scope| needs_of_rules(&rules, scope));
+            let policy = policy(of, when);
+            let needs = [Scope::Containers, Scope::Images].map(|scope| needs_of_rules(&policy, scope));
             assert_eq!(needs, [in_containers, in_images], "{when}");
-            assert_eq!(needs_of_rules(&rules, Scope::All), in_containers.and(in_images), "{when}");
+            assert_eq!(needs_of_rules(&policy, Scope::All), in_containers.and(in_images), "{when}");
         }
+        let mut ordered = Policy::default();
+        ordered.images.order = ImageOrder::Score(Score::compile("image.own_bytes").unwrap());
+        assert!(needs_of_rules(&ordered, Scope::Images).store);
     }
 }

@@ -1,5 +1,7 @@
 //! The plan as data: what is removed, what is kept, and why.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -176,6 +178,12 @@ pub struct ImageSummary {
     /// The pace that applies to this pass, by `images.pace`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
+    /// The score of each unused image by `images.order`, if that is an expression.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scores: BTreeMap<ImageId, f64>,
+    /// The number of unused images without a score, which are removed last.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unscored: u64,
     /// The number of images that the pace leaves to later passes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub beyond_pace: u64,

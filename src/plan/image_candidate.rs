@@ -1,12 +1,13 @@
 //! Unused images: their ages, and the order in which they are removed.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::plan_builder::Context;
+use super::plan_builder::{Context, PlanBuilder};
 use super::rule_book::time_limit;
-use super::{Action, KeepReason, RemoveReason, Target};
+use super::{Action, ImageOrder, KeepReason, RemoveReason, Target};
 use crate::model::{Image, ImageMemory};
 use crate::rules::{Limits, Rule};
 
@@ -19,6 +20,8 @@ pub(super) struct Candidate<'a> {
     pub last_used: Option<Timestamp>,
     /// The rule that decides it, if one does.
     pub rule: Option<&'a Rule>,
+    /// Its score by `images.order`.
+    score: Option<f64>,
 }
 
 // === impl Candidate ===
@@ -27,7 +30,7 @@ impl<'a> Candidate<'a> {
     /// Creates a candidate. An image without a history counts as first seen now.
     fn new(image: &'a Image, past: Option<&ImageMemory>, now: Timestamp) -> Self {
         let first_seen = past.map_or(Some(now), |past| past.first_seen);
-        Self { image, first_seen, last_used: past.and_then(|past| past.last_used), rule: None }
+        Self { image, first_seen, last_used: past.and_then(|past| past.last_used), rule: None, score: None }
     }
 
     /// Returns whether the image was unused for strictly longer than the maximum age. To the kubelet a never-used image is
@@ -101,11 +104,20 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// Returns unused images in the order of removal: by last use, never-used images first, then by first sight, then by
-/// ID.
-pub(super) fn in_order<'i>(context: &Context, images: &[&'i Image]) -> Vec<Candidate<'i>> {
+/// Returns unused images in the order of removal: by the score of `images.order`, the highest first and those without one last;
+/// then by last use, never-used images first, then by first sight, then by ID.
+pub(super) fn in_order<'i>(context: &Context, builder: &mut PlanBuilder, images: &[&'i Image]) -> Vec<Candidate<'i>> {
     let mut candidates: Vec<_> =
         images.iter().map(|image| Candidate::new(image, context.memory_of(image), context.now)).collect();
     candidates.sort_by_key(|candidate| (candidate.last_used, candidate.first_seen, &candidate.image.id));
+    if let ImageOrder::Score(order) = &context.policy.images.order {
+        for candidate in &mut candidates {
+            candidate.score = context.rules.score(order, candidate.image, context.memory_of(candidate.image));
+        }
+        candidates.sort_by(|one, other| other.score.partial_cmp(&one.score).unwrap_or(Ordering::Equal));
+        let scores = candidates.iter().filter_map(|candidate| Some((candidate.image.id.clone(), candidate.score?)));
+        builder.images.scores = scores.collect();
+        builder.images.unscored = (candidates.len() - builder.images.scores.len()) as u64;
+    }
     candidates
 }

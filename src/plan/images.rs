@@ -25,7 +25,7 @@ use super::reclaim::{Estimates, Order};
 use super::store::StoreIndex;
 use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, Pace, PlanError, RemoveReason};
 use crate::model::{FileSystem, Image, Seen};
-use crate::rules::Then;
+use crate::rules::{Score, Then};
 
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +46,18 @@ pub struct ImagePolicy {
     pub targets: Vec<ImageTarget>,
     /// `images.pace`
     pub pace: Pace,
+    /// `images.order`
+    pub order: ImageOrder,
+}
+
+/// Which unused image is removed first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ImageOrder {
+    /// The one that was used least recently, as in the kubelet.
+    #[default]
+    LeastRecentlyUsed,
+    /// The one with the highest score.
+    Score(Score),
 }
 
 /// Decides all images.
@@ -75,7 +87,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     if let Some(error) = volumes.unresolved() {
         return keep_unknown(context, builder, unused, error);
     }
-    let mut candidates = in_order(context, &unused);
+    let mut candidates = in_order(context, builder, &unused);
     candidates.retain_mut(|candidate| !is_kept_by_rule(context, builder, candidate));
     decide_unused(context, builder, candidates);
     pace::limit(context, builder);
@@ -378,6 +390,7 @@ impl Default for ImagePolicy {
             all_unused: false,
             targets: Vec::new(),
             pace: Pace::default(),
+            order: ImageOrder::default(),
         }
     }
 }

@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rule_facts::FactSource;
-use super::{KeepReason, Policy, RemoveReason};
+use super::{ImageOrder, KeepReason, Policy, RemoveReason};
 use crate::model::{Container, Image, ImageMemory, LogDir, PodRef, Sandbox, Snapshot, duration_text};
-use crate::rules::{Facts, Rule, RuleFor, Then, Verdict};
+use crate::rules::{Facts, Rule, RuleFor, Score, Then, Verdict};
 
 /// What a pass has seen of a rule.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -62,7 +62,8 @@ impl<'a> RuleBook<'a> {
             ..RuleNote::default()
         };
         let notes = RefCell::new(rules.iter().map(note).collect());
-        let facts = (!rules.is_empty()).then(|| FactSource::new(snapshot, &rules));
+        let needs_facts = !rules.is_empty() || policy.images.order != ImageOrder::LeastRecentlyUsed;
+        let facts = needs_facts.then(|| FactSource::new(snapshot, policy.facts_in_use()));
         Self { rules, facts, notes, day }
     }
 
@@ -75,6 +76,11 @@ impl<'a> RuleBook<'a> {
     pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Option<&'a Rule> {
         let object = Object { of: RuleFor::Image, id: image.id.as_str(), bytes: Some(image.size_bytes) };
         self.first(object, |facts| facts.image(image, past))
+    }
+
+    /// Returns the score of an image.
+    pub fn score(&self, score: &Score, image: &Image, past: Option<&ImageMemory>) -> Option<f64> {
+        score.evaluate(&self.facts.as_ref()?.image(image, past))
     }
 
     /// Returns the rule that decides a container.

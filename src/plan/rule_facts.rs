@@ -13,7 +13,7 @@ use crate::model::{
     Container, FileSystem, Image, ImageDetails, ImageMemory, LogDir, Phase, Pod, PodRef, RuntimeStore, Sandbox, Seen,
     Snapshot, full_image_name,
 };
-use crate::rules::{Facts, Rule, Uses, Value, Values, World, labels, number, seconds, texts, time};
+use crate::rules::{Facts, Uses, Value, Values, World, labels, number, seconds, texts, time};
 
 /// What the facts of the objects of a pass are made of.
 pub(super) struct FactSource<'a> {
@@ -36,11 +36,8 @@ struct Object<'a> {
 // === impl FactSource ===
 
 impl<'a> FactSource<'a> {
-    pub fn new(snapshot: &'a Snapshot, rules: &[&Rule]) -> Self {
-        let mut uses = Uses::default();
-        for rule in rules {
-            uses.extend(rule.uses());
-        }
+    /// Creates the source of the facts in use.
+    pub fn new(snapshot: &'a Snapshot, uses: Uses) -> Self {
         let pods = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
         let pods = pods.map(|pod| (pod.uid.as_str(), pod)).collect();
         let world = world(snapshot, &uses);

@@ -1,4 +1,4 @@
-//! Compiles a condition, with a bound on its length and depth.
+//! Compiles an expression, with a bound on its length and depth.
 //!
 //! The parser and the evaluation of `cel` call themselves for each level of an expression, and a stack that overflows ends the
 //! process. So an expression has a limited length, is parsed on a stack that suffices for any expression of that length, and is
@@ -8,20 +8,20 @@ use std::any::Any;
 
 use cel::{ParseErrors, Program};
 
-use super::facts::World;
-use super::{RuleFor, Uses, Verdict, check};
+use super::facts::{Wants, World};
+use super::{RuleFor, Uses, check};
 
-/// The longest condition in bytes.
+/// The longest expression in bytes.
 pub const MAX_LENGTH: usize = 1024;
 /// The stack of the parser. It is reserved and not used, except by an expression that consists of brackets.
 const STACK: usize = 128 << 20;
 
-/// Compiles a condition over the facts of an object. Returns the facts that it uses, too.
-pub(super) fn compile(of: RuleFor, when: &str) -> Result<(Program, Uses), Vec<String>> {
+/// Compiles an expression over the facts of an object. Returns the facts that it uses, too.
+pub(super) fn compile(of: RuleFor, when: &str, wants: Wants) -> Result<(Program, Uses), Vec<String>> {
     if when.len() > MAX_LENGTH {
         return Err(vec![format!("has {} bytes, and at most {MAX_LENGTH} are allowed", when.len())]);
     }
-    let work = || parse_and_check(of, when);
+    let work = || parse_and_check(of, when, wants);
     std::thread::scope(|scope| {
         let parser = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         parser.map_err(|error| vec![format!("no thread to parse it: {error}")])?.join().unwrap_or_else(panicked)
@@ -33,14 +33,12 @@ fn panicked(_: Box<dyn Any + Send>) -> Result<(Program, Uses), Vec<String>> {
     Err(vec!["cannot be parsed".to_owned()])
 }
 
-fn parse_and_check(of: RuleFor, when: &str) -> Result<(Program, Uses), Vec<String>> {
+fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<(Program, Uses), Vec<String>> {
     let program = Program::compile(when).map_err(|errors| syntax(&errors))?;
     let uses = check::check(of, &program, when)?;
     // The language has no types before the evaluation, so the facts of an example show wrong ones.
-    match World::example(of).with([]).evaluate_example(&program) {
-        Verdict::Error(error) => Err(vec![error]),
-        Verdict::Holds(_) => Ok((program, uses)),
-    }
+    World::example(of).with([]).check_type(&program, wants).map_err(|error| vec![error])?;
+    Ok((program, uses))
 }
 
 /// Formats the faults of the syntax. The first line of a message is what is wrong; the others repeat the expression.

@@ -91,6 +91,9 @@ facts! {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Uses(BTreeSet<(&'static str, &'static str)>);
 
+/// Checks the type of a result. The error is what it should be.
+pub(super) type Wants = fn(&Value) -> Result<(), &'static str>;
+
 /// The values of an object by name.
 pub type Values = HashMap<String, Value>;
 
@@ -123,6 +126,11 @@ impl Uses {
     /// Returns whether a condition uses this fact of an object.
     pub fn has(&self, object: &str, field: &str) -> bool {
         self.0.contains(&(object, field))
+    }
+
+    /// Returns whether a condition uses one of these facts of an object.
+    pub fn has_any(&self, object: &str, fields: &[&str]) -> bool {
+        fields.iter().any(|field| self.has(object, field))
     }
 
     /// Adds the facts that others use.
@@ -186,33 +194,38 @@ impl World {
 impl Facts<'_> {
     /// Evaluates a condition.
     pub(super) fn evaluate(&self, program: &Program) -> Verdict {
-        match program.execute(&self.0) {
-            Ok(value) => verdict(&value),
-            Err(error) => Verdict::Error(shown(&error)),
+        match self.value(program) {
+            Ok(Value::Bool(holds)) => Verdict::Holds(holds),
+            Ok(other) => Verdict::Error(format!("is of type {}, and wants a bool", other.type_of())),
+            Err(error) => Verdict::Error(error),
         }
     }
 
-    /// Evaluates a condition for an example. An error that depends on the values is none.
-    pub(super) fn evaluate_example(&self, program: &Program) -> Verdict {
+    /// Evaluates an expression.
+    pub(super) fn value(&self, program: &Program) -> Result<Value, String> {
+        program.execute(&self.0).map_err(|error| shown(&error))
+    }
+
+    /// Evaluates an expression for an example, and returns what is wrong with its type. An error that depends on the values is
+    /// none.
+    pub(super) fn check_type(&self, program: &Program, wants: Wants) -> Result<(), String> {
         match program.execute(&self.0) {
-            Ok(value) => verdict(&value),
+            Ok(value) => wants(&value).map_err(|wanted| format!("is of type {}, and wants {wanted}", value.type_of())),
             Err(
                 ExecutionError::NoSuchKey(_)
                 | ExecutionError::IndexOutOfBounds(_)
                 | ExecutionError::DivisionByZero(_)
                 | ExecutionError::RemainderByZero(_)
                 | ExecutionError::Overflow(..),
-            ) => Verdict::Holds(false),
-            Err(error) => Verdict::Error(shown(&error)),
+            ) => Ok(()),
+            Err(error) => Err(shown(&error)),
         }
     }
 }
 
-fn verdict(value: &Value) -> Verdict {
-    match value {
-        Value::Bool(holds) => Verdict::Holds(*holds),
-        other => Verdict::Error(format!("is of type {}, and wants a bool", other.type_of())),
-    }
+/// What the result of a condition is.
+pub(super) fn a_bool(value: &Value) -> Result<(), &'static str> {
+    matches!(value, Value::Bool(_)).then_some(()).ok_or("a bool")
 }
 
 /// Formats an error. It may contain values, which are what others write.

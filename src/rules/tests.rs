@@ -145,21 +145,6 @@ fn the_page_has_every_fact() {
     }
 }
 
-/// Each rule of the page is a rule, and the page says what the language has.
-#[test]
-fn the_rules_of_the_page_are_rules() {
-    let page = include_str!("../../docs/rules.md");
-    let blocks: Vec<_> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert!(blocks.len() >= 8, "{}", blocks.len());
-    for block in blocks {
-        let table: toml::Table = block.parse().unwrap_or_else(|error| panic!("{block}: {error}"));
-        for written in table["rule"].as_array().unwrap() {
-            let of = written["for"].as_str().unwrap().parse().unwrap();
-            rule(of, written["when"].as_str().unwrap()).unwrap_or_else(|error| panic!("{block}: {error:?}"));
-        }
-    }
-}
-
 /// Generates text that looks like a condition: pieces of the language and of what a file may contain by mistake.
 fn a_condition() -> impl proptest::strategy::Strategy<Value = String> {
     use proptest::prelude::*;

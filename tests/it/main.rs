@@ -45,6 +45,7 @@ mod release;
 mod reload;
 mod report;
 mod rig;
+mod rules_page;
 mod service;
 mod shell;
 mod sim;

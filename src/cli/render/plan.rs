@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 
 use super::{Paint, counts, line, object, table};
 use crate::cli::{format, pods};
-use crate::plan::{
-    Action, ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target,
-};
+use crate::model::ImageId;
+use crate::plan::{ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target};
 
 /// The columns of removals and of kept objects.
 const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
@@ -17,7 +16,7 @@ const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
 pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     let mut text = String::new();
     if !plan.actions.is_empty() {
-        text += &actions(&plan.actions, wide);
+        text += &actions(plan, wide);
         text.push('\n');
     }
     if !plan.kept.is_empty() {
@@ -40,8 +39,8 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     text + &summary(plan, paint) + "\n"
 }
 
-fn actions(actions: &[Action], wide: bool) -> String {
-    let rows = actions.iter().map(|action| {
+fn actions(plan: &Plan, wide: bool) -> String {
+    let rows = plan.actions.iter().map(|action| {
         let target = &action.target;
         let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), action.pod.as_ref(), wide);
         [
@@ -51,10 +50,15 @@ fn actions(actions: &[Action], wide: bool) -> String {
             pod,
             action.age_seconds.map(format::age).unwrap_or_default(),
             action.bytes().map(format::size).unwrap_or_default(),
-            action.reason.explain().phrase.into_owned(),
+            action.reason.explain().phrase.into_owned() + &score(&plan.images, &target.id()),
         ]
     });
     table(TITLES, rows)
+}
+
+/// Formats the score of an image by `images.order`.
+fn score(images: &ImageSummary, id: &str) -> String {
+    images.scores.get(&ImageId::from(id)).map(|score| format!(", score {score}")).unwrap_or_default()
 }
 
 /// Formats the number of the other tags of an image that a plan removes.
@@ -89,7 +93,8 @@ fn all_kept(plan: &Plan) -> String {
         let reason = one.reason.explain();
         let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), true);
         let to_go = one.seconds_to_go(plan.taken_at).map(|seconds| format!(", {} to go", format::age(seconds)));
-        let why = reason.phrase.to_string() + &to_go.unwrap_or_default();
+        let score = score(&plan.images, &one.id);
+        let why = reason.phrase.to_string() + &to_go.unwrap_or_default() + &score;
         let why = reason.detail.map_or(why.clone(), |detail| format!("{why}: {detail}"));
         let age = one.age_seconds.map(format::age).unwrap_or_default();
         let size = one.size_bytes.map(format::size).unwrap_or_default();
@@ -108,6 +113,10 @@ fn images(images: &ImageSummary, has_image: bool, paint: Paint) -> String {
         let missing = paint.yellow(&format::size(images.shortfall_bytes));
         let why = if has_image { "all removable images are in the plan" } else { "no image can be removed now" };
         let _ = writeln!(text, "{missing} of it cannot be freed: {why}.");
+    }
+    if images.unscored > 0 {
+        let count = format::count(usize::try_from(images.unscored).unwrap_or(usize::MAX), "image");
+        let _ = writeln!(text, "{count} without a score by images.order, to be removed last.");
     }
     if images.beyond_pace > 0 {
         let rest = format::count(usize::try_from(images.beyond_pace).unwrap_or(usize::MAX), "image");

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::config::tests::{messages, of_toml};
-use crate::rules::Limits;
+use crate::plan::ImageOrder;
+use crate::rules::{Limits, Score};
 
 const RULE: &str = "[[rule]]\nname = 'base'\nfor = 'image'\nwhen = 'image.pinned'\nthen = 'keep'\n";
 
@@ -76,4 +77,21 @@ fn all_faults_of_all_rules_are_named_at_once() {
     assert!(messages("rule = 'x'")[0].contains("wants tables [[rule]]"));
     let many: String = (0..65).map(|number| RULE.replace("base", &format!("r{number}"))).collect();
     assert!(messages(&many)[0].contains("65 rules, and at most 64 are allowed"));
+}
+
+#[test]
+fn the_order_of_images_is_a_word_or_a_number() {
+    let order = |text: &str| of_toml(&format!("images.order = {text:?}")).unwrap().settings.policy.images.order;
+    assert_eq!(order("least-recently-used"), ImageOrder::LeastRecentlyUsed);
+    let size = "double(image.size_bytes) * 0.5";
+    assert_eq!(order(size), ImageOrder::Score(Score::compile(size).unwrap()));
+    for (text, fault) in [
+        ("largest", "1:1: unknown name \"largest\""),
+        ("image.size_bytes *", "1:19: Syntax error"),
+        ("image.pinned", "is of type bool, and wants a number"),
+        ("double(image.size_bytes) * image.unused.getHours()", "Unsupported binary operator"),
+    ] {
+        let found = messages(&format!("images.order = {text:?}"));
+        assert!(found[0].contains(fault) && found[0].contains("least-recently-used"), "{text}: {found:?}");
+    }
 }

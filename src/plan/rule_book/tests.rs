@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
-use crate::plan::{Kind, Policy};
-use crate::rules::{Limits, Rule, RuleFor, RuleText, Then};
+use crate::plan::{ImageOrder, Kind, Policy};
+use crate::rules::{Limits, Rule, RuleFor, RuleText, Score, Then};
 
 fn rule(of: RuleFor, then: Then, when: &str) -> Rule {
     let (name, note) = (format!("{when:.20}"), String::new());
@@ -244,4 +244,31 @@ fn the_plan_says_what_each_rule_does() {
     assert_eq!(shown, [("over", true, 0, 0), ("errs", false, 1, 1), ("rest", false, 1, 0)]);
     assert_eq!(notes[1].error.as_deref(), Some("never: No such key: last_used"));
     assert!(three(100).plan().rules.is_empty());
+}
+
+#[test]
+fn images_are_removed_in_the_order_of_their_score() {
+    let order = |expression: &str| {
+        let score = Score::compile(expression).unwrap();
+        move |policy: &mut Policy| policy.images.order = ImageOrder::Score(score.clone())
+    };
+    let most = |policy: &mut Policy| policy.images.low_threshold_percent = 85;
+    let size = |bytes| move |image: &mut crate::model::Image| image.size_bytes = bytes;
+    let sized = || node().image("a", 300).used(200).which(size(10)).image("b", 300).used(100).which(size(90)).disk(100);
+    let rows = [
+        ("least recently used first", sized().set(most), "", "a b: space") as Row,
+        ("the largest first", sized().set(most).set(order("image.size_bytes")), "a: target_reached", "b: space"),
+        ("a negative number goes later", sized().set(most).set(order("-image.size_bytes")), "", "a b: space"),
+        (
+            "without a score last",
+            three(140).set(order("(now - image.last_used).getMinutes()")),
+            "never: target_reached",
+            "old new: space",
+        ),
+        ("equal scores: least recently used first", sized().set(order("1.5")), "", "a b: space"),
+    ];
+    hold(&[Kind::Image], rows);
+    let images = three(140).set(order("(now - image.last_used).getMinutes()")).plan().images;
+    let scores: Vec<_> = images.scores.iter().map(|(id, score)| (id.as_str(), *score)).collect();
+    assert_eq!((scores, images.unscored), (vec![("new", 100.0), ("old", 200.0)], 1));
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::pod_of_dir;
-use crate::rules::{FACTS, RuleFor, RuleText, Then, Verdict};
+use crate::rules::{FACTS, Rule, RuleFor, RuleText, Then, Verdict};
 
 /// A node with an image and a container of which all is known, and with ones of which nothing is.
 fn snapshot() -> Snapshot {
@@ -72,7 +72,7 @@ fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
     };
     let rule = Rule::compile(text(when)).unwrap_or_else(|error| panic!("{when}: {error:?}"));
     let snapshot = snapshot();
-    let source = FactSource::new(&snapshot, &[&rule]);
+    let source = FactSource::new(&snapshot, rule.uses().clone());
     let image = || snapshot.images.as_ref().unwrap().iter().find(|image| image.id.as_str() == id).unwrap();
     let container =
         || snapshot.containers.as_ref().unwrap().iter().find(|container| container.id.as_str() == id).unwrap();

@@ -1,0 +1,30 @@
+//! Reads the order of images: a word, or an expression in CEL.
+
+use toml::Value;
+
+use crate::plan::ImageOrder;
+use crate::rules::Score;
+
+/// The kubelet's order.
+const LEAST_RECENTLY_USED: &str = "least-recently-used";
+
+pub(in crate::config) fn read(value: &Value) -> Option<ImageOrder> {
+    match value.as_str()?.trim() {
+        LEAST_RECENTLY_USED => Some(ImageOrder::LeastRecentlyUsed),
+        expression => Score::compile(expression).ok().map(ImageOrder::Score),
+    }
+}
+
+pub(in crate::config) fn print(order: &ImageOrder) -> Value {
+    match order {
+        ImageOrder::LeastRecentlyUsed => LEAST_RECENTLY_USED,
+        ImageOrder::Score(score) => score.text(),
+    }
+    .into()
+}
+
+/// Names the faults of an expression, with line and column.
+pub(in crate::config) fn wrong(value: &Value) -> Option<String> {
+    let faults = Score::compile(value.as_str()?.trim()).err()?;
+    Some(format!("wants {LEAST_RECENTLY_USED:?} or an expression that gives a number: {}", faults.join("; ")))
+}

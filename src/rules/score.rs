@@ -1,0 +1,63 @@
+//! An expression that gives a number for an image: the order in which images are removed.
+
+use std::sync::Arc;
+
+use cel::Value;
+
+use super::RuleFor;
+use super::compile::compile;
+use super::facts::{Facts, Uses};
+
+/// An expression that gives a number for an image.
+#[derive(Clone, Debug)]
+pub struct Score {
+    text: String,
+    program: Arc<cel::Program>,
+    uses: Uses,
+}
+
+// === impl Score ===
+
+impl Score {
+    /// Compiles an expression over the facts of an image.
+    ///
+    /// # Errors
+    /// Each fault of the expression, with its line and column, as of a condition; or a result that is no number.
+    pub fn compile(text: &str) -> Result<Self, Vec<String>> {
+        let (program, uses) = compile(RuleFor::Image, text, |value| number(value).map(drop).ok_or("a number"))?;
+        Ok(Self { text: text.to_owned(), program: Arc::new(program), uses })
+    }
+
+    /// Returns the expression as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the facts that it uses.
+    pub fn uses(&self) -> &Uses {
+        &self.uses
+    }
+
+    /// Returns the number for an image; `None` = the expression cannot be evaluated, or its result is no finite number.
+    pub fn evaluate(&self, facts: &Facts<'_>) -> Option<f64> {
+        number(&facts.value(&self.program).ok()?)
+    }
+}
+
+/// Two expressions are the same if they were written so.
+impl PartialEq for Score {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the order of huge numbers need not be exact")]
+fn number(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::Int(number) => *number as f64,
+        Value::UInt(number) => *number as f64,
+        Value::Float(number) => *number,
+        _ => return None,
+    };
+    Some(number).filter(|number| number.is_finite())
+}
