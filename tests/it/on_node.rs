@@ -23,6 +23,7 @@ mod pods_at_cluster_level;
 mod random;
 mod readme;
 mod restored_store;
+mod rules;
 mod running_pods;
 mod service;
 mod terminated_pods;

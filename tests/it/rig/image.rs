@@ -57,11 +57,16 @@ impl Layer {
 impl Image {
     /// Creates an image with tags. By default it runs `sleep`. Its ID depends on tags and layers.
     pub fn new(tags: &[&str], layers: &[Arc<Layer>]) -> Self {
+        Self::built("2020-01-01", tags, layers)
+    }
+
+    /// Creates an image that was built on a day.
+    pub fn built(day: &str, tags: &[&str], layers: &[Arc<Layer>]) -> Self {
         let diff_ids: Vec<_> = layers.iter().map(|layer| format!("sha256:{}", layer.digest)).collect();
         let config = json!({
             "architecture": if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" },
             "os": "linux",
-            "created": "2020-01-01T00:00:00Z",
+            "created": format!("{day}T00:00:00Z"),
             "config": { "Entrypoint": ["/bin/sleep", "1000000"], "Env": ["PATH=/bin"], "Labels": { "made-as": tags.join(" ") } },
             "rootfs": { "type": "layers", "diff_ids": diff_ids },
         });

@@ -1,0 +1,104 @@
+//! Rules on a real node, beside a kubelet: what they name stays or goes, and what a guard keeps stays whatever they say.
+
+use serde_json::json;
+
+use crate::on_node::agent::Agent;
+use crate::rig::{Image, Layer, Manifest, NodeRig, Options, Program};
+
+const RULES: &str = r#"
+[[rule]]
+name = "base images stay"
+for = "image"
+when = "image.repository.startsWith('registry.example.com/base/') || image.labels['made-as'].endsWith('/marked:1')"
+then = "keep"
+until = 2099-06-30
+note = "warm start of build jobs; ask platform@"
+
+[[rule]]
+name = "old build images"
+for = "image"
+when = "image.unused >= duration('0s') && image.tag_rank > 2"
+then = "remove"
+
+[[rule]]
+name = "ci keeps nothing"
+for = "container"
+when = "pod.namespace == 'ci' || 'ephemeral' in pod.labels"
+then = { max_per_pod_container = 0, min_age = "0s" }
+
+[[rule]]
+name = "crashes with status 3 stay"
+for = "container"
+when = "container.exit_code == 3"
+then = "keep"
+"#;
+
+/// The repository and tag of each image, in the order of their builds, and whether it stays.
+const IMAGES: [(&str, bool); 10] = [
+    ("base/os:1", true),
+    ("base/os:2", true),
+    ("base/os:3", true),
+    ("app:1", false),
+    ("app:2", false),
+    ("app:3", true),
+    ("app:4", true),
+    ("tool:1", false),
+    ("tool:2", true),
+    ("tool:3", true),
+];
+
+#[tokio::test]
+async fn rules_decide_beside_a_kubelet() {
+    let node = NodeRig::start(Options::default()).await;
+    let agent = Agent::on(&node).await;
+    import(&node).await;
+    let pods = [crashing("build", 1, true), crashing("status3", 3, false), crashing("plain", 1, false)];
+    let mut uids = Vec::new();
+    for pod in pods {
+        uids.push(node.create(&pod).await);
+    }
+    for name in ["build", "status3", "plain"] {
+        node.await_backoff(name, "app", 2).await;
+    }
+    node.pause(Program::Kubelet);
+    let before = dead(&node, &uids).await;
+    assert!(before.iter().all(|dead| dead.len() >= 3), "{before:?}");
+    let rules = format!("rule={}", RULES.parse::<toml::Table>().unwrap()["rule"]);
+    let with_rules = ["--set", &rules, "--maximum-dead-containers-per-container=2"];
+    let report = agent.collect_with(&with_rules);
+    let last = |dead: &[String], count: usize| dead[dead.len() - count..].to_vec();
+    let expected = [last(&before[0], 1), before[1].clone(), last(&before[2], 2)];
+    assert_eq!(dead(&node, &uids).await, expected, "one that the guard keeps, all, and two: {report:?}");
+    let names = node.names().await.words();
+    for (name, stays) in IMAGES {
+        assert_eq!(names.contains(&format!("image registry.example.com/{name}")), stays, "{name}: {report:?}");
+    }
+    assert!(names.contains("image registry.example.com/marked:1"), "by its label: {report:?}");
+    let again = agent.collect_with(&with_rules);
+    assert!(again.stdout.contains("Nothing removed"), "{again:?}");
+    node.resume(Program::Kubelet);
+}
+
+async fn import(node: &NodeRig) {
+    let busybox = Layer::busybox();
+    let mut images = vec![Image::new(&["registry.example.com/marked:1"], std::slice::from_ref(&busybox))];
+    for ((name, _), day) in IMAGES.iter().zip(10..) {
+        let name = format!("registry.example.com/{name}");
+        images.push(Image::built(&format!("2026-01-{day}"), &[&name], std::slice::from_ref(&busybox)));
+    }
+    node.import(&images).await;
+}
+
+fn crashing(name: &str, status: u8, is_ephemeral: bool) -> Manifest {
+    let labels = if is_ephemeral { json!({ "ephemeral": "" }) } else { json!({}) };
+    Manifest::new(name).container("app", &format!("exit {status}")).with(|pod| pod["metadata"]["labels"] = labels)
+}
+
+/// Returns the dead containers of each pod, oldest first.
+async fn dead(node: &NodeRig, uids: &[String]) -> Vec<Vec<String>> {
+    let mut dead = Vec::new();
+    for uid in uids {
+        dead.push(node.containers_of(uid, "app").await);
+    }
+    dead
+}
