@@ -1,5 +1,6 @@
 //! `kubegc collect`.
 
+mod listed;
 mod remote;
 mod wait;
 
@@ -10,6 +11,9 @@ use indicatif::ProgressBar;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+
+pub(super) use listed::ListedImage;
+use listed::{ListArgs, Lists};
 
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
@@ -47,6 +51,8 @@ pub struct Args {
     only: OnlyArgs,
     #[command(flatten)]
     what_if: Overrides,
+    #[command(flatten)]
+    lists: ListArgs,
     /// Observe, wait until ages are known, then collect
     ///
     /// For a node without history: an image counts from its first observation, and a pod is deleted only if it is missing
@@ -84,17 +90,19 @@ pub(super) struct Collection<'a> {
 /// Makes one pass.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let saved = args.plan.as_deref().map(|path| saved_plan(path, args.max_age, loaded)).transpose()?;
-    let loaded = &args.what_if.applied(loaded);
+    let lists = args.lists.read()?;
+    args.only.check_alone(lists.removes())?;
+    let loaded = &lists.applied(args.what_if.applied(loaded));
     let needs_history = args.wait.is_none() && args.plan.is_none();
     let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
-    let (pass, written, interrupted_by) = block_on(async {
+    let (pass, listed, written, interrupted_by) = block_on(async {
         if needs_history {
             warn_without_history(&loaded.settings, output.format).await?;
         }
         let (signals, stop, _) = signals::listen()?;
         let first = signals.first();
         let pass = tokio::select! {
-            pass = collect(args, saved, loaded, &stop, &metrics) => pass,
+            pass = collect(args, &lists, saved, loaded, &stop, &metrics) => pass,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         };
@@ -102,10 +110,14 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
             count_no_pass(&metrics, args.scope);
             write_metrics(args, loaded, &metrics).await?;
         }
-        let (pass, written) = (pass?, write_metrics(args, loaded, &metrics).await);
-        Ok((pass, written, first.get().copied()))
+        let ((pass, listed), written) = (pass?, write_metrics(args, loaded, &metrics).await);
+        Ok((pass, listed, written, first.get().copied()))
     })?;
-    print(&pass, args, loaded, output)?;
+    if lists.removes() {
+        listed::print(listed, &pass.reports, output)?;
+    } else {
+        print(&pass, args, loaded, output)?;
+    }
     written?;
     if is_dry(args.dry_run, loaded) && !args.dry_run {
         return Err(observing());
@@ -157,13 +169,30 @@ fn overdue(shutdown: Duration) -> CliError {
 
 async fn collect(
     args: &Args,
+    lists: &Lists,
+    saved: Option<Plan>,
+    loaded: &Loaded,
+    stop: &CancellationToken,
+    metrics: &AgentMetrics,
+) -> Result<(Pass, Vec<ListedImage>), CliError> {
+    if lists.removes() {
+        let (plan, listed) = lists.plan(loaded).await?;
+        return Ok((pass(args, lists, Some(plan), loaded, stop, metrics).await?, listed));
+    }
+    let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
+    Ok((pass(args, lists, saved, loaded, stop, metrics).await?, Vec::new()))
+}
+
+/// Makes the pass here or, beside a running agent, there.
+async fn pass(
+    args: &Args,
+    lists: &Lists,
     saved: Option<Plan>,
     loaded: &Loaded,
     stop: &CancellationToken,
     metrics: &AgentMetrics,
 ) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
-    let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
     if is_dry(args.dry_run, loaded) {
         let memory = recorded(&settings).await?.memory()?;
         let started_at = memory.agent_started_at.unwrap_or_else(now);
@@ -173,6 +202,9 @@ async fn collect(
     }
     let (_lock, store) = match lock_and_open(&settings, "collect").await.map_err(CliError::from) {
         Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
+            if lists.keeps() && !lists.removes() {
+                return Err(remote::has_own_settings());
+            }
             return remote::collect(args, saved, loaded, stop, error, metrics).await;
         }
         opened => opened?,

@@ -7,7 +7,7 @@ use clap_complete::ArgValueCompleter;
 use schemars::schema_for;
 use serde::Serialize;
 
-use super::collect::Collection;
+use super::collect::{Collection, ListedImage};
 use super::controller::Answer;
 use super::images::Images;
 use super::render::table;
@@ -67,6 +67,8 @@ enum Document {
     Plan,
     /// Output of `collect -o json`
     Collection,
+    /// A line of the output of `collect --remove-list FILE -o json`
+    ListedImage,
     /// Output of `controller snapshot`, input of `controller plan --snapshot`
     ClusterSnapshot,
     /// Output of `controller plan -o json`
@@ -241,6 +243,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::Snapshot => output.pretty_json(&schema_for!(Snapshot)),
         Document::Plan => output.pretty_json(&schema_for!(Plan)),
         Document::Collection => output.pretty_json(&schema_for!(Collection<'static>)),
+        Document::ListedImage => output.pretty_json(&schema_for!(ListedImage)),
         Document::ClusterSnapshot => output.pretty_json(&schema_for!(ClusterSnapshot)),
         Document::ClusterPlan => output.pretty_json(&schema_for!(ClusterPlan)),
         Document::ClusterExplanation => output.pretty_json(&schema_for!(Answer)),

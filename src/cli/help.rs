@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Examples: a comment, and a command line. Each is in the help of the command that the line names.
-const EXAMPLES: [(&str, &str); 46] = [
+const EXAMPLES: [(&str, &str); 47] = [
     ("Show what a pass would remove now, and why", "kubegc plan"),
     ("List each kept object too", "kubegc plan -o wide"),
     ("Show only the containers of one namespace", "kubegc plan --kind container -n shop"),
@@ -24,6 +24,7 @@ const EXAMPLES: [(&str, &str); 46] = [
     ("Print the ids only", "kubegc images -q"),
     ("Show what fills the image file system", "kubegc disk"),
     ("Show every image, layer and blob of it", "kubegc disk --top 0 -o wide"),
+    ("Remove the unused images that a scanner lists", "kubegc collect images --remove-list vulnerable.txt"),
     ("Show the last removals", "kubegc history"),
     ("Show what was removed of a namespace in a day", "kubegc history --since 24h --namespace shop"),
     ("Add up the removals by day and reason", "kubegc history --sums"),

@@ -32,7 +32,8 @@ fn read<T: DeserializeOwned>(path: &Path, kind: &str, what: &str) -> anyhow::Res
     parse(&text, kind).with_context(|| format!("{name} is not {what}"))
 }
 
-fn text(path: &Path) -> io::Result<String> {
+/// Reads a file; `-` is standard input.
+pub(super) fn text(path: &Path) -> io::Result<String> {
     if path.as_os_str() != "-" {
         return std::fs::read_to_string(path);
     }

@@ -6,7 +6,7 @@ use clap_complete::ArgValueCompleter;
 
 use super::lookup::{Finding, Place, ambiguous, nothing, with_kind};
 use super::namespace::NamespaceArgs;
-use super::{CliError, completions};
+use super::{CliError, ErrorKind, completions};
 use crate::model::Snapshot;
 use crate::plan::{Action, Kept, Kind, Plan, Policy};
 
@@ -29,6 +29,16 @@ impl OnlyArgs {
     /// Returns whether any limit is set.
     pub(super) fn is_set(&self) -> bool {
         !self.objects.is_empty() || !self.kind.is_empty() || self.namespace.get().is_some()
+    }
+
+    /// Checks that no object is named beside a list of images. The kind may be named, as in `collect images --remove-list`.
+    pub(super) fn check_alone(&self, has_list: bool) -> Result<(), CliError> {
+        match self.objects.as_slice() {
+            [_, ..] if !has_list => Ok(()),
+            [] => Ok(()),
+            [kind] if matches!(kind.as_str(), "image" | "images") => Ok(()),
+            _ => Err(CliError::message(ErrorKind::Usage, "--remove-list names the images; leave out OBJECT")),
+        }
     }
 
     /// Returns the plan without the other objects.

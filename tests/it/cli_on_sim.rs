@@ -740,3 +740,56 @@ fn rules_keep_and_remove_on_a_node() {
     assert_eq!(gone(&before[2], &images), ["r.example/older:1"]);
     assert_eq!(gone(&before[0], &containers).len(), 1, "of four, two stay by the rule and one by its limit");
 }
+
+/// A scanner names images; those go that nothing uses and no guard keeps, and each line of the list has an answer.
+#[test]
+fn a_list_of_images_is_removed_as_far_as_the_guards_allow() {
+    let host = Host::new();
+    let id = host.sim.state().image_id("r.example/older:1").unwrap();
+    let list = format!("# from a scanner\nr.example/old:1\n\nr.example/web:2\nr.example/absent:9\n{id}\n");
+    let shell = &host.shell;
+    std::fs::write(shell.path("list.txt"), &list).unwrap();
+    std::fs::write(shell.path("keep.txt"), "r.example/older:1\n").unwrap();
+    let lines = |text: &str| -> Vec<serde_json::Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let outcomes = |text: &str| -> Vec<String> {
+        lines(text).iter().map(|line| line["outcome"].as_str().unwrap().to_owned()).collect()
+    };
+    let before = host.rest();
+    let now = ["--set", "images.min_age=0s"];
+    let run = |words: &[&str]| host.run(&[words, &now].concat());
+    let dry =
+        run(&["collect", "images", "--remove-list", "list.txt", "--keep-list", "keep.txt", "--dry-run", "-o", "json"]);
+    assert_eq!(outcomes(&dry), ["would_remove", "kept", "absent", "kept"], "{dry}");
+    assert_eq!(host.rest(), before);
+    let table = host.shell.run_on(&list, &["collect", "--remove-list", "-", "--keep-list", "keep.txt", now[0], now[1]]);
+    let rows: Vec<_> = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(rows[0], "IMAGE RESULT FREED WHY", "{table}");
+    assert!(rows[1].starts_with("r.example/old:1 removed"), "{table}");
+    assert_eq!(rows[2..4], ["r.example/web:2 kept in use by a container", "r.example/absent:9 absent"], "{table}");
+    assert_eq!(rows[4], format!("{id} kept matches images.keep (r.example/older:1)"), "{table}");
+    let [containers, sandboxes, images] = host.rest();
+    assert_eq!([&containers, &sandboxes], [&before[0], &before[1]], "images alone");
+    assert_eq!(images, ["r.example/job:1", "r.example/older:1", "r.example/web:1", "r.example/web:2"]);
+    let rest = run(&["collect", "--remove-list", "list.txt", "-o", "json"]);
+    assert_eq!(outcomes(&rest), ["absent", "kept", "absent", "removed"], "{rest}");
+    assert_eq!(lines(&rest)[1]["why"], "in use by a container");
+}
+
+#[test]
+fn a_list_with_a_bad_line_removes_nothing() {
+    let host = Host::new();
+    let before = host.rest();
+    for (list, arguments, message) in [
+        ("r.example/old:1\nr.example/*\n", &["--remove-list", "-"][..], "-:2: \"r.example/*\" names no image"),
+        ("", &["--remove-list", "-", "--keep-list", "-"], "only one list can be standard input"),
+        ("", &["r.example/old:1", "--remove-list", "-"], "--remove-list names the images; leave out OBJECT"),
+        ("", &["--remove-list", "/does/not/exist"], "cannot read /does/not/exist"),
+        ("", &["--remove-list", "-", "--pressure"], "cannot be used with"),
+    ] {
+        let said = host.shell.run_on(list, &[&["collect"], arguments].concat());
+        assert!(said.contains(message) && said.starts_with("exit Some(2)"), "{arguments:?}: {said}");
+    }
+    assert_eq!(host.rest(), before);
+}

@@ -23,8 +23,7 @@ pub(super) async fn collect(
     metrics: &AgentMetrics,
 ) -> Result<Pass, CliError> {
     if loaded.has_rules_of_command_line() || args.what_if.evicts_only() {
-        let message = "the running agent makes the pass, with its own settings; flags for rules have no effect on it";
-        return Err(CliError::message(ErrorKind::Usage, message).hint("change the configuration and reload the agent"));
+        return Err(has_own_settings());
     }
     let request =
         PassRequest { scope: args.scope, pressure: args.what_if.pressure().is_some(), plan: saved.map(Box::new) };
@@ -54,6 +53,12 @@ pub(super) async fn collect(
     let pass = Pass { plan, reports, summary, not_recorded: None, account: None };
     count_pass(PassEnd { scope: args.scope, duration: None, at: now() }, &pass, metrics);
     Ok(pass)
+}
+
+/// Returns the error for flags that change the rules.
+pub(super) fn has_own_settings() -> CliError {
+    let message = "the running agent makes the pass, with its own settings; flags for rules have no effect on it";
+    CliError::message(ErrorKind::Usage, message).hint("change the configuration and reload the agent")
 }
 
 fn interrupted() -> CliError {

@@ -1,0 +1,202 @@
+//! Lists of images from other programs, such as scanners: `--remove-list` and `--keep-list`.
+//!
+//! A list names images in full: by a name with its tag or digest, or by the id. What it names is removed only if it is unused and
+//! nothing keeps it, as with `images.all_unused`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::render::{reference, table};
+use crate::cli::session::look;
+use crate::cli::{CliError, ErrorKind, Output, format, one_document};
+use crate::config::Loaded;
+use crate::model::{Image, ImageId, Seen, is_image_pattern};
+use crate::plan::{Kind, Plan, Report, Scope};
+
+/// Flags for lists of images.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Remove the images that a file names, if they are unused (- for standard input)
+    ///
+    /// One name, digest or id a line, whatever the disk usage. Every guard applies. With -o json, each line of the list has a line
+    /// of output.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "scope", "kind", "namespace", "evict_terminated_pods", "pressure", "wait"])]
+    remove_list: Option<PathBuf>,
+    /// Keep the images that a file names too (- for standard input)
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    keep_list: Option<PathBuf>,
+}
+
+/// The names of the lists.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lists {
+    remove: Option<Vec<String>>,
+    keep: Vec<String>,
+}
+
+/// What became of an image that a list names.
+#[derive(JsonSchema, Serialize)]
+pub(in crate::cli) struct ListedImage {
+    /// Always `ListedImage`.
+    kind: &'static str,
+    /// The version of the document, 1.
+    version: u32,
+    /// The name in the list.
+    name: String,
+    /// The id; `null` = the node has no such image.
+    id: Option<ImageId>,
+    /// `absent`, `kept`, `unknown` if the images cannot be listed, or the outcome of the removal.
+    outcome: &'static str,
+    /// Why it is kept, refused or not known; empty otherwise.
+    why: String,
+    /// The bytes that the removal reclaimed; `null` = not removed or not measured.
+    freed_bytes: Option<u64>,
+}
+
+// === impl ListArgs ===
+
+impl ListArgs {
+    /// Reads the lists.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or a line that names no image.
+    pub(super) fn read(&self) -> Result<Lists, CliError> {
+        let is_stdin = |list: &Option<PathBuf>| list.as_deref().is_some_and(|path| path.as_os_str() == "-");
+        if is_stdin(&self.remove_list) && is_stdin(&self.keep_list) {
+            return Err(CliError::message(ErrorKind::Usage, "only one list can be standard input"));
+        }
+        let remove = self.remove_list.as_deref().map(names).transpose()?;
+        let keep = self.keep_list.as_deref().map(names).transpose()?;
+        Ok(Lists { remove, keep: keep.unwrap_or_default() })
+    }
+}
+
+/// Reads the names of a file, one a line. Empty lines and those with `#` name none.
+fn names(path: &Path) -> Result<Vec<String>, CliError> {
+    let text = one_document::text(path)
+        .map_err(|error| CliError::message(ErrorKind::Usage, format!("cannot read {}: {error}", path.display())))?;
+    let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|(line, number)| name(line).ok_or_else(|| no_name(path, number, line))).collect()
+}
+
+/// Returns the name on a line. A wildcard would be a condition, and a list names images.
+fn name(line: &str) -> Option<String> {
+    let is_name = !line.contains('*') && !line.contains(char::is_whitespace) && is_image_pattern(line);
+    is_name.then(|| line.to_owned())
+}
+
+fn no_name(path: &Path, number: usize, line: &str) -> CliError {
+    let line = format::printable(&line.chars().take(80).collect::<String>());
+    let error = CliError::message(ErrorKind::Usage, format!("{}:{number}: {line:?} names no image", path.display()));
+    error.hint("a line has a name with tag or digest, such as registry.example.com/app:1, or an id")
+}
+
+// === impl Lists ===
+
+impl Lists {
+    /// Returns whether a list names what is removed.
+    pub(super) fn removes(&self) -> bool {
+        self.remove.is_some()
+    }
+
+    /// Returns whether images are kept that the settings do not keep.
+    pub(super) fn keeps(&self) -> bool {
+        !self.keep.is_empty()
+    }
+
+    /// Returns the settings with the lists applied.
+    pub(super) fn applied(&self, mut loaded: Loaded) -> Loaded {
+        let images = &mut loaded.settings.policy.images;
+        images.keep.extend(self.keep.iter().map(|name| name.as_str().into()));
+        images.all_unused |= self.removes();
+        loaded
+    }
+
+    /// Plans the removal of the named images, and says what is known of each name.
+    pub(super) async fn plan(&self, loaded: &Loaded) -> Result<(Plan, Vec<ListedImage>), CliError> {
+        let (snapshot, mut plan) = look(loaded, Scope::Images).await?;
+        let names = self.remove.iter().flatten();
+        let listed: Vec<_> = names.map(|name| ListedImage::new(name, &snapshot.images, &plan)).collect();
+        let is_named = |id: &str| listed.iter().any(|one| one.id.as_ref().is_some_and(|known| known.as_str() == id));
+        plan.actions.retain(|action| is_named(&action.target.id()));
+        plan.kept.retain(|kept| kept.kind == Kind::Image && is_named(&kept.id));
+        plan.images.reserve.clear();
+        Ok((plan, listed))
+    }
+}
+
+// === impl ListedImage ===
+
+impl ListedImage {
+    fn new(name: &str, images: &Seen<Vec<Image>>, plan: &Plan) -> Self {
+        let image = images.as_ref().into_iter().flatten().find(|image| image.is_named(name));
+        let kept = image.and_then(|image| plan.kept.iter().find(|kept| kept.id == image.id.as_str()));
+        let (outcome, why) = match (images, image, kept) {
+            (Seen::NotSeen(cause), ..) => ("unknown", cause.clone()),
+            (_, None, _) => ("absent", String::new()),
+            (_, _, Some(kept)) => ("kept", kept.reason.explain().phrase.into_owned()),
+            (_, Some(_), None) => ("not_begun", String::new()),
+        };
+        let (id, name) = (image.map(|image| image.id.clone()), name.to_owned());
+        Self { kind: "ListedImage", version: 1, name, id, outcome, why, freed_bytes: None }
+    }
+
+    fn finish(&mut self, report: &Report) {
+        self.outcome = report.outcome.kind();
+        self.freed_bytes = report.freed_bytes;
+        self.why = report.note.clone().unwrap_or_default();
+    }
+}
+
+/// Prints what became of each name.
+pub(super) fn print(mut listed: Vec<ListedImage>, reports: &[Report], output: &mut Output) -> Result<(), CliError> {
+    let by_id: HashMap<_, _> = reports.iter().map(|report| (report.action.target.id(), report)).collect();
+    for one in &mut listed {
+        if let Some(report) = one.id.as_ref().and_then(|id| by_id.get(id.as_str())) {
+            one.finish(report);
+        }
+    }
+    let removed = listed.iter().filter(|one| matches!(one.outcome, "removed" | "would_remove"));
+    let names = removed.filter_map(|one| Some(reference(Kind::Image, one.id.as_ref()?.as_str())));
+    output.entries(&listed, names, |_| {
+        let row = |one: &ListedImage| {
+            let freed = one.freed_bytes.map(format::size).unwrap_or_default();
+            [one.name.clone(), one.outcome.replace('_', " "), freed, one.why.clone()]
+        };
+        table(["IMAGE", "RESULT", "FREED", "WHY"], listed.iter().map(row))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_one_image_in_full() {
+        let rows = [
+            ("registry.example.com/app:1", true),
+            ("nginx", true),
+            ("sha256:0123456789012345678901234567890123456789012345678901234567890123", true),
+            ("registry.example.com/*", false),
+            ("app:1 app:2", false),
+            ("{\"image\":\"app\"}", false),
+        ];
+        for (line, is_name) in rows {
+            assert_eq!(name(line).is_some(), is_name, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "# from the scanner\n\napp:1\n  app:2\r\n").unwrap();
+        assert_eq!(names(file.path()).unwrap(), ["app:1", "app:2"]);
+        std::fs::write(file.path(), "app:1\n*\n").unwrap();
+        let error = names(file.path()).unwrap_err().to_string();
+        assert!(error.contains(":2: \"*\" names no image"), "{error}");
+        assert!(names(Path::new("/does/not/exist")).is_err());
+    }
+}
