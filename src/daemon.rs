@@ -15,6 +15,7 @@ mod planning;
 mod pressure;
 mod recording;
 pub mod reload;
+mod rule_log;
 pub mod schedule;
 pub mod service;
 pub mod signals;

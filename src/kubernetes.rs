@@ -31,6 +31,7 @@ mod resource;
 mod target;
 mod watch;
 mod watch_lines;
+mod workloads;
 mod writer;
 
 #[cfg(test)]
@@ -53,6 +54,7 @@ pub use pods::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use proxies::Proxies;
 pub use resource::ApiResource;
 pub use watch::{KnownPods, PodWatch};
+pub use workloads::list_workloads;
 pub use writer::{
     Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_object, patch_object, patch_status,
 };

@@ -20,6 +20,7 @@ mod runtime_store;
 mod seen;
 mod snapshot;
 mod text;
+mod workloads;
 
 pub use backoff::Backoff;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
@@ -46,3 +47,4 @@ pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, Store
 pub use seen::Seen;
 pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{count_text, duration_text, exact_size_text, printable_text, size_text, yaml_error_text};
+pub use workloads::Workload;

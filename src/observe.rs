@@ -42,7 +42,7 @@ use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
     Container, FileSystem, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen, Snapshot,
-    SnapshotKind,
+    SnapshotKind, Workload,
 };
 use clock_skew::ClockSkew;
 use image_details::DetailsReader;
@@ -148,6 +148,9 @@ impl Observer {
         if needs.image_names {
             self.image_names.resolve(&reader, snapshot).await;
         }
+        if needs.workloads {
+            snapshot.workloads = Some(self.workloads(snapshot).await);
+        }
         if needs.image_details {
             self.image_details.fill(&reader, snapshot).await;
         }
@@ -189,6 +192,7 @@ impl Observer {
             pulling,
             resolved_images: BTreeMap::new(),
             image_uses,
+            workloads: None,
             image_details: BTreeMap::new(),
             store: None,
             list_bytes: ListBytes::default(),
@@ -206,6 +210,16 @@ impl Observer {
         (snapshot.pod_dirs, snapshot.pods) = (pod_dirs, pods);
         self.clock_skew.correct(&mut snapshot);
         snapshot
+    }
+
+    /// Returns the workloads that name an image of the node. Those of a large cluster are many, and most run elsewhere.
+    async fn workloads(&self, snapshot: &Snapshot) -> Seen<Vec<Workload>> {
+        let images = snapshot.images.as_ref().map(Vec::as_slice).unwrap_or_default();
+        self.pods.workloads().await.map(|mut workloads| {
+            workloads.retain(|workload| images.iter().any(|image| workload.names(image)));
+            workloads.sort();
+            workloads
+        })
     }
 
     /// Measures the log directories in one walk. The sizes of those that are not reached in time stay unknown, and the output

@@ -122,6 +122,11 @@ pub enum Scope {
 // === impl Policy ===
 
 impl Policy {
+    /// Returns whether images are kept that a workload names.
+    pub fn keeps_workload_images(&self) -> bool {
+        self.guards.keep_workload_images && self.under_pressure.is_none()
+    }
+
     /// Returns the facts that the rules and the order of images use.
     pub fn facts_in_use(&self) -> Uses {
         let mut uses = self.rules.uses();

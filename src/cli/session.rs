@@ -50,7 +50,8 @@ pub(super) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
 /// shows what is unavailable.
 pub(super) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
     let policy = &loaded.settings.policy;
-    let needs = Needs::ALL.and(needs_of_rules(policy, Scope::All));
+    let workloads = Needs { workloads: policy.keeps_workload_images(), ..Needs::default() };
+    let needs = Needs::ALL.and(needs_of_rules(policy, Scope::All)).and(workloads);
     let snapshot = dry_cycle(loaded).await?.snapshot(needs).await;
     let plan = decide(&snapshot, policy, Scope::All);
     Ok((snapshot, plan))

@@ -192,6 +192,12 @@ settings! {
     /// Keep images named in specs of pods of this node, and images being pulled.
     "guards.keep_pod_images": SWITCH = policy.guards.keep_pod_images;
 
+    /// Keep images that a CronJob, a StatefulSet or one of the two newest revisions of a Deployment names.
+    ///
+    /// They may start here without a pull, although they have no pod here now. Passes that would remove an image read them
+    /// from the API server, with a permission of their own (packaging/components/workloads). Not under disk pressure.
+    "guards.keep_workload_images": SWITCH = policy.guards.keep_workload_images;
+
     /// Time after a start of the runtime in which nothing counts as unused or deleted. 0 = off.
     "guards.settle": DURATION = policy.guards.settle;
 

@@ -17,6 +17,7 @@ use super::node::LocalNode;
 use super::planning::{PassKind, Planned};
 use super::pressure::PressureMonitor;
 use super::recording::{Logged, Recording, Records, logged_as};
+use super::rule_log::RuleLog;
 use super::usage::file_systems;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
@@ -40,6 +41,7 @@ pub struct Cycle {
     logged: Mutex<BTreeMap<String, Logged>>,
     metrics: AgentMetrics,
     accounts: Accounts,
+    rules: RuleLog,
 }
 
 // === impl Cycle ===
@@ -76,6 +78,7 @@ impl Cycle {
         let is_due = self.accounts.is_due(kind.scope(), (self.clock)());
         let planned = self.planned(kind, Needs::account(is_due)).await;
         self.metrics.observed(&planned.snapshot);
+        self.rules.log(&planned.plan.rules);
         let account = if is_due { self.accounts.take(&planned) } else { None };
         if let Some(account) = &account {
             self.metrics.account(account);
@@ -230,8 +233,8 @@ impl Cycle {
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let (logged, metrics) = (Mutex::default(), AgentMetrics::default());
         let clock = clock::system();
-        let accounts = Accounts::default();
-        Self { observer, settings, executor, store, started_at, clock, logged, metrics, accounts }
+        let (accounts, rules) = (Accounts::default(), RuleLog::default());
+        Self { observer, settings, executor, store, started_at, clock, logged, metrics, accounts, rules }
     }
 
     /// Returns whether its passes remove nothing.

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Needs, Observer};
-use crate::plan::{AgeFrom, Confirmed, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
+use crate::plan::{AgeFrom, Confirmed, Guards, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -67,10 +67,15 @@ impl Planned {
         };
         let policy = &pressure.clone().map_or_else(|| policy.clone(), |pressure| policy.under_pressure(pressure));
         let mut snapshot = observer.snapshot(needs(policy, scope).and(shown), taken_at, memory).await;
-        let mut plan = decide(&snapshot, policy, scope);
+        let mut plan = decide(&snapshot, &without_workloads(policy), scope);
         // Most passes remove no image, and the others need what the lists of the CRI do not show.
-        if snapshot.store.is_none() && removes_images(&plan) && policy.guards.measure_space {
-            observer.fill(&mut snapshot, Needs { store: true, ..Needs::default() }).await;
+        let missing = Needs {
+            store: snapshot.store.is_none() && policy.guards.measure_space,
+            workloads: snapshot.workloads.is_none() && policy.keeps_workload_images(),
+            ..Needs::default()
+        };
+        if removes_images(&plan) && (missing.store || missing.workloads) {
+            observer.fill(&mut snapshot, missing).await;
             plan = decide(&snapshot, policy, scope);
         }
         let plan = Plan { pressure, ..plan };
@@ -106,8 +111,15 @@ pub fn needs_of_rules(policy: &Policy, scope: Scope) -> Needs {
         log_sizes: has_containers && (uses.has("log", "bytes") || uses.has("container", "log_bytes")),
         pod_details: uses.has("node", "labels")
             || has_containers && uses.has_any("pod", &["labels", "annotations", "owner_kind", "owner_name"]),
+        workloads: has_images && uses.has("image", "workloads"),
         ..Needs::default()
     }
+}
+
+/// Returns the policy without the guard that only keeps more images: a plan that removes none does not need it.
+fn without_workloads(policy: &Policy) -> Policy {
+    let guards = Guards { keep_workload_images: false, ..policy.guards.clone() };
+    Policy { guards, ..policy.clone() }
 }
 
 fn removes_images(plan: &Plan) -> bool {
@@ -118,7 +130,8 @@ fn removes_images(plan: &Plan) -> bool {
 fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
     let mut actions = plan.actions.iter().chain(&plan.images.reserve);
     let has_images = actions.any(|action| action.target.kind() == Kind::Image);
-    Needs { image_volumes: has_images, image_names: has_images, ..Needs::default() }
+    let workloads = has_images && policy.keeps_workload_images();
+    Needs { image_volumes: has_images, image_names: has_images, workloads, ..Needs::default() }
         .and(needs_of_rules(policy, Scope::All))
 }
 
@@ -143,7 +156,8 @@ mod tests {
             (Image, "image.size_bytes > 5", none, none),
             (Image, "'a' in image.labels", none, Needs { image_details: true, ..none }),
             (Image, "image.tag_rank > 3", none, Needs { image_details: true, ..none }),
-            (Image, "size(image) > 0", none, Needs { image_details: true, store: true, ..none }),
+            (Image, "size(image) > 0", none, Needs { image_details: true, store: true, workloads: true, ..none }),
+            (Image, "size(image.workloads) > 0", none, Needs { workloads: true, ..none }),
             (Image, "image.own_bytes > 3", none, Needs { store: true, ..none }),
             (Container, "container.exit_code > 0", Needs { ends: true, ..none }, none),
             (Container, "container.log_bytes > 0", Needs { log_sizes: true, ..none }, none),

@@ -35,6 +35,21 @@ impl ApiResource {
         Self::known("v1", "configmaps", "ConfigMap", true)
     }
 
+    /// Returns the CronJobs in one version of their group.
+    pub(super) fn cron_jobs(api_version: &str) -> Self {
+        Self::known(api_version, "cronjobs", "CronJob", true)
+    }
+
+    /// Returns the StatefulSets.
+    pub(super) fn stateful_sets() -> Self {
+        Self::known("apps/v1", "statefulsets", "StatefulSet", true)
+    }
+
+    /// Returns the ReplicaSets.
+    pub(super) fn replica_sets() -> Self {
+        Self::known("apps/v1", "replicasets", "ReplicaSet", true)
+    }
+
     /// Returns the Leases.
     pub(super) fn leases() -> Self {
         Self::known("coordination.k8s.io/v1", "leases", "Lease", true)

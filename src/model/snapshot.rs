@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Container, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, ListBytes, LogDir, LogLink, Memory, Partial,
-    PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen,
+    PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -74,6 +74,9 @@ pub struct Snapshot {
     /// Whether the pulls in progress could be read. If not, no image is proven unused (I2, I6).
     #[serde(default = "all_seen", skip_serializing_if = "is_seen")]
     pub image_uses: Seen<()>,
+    /// The workloads of the cluster that name an image of this node; `null` = not read, because no guard and no rule uses them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workloads: Option<Seen<Vec<Workload>>>,
     /// What the configuration of each image says. Only read if a rule uses it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub image_details: BTreeMap<ImageId, Seen<ImageDetails>>,

@@ -13,6 +13,8 @@ pub struct Needs {
     pub image_names: bool,
     /// What the authors of pods wrote, and the labels of the node.
     pub pod_details: bool,
+    /// The workloads of the cluster that name an image of the node.
+    pub workloads: bool,
     /// What the configuration of each image says.
     pub image_details: bool,
     /// The sizes of the log directories, for display: as many as can be measured in 2 s.
@@ -26,13 +28,15 @@ pub struct Needs {
 // === impl Needs ===
 
 impl Needs {
-    /// All parts, except what the authors of pods wrote: a snapshot may be shown to others.
+    /// All parts, except what the authors of pods wrote, because a snapshot may be shown to others, and workloads, which need a
+    /// permission of their own.
     pub const ALL: Self = Self {
         ends: true,
         image_volumes: true,
         image_names: true,
         image_details: true,
         pod_details: false,
+        workloads: false,
         log_sizes: true,
         store: true,
         writable_layers: true,
@@ -51,6 +55,7 @@ impl Needs {
             image_volumes: self.image_volumes || other.image_volumes,
             image_names: self.image_names || other.image_names,
             image_details: self.image_details || other.image_details,
+            workloads: self.workloads || other.workloads,
             pod_details: self.pod_details || other.pod_details,
             log_sizes: self.log_sizes || other.log_sizes,
             store: self.store || other.store,

@@ -27,7 +27,7 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::{ObserveError, logs};
-use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen, running_pods};
+use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen, Workload, running_pods};
 
 /// A source of the pods that should be on this node.
 #[async_trait]
@@ -49,6 +49,11 @@ pub trait PodSource: Send + Sync {
     /// Returns whether its pods come from a kubelet. Then each running pod has a directory of the kubelet (I11).
     fn has_kubelet(&self) -> bool {
         true
+    }
+
+    /// Lists the workloads of the cluster, for the images in their templates.
+    async fn workloads(&self) -> Seen<Vec<Workload>> {
+        Seen::NotSeen(format!("the pod source {} has no workloads", self.name()))
     }
 
     /// Returns the pods that the source has in memory. It runs right before an image is removed, because a pod may have

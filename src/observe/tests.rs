@@ -16,6 +16,7 @@ const ENDS: Needs = Needs {
     image_names: false,
     image_details: false,
     pod_details: false,
+    workloads: false,
     log_sizes: false,
     store: false,
     writable_layers: false,

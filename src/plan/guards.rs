@@ -59,6 +59,8 @@ pub struct Guards {
     pub keep_sandbox_image: bool,
     /// `guards.keep_pod_images` (I6)
     pub keep_pod_images: bool,
+    /// `guards.keep_workload_images`. It needs a permission, so no profile has it.
+    pub keep_workload_images: bool,
     /// An image that a container of another client of the runtime uses is kept, also one of another namespace.
     pub keep_images_of_other_clients: bool,
     /// `images.max_age` of a never-used image counts from its first observation, and `images.min_age` applies.
@@ -99,6 +101,7 @@ impl Guards {
             match_image_names: true,
             keep_sandbox_image: true,
             keep_pod_images: true,
+            keep_workload_images: false,
             keep_images_of_other_clients: true,
             age_from_first_seen: true,
             settle: Duration::from_mins(1),
@@ -121,6 +124,7 @@ impl Guards {
             match_image_names: false,
             keep_sandbox_image: false,
             keep_pod_images: false,
+            keep_workload_images: false,
             keep_images_of_other_clients: false,
             age_from_first_seen: false,
             settle: Duration::ZERO,

@@ -63,6 +63,7 @@ impl<'a> ImageRetention<'a> {
             .or_else(|| self.is_sandbox_image(image).then_some(KeepReason::SandboxImage {}))
             .or_else(|| kept_by_pattern(context, image))
             .or_else(|| self.named_by_pod(image))
+            .or_else(|| named_by_workload(context, image))
             .or_else(|| self.others.keep(image))
             .or_else(|| self.is_being_pulled(image).then_some(KeepReason::BeingPulled {}))
             .or_else(|| context.backing_off(Kind::Image, image.id.as_str()))
@@ -157,6 +158,13 @@ fn naming_pods(snapshot: &Snapshot) -> impl Iterator<Item = NamingPod<'_>> {
     let remembered = snapshot.memory.named_images.iter().filter(move |_| !is_complete);
     let remembered = remembered.flat_map(|known| known.pods.iter().map(|pod| (pod, Some(known.as_of))));
     list.into_iter().flat_map(|list| &list.pods).map(|pod| (pod, None)).chain(remembered)
+}
+
+/// Returns the first workload that names an image, if the guard is on. Under disk pressure the pods of the node go first.
+fn named_by_workload(context: &Context, image: &Image) -> Option<KeepReason> {
+    let workloads = context.snapshot.workloads.as_ref().filter(|_| context.policy.keeps_workload_images())?;
+    let workload = workloads.as_ref()?.iter().find(|workload| workload.names(image))?;
+    Some(KeepReason::NamedByWorkload { workload: workload.to_string() })
 }
 
 /// Returns the first keep pattern that matches a name of the image.

@@ -8,7 +8,7 @@
 //! Removes for `age`, `space`, `target`, `unused`, `rule`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
 //! `below_threshold`, `target_reached`, `beyond_pace`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
 //! `possible_image_volume`, `image_volumes_unknown`, `rule`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
-//! `named_by_pod` (all I6), `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
+//! `named_by_pod` (all I6), `named_by_workload`, `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use super::plan_builder::{Context, PlanBuilder};
 use super::reclaim::{Estimates, Order};
 use super::store::StoreIndex;
 use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, Pace, PlanError, RemoveReason};
-use crate::model::{FileSystem, Image, Seen};
+use crate::model::{FileSystem, Image, Seen, Workload};
 use crate::rules::{Score, Then};
 
 /// When to remove images (kubelet settings of the same meaning).
@@ -75,6 +75,11 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     {
         return keep_all(context, builder, images.values(), &KeepReason::StepFailed {});
     }
+    if context.policy.keeps_workload_images()
+        && builder.need("workloads", context.snapshot.workloads.as_ref().unwrap_or(&not_read())).is_none()
+    {
+        return keep_all(context, builder, images.values(), &KeepReason::StepFailed {});
+    }
     let retention = ImageRetention::new(context, containers, images.values());
     let volumes = UnknownVolumes::new(context, containers);
     let mut unused = Vec::new();
@@ -91,6 +96,11 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     candidates.retain_mut(|candidate| !is_kept_by_rule(context, builder, candidate));
     decide_unused(context, builder, candidates);
     pace::limit(context, builder);
+}
+
+/// The snapshot was made for other settings.
+fn not_read() -> Seen<Vec<Workload>> {
+    Seen::NotSeen("the snapshot has no workloads".to_owned())
 }
 
 /// Records that a rule keeps a candidate, if so. Another rule is noted in the candidate.

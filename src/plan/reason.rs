@@ -263,6 +263,11 @@ pub enum KeepReason {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         note: String,
     },
+    /// A workload of the cluster names it, and may create a pod with it here.
+    NamedByWorkload {
+        /// The workload, as `cronjob/shop/report`.
+        workload: String,
+    },
     /// A keep pattern matches one of its names (I6).
     KeepPattern {
         /// The pattern.

@@ -59,6 +59,7 @@ impl<'a> FactSource<'a> {
             .fact("registry", || names.registry().map(Into::into))
             .fact("size_bytes", || Some(number(image.size_bytes)))
             .fact("own_bytes", || self.own_bytes(image).map(number))
+            .fact("workloads", || self.workloads_of(image))
             .fact("pinned", || Some(image.pinned.into()))
             .fact("imported", || Some(image.digests.is_empty().into()))
             .fact("first_seen", || first_seen.map(time))
@@ -152,6 +153,12 @@ impl<'a> FactSource<'a> {
     /// Returns the time since then, which is not negative: a clock may have been set.
     fn since(&self, then: Timestamp) -> Value {
         seconds(self.snapshot.taken_at.duration_since(then).max(SignedDuration::ZERO).as_secs())
+    }
+
+    fn workloads_of(&self, image: &Image) -> Option<Value> {
+        let workloads = self.snapshot.workloads.as_ref()?.as_ref()?;
+        let naming = workloads.iter().filter(|workload| workload.names(image));
+        texts(&naming.map(ToString::to_string).collect::<Vec<_>>())
     }
 
     fn ranks(&self) -> &Ranks<'a> {

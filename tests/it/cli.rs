@@ -335,6 +335,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     sandbox_grace = "0s"                         # profile kubelet
     gone_after = "0s"                            # profile kubelet
     keep_pod_images = false                      # profile kubelet
+    keep_workload_images = false                 # profile kubelet
     settle = "5m"                                # --set
     fall_hold = "0s"                             # profile kubelet
     brake_count = 0                              # profile kubelet

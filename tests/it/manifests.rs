@@ -23,7 +23,7 @@ pub use chart::{ALL, chart_text, helm_script};
 pub use kustomize::{copy, kubectl, rendered};
 
 /// The directories with kustomizations, beneath `packaging`.
-const KUSTOMIZATIONS: [&str; 12] = [
+const KUSTOMIZATIONS: [&str; 13] = [
     "controller",
     "daemonset",
     "overlays/audit-only",
@@ -36,10 +36,11 @@ const KUSTOMIZATIONS: [&str; 12] = [
     "overlays/pods-only",
     "overlays/rke2",
     "overlays/selinux",
+    "overlays/workloads",
 ];
 
 /// The parts that several kustomizations can use.
-const COMPONENTS: [&str; 2] = ["components/observe", "components/selinux"];
+const COMPONENTS: [&str; 3] = ["components/observe", "components/selinux", "components/workloads"];
 
 /// Returns a directory of manifests.
 pub fn packaging(within: &str) -> PathBuf {

@@ -14,7 +14,7 @@ use futures::future::join_all;
 use super::{PodSource, PodSourceOptions};
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::Clock;
-use crate::model::{Container, Phase, Pod, PodList, PodRef, PodSourceReport, PodUid, Sandbox, Seen};
+use crate::model::{Container, Phase, Pod, PodList, PodRef, PodSourceReport, PodUid, Sandbox, Seen, Workload};
 
 /// Several pod sources that are read together.
 pub struct CombinedPods {
@@ -171,6 +171,22 @@ impl PodSource for CombinedPods {
     async fn cached_pods(&self) -> Vec<Pod> {
         let entries = self.chosen.get().map_or(&[][..], |chosen| &chosen.entries);
         join_all(entries.iter().map(|entry| entry.source.cached_pods())).await.concat()
+    }
+
+    /// One source is enough: all read the same cluster.
+    async fn workloads(&self) -> Seen<Vec<Workload>> {
+        let chosen = match self.chosen().await {
+            Err(cause) => return Seen::NotSeen(cause),
+            Ok(chosen) => chosen,
+        };
+        let mut causes = Vec::new();
+        for entry in &chosen.entries {
+            match entry.source.workloads().await {
+                Seen::NotSeen(cause) => causes.push(cause),
+                seen @ Seen::Seen(_) => return seen,
+            }
+        }
+        Seen::NotSeen(causes.join("; "))
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {

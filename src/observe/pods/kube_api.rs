@@ -2,15 +2,15 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 
 use super::machine::Machine;
 use super::{PodSource, running_uids};
 use crate::host_path::HostFs;
-use crate::kubernetes::{Clock, Connection, KnownPods, NodeInfo, PodWatch, Timing, pod_exists};
-use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, running_pods};
+use crate::kubernetes::{Clock, Connection, KnownPods, NodeInfo, PodWatch, Timing, list_workloads, pod_exists};
+use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, Workload, running_pods};
 
 /// A watch of the pods with `spec.nodeName` of this node. It starts with the first request.
 pub struct KubeApi {
@@ -19,6 +19,8 @@ pub struct KubeApi {
     clock: Clock,
     watch: OnceLock<PodWatch>,
     host: HostFs,
+    /// The workloads of the last list.
+    workloads: Mutex<Option<Vec<Workload>>>,
     /// A list named a pod that ran here, so the node has this name.
     is_name_proven: AtomicBool,
 }
@@ -36,6 +38,7 @@ impl KubeApi {
             node,
             clock,
             watch: OnceLock::new(),
+            workloads: Mutex::new(None),
             host: HostFs::default(),
             is_name_proven: AtomicBool::new(false),
         }
@@ -117,6 +120,18 @@ impl PodSource for KubeApi {
             Seen::Seen(known) => known.pods,
             Seen::NotSeen(_) => Vec::new(),
         }
+    }
+
+    /// A failed list gives the workloads of the list before: most of them are still there.
+    async fn workloads(&self) -> Seen<Vec<Workload>> {
+        let listed = list_workloads(&self.connection, Timing::default().answer).await;
+        let mut known = self.workloads.lock().unwrap_or_else(PoisonError::into_inner);
+        match listed {
+            Ok(listed) => *known = Some(listed),
+            Err(error) if known.is_none() => return Seen::NotSeen(error.to_string()),
+            Err(error) => tracing::warn!(%error, "the workloads of an earlier list count"),
+        }
+        Seen::Seen(known.clone().unwrap_or_default())
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {

@@ -283,6 +283,12 @@ impl KeepReason {
                 "the rule no longer matches, it expires, or a rule before it decides",
             )
             .set_by("rule"),
+            Self::NamedByWorkload { workload } => guard(
+                "named by a workload (guards.keep_workload_images)",
+                format!("{workload} names it, and may create a pod with it on this node"),
+                "the workload no longer names it, a disk has pressure, or guards.keep_workload_images is false",
+            )
+            .set_by("guards.keep_workload_images"),
             Self::KeepPattern { pattern } => guard(
                 format!("matches images.keep ({pattern})"),
                 format!("the pattern {pattern} in images.keep matches it"),

@@ -381,3 +381,33 @@ fn details_of_pods_are_not_remembered() {
     let memory = crate::plan::update_memory(&with, &Policy::default());
     assert_eq!(*memory.named_images.unwrap().pods, [pod(None)]);
 }
+
+/// The guard is off by default. Without the list nothing is unused, and under disk pressure the list does not matter.
+#[test]
+fn images_of_workloads_are_kept_if_that_is_set() {
+    let workload = |image: &str| json!({ "seen": [{ "kind": "CronJob", "namespace": "shop", "name": "report", "images": [image] }] });
+    let mut on = Policy::default();
+    on.guards.keep_workload_images = true;
+    let pressure = on.under_pressure(crate::plan::Pressure::Requested {});
+    for (row, policy, workloads, kept) in [
+        ("off", &Policy::default(), workload("web:1"), None),
+        ("by its name", &on, workload("web:1"), Some("named_by_workload")),
+        (
+            "perhaps by an alias of the runtime",
+            &on,
+            workload("registry.example.com/library/web:1"),
+            Some("named_by_workload"),
+        ),
+        ("another image", &on, workload("other:1"), None),
+        ("no permission", &on, json!({ "not_seen": "forbidden" }), Some("step_failed")),
+        ("never read", &on, json!(null), Some("step_failed")),
+        ("under disk pressure", &pressure, workload("web:1"), None),
+        ("under disk pressure, never read", &pressure, json!(null), None),
+    ] {
+        let mut node = node(naming(&[]));
+        node.workloads = serde_json::from_value(workloads).unwrap();
+        let plan = plan(&node, policy);
+        assert_eq!(plan.kept.first().map(|kept| kept.reason.kind()), kept, "{row}");
+        assert_eq!(plan.actions.len(), usize::from(kept.is_none()), "{row}");
+    }
+}

@@ -31,6 +31,7 @@ fn snapshot() -> Snapshot {
             "sha256:unknown": configured("1980-01-01T00:00:01Z", json!(null), &[]),
             "sha256:bare": { "not_seen": "it was removed meanwhile" },
         },
+        "workloads": { "seen": [{ "kind": "CronJob", "namespace": "shop", "name": "report", "images": ["r.example/team/app:1.2"] }] },
         "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 95, "inodes": 100, "inodes_free": 40 } },
         "store": { "seen": {
             "parts": [{ "kind": "layer", "name": "l", "bytes": 300 }, { "kind": "layer", "name": "own", "bytes": 400, "refs": [0] }, { "kind": "writable", "name": "w", "bytes": 66 }],
@@ -103,6 +104,7 @@ const ROWS: &[(RuleFor, &str, &str, bool)] = &[
     (RuleFor::Image, "image.labels", "{'keep': 'true'}", true),
     (RuleFor::Image, "image.layers", "['sha256:1', 'sha256:2']", true),
     (RuleFor::Image, "image.tag_rank", "2", true),
+    (RuleFor::Image, "image.workloads", "['cronjob/shop/report']", false),
     (RuleFor::Image, "image.pinned", "true", false),
     (RuleFor::Image, "image.imported", "false", false),
     (RuleFor::Image, "image.first_seen", "timestamp('2026-11-01T00:00:00Z')", false),
@@ -191,7 +193,7 @@ fn sandboxes_and_logs_have_the_facts_of_their_pod() {
 #[test]
 fn a_whole_object_has_all_its_facts() {
     assert_eq!(
-        verdict(RuleFor::Image, "sha256:full", "size(image) == 17 && image['labels']['keep'] == 'true'"),
+        verdict(RuleFor::Image, "sha256:full", "size(image) == 18 && image['labels']['keep'] == 'true'"),
         Verdict::Holds(true)
     );
 }

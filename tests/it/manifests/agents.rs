@@ -21,11 +21,12 @@ pub struct Agent {
 }
 
 /// All kustomizations of the agent.
-pub const AGENTS: [Agent; 9] = [
+pub const AGENTS: [Agent; 10] = [
     containerd("daemonset"),
     containerd("overlays/kubelet"),
     containerd("overlays/observe"),
     containerd("overlays/selinux"),
+    containerd("overlays/workloads"),
     Agent {
         within: "overlays/crio",
         socket: "/run/crio/crio.sock",

@@ -13,7 +13,7 @@ use super::{KUSTOMIZATIONS, packaging, rendered, settings_of, understood};
 use crate::rig::run;
 
 /// The values that give each kustomization.
-const PRESETS: [(&str, &str); 12] = [
+const PRESETS: [(&str, &str); 13] = [
     ("controller", "dryRun=false,agent.enabled=false,controller.enabled=true"),
     ("daemonset", "dryRun=false"),
     ("overlays/audit-only", "agent.enabled=false,audit.enabled=true"),
@@ -26,10 +26,11 @@ const PRESETS: [(&str, &str); 12] = [
     ("overlays/pods-only", "dryRun=false,agent.enabled=false,controller.enabled=true,controller.podsOnly=true"),
     ("overlays/rke2", "dryRun=false,distribution=rke2"),
     ("overlays/selinux", "dryRun=false,selinux=true"),
+    ("overlays/workloads", "dryRun=false,keepWorkloadImages=true"),
 ];
 
 /// Everything that a value can turn on, except what excludes something else.
-pub const ALL: &str = "dryRun=false,controller.enabled=true,audit.enabled=true,selinux=true,podMonitor.enabled=true,podMonitor.interval=30s,\
+pub const ALL: &str = "dryRun=false,controller.enabled=true,audit.enabled=true,selinux=true,keepWorkloadImages=true,podMonitor.enabled=true,podMonitor.interval=30s,\
     serviceMonitor.enabled=true,serviceMonitor.interval=30s,prometheusRule.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,\
     imagePullSecrets[0].name=registry,config=profile = \"kubelet\",controller.config=controller.calls_per_second = 5";
 

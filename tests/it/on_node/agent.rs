@@ -49,7 +49,12 @@ impl<'a> Agent<'a> {
 
     /// Makes one pass with more flags.
     pub fn collect_with(&self, flags: &[&str]) -> Ran {
-        self.node.kubegc(&[&["collect", "--config", &self.config], flags].concat()).ok()
+        self.try_collect_with(flags).ok()
+    }
+
+    /// Makes one pass with more flags, which may fail.
+    pub fn try_collect_with(&self, flags: &[&str]) -> Ran {
+        self.node.kubegc(&[&["collect", "--config", &self.config], flags].concat())
     }
 
     /// Makes passes until no object of a pod is left, for two minutes at most.

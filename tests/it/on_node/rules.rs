@@ -77,6 +77,51 @@ async fn rules_decide_beside_a_kubelet() {
     let again = agent.collect_with(&with_rules);
     assert!(again.stdout.contains("Nothing removed"), "{again:?}");
     node.resume(Program::Kubelet);
+    images_of_workloads_without_a_pod_stay(&node, &agent).await;
+}
+
+/// A CronJob and two revisions of a Deployment name images, and no pod does. Without the permission nothing is unused.
+async fn images_of_workloads_without_a_pod_stay(node: &NodeRig, agent: &Agent<'_>) {
+    let template = |image: &str| {
+        json!({
+            "metadata": { "labels": { "app": "web" } },
+            "spec": { "restartPolicy": "Never", "containers": [{ "name": "app", "image": format!("registry.example.com/{image}") }] },
+        })
+    };
+    node.create_object(&json!({
+        "apiVersion": "batch/v1beta1", "kind": "CronJob", "metadata": { "name": "report", "namespace": "default" },
+        "spec": { "schedule": "0 0 1 1 *", "jobTemplate": { "spec": { "template": template("tool:2") } } },
+    }))
+    .await;
+    for (revision, image) in [("1", "base/os:1"), ("2", "app:3"), ("3", "app:4")] {
+        let mut template = template(image);
+        template["spec"]["restartPolicy"] = "Always".into();
+        node.create_object(&json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {
+                "name": format!("web-{revision}"), "namespace": "default",
+                "annotations": { "deployment.kubernetes.io/revision": revision },
+                "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d-1", "controller": true }],
+            },
+            "spec": { "replicas": 0, "selector": { "matchLabels": { "app": "web" } }, "template": template },
+        }))
+        .await;
+    }
+    let flags = ["--set", "images.all_unused=true", "--set", "guards.keep_workload_images=true"];
+    let left = async || {
+        let names = node.names().await.words();
+        let left = |(name, _): &(&str, bool)| {
+            names.contains(&format!("image registry.example.com/{name}")).then(|| (*name).to_owned())
+        };
+        IMAGES.iter().filter_map(left).collect::<Vec<_>>()
+    };
+    let before = left().await;
+    let refused = agent.try_collect_with(&flags);
+    assert!(refused.code == 1 && refused.stdout.contains("may not list cronjobs"), "{refused:?}");
+    assert_eq!(left().await, before);
+    node.grant_rights_for_workloads("kubegc").await;
+    let report = agent.collect_with(&flags);
+    assert_eq!(left().await, ["app:3", "app:4", "tool:2"], "{report:?}");
 }
 
 async fn import(node: &NodeRig) {

@@ -18,6 +18,7 @@ use super::{Manifest, NodeRig, eventually};
 
 /// The permissions of the agent.
 const SHIPPED_RIGHTS: &str = include_str!("../../../../packaging/daemonset/rbac.yaml");
+const RIGHTS_FOR_WORKLOADS: &str = include_str!("../../../../packaging/components/workloads/rbac.yaml");
 
 /// Returns a client for one of the users.
 pub(super) async fn client(kubeconfig: &Path) -> Client {
@@ -180,6 +181,15 @@ impl NodeRig {
                 _ => (), // bindings to the service account that no controller makes here
             }
         }
+    }
+
+    /// Grants a user the permissions in all namespaces of the agent, and those for workloads.
+    pub async fn grant_rights_for_workloads(&self, user: &str) {
+        let documents = [SHIPPED_RIGHTS, RIGHTS_FOR_WORKLOADS].into_iter().flat_map(|text| text.split("\n---\n"));
+        let objects = documents.map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
+        let roles = objects.filter(|object| object["kind"] == "ClusterRole");
+        let rules = roles.flat_map(|role| serde_json::from_value::<Vec<PolicyRule>>(role["rules"].clone()).unwrap());
+        self.grant(user, rules.collect()).await;
     }
 
     /// Creates an object of any kind, as `kubectl create` does.

@@ -1,0 +1,194 @@
+//! The workloads of a cluster: the objects that create pods, for the images in their templates.
+//!
+//! A Deployment creates its pods through ReplicaSets, and keeps old ones for a return. The newest two of each count: the current
+//! one, and the one to which `kubectl rollout undo` returns.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::pods::PodSpec;
+use super::{ApiResource, Connection, KubernetesError, Watched, list_objects};
+use crate::model::Workload;
+
+/// The ReplicaSets of a Deployment that count.
+const REVISIONS: usize = 2;
+
+/// An object with a template of pods.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ApiWorkload {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    namespace: String,
+    name: String,
+    resource_version: String,
+    annotations: Option<Annotations>,
+    owner_references: Option<Vec<Owner>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "deployment.kubernetes.io/revision")]
+    revision: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Owner {
+    kind: String,
+    name: String,
+    uid: String,
+    controller: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    template: Option<Template>,
+    job_template: Option<JobTemplate>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Template {
+    spec: PodSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct JobTemplate {
+    spec: JobSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct JobSpec {
+    template: Option<Template>,
+}
+
+/// Lists the CronJobs, StatefulSets and ReplicaSets of all namespaces. `limit` is the longest wait for a page.
+///
+/// # Errors
+///
+/// One of the lists is not complete.
+pub async fn list_workloads(connection: &Connection, limit: Duration) -> Result<Vec<Workload>, KubernetesError> {
+    let jobs = cron_jobs(connection, limit).await?.into_iter().map(|job| job.into_workload("CronJob"));
+    let sets = list_objects::<ApiWorkload>(connection, &ApiResource::stateful_sets(), limit).await?;
+    let sets = sets.into_iter().map(|set| set.into_workload("StatefulSet"));
+    let replica_sets = list_objects(connection, &ApiResource::replica_sets(), limit).await?;
+    let replica_sets = newest(replica_sets).into_iter().map(|set| set.into_workload("ReplicaSet"));
+    Ok(jobs.chain(sets).chain(replica_sets).collect())
+}
+
+/// Lists the CronJobs. Servers before 1.21 have only an older version of them.
+async fn cron_jobs(connection: &Connection, limit: Duration) -> Result<Vec<ApiWorkload>, KubernetesError> {
+    match list_objects(connection, &ApiResource::cron_jobs("batch/v1"), limit).await {
+        Err(error) if error.code() == Some(404) => {
+            list_objects(connection, &ApiResource::cron_jobs("batch/v1beta1"), limit).await
+        }
+        listed => listed,
+    }
+}
+
+/// Returns the ReplicaSets that count.
+fn newest(sets: Vec<ApiWorkload>) -> Vec<ApiWorkload> {
+    let mut by_owner: HashMap<String, Vec<ApiWorkload>> = HashMap::new();
+    for set in sets {
+        // One without an owner is its own.
+        let owner = set
+            .owner()
+            .map_or_else(|| format!("{}/{}", set.metadata.namespace, set.metadata.name), |owner| owner.uid.clone());
+        by_owner.entry(owner).or_default().push(set);
+    }
+    let sets = by_owner.into_values().flat_map(|mut sets| {
+        sets.sort_by_key(|set| Reverse(set.revision()));
+        sets.truncate(REVISIONS);
+        sets
+    });
+    sets.collect()
+}
+
+// === impl ApiWorkload ===
+
+impl ApiWorkload {
+    fn owner(&self) -> Option<&Owner> {
+        self.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    }
+
+    fn revision(&self) -> u64 {
+        let annotations = self.metadata.annotations.as_ref();
+        annotations.and_then(|known| known.revision.as_ref()?.parse().ok()).unwrap_or_default()
+    }
+
+    /// Returns what kubegc keeps of it. A ReplicaSet is named by its Deployment.
+    fn into_workload(self, kind: &str) -> Workload {
+        let owner = self.owner().cloned();
+        let (kind, name) =
+            owner.map_or_else(|| (kind.to_owned(), self.metadata.name), |owner| (owner.kind, owner.name));
+        let template = self.spec.template.or_else(|| self.spec.job_template?.spec.template);
+        let images = template.map(|template| template.spec.images()).unwrap_or_default();
+        Workload { kind, namespace: self.metadata.namespace, name, images }
+    }
+}
+
+impl Watched for ApiWorkload {
+    const METADATA_ONLY: bool = false;
+
+    fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn workloads(kind: &str, objects: &serde_json::Value) -> Vec<String> {
+        let objects: Vec<ApiWorkload> = serde_json::from_value(objects.clone()).unwrap();
+        let mut shown: Vec<_> = newest(objects).into_iter().map(|one| one.into_workload(kind)).collect();
+        shown.sort();
+        shown.iter().map(|one| format!("{one}: {}", one.images.join(" "))).collect()
+    }
+
+    fn replica_set(name: &str, revision: &str, image: &str) -> serde_json::Value {
+        json!({
+            "metadata": {
+                "namespace": "shop", "name": name, "annotations": { "deployment.kubernetes.io/revision": revision },
+                "ownerReferences": [{ "kind": "Deployment", "name": "web", "uid": "d", "controller": true }],
+            },
+            "spec": { "replicas": 0, "template": { "spec": { "containers": [{ "image": image }] } } },
+        })
+    }
+
+    #[test]
+    fn the_two_newest_revisions_of_a_deployment_count() {
+        let sets = ["2", "10", "9", "1"]
+            .map(|revision| replica_set(&format!("web-{revision}"), revision, &format!("web:{revision}")));
+        assert_eq!(
+            workloads("ReplicaSet", &json!(sets)),
+            ["deployment/shop/web: web:10", "deployment/shop/web: web:9"]
+        );
+    }
+
+    #[test]
+    fn templates_of_all_kinds_are_read() {
+        let template =
+            json!({ "spec": { "initContainers": [{ "image": "init" }], "containers": [{ "image": "app" }] } });
+        let set = json!([{ "metadata": { "namespace": "shop", "name": "db" }, "spec": { "template": template } }]);
+        assert_eq!(workloads("StatefulSet", &set), ["statefulset/shop/db: app init"]);
+        let job = json!([{ "metadata": { "namespace": "shop", "name": "report" }, "spec": { "jobTemplate": { "spec": { "template": template } } } }]);
+        assert_eq!(workloads("CronJob", &job), ["cronjob/shop/report: app init"]);
+        assert_eq!(workloads("ReplicaSet", &json!([{ "metadata": { "name": "x" }, "spec": {} }])), ["replicaset//x: "]);
+    }
+}

@@ -1,0 +1,37 @@
+//! What creates pods, and the images that it names.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Image, full_image_name};
+
+/// An object of a cluster that creates pods: a CronJob, a StatefulSet, or a Deployment by one of its newest ReplicaSets.
+#[derive(Clone, Debug, Default, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+pub struct Workload {
+    /// As `CronJob`.
+    pub kind: String,
+    /// The namespace.
+    #[serde(default)]
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The images in the template of its pods.
+    #[serde(default)]
+    pub images: Vec<String>,
+}
+
+// === impl Workload ===
+
+impl Workload {
+    /// Returns whether it names this image, or may do so by an alias of the runtime.
+    pub fn names(&self, image: &Image) -> bool {
+        self.images.iter().any(|name| image.may_be_named(&full_image_name(name)))
+    }
+}
+
+/// Formats it as `cronjob/shop/report`.
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.kind.to_ascii_lowercase(), self.namespace, self.name)
+    }
+}
