@@ -12,6 +12,8 @@
 //! container does not count toward the limit of its slot: the dead instance before it keeps its log until the new one
 //! has started.
 
+mod by_rule;
+
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -82,7 +84,7 @@ pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     let Some(containers) = builder.need_listed("containers", &context.snapshot.containers, partial) else { return };
     let mut slots = slots(context, builder, containers);
     remove_whole_pods(context, builder, &mut slots);
-    apply_rules(context, builder, &mut slots);
+    by_rule::apply(context, builder, &mut slots);
     remove_over_slot_limit(context, builder, &mut slots);
     remove_over_total_limit(context, builder, &mut slots);
     keep_rest(context, builder, slots);
@@ -213,39 +215,6 @@ fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, s
         for dead in slot.containers.drain(..).rev() {
             remove(context, builder, dead, reason.clone());
         }
-    }
-}
-
-/// Removes the containers that a rule removes, and those over the limit of a rule. All that such a rule decides leave their slot:
-/// no other limit counts them.
-fn apply_rules<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
-    for slot in slots {
-        let decided: Vec<_> = slot.containers.extract_if(.., |dead| dead.most_of_rule().is_some()).collect();
-        let mut seen = HashMap::new();
-        let beyond = |dead: &Dead<'a>| {
-            let count = seen.entry(dead.rule.map(|rule| &rule.text().name)).or_insert(0_u64);
-            *count += 1;
-            dead.most_of_rule().is_some_and(|most| *count > most)
-        };
-        let (beyond, within): (Vec<_>, Vec<_>) = decided.into_iter().partition(beyond);
-        for dead in within {
-            keep_by_rule(context, builder, dead);
-        }
-        for dead in beyond.into_iter().rev() {
-            remove_by_rule(context, builder, dead);
-        }
-    }
-}
-
-fn keep_by_rule(context: &Context, builder: &mut PlanBuilder, dead: Dead) {
-    if let Some(rule) = dead.rule {
-        keep(context, builder, dead.container, rule.keeps_within(dead.limit_of_rule()));
-    }
-}
-
-fn remove_by_rule<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>) {
-    if let Some(rule) = dead.rule {
-        remove_unless_newest(context, builder, dead, &rule.removes(dead.limit_of_rule()));
     }
 }
 
@@ -390,18 +359,6 @@ impl<'a> Dead<'a> {
         // An unknown age is not a great one.
         let age_order = (created_at.unwrap_or(Timestamp::MAX), attempt, &container.id);
         Self { container, rule: None, position, age_order, is_newest }
-    }
-
-    /// Returns how many containers of this slot the rule keeps of those that it decides; `None` = it does not say so.
-    fn most_of_rule(&self) -> Option<u64> {
-        let rule = self.rule?;
-        if rule.text().then == Then::Remove { Some(0) } else { rule.limits()?.max_per_pod_container }
-    }
-
-    /// Returns the limit of the rule as text; `None` = it has none.
-    fn limit_of_rule(&self) -> Option<String> {
-        let limit = self.rule?.limits()?.max_per_pod_container?;
-        Some(format!("max_per_pod_container = {limit}"))
     }
 }
 
