@@ -68,9 +68,10 @@ settings! {
     /// A rule is a table [[rule]] with these keys:
     ///
     /// - `name`: its name, as the plan shows it
-    /// - `for`: "image", or "container" for dead containers
+    /// - `for`: "image", "container" and "sandbox" for dead ones, or "log" for the logs of deleted pods
     /// - `when`: a condition in CEL, such as `image.repository.startsWith('registry.example.com/base/')`
-    /// - `then`: "keep", or "remove" for unused images, whatever the disk usage. The guards still apply
+    /// - `then`: "keep"; "remove" for unused images and dead containers, as far as the guards allow; or limits in place
+    ///   of those in the settings, such as `{ max_per_pod_container = 0, min_age = "10m" }`
     /// - `until`: if there is one, the day (UTC) on which the rule ends, such as 2027-06-30
     /// - `note`: if there is one, a text for people
     ///
