@@ -19,7 +19,7 @@ pub struct Agent<'a> {
 impl<'a> Agent<'a> {
     /// Grants the permissions and writes the configuration.
     pub async fn on(node: &'a NodeRig) -> Self {
-        node.grant_shipped_rights("kubegc").await;
+        node.grant_shipped_permissions("kubegc").await;
         let config = format!(
             r#"
             node = "{node}"

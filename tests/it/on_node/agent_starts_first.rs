@@ -26,7 +26,7 @@ async fn an_early_agent_waits_for_its_nodes_pod_list() {
     node.begin(Program::ApiServer).await;
     no_pod_is_deleted(&node, &service, "grant `get` on nodes").await;
 
-    node.grant_shipped_rights("kubegc").await;
+    node.grant_shipped_permissions("kubegc").await;
     no_pod_is_deleted(&node, &service, &format!("no Node named \"{}\"", node.name())).await;
 
     let web = node.create(&Manifest::new("web").container("app", "exec sleep 1000000")).await;

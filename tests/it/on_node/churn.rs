@@ -51,7 +51,7 @@ const RENAMES: Duration = Duration::from_mins(3);
 async fn pods_under_churn_fail_as_without_the_agent() {
     let lasts = std::env::var("KUBEGC_CHURN_SECONDS").map_or(LASTS, |text| Duration::from_secs(text.parse().unwrap()));
     let (alone, beside) = tokio::join!(start(), start());
-    beside.grant_shipped_rights("kubegc").await;
+    beside.grant_shipped_permissions("kubegc").await;
     let service = Service::start(&beside, "kubegc", &HARD);
     let (alone_found, found) = tokio::join!(play(&alone, lasts), play(&beside, lasts));
     drop(alone);

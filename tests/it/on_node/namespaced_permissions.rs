@@ -20,7 +20,7 @@ async fn permissions_for_one_namespace_only_are_noticed() {
     node.await_running("keeper", "app").await;
     // The kubelet would remove the garbage too, and is not the subject of this test.
     node.pause(Program::Kubelet);
-    node.grant_shipped_rights("kubegc").await;
+    node.grant_shipped_permissions("kubegc").await;
     at_the_start(&node).await;
     while_the_service_runs(&node, &BTreeSet::from([keeper])).await;
 }
@@ -69,7 +69,7 @@ async fn while_the_service_runs(node: &NodeRig, existing: &BTreeSet<String>) {
     let litter = litter(node, "later").await;
     nothing_is_removed(node, &service, &litter).await;
 
-    node.grant_shipped_rights("kubegc").await;
+    node.grant_shipped_permissions("kubegc").await;
     node.touch("keeper").await;
     // The log directory of a pod goes after its objects in the runtime.
     let is_clean = async || node.uids().await == *existing && node.without_pod().await.is_empty();

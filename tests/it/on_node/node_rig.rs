@@ -76,7 +76,7 @@ async fn users_may_what_was_granted(node: &NodeRig) {
     let pods: Api<Pod> = Api::all(node.kube_as("restricted").await);
     let may_list = async || pods.list(&ListParams::default()).await.is_ok();
     assert!(!may_list().await, "nothing was granted");
-    node.grant_shipped_rights("restricted").await;
+    node.grant_shipped_permissions("restricted").await;
     assert!(eventually(may_list).await);
     node.revoke("restricted").await;
     assert!(eventually(async || !may_list().await).await);

@@ -29,7 +29,7 @@ async fn pending_pods_keep_their_images_beside_a_collecting_kubelet() {
 
 async fn images_stay(kubelet: Collection) {
     let node = NodeRig::start(Options { kubelet, disk_mib: Some(256), ..Options::default() }).await;
-    node.grant_shipped_rights("kubegc").await;
+    node.grant_shipped_permissions("kubegc").await;
     node.create(&Manifest::new("keeper").container("app", "exec sleep 1000000")).await;
     node.await_running("keeper", "app").await;
     node.pause(Program::Kubelet);

@@ -19,7 +19,7 @@ const PASSES: usize = 3;
 async fn without_a_pod_source_no_pod_counts_as_deleted() {
     let options = Options { kubelet_flags: vec![LEAVES_CONTAINERS.into()], ..Options::default() };
     let node = NodeRig::start(options).await;
-    node.grant_shipped_rights("kubegc").await;
+    node.grant_shipped_permissions("kubegc").await;
     let keeper = node.create(&Manifest::new("keeper").container("app", "exec sleep 1000000")).await;
     let finished = node.create(&Manifest::new("finished").restart("Never").container("app", "exit 0")).await;
     node.await_running("keeper", "app").await;

@@ -119,7 +119,7 @@ async fn images_of_workloads_without_a_pod_stay(node: &NodeRig, agent: &Agent<'_
     let refused = agent.try_collect_with(&flags);
     assert!(refused.code == 1 && refused.stdout.contains("may not list cronjobs"), "{refused:?}");
     assert_eq!(left().await, before);
-    node.grant_rights_for_workloads("kubegc").await;
+    node.grant_permissions_for_workloads("kubegc").await;
     let report = agent.collect_with(&flags);
     assert_eq!(left().await, ["app:3", "app:4", "tool:2"], "{report:?}");
 }

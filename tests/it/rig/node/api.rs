@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use super::{Manifest, NodeRig, eventually};
 
 /// The permissions of the agent.
-const SHIPPED_RIGHTS: &str = include_str!("../../../../packaging/daemonset/rbac.yaml");
-const RIGHTS_FOR_WORKLOADS: &str = include_str!("../../../../packaging/components/workloads/rbac.yaml");
+const SHIPPED_PERMISSIONS: &str = include_str!("../../../../packaging/daemonset/rbac.yaml");
+const PERMISSIONS_FOR_WORKLOADS: &str = include_str!("../../../../packaging/components/workloads/rbac.yaml");
 
 /// Returns a client for one of the users.
 pub(super) async fn client(kubeconfig: &Path) -> Client {
@@ -171,8 +171,8 @@ impl NodeRig {
     }
 
     /// Grants a user the permissions of the agent in the manifests under `packaging/`.
-    pub async fn grant_shipped_rights(&self, user: &str) {
-        for document in SHIPPED_RIGHTS.split("\n---\n") {
+    pub async fn grant_shipped_permissions(&self, user: &str) {
+        for document in SHIPPED_PERMISSIONS.split("\n---\n") {
             let object: Value = serde_saphyr::from_str(document).unwrap();
             let rules = || serde_json::from_value(object["rules"].clone()).unwrap();
             match object["kind"].as_str().unwrap() {
@@ -184,8 +184,9 @@ impl NodeRig {
     }
 
     /// Grants a user the permissions in all namespaces of the agent, and those for workloads.
-    pub async fn grant_rights_for_workloads(&self, user: &str) {
-        let documents = [SHIPPED_RIGHTS, RIGHTS_FOR_WORKLOADS].into_iter().flat_map(|text| text.split("\n---\n"));
+    pub async fn grant_permissions_for_workloads(&self, user: &str) {
+        let documents =
+            [SHIPPED_PERMISSIONS, PERMISSIONS_FOR_WORKLOADS].into_iter().flat_map(|text| text.split("\n---\n"));
         let objects = documents.map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
         let roles = objects.filter(|object| object["kind"] == "ClusterRole");
         let rules = roles.flat_map(|role| serde_json::from_value::<Vec<PolicyRule>>(role["rules"].clone()).unwrap());
