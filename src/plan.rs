@@ -69,7 +69,7 @@ pub use logs::LogPolicy;
 pub use pace::{Pace, is_emergency};
 pub use pattern::{Pattern, unmatched_patterns};
 pub use pressure::{Pressure, PressurePolicy};
-pub use reason::{KeepReason, RemoveReason};
+pub use reason::{KeepReason, RemoveReason, RuleReason};
 pub use report::{FailureCause, Measure, Outcome, Refusal, Report};
 pub use rule_book::RuleNote;
 pub use summary::{Counts, Halt, Summary};

@@ -120,7 +120,7 @@ impl<'a> PlanBuilder<'a> {
 
     /// Returns the estimated bytes of the images that rules remove.
     pub fn images_by_rule(&self) -> u64 {
-        let by_rule = self.actions.iter().filter(|action| matches!(action.reason, RemoveReason::Rule { .. }));
+        let by_rule = self.actions.iter().filter(|action| matches!(action.reason, RemoveReason::Rule(_)));
         by_rule.filter_map(Action::bytes).fold(0, u64::saturating_add)
     }
 

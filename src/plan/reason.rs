@@ -11,6 +11,19 @@ use strum::IntoStaticStr;
 use super::ImageTarget;
 use crate::model::ContainerState;
 
+/// The rule that decides an object.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct RuleReason {
+    /// The name of the rule.
+    pub rule: String,
+    /// The limit that it sets, as in the configuration; `null` = none: it keeps or removes the object itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// Its note; empty = none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
 /// The reason to remove an object.
 #[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[strum(serialize_all = "snake_case")]
@@ -61,16 +74,7 @@ pub enum RemoveReason {
         unused_seconds: Option<i64>,
     },
     /// A rule removes it, or sets the limit that it exceeds.
-    Rule {
-        /// The name of the rule.
-        rule: String,
-        /// The limit that it sets, as in the configuration; `null` = none: it removes the object.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        limit: Option<String>,
-        /// Its note; empty = none.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        note: String,
-    },
+    Rule(RuleReason),
     /// The image is unused, and `images.all_unused` is set or a disk has pressure.
     Unused {
         /// Whether the setting is off, so that the disk pressure is the reason.
@@ -253,16 +257,7 @@ pub enum KeepReason {
     /// It is the sandbox image of the runtime (I6).
     SandboxImage {},
     /// A rule keeps it.
-    Rule {
-        /// The name of the rule.
-        rule: String,
-        /// The limit that it sets, as in the configuration; `null` = none: it keeps the object.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        limit: Option<String>,
-        /// Its note; empty = none.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        note: String,
-    },
+    Rule(RuleReason),
     /// A workload of the cluster names it, and may create a pod with it here.
     NamedByWorkload {
         /// The workload, as `cronjob/shop/report`.

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rule_facts::FactSource;
-use super::{ImageOrder, KeepReason, Policy, RemoveReason};
+use super::{ImageOrder, KeepReason, Policy, RemoveReason, RuleReason};
 use crate::model::{Container, Image, ImageMemory, LogDir, PodRef, Sandbox, Snapshot, duration_text};
 use crate::rules::{Facts, Rule, RuleFor, Score, Then, Verdict};
 
@@ -155,14 +155,16 @@ impl Rule {
 
     /// Returns why an object is kept that is within a limit of the rule.
     pub(super) fn keeps_within(&self, limit: impl Into<Option<String>>) -> KeepReason {
-        let (rule, note) = (self.text().name.clone(), self.text().note.clone());
-        KeepReason::Rule { rule, limit: limit.into(), note }
+        KeepReason::Rule(self.reason(limit.into()))
     }
 
     /// Returns why an object is removed: it is over a limit of the rule; `None` = the rule removes it.
     pub(super) fn removes(&self, limit: impl Into<Option<String>>) -> RemoveReason {
-        let (rule, note) = (self.text().name.clone(), self.text().note.clone());
-        RemoveReason::Rule { rule, limit: limit.into(), note }
+        RemoveReason::Rule(self.reason(limit.into()))
+    }
+
+    fn reason(&self, limit: Option<String>) -> RuleReason {
+        RuleReason { rule: self.text().name.clone(), limit, note: self.text().note.clone() }
     }
 }
 

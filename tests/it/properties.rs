@@ -63,7 +63,7 @@ proptest! {
             of_kind(&plan, Kind::Image).filter(|action| is_for(&action.reason)).map(|action| size(&action.target)).collect()
         };
         let for_space = size_if(|reason| matches!(reason, RemoveReason::Space { .. }));
-        let by_rule = size_if(|reason| matches!(reason, RemoveReason::Rule { .. }));
+        let by_rule = size_if(|reason| matches!(reason, RemoveReason::Rule(_)));
         let sum: u64 = for_space.iter().chain(&by_rule).sum();
         prop_assert!(sum + plan.images.shortfall_bytes >= plan.images.target_bytes);
         if let Some(last) = for_space.last() {

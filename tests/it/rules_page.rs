@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubegc::plan::{KeepReason, Plan, RemoveReason};
+use kubegc::plan::{KeepReason, Plan, RemoveReason, RuleReason};
 use serde_json::{Value, json};
 
 use crate::shell::Shell;
@@ -181,11 +181,11 @@ fn each_rule_of_the_page_does_what_the_page_says() {
         let text = shell.run(&["plan", "--snapshot", "node.json", "-o", "json"]);
         let plan: Plan = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"));
         let is_kept = plan.kept.iter().filter_map(|kept| match &kept.reason {
-            KeepReason::Rule { rule, .. } => Some((rule, kept.id.clone())),
+            KeepReason::Rule(RuleReason { rule, .. }) => Some((rule, kept.id.clone())),
             _ => None,
         });
         let is_removed = plan.actions.iter().filter_map(|action| match &action.reason {
-            RemoveReason::Rule { rule, .. } => Some((rule, action.target.id())),
+            RemoveReason::Rule(RuleReason { rule, .. }) => Some((rule, action.target.id())),
             _ => None,
         });
         assert_eq!(

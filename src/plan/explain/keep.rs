@@ -2,7 +2,7 @@
 
 use super::{Explanation, dead, guard, rule, time};
 use crate::model::{count_text, short_id, size_text};
-use crate::plan::KeepReason;
+use crate::plan::{KeepReason, RuleReason};
 
 // === impl KeepReason ===
 
@@ -271,13 +271,13 @@ impl KeepReason {
                 "the runtime uses another sandbox image",
             )
             .set_by("profile"),
-            Self::Rule { rule: name, limit: Some(limit), note } => rule(
+            Self::Rule(RuleReason { rule: name, limit: Some(limit), note }) => rule(
                 format!("rule {name:?} ({limit})"),
                 format!("it is within a limit of the rule {name:?}: {limit}{}", super::with_note(note)),
                 "it is over the limit, or the rule no longer matches",
             )
             .set_by("rule"),
-            Self::Rule { rule: name, limit: None, note } => rule(
+            Self::Rule(RuleReason { rule: name, limit: None, note }) => rule(
                 format!("rule {name:?}"),
                 format!("the rule {name:?} keeps it{}", super::with_note(note)),
                 "the rule no longer matches, it expires, or a rule before it decides",
