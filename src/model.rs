@@ -26,7 +26,7 @@ pub use backoff::Backoff;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
 pub use image_details::ImageDetails;
-pub use image_names::{full_image_name, full_image_patterns, is_image_pattern};
+pub use image_names::{full_image_name, full_image_patterns, is_image_pattern, last_part_of_name, last_parts};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use log_names::{
     container_id_of_link, container_of_link, is_log_link, log_dir_name, log_link_name, pod_of_dir, pod_uid_of_dir,

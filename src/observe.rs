@@ -42,7 +42,7 @@ use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
     Container, FileSystem, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen, Snapshot,
-    SnapshotKind, Workload,
+    SnapshotKind, Workload, last_part_of_name, last_parts,
 };
 use clock_skew::ClockSkew;
 use image_details::DetailsReader;
@@ -214,9 +214,9 @@ impl Observer {
 
     /// Returns the workloads that name an image of the node. Those of a large cluster are many, and most run elsewhere.
     async fn workloads(&self, snapshot: &Snapshot) -> Seen<Vec<Workload>> {
-        let images = snapshot.images.as_ref().map(Vec::as_slice).unwrap_or_default();
+        let here = last_parts(snapshot.images.as_ref().into_iter().flatten());
         self.pods.workloads().await.map(|mut workloads| {
-            workloads.retain(|workload| images.iter().any(|image| workload.names(image)));
+            workloads.retain(|workload| workload.images.iter().any(|name| here.contains(&last_part_of_name(name))));
             workloads.sort();
             workloads
         })

@@ -33,12 +33,12 @@ impl OnlyArgs {
 
     /// Checks that no object is named beside a list of images. The kind may be named, as in `collect images --remove-list`.
     pub(super) fn check_alone(&self, has_list: bool) -> Result<(), CliError> {
-        match self.objects.as_slice() {
-            [_, ..] if !has_list => Ok(()),
-            [] => Ok(()),
-            [kind] if matches!(kind.as_str(), "image" | "images") => Ok(()),
-            _ => Err(CliError::message(ErrorKind::Usage, "--remove-list names the images; leave out OBJECT")),
+        let names_none =
+            matches!(self.objects.iter().map(String::as_str).collect::<Vec<_>>()[..], [] | ["image" | "images"]);
+        if has_list && !names_none {
+            return Err(CliError::message(ErrorKind::Usage, "--remove-list names the images; leave out OBJECT"));
         }
+        Ok(())
     }
 
     /// Returns the plan without the other objects.

@@ -151,8 +151,8 @@ settings! {
 
     /// The order in which unused images are removed: "least-recently-used", or an expression in CEL that gives a number.
     ///
-    /// The highest number goes first, and an image for which the expression cannot be evaluated goes last. The plan
-    /// shows the number. docs/rules.md has the facts of an image.
+    /// The image with the highest number is removed first, and one for which the expression cannot be evaluated last. The
+    /// plan shows the number. docs/rules.md has the facts of an image.
     ///
     /// Example: `order = "double(image.size_bytes) * double(image.unused.getHours())"`
     "images.order": IMAGE_ORDER = policy.images.order;

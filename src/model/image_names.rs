@@ -5,6 +5,7 @@
 //! understood must still protect the image that is listed with it (I6).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use super::ids::SHA256;
 use super::{Image, canonical_image_id};
@@ -128,6 +129,17 @@ fn with_digest_or_tag(repository: &str) -> String {
     let is_tag = |(_, tag): &(&str, &str)| !tag.contains('/');
     let (path, tag) = tagged.rsplit_once(':').filter(is_tag).unwrap_or((tagged, "latest"));
     digest.map_or_else(|| format!("{path}:{tag}"), |digest| format!("{path}@{digest}"))
+}
+
+/// Returns the last parts of all names of these images. A name that the runtime could not resolve may refer to one of them only
+/// if [`last_part_of_name`] is one of these.
+pub fn last_parts<'a>(images: impl IntoIterator<Item = &'a Image>) -> HashSet<String> {
+    images.into_iter().flat_map(Image::names).map(|name| last_part(&name).to_owned()).collect()
+}
+
+/// Returns the last part of a name as a pod spec has it, for [`last_parts`].
+pub fn last_part_of_name(name: &str) -> String {
+    last_part(&full_image_name(name)).to_owned()
 }
 
 /// Returns a full name without registry and path, such as `busybox:latest`; of a name with a digest, the digest alone.

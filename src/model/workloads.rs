@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Image, full_image_name};
+use super::Image;
 
 /// An object of a cluster that creates pods: a CronJob, a StatefulSet, or a Deployment by one of its newest ReplicaSets.
 #[derive(Clone, Debug, Default, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
@@ -25,7 +25,7 @@ pub struct Workload {
 impl Workload {
     /// Returns whether it names this image, or may do so by an alias of the runtime.
     pub fn names(&self, image: &Image) -> bool {
-        self.images.iter().any(|name| image.may_be_named(&full_image_name(name)))
+        self.images.iter().any(|name| image.may_be_named(name))
     }
 }
 

@@ -3,7 +3,8 @@
 //! A list names images in full: by a name with its tag or digest, or by the id. What it names is removed only if it is unused and
 //! nothing keeps it, as with `images.all_unused`.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -13,8 +14,8 @@ use crate::cli::render::{reference, table};
 use crate::cli::session::look;
 use crate::cli::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::Loaded;
-use crate::model::{Image, ImageId, Seen, is_image_pattern};
-use crate::plan::{Kind, Plan, Report, Scope};
+use crate::model::{Image, ImageId, Seen, full_image_name, is_image_pattern};
+use crate::plan::{KeepReason, Kind, Plan, Report, Scope};
 
 /// Flags for lists of images.
 #[derive(Debug, clap::Args)]
@@ -119,28 +120,49 @@ impl Lists {
     pub(super) async fn plan(&self, loaded: &Loaded) -> Result<(Plan, Vec<ListedImage>), CliError> {
         let (snapshot, mut plan) = look(loaded, Scope::Images).await?;
         let names = self.remove.iter().flatten();
-        let listed: Vec<_> = names.map(|name| ListedImage::new(name, &snapshot.images, &plan)).collect();
-        let is_named = |id: &str| listed.iter().any(|one| one.id.as_ref().is_some_and(|known| known.as_str() == id));
-        plan.actions.retain(|action| is_named(&action.target.id()));
-        plan.kept.retain(|kept| kept.kind == Kind::Image && is_named(&kept.id));
+        let known = Known::new(&snapshot.images, &plan);
+        let listed: Vec<_> = names.map(|name| ListedImage::new(name, &known)).collect();
+        let ids: HashSet<_> = listed.iter().filter_map(|one| one.id.as_ref().map(ImageId::as_str)).collect();
+        plan.actions.retain(|action| ids.contains(action.target.id().as_str()));
+        plan.kept.retain(|kept| kept.kind == Kind::Image && ids.contains(kept.id.as_str()));
         plan.images.reserve.clear();
         Ok((plan, listed))
+    }
+}
+
+/// The images of the node, and why some are kept: a list may have thousands of names.
+struct Known<'a> {
+    ids: HashMap<Cow<'a, str>, &'a ImageId>,
+    kept: HashMap<&'a str, &'a KeepReason>,
+    /// Why the images are not known.
+    unavailable: Option<&'a str>,
+}
+
+// === impl Known ===
+
+impl<'a> Known<'a> {
+    fn new(images: &'a Seen<Vec<Image>>, plan: &'a Plan) -> Self {
+        let listed = images.as_ref().into_iter().flatten();
+        let ids = listed.flat_map(|image| image.names().map(|name| (name, &image.id))).collect();
+        let kept = plan.kept.iter().filter(|kept| kept.kind == Kind::Image);
+        let kept = kept.map(|kept| (kept.id.as_str(), &kept.reason)).collect();
+        Self { ids, kept, unavailable: images.cause() }
     }
 }
 
 // === impl ListedImage ===
 
 impl ListedImage {
-    fn new(name: &str, images: &Seen<Vec<Image>>, plan: &Plan) -> Self {
-        let image = images.as_ref().into_iter().flatten().find(|image| image.is_named(name));
-        let kept = image.and_then(|image| plan.kept.iter().find(|kept| kept.id == image.id.as_str()));
-        let (outcome, why) = match (images, image, kept) {
-            (Seen::NotSeen(cause), ..) => ("unknown", cause.clone()),
+    fn new(name: &str, known: &Known) -> Self {
+        let id = known.ids.get(&full_image_name(name)).copied();
+        let kept = id.and_then(|id| known.kept.get(id.as_str()));
+        let (outcome, why) = match (known.unavailable, id, kept) {
+            (Some(cause), ..) => ("unknown", cause.to_owned()),
             (_, None, _) => ("absent", String::new()),
-            (_, _, Some(kept)) => ("kept", kept.reason.explain().phrase.into_owned()),
+            (_, _, Some(reason)) => ("kept", reason.explain().phrase.into_owned()),
             (_, Some(_), None) => ("not_begun", String::new()),
         };
-        let (id, name) = (image.map(|image| image.id.clone()), name.to_owned());
+        let (id, name) = (id.cloned(), name.to_owned());
         Self { kind: "ListedImage", version: 1, name, id, outcome, why, freed_bytes: None }
     }
 
