@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 pub use then::then_text;
 
-use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules};
+use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
 
 /// The most rules. Each is evaluated for each object.
 const MOST: usize = 64;
@@ -55,13 +55,32 @@ fn parsed(value: &Value) -> Result<Rules, Vec<String>> {
 fn rule(table: &Table) -> Result<Rule, Vec<String>> {
     let mut faults: Vec<_> =
         table.keys().filter(|key| !FIELDS.contains(&key.as_str())).map(|key| unknown(key)).collect();
-    let text = text(table, &mut faults);
-    match text {
-        Some(text) if faults.is_empty() => {
-            Rule::compile(text).map_err(|errors| errors.into_iter().map(|error| format!("when: {error}")).collect())
+    match text(table, &mut faults) {
+        Some(text) if faults.is_empty() => compile(text),
+        _ => {
+            faults.extend(faults_of_condition(table));
+            Err(faults)
         }
-        _ => Err(faults),
     }
+}
+
+fn compile(text: RuleText) -> Result<Rule, Vec<String>> {
+    Rule::compile(text).map_err(|errors| errors.into_iter().map(|error| format!("when: {error}")).collect())
+}
+
+/// Returns what is wrong with the condition of a rule that has other faults.
+fn faults_of_condition(table: &Table) -> Vec<String> {
+    let text = |key| table.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let of = text("for").and_then(|of| of.parse().ok());
+    let condition = of.zip(text("when")).map(|(of, when)| RuleText {
+        name: String::new(),
+        of,
+        when: when.to_owned(),
+        then: Then::Keep,
+        until: None,
+        note: String::new(),
+    });
+    condition.and_then(|text| compile(text).err()).unwrap_or_default()
 }
 
 fn unknown(key: &str) -> String {

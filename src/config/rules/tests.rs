@@ -73,6 +73,9 @@ fn all_faults_of_all_rules_are_named_at_once() {
         let all = messages.join("\n");
         assert!(all.contains(fault) && all.contains("rule \"b\": when: 1:3: Syntax error"), "{fault}: {all}");
     }
+    // Those of one rule too.
+    let of_one = messages(&RULE.replace("'keep'", "'delete'").replace("image.pinned", "image.colour == 1")).join("\n");
+    assert!(of_one.contains("then: wants") && of_one.contains("when: 1:6: unknown fact image.colour"), "{of_one}");
     assert!(messages(&format!("{RULE}{RULE}"))[0].contains("rule \"base\": two rules have this name"));
     assert!(messages("rule = 'x'")[0].contains("wants tables [[rule]]"));
     let many: String = (0..65).map(|number| RULE.replace("base", &format!("r{number}"))).collect();
