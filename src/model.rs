@@ -29,7 +29,8 @@ pub use image_details::ImageDetails;
 pub use image_names::{full_image_name, full_image_patterns, is_image_pattern, last_part_of_name, last_parts};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use log_names::{
-    container_id_of_link, container_of_link, is_log_link, log_dir_name, log_link_name, pod_of_dir, pod_uid_of_dir,
+    attempt_of_log, container_id_of_link, container_log_dir, container_of_link, is_log_link, log_dir_name,
+    log_file_name, log_link_name, pod_of_dir, pod_uid_of_dir,
 };
 pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
@@ -37,8 +38,8 @@ pub use memory::{
 };
 pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time};
 pub use objects::{
-    Container, ContainerState, EntryKind, FileSystem, Image, LinkTarget, LogDir, LogLink, Runtime, Sandbox,
-    SandboxState,
+    Container, ContainerState, EntryKind, FileSystem, Image, LeftoverLog, LinkTarget, LogDir, LogLink, Runtime,
+    Sandbox, SandboxState,
 };
 pub use pods::{
     Confirms, Phase, Pod, PodDetails, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods,

@@ -15,6 +15,7 @@ mod disk;
 mod error;
 mod image_details;
 mod image_names;
+mod leftover_logs;
 mod log_sizes;
 mod logs;
 mod needs;
@@ -154,6 +155,9 @@ impl Observer {
         if needs.image_details {
             self.image_details.fill(&reader, snapshot).await;
         }
+        if needs.leftover_logs {
+            self.find_leftover_logs(snapshot).await;
+        }
         if needs.log_sizes {
             self.measure_logs(snapshot).await;
         }
@@ -187,6 +191,7 @@ impl Observer {
             image_filesystem: Seen::default(),
             log_dirs,
             log_links,
+            leftover_logs: Seen::Seen(Vec::new()),
             pods: Seen::default(),
             pod_dirs: Seen::default(),
             pulling,
@@ -220,6 +225,15 @@ impl Observer {
             workloads.sort();
             workloads
         })
+    }
+
+    /// Reads the logs of instances that the runtime no longer lists. An incomplete list shows none.
+    async fn find_leftover_logs(&self, snapshot: &mut Snapshot) {
+        let places = snapshot.containers.as_ref().map(|containers| leftover_logs::places(containers));
+        if let Some(places) = places.filter(|places| !places.is_empty()) {
+            let find = move |_: &HostFs, root: &Path| leftover_logs::find(root, &places);
+            snapshot.leftover_logs = self.look(&self.places.pod_logs, find).await;
+        }
     }
 
     /// Measures the log directories in one walk. The sizes of those that are not reached in time stay unknown, and the output

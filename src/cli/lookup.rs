@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::namespace::NamespaceArgs;
 use super::{CliError, ErrorKind, format, values};
 use crate::model::{
-    Container, Image, LogDir, LogLink, Pod, PodRef, Sandbox, SandboxState, Snapshot, full_image_name, log_dir_name,
-    log_link_name, pod_of_dir, short_id,
+    Container, Image, LeftoverLog, LogDir, LogLink, Pod, PodRef, Sandbox, SandboxState, Snapshot, full_image_name,
+    log_dir_name, log_link_name, pod_of_dir, short_id,
 };
 use crate::plan::{Kind, LogPolicy};
 
@@ -38,6 +38,7 @@ pub(super) enum Object<'a> {
     Container(&'a Container),
     Sandbox(&'a Sandbox),
     LogDir(&'a LogDir),
+    LogFile(&'a LeftoverLog),
     LogLink(&'a LogLink),
     Image(&'a Image),
 }
@@ -189,6 +190,7 @@ impl<'a> Place<'a> {
         let containers = snapshot.listed_containers().into_iter().flatten();
         let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
         let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
+        let files = snapshot.leftover_logs.as_ref().into_iter().flatten();
         let links = snapshot.log_links.as_ref().into_iter().flatten();
         let images = snapshot.images.as_ref().into_iter().flatten();
         let pods: HashMap<_, _> = containers.clone().map(|one| (link_of(one), one.pod.as_ref())).collect();
@@ -196,6 +198,7 @@ impl<'a> Place<'a> {
         let found = containers.map(|one| (Object::Container(one), one.pod.as_ref().map(Cow::Borrowed)));
         let found = found.chain(sandboxes.map(|one| (Object::Sandbox(one), one.pod.as_ref().map(Cow::Borrowed))));
         let found = found.chain(dirs.map(|dir| (Object::LogDir(dir), pod_of_dir(&dir.name).map(Cow::Owned))));
+        let found = found.chain(files.map(|log| (Object::LogFile(log), Some(Cow::Borrowed(&log.pod)))));
         let found = found.chain(links.map(move |link| (Object::LogLink(link), pod_of_link(link))));
         let found = found.chain(images.map(|image| (Object::Image(image), None)));
         found.filter(|(_, pod)| namespace.includes(pod.as_deref()))
@@ -258,6 +261,7 @@ impl<'a> Word<'a> {
             Object::LogDir(dir) => {
                 whole(path.starts_with(self.logs.pods_root.join(&dir.name)) || self.text == dir.name)
             }
+            Object::LogFile(log) => whole(path == log.path(&self.logs.pods_root) || path == log.path(Path::new(""))),
             Object::LogLink(link) => {
                 whole(path == self.logs.containers_root.join(&link.name) || self.text == link.name)
             }
@@ -351,6 +355,7 @@ impl Object<'_> {
             Self::Container(_) => Kind::Container,
             Self::Sandbox(_) => Kind::Sandbox,
             Self::LogDir(_) => Kind::LogDir,
+            Self::LogFile(_) => Kind::LogFile,
             Self::LogLink(_) => Kind::LogLink,
             Self::Image(_) => Kind::Image,
         }
@@ -377,6 +382,11 @@ impl<'a> Found<'a> {
             Object::LogDir(LogDir { name, .. }) => {
                 let id = logs.pods_root.join(name).display().to_string();
                 (id.clone(), format!("log directory {id}"), format!("log-dir/{name}"))
+            }
+            Object::LogFile(log) => {
+                let id = log.path(&logs.pods_root).display().to_string();
+                let of = log.path(Path::new("")).display().to_string();
+                (id.clone(), format!("log file {id}{of_pod}"), format!("log-file/{of}"))
             }
             Object::LogLink(LogLink { name, .. }) => {
                 let id = logs.containers_root.join(name).display().to_string();

@@ -33,7 +33,11 @@ pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodR
     let of = pod.map(ToString::to_string).unwrap_or_default();
     let full = if of.is_empty() || name.is_empty() { format!("{of}{name}") } else { format!("{of}/{name}") };
     let [id, name, pod] = match (kind, pod) {
-        (Kind::LogDir | Kind::LogLink, _) if wide => ["", id, &of],
+        (Kind::LogDir | Kind::LogFile | Kind::LogLink, _) if wide => ["", id, &of],
+        (Kind::LogFile, _) => {
+            let [_, container, file] = log_file_parts(id);
+            return log_row(kind, file, format!("{of}/{container}"));
+        }
         (Kind::LogDir, Some(pod)) => [short_id(pod.uid.as_str()), &of, ""],
         (Kind::LogDir | Kind::LogLink, _) => return log_name(kind, id.rsplit('/').next().unwrap_or(id)),
         _ if wide => [id, name, &of],
@@ -49,12 +53,28 @@ fn log_name(kind: Kind, name: &str) -> [String; 4] {
         Some((pod, namespace, container, id)) => (short_id(id), format!("{namespace}/{pod}/{container}")),
         None => ("", name.to_owned()),
     };
+    log_row(kind, id, name)
+}
+
+fn log_row(kind: Kind, id: &str, name: String) -> [String; 4] {
     [kind.as_str().replace('_', " "), id.to_owned(), name, String::new()]
+}
+
+/// Returns the last names of the path of a log file: those of the pod's directory, of the container and of the file.
+fn log_file_parts(path: &str) -> [&str; 3] {
+    let mut parts = path.rsplit('/');
+    let mut next = || parts.next().unwrap_or_default();
+    let (file, container) = (next(), next());
+    [next(), container, file]
 }
 
 /// Formats the kind and the id of an object, as `why` and `collect` accept them: `image/sha256:…`, `log-dir/NAME`.
 pub(super) fn reference(kind: Kind, id: &str) -> String {
-    let id = if matches!(kind, Kind::LogDir | Kind::LogLink) { id.rsplit('/').next().unwrap_or(id) } else { id };
+    let id = match kind {
+        Kind::LogDir | Kind::LogLink => id.rsplit('/').next().unwrap_or(id).to_owned(),
+        Kind::LogFile => log_file_parts(id).join("/"),
+        _ => id.to_owned(),
+    };
     format!("{}/{id}", word(kind))
 }
 

@@ -10,6 +10,7 @@ use crate::plan::{Kind, Scope};
 pub(super) fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::LogDir => "log-dir",
+        Kind::LogFile => "log-file",
         Kind::LogLink => "log-link",
         kind => kind.as_str(),
     }
@@ -25,6 +26,7 @@ impl ValueEnum for Kind {
             Self::Container => "Containers",
             Self::Sandbox => "Sandboxes",
             Self::LogDir => "Log directories",
+            Self::LogFile => "Leftover log files",
             Self::LogLink => "Log links",
             Self::Image => "Images",
         };

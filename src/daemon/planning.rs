@@ -89,6 +89,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
     let has_images = scope != Scope::Containers;
     Needs {
         ends: policy.containers.age_from == AgeFrom::Finished,
+        leftover_logs: scope != Scope::Images && policy.guards.remove_leftover_logs,
         image_volumes: has_images,
         image_names: has_images && policy.guards.keep_pod_images,
         // The sizes that the runtime reports are far from those on the disk.
@@ -131,7 +132,8 @@ fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
     let mut actions = plan.actions.iter().chain(&plan.images.reserve);
     let has_images = actions.any(|action| action.target.kind() == Kind::Image);
     let workloads = has_images && policy.keeps_workload_images();
-    Needs { image_volumes: has_images, image_names: has_images, workloads, ..Needs::default() }
+    let leftover_logs = plan.actions.iter().any(|action| action.target.kind() == Kind::LogFile);
+    Needs { leftover_logs, image_volumes: has_images, image_names: has_images, workloads, ..Needs::default() }
         .and(needs_of_rules(policy, Scope::All))
 }
 

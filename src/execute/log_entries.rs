@@ -1,16 +1,17 @@
-//! Removes log directories of deleted pods and dangling log symlinks.
+//! Removes log directories of deleted pods, leftover log files and dangling log symlinks.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-use super::LogError;
 use super::action_result::{Done, ExecuteError};
 use super::run::Run;
+use super::{LogError, RemovedStats};
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid, container_id_of_link, pod_uid_of_dir};
-use crate::plan::Refusal;
+use crate::plan::{Action, Refusal, RemoveReason};
 
 impl Run<'_> {
     /// Removes the log directory of a pod that has no sandbox or container in the runtime and no directory of the
@@ -38,6 +39,40 @@ impl Run<'_> {
             Ok(removed) => Ok(self.removed(Some(removed.bytes))),
             Err(error) => Done::refused_if_foreign(error),
         }
+    }
+
+    /// Removes the log of an instance that the runtime does not list. Unless the pod is deleted or terminated, the runtime must
+    /// list a newer one of the container: without it the kubelet counts restarts from the name of the log.
+    pub(super) async fn log_file(&self, action: &Action, path: &Path) -> Result<Done, ExecuteError> {
+        let (pod, of_pod, path) = (action.pod.as_ref(), action.pod.clone(), path.to_owned());
+        let file = match self.exec.roots.in_pods(move |roots| roots.log_file(&path, of_pod.as_ref())).await {
+            Ok(file) => file,
+            Err(error) => return Done::refused_if_foreign(error),
+        };
+        let (Some(pod), Some((container, attempt))) = (pod, file.instance()) else {
+            return Ok(Done::refused(Refusal::ForeignPath));
+        };
+        let attempts = self.attempts(&pod.uid, container).await?;
+        let is_of_pod = matches!(action.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
+        if attempts.contains(&attempt) {
+            return Ok(Done::refused(Refusal::InUse));
+        }
+        if !is_of_pod && attempts.last().is_none_or(|newest| *newest < attempt) {
+            return Ok(Done::refused(Refusal::StateChanged));
+        }
+        match self.exec.remover.remove_log_file(file).await {
+            Ok(RemovedStats { entries: 0, .. }) if !self.exec.remover.is_dry() => Ok(Done::already_removed()),
+            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
+            Err(error) => Done::refused_if_foreign(error),
+        }
+    }
+
+    /// Returns the attempts of the instances of a container in the runtime.
+    async fn attempts(&self, uid: &PodUid, container: &str) -> Result<BTreeSet<u32>, ExecuteError> {
+        let containers = self.exec.reader.containers(Only::Pod(uid.clone())).await?;
+        let is_left = |id: &ContainerId| !self.state().noted.containers.contains(id);
+        let of_slot = containers.iter().filter(|one| one.name == container && is_left(&one.id));
+        Ok(of_slot.map(|one| one.attempt).collect())
     }
 
     /// Removes a dangling log symlink whose container exited or no longer exists. The symlink of a running container

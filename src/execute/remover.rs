@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use super::{ContainerLogs, ContainerLogsRemoved, LogError, LogRoots, RemovedStats};
+use super::{ContainerLogs, ContainerLogsRemoved, LogError, LogFile, LogRoots, RemovedStats};
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, ImageId, SandboxId};
 
@@ -81,6 +81,12 @@ impl Remover {
         let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
         let name = name.to_owned();
         roots.in_pods(move |roots| roots.remove_dir(&name)).await
+    }
+
+    /// Removes a log file and its rotated files.
+    pub(super) async fn remove_log_file(&self, file: LogFile) -> Result<RemovedStats, LogError> {
+        let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
+        roots.in_pods(move |roots| roots.remove_logs(&file)).await
     }
 
     /// Removes a symlink of the container log root.

@@ -175,6 +175,7 @@ impl Run<'_> {
             Target::RemoveContainer { id, name, state } => self.container(action, id, name, *state).await,
             Target::RemoveSandbox { id } => self.sandbox(id).await,
             Target::RemoveLogDir { path } => self.log_dir(path).await,
+            Target::RemoveLogFile { path } => self.log_file(action, path).await,
             Target::RemoveLogLink { path } => self.log_link(path).await,
             Target::RemoveImage { id, tags, .. } => self.image(action, id, tags).await,
         }

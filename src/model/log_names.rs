@@ -1,5 +1,7 @@
 //! Parses and builds the names that the kubelet gives to logs (kubelet 1.36, `legacy.go` and `helpers.go`).
 
+use std::path::{Path, PathBuf};
+
 use super::{ContainerId, PodRef, PodUid};
 
 /// The longest file name on Linux file systems. The kubelet shortens the names of log symlinks to it.
@@ -64,6 +66,26 @@ pub fn log_dir_name(pod: &PodRef) -> String {
     format!("{}_{}_{}", pod.namespace, pod.name, pod.uid)
 }
 
+/// Returns the directory of a container's logs beneath the pod log root, if both its names can be the kubelet's.
+pub fn container_log_dir(pod: &PodRef, container: &str) -> Option<PathBuf> {
+    let dir = log_dir_name(pod);
+    (pod_of_dir(&dir).as_ref() == Some(pod) && is_name(container)).then(|| Path::new(&dir).join(container))
+}
+
+/// Returns the name of the log file of an instance, which is not rotated yet.
+pub fn log_file_name(attempt: u32) -> String {
+    format!("{attempt}{SUFFIX}")
+}
+
+/// Returns the attempt in the name of a log file, rotated or not: `3.log`, `3.log.20260102-150405.gz`.
+pub fn attempt_of_log(name: &str) -> Option<u32> {
+    let (attempt, rest) = name.split_once(SUFFIX)?;
+    let attempt = attempt.parse().ok()?;
+    // `03.log` is no name of the kubelet.
+    let is_canonical = name.len() - rest.len() == log_file_name(attempt).len();
+    (is_canonical && (rest.is_empty() || rest.starts_with('.'))).then_some(attempt)
+}
+
 /// Returns the container ID in the name of a log symlink, possibly shortened: the text after the last `-`, without
 /// `.log`.
 pub fn container_id_of_link(name: &str) -> Option<ContainerId> {
@@ -116,6 +138,40 @@ mod tests {
             assert_eq!(dir.unwrap_or_else(|| name.to_owned()), name);
         }
         assert_eq!(["a_b_u", "u", "a_"].map(pod_uid_of_dir), ["u".into(), "u".into(), "".into()]);
+    }
+
+    #[test]
+    fn a_log_file_is_named_after_its_attempt() {
+        let rows = [
+            ("0.log", Some(0)),
+            ("12.log", Some(12)),
+            ("3.log.20260102-150405", Some(3)),
+            ("3.log.20260102-150405.gz", Some(3)),
+            ("03.log", None),
+            ("+3.log", None),
+            ("3.logs", None),
+            ("3.txt", None),
+            (".log", None),
+            ("-1.log", None),
+            ("4294967296.log", None),
+        ];
+        for (name, attempt) in rows {
+            assert_eq!(attempt_of_log(name), attempt, "{name}");
+        }
+        assert_eq!(log_file_name(12), "12.log");
+    }
+
+    /// The labels of a container are data, and no path.
+    #[test]
+    fn a_container_log_directory_has_names_of_a_kubelet() {
+        let pod = |name: &str| PodRef { uid: "u1".into(), namespace: "default".into(), name: name.into() };
+        let dir = |pod_name: &str, container: &str| container_log_dir(&pod(pod_name), container);
+        assert_eq!(dir("web-0", "app"), Some("default_web-0_u1/app".into()));
+        for (name, container) in
+            [("..", "app"), ("a/b", "app"), ("a_b", "app"), ("web", ".."), ("web", ""), ("web", "a/b")]
+        {
+            assert_eq!(dir(name, container), None, "{name} {container}");
+        }
     }
 
     #[test]

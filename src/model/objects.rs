@@ -1,13 +1,13 @@
 //! The objects of the node: runtime, containers, sandboxes, images, disks and logs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use super::{ContainerId, ImageId, PodRef, PodUid, SandboxId};
+use super::{ContainerId, ImageId, PodRef, PodUid, SandboxId, log_dir_name, log_file_name};
 
 /// The container runtime.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -190,6 +190,25 @@ pub struct LogDir {
     pub size_bytes: Option<u64>,
 }
 
+/// The log of an instance that the runtime no longer lists, of a container that still exists: the current file and
+/// rotated ones.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct LeftoverLog {
+    /// The pod, from the labels of its other containers.
+    pub pod: PodRef,
+    /// Name of the container in the pod spec.
+    pub container: String,
+    /// The kubelet's restart number of the instance.
+    #[serde(default)]
+    pub attempt: u32,
+    /// When one of the files was last modified; `null` = unknown.
+    #[serde(default)]
+    pub modified_at: Option<Timestamp>,
+    /// Bytes of the files.
+    #[serde(default)]
+    pub size_bytes: u64,
+}
+
 /// Whether the target of a symlink exists.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -224,6 +243,15 @@ impl Container {
     /// Returns namespace/pod/container; without a pod the container's name.
     pub fn full_name(&self) -> String {
         self.pod.as_ref().map_or_else(|| self.name.clone(), |pod| format!("{pod}/{}", self.name))
+    }
+}
+
+// === impl LeftoverLog ===
+
+impl LeftoverLog {
+    /// Returns the path of the current file beneath the pod log root.
+    pub fn path(&self, pods_root: &Path) -> PathBuf {
+        pods_root.join(log_dir_name(&self.pod)).join(&self.container).join(log_file_name(self.attempt))
     }
 }
 

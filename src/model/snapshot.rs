@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Container, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, ListBytes, LogDir, LogLink, Memory, Partial,
-    PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
+    Container, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, LeftoverLog, ListBytes, LogDir, LogLink, Memory,
+    Partial, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -58,11 +58,14 @@ pub struct Snapshot {
     /// The `*.log` entries of the container log root.
     #[serde(default)]
     pub log_links: Seen<Vec<LogLink>>,
+    /// The logs of instances that the runtime no longer lists. Only read for a pass over containers.
+    #[serde(default = "seen_empty::<LeftoverLog>", skip_serializing_if = "is_seen_empty")]
+    pub leftover_logs: Seen<Vec<LeftoverLog>>,
     /// The pods of the node.
     #[serde(default)]
     pub pods: Seen<PodList>,
     /// The uids under `<kubelet root>/pods`. A pod with such a directory does not count as deleted (I11).
-    #[serde(default = "seen_empty")]
+    #[serde(default = "seen_empty::<PodUid>")]
     pub pod_dirs: Seen<Vec<PodUid>>,
     /// Images that the kubelet is pulling, as named in the pod specs (I6).
     #[serde(default)]
@@ -163,8 +166,12 @@ fn is_empty(partial: &Partial) -> bool {
     *partial == Partial::default()
 }
 
-fn seen_empty() -> Seen<Vec<PodUid>> {
+fn seen_empty<T>() -> Seen<Vec<T>> {
     Seen::Seen(Vec::new())
+}
+
+fn is_seen_empty<T>(list: &Seen<Vec<T>>) -> bool {
+    list.as_ref().is_some_and(Vec::is_empty)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use tokio::time::Instant;
 use walkdir::WalkDir;
 
-use crate::model::{Snapshot, log_dir_name};
+use crate::model::{Snapshot, attempt_of_log, log_dir_name};
 
 /// The sizes in one log directory.
 #[derive(Debug, Default, PartialEq)]
@@ -47,8 +47,7 @@ fn instance(path: &Path) -> Option<(String, u32)> {
     let (Component::Normal(name), Component::Normal(file), None) = (parts.next()?, parts.next()?, parts.next()) else {
         return None;
     };
-    let (attempt, _) = file.to_str()?.split_once(".log")?;
-    Some((name.to_str()?.to_owned(), attempt.parse().ok()?))
+    Some((name.to_str()?.to_owned(), attempt_of_log(file.to_str()?)?))
 }
 
 /// Adds the sizes of directories, by name, to the snapshot.

@@ -19,6 +19,8 @@ pub struct Needs {
     pub image_details: bool,
     /// The sizes of the log directories, for display: as many as can be measured in 2 s.
     pub log_sizes: bool,
+    /// The logs of instances that the runtime no longer lists.
+    pub leftover_logs: bool,
     /// What the store of the runtime holds.
     pub store: bool,
     /// The sizes of the writable layers in that store. The runtime reads all files of a layer for its size, each time.
@@ -38,6 +40,7 @@ impl Needs {
         pod_details: false,
         workloads: false,
         log_sizes: true,
+        leftover_logs: true,
         store: true,
         writable_layers: true,
     };
@@ -58,6 +61,7 @@ impl Needs {
             workloads: self.workloads || other.workloads,
             pod_details: self.pod_details || other.pod_details,
             log_sizes: self.log_sizes || other.log_sizes,
+            leftover_logs: self.leftover_logs || other.leftover_logs,
             store: self.store || other.store,
             writable_layers: self.writable_layers || other.writable_layers,
         }

@@ -18,6 +18,7 @@ const ENDS: Needs = Needs {
     pod_details: false,
     workloads: false,
     log_sizes: false,
+    leftover_logs: false,
     store: false,
     writable_layers: false,
 };

@@ -21,7 +21,7 @@ pub struct Action {
     /// Seconds since the object was created; for an image, since it was first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<i64>,
-    /// Bytes of the log files of a container or of a log directory; absent = not measured. That of an image is in
+    /// Bytes of the log files of a container or of a log directory, or of a log file; absent = not measured. That of an image is in
     /// `estimated_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
@@ -53,6 +53,11 @@ pub enum Target {
     /// A pod's log directory with all its content.
     RemoveLogDir {
         /// The path: the pod log root and one name.
+        path: PathBuf,
+    },
+    /// The log of an instance that the runtime no longer lists: the file and its rotated files.
+    RemoveLogFile {
+        /// The path: the pod log root, the directories of the pod and of the container, and the name of the file.
         path: PathBuf,
     },
     /// A dangling log symlink.
@@ -87,6 +92,8 @@ pub enum Kind {
     Sandbox,
     /// An entry of the pod log root.
     LogDir,
+    /// The log of an instance that the runtime no longer lists.
+    LogFile,
     /// An entry of the container log root.
     LogLink,
     /// An image.
@@ -102,6 +109,7 @@ impl Target {
             Self::RemoveContainer { .. } => Kind::Container,
             Self::RemoveSandbox { .. } => Kind::Sandbox,
             Self::RemoveLogDir { .. } => Kind::LogDir,
+            Self::RemoveLogFile { .. } => Kind::LogFile,
             Self::RemoveLogLink { .. } => Kind::LogLink,
             Self::RemoveImage { .. } => Kind::Image,
         }
@@ -112,7 +120,9 @@ impl Target {
         match self {
             Self::RemoveContainer { id, .. } => id.to_string(),
             Self::RemoveSandbox { id } => id.to_string(),
-            Self::RemoveLogDir { path } | Self::RemoveLogLink { path } => path.display().to_string(),
+            Self::RemoveLogDir { path } | Self::RemoveLogFile { path } | Self::RemoveLogLink { path } => {
+                path.display().to_string()
+            }
             Self::RemoveImage { id, .. } => id.to_string(),
         }
     }
@@ -159,13 +169,15 @@ impl Kind {
             Self::Container => "container",
             Self::Sandbox => "sandbox",
             Self::LogDir => "log directory",
+            Self::LogFile => "log file",
             Self::LogLink => "log link",
             Self::Image => "image",
         }
     }
 
     /// All kinds, in the order in which a pass handles them.
-    pub const ALL: [Self; 5] = [Self::Container, Self::Sandbox, Self::LogDir, Self::LogLink, Self::Image];
+    pub const ALL: [Self; 6] =
+        [Self::Container, Self::Sandbox, Self::LogDir, Self::LogFile, Self::LogLink, Self::Image];
 
     /// Returns the name of the kind in documents.
     pub fn as_str(self) -> &'static str {

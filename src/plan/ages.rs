@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{KeepReason, Kept, Kind, Plan};
 use crate::model::{Memory, Snapshot};
@@ -47,6 +47,7 @@ fn begin(snapshot: &Snapshot, memory: &Memory, kept: &Kept) -> Option<Timestamp>
             let sandboxes = snapshot.listed_sandboxes()?;
             Some(sandboxes.iter().find(|sandbox| sandbox.id.as_str() == kept.id)?.created_at)
         }
+        Kind::LogFile => snapshot.taken_at.checked_sub(SignedDuration::from_secs(kept.age_seconds?)).ok(),
         Kind::LogDir | Kind::LogLink => None,
     }
 }

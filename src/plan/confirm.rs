@@ -138,6 +138,7 @@ impl<'a> Comparison<'a> {
             Kind::Container => ("containers", self.snapshot.containers.cause()),
             Kind::Sandbox => ("sandboxes", self.snapshot.sandboxes.cause()),
             Kind::LogDir => ("log_dirs", self.snapshot.log_dirs.cause()),
+            Kind::LogFile => ("leftover_logs", self.snapshot.leftover_logs.cause()),
             Kind::LogLink => ("log_links", self.snapshot.log_links.cause()),
             Kind::Image => ("images", self.snapshot.images.cause()),
         };

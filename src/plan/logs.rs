@@ -1,4 +1,4 @@
-//! Decides log directories of deleted pods, and dangling log symlinks.
+//! Decides log directories of deleted pods, leftover log files (`leftovers`), and dangling log symlinks.
 //!
 //! Removes for `pod_deleted` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
 //! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`,
@@ -7,6 +7,8 @@
 //! Entries that the recheck in `execute` would refuse in every pass are kept whatever the guards are: an entry that is
 //! not a directory, a name without a uid, and a directory of a pod that still has containers or sandboxes after this
 //! pass.
+
+mod leftovers;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -36,20 +38,19 @@ struct ById<'a> {
     sorted: Vec<&'a Container>,
 }
 
-/// Decides log directories, then log symlinks.
+/// Decides log directories, log files, then log symlinks.
 pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
-    if let Some(dirs) = builder.need("log_dirs", &context.snapshot.log_dirs)
-        && !dirs.is_empty()
-    {
-        decide_dirs(context, builder, dirs);
-    }
+    let dirs = builder.need("log_dirs", &context.snapshot.log_dirs).filter(|dirs| !dirs.is_empty());
+    let removed = dirs.map(|dirs| decide_dirs(context, builder, dirs)).unwrap_or_default();
+    leftovers::decide(context, builder, &removed);
     if let Some(links) = builder.need("log_links", &context.snapshot.log_links) {
         decide_links(context, builder, links);
     }
 }
 
-fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &[LogDir]) {
-    let in_runtime = in_runtime(context, builder);
+/// Decides log directories. Returns the pods whose directories are removed.
+fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &[LogDir]) -> HashSet<PodUid> {
+    let (in_runtime, mut removed) = (in_runtime(context, builder), HashSet::new());
     let mut dirs: Vec<_> = dirs.iter().collect();
     dirs.sort_by(|a, b| a.name.cmp(&b.name));
     for dir in dirs {
@@ -61,9 +62,12 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
             builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason });
         } else {
             let (target, reason) = (Target::RemoveLogDir { path }, RemoveReason::PodDeleted {});
-            builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
+            if builder.remove(Action { target, pod, age_seconds, size_bytes, reason }) {
+                removed.insert(pod_uid_of_dir(&dir.name));
+            }
         }
     }
+    removed
 }
 
 /// Returns why a log directory is kept, if so.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rule_facts::FactSource;
 use super::{ImageOrder, KeepReason, Policy, RemoveReason, RuleReason};
-use crate::model::{Container, Image, ImageMemory, LogDir, PodRef, Sandbox, Snapshot, duration_text};
+use crate::model::{Container, Image, ImageMemory, LeftoverLog, LogDir, PodRef, Sandbox, Snapshot, duration_text};
 use crate::rules::{Facts, Rule, RuleFor, Score, Then, Verdict};
 
 /// What a pass has seen of a rule.
@@ -89,6 +89,12 @@ impl<'a> RuleBook<'a> {
         self.first(object, |facts| facts.container(container))
     }
 
+    /// Returns the rule for containers that decides the log of an instance which the runtime no longer lists.
+    pub fn leftover_log(&self, log: &LeftoverLog, path: &str) -> Option<&'a Rule> {
+        let object = Object { of: RuleFor::Container, id: path, bytes: Some(log.size_bytes) };
+        self.first(object, |facts| facts.leftover_log(log))
+    }
+
     /// Returns the rule that decides a sandbox.
     pub fn sandbox(&self, sandbox: &Sandbox) -> Option<&'a Rule> {
         let object = Object { of: RuleFor::Sandbox, id: sandbox.id.as_str(), bytes: None };
@@ -161,6 +167,17 @@ impl Rule {
     /// Returns why an object is removed: it is over a limit of the rule; `None` = the rule removes it.
     pub(super) fn removes(&self, limit: impl Into<Option<String>>) -> RemoveReason {
         RemoveReason::Rule(self.reason(limit.into()))
+    }
+
+    /// Returns how many dead instances of a container the rule keeps; `None` = it does not say so.
+    pub(super) fn max_per_pod_container(&self) -> Option<u64> {
+        if self.text().then == Then::Remove { Some(0) } else { self.limits()?.max_per_pod_container }
+    }
+
+    /// Returns the same limit as the configuration has it; `None` = the rule has none, as one that removes.
+    pub(super) fn max_per_pod_container_text(&self) -> Option<String> {
+        let limit = self.limits()?.max_per_pod_container?;
+        Some(format!("max_per_pod_container = {limit}"))
     }
 
     fn reason(&self, limit: Option<String>) -> RuleReason {

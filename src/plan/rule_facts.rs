@@ -10,8 +10,8 @@ use super::disk;
 use super::image_ranks::{Ranks, build_time};
 use super::store::StoreIndex;
 use crate::model::{
-    Container, FileSystem, Image, ImageDetails, ImageMemory, LogDir, Phase, Pod, PodRef, RuntimeStore, Sandbox, Seen,
-    Snapshot, full_image_name,
+    Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, Pod, PodRef, RuntimeStore,
+    Sandbox, Seen, Snapshot, full_image_name,
 };
 use crate::rules::{Facts, Uses, Value, Values, World, labels, number, seconds, texts, time};
 
@@ -93,6 +93,16 @@ impl<'a> FactSource<'a> {
             .fact("created", || created.map(time))
             .fact("age", || created.map(|at| self.since(at)));
         self.world.with([self.ended(facts, container).finish(), self.pod(container.pod.as_ref()).finish()])
+    }
+
+    /// Returns the facts of a container of which only the log remains. What only the runtime knows is not available.
+    pub fn leftover_log(&self, log: &LeftoverLog) -> Facts<'_> {
+        let facts = self
+            .object("container")
+            .fact("name", || Some(log.container.as_str().into()))
+            .fact("attempt", || Some(number(log.attempt.into())))
+            .fact("log_bytes", || Some(number(log.size_bytes)));
+        self.world.with([facts.finish(), self.pod(Some(&log.pod)).finish()])
     }
 
     /// Adds the facts of a container that no list has.

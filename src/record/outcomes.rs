@@ -112,7 +112,7 @@ fn subtract(memory: &mut Memory, kind: Kind) {
         Kind::Container => |counts| &mut counts.containers,
         Kind::Sandbox => |counts| &mut counts.sandboxes,
         Kind::Image => |counts| &mut counts.images,
-        Kind::LogDir | Kind::LogLink => return,
+        Kind::LogDir | Kind::LogFile | Kind::LogLink => return,
     };
     let Memory { last_counts, recent_counts, fall, .. } = memory;
     let recent = recent_counts.iter_mut().map(|recent| &mut recent.counts);

@@ -295,7 +295,7 @@ impl Node {
         self
     }
 
-    fn container_config(&mut self, name: &str, image: &str) -> pb::ContainerConfig {
+    pub(super) fn container_config(&mut self, name: &str, image: &str) -> pb::ContainerConfig {
         let sandbox = self.sandboxes.get(&self.cursor.sandbox).map(|sandbox| &sandbox.listed);
         let uid = sandbox.and_then(|listed| listed.metadata.as_ref()).map(|metadata| metadata.uid.clone());
         let mut labels = sandbox.map(|listed| listed.labels.clone()).unwrap_or_default();

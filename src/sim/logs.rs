@@ -109,6 +109,18 @@ impl Node {
         self
     }
 
+    /// Adds the log of an instance that the runtime lost, in the pod of the last sandbox. The next instance of this name has the
+    /// next attempt number.
+    #[must_use]
+    pub fn lost(mut self, name: &str, size: usize) -> Self {
+        let config = self.container_config(name, "");
+        let directory = self.sandboxes.get(&self.cursor.sandbox).map(|sandbox| sandbox.log_directory.clone());
+        if let Some(directory) = directory.filter(|directory| !directory.as_os_str().is_empty()) {
+            self.will_write(LogEntry::File { path: directory.join(config.log_path), bytes: size, link: None });
+        }
+        self
+    }
+
     /// Adds log files of a pod that has no other objects.
     #[must_use]
     pub fn orphan_logs(mut self, namespace: &str, name: &str, uid: &str) -> Self {

@@ -456,7 +456,7 @@ fn usage_errors_have_status_2_and_help_has_0() {
           --scope <SCOPE>          Object kinds to plan for [default: all] [possible values: containers,
                                    images, all]
           --kind <KIND>            Only objects of these kinds [possible values: container, sandbox,
-                                   log-dir, log-link, image]
+                                   log-dir, log-file, log-link, image]
       -n, --namespace <NAMESPACE>  Only objects of this namespace; an image has none
       -A, --all-namespaces         Objects of all namespaces, which is the default
           --evict-terminated-pods  Also remove dead containers and sandboxes of terminated pods

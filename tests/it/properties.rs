@@ -9,7 +9,7 @@ mod rechecks;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState, Snapshot};
+use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState, Snapshot, attempt_of_log};
 use kubegc::plan::{
     Confirmed, Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, confirm, decide, update_memory,
 };
@@ -114,7 +114,7 @@ proptest! {
         let kept = plan.kept.iter().map(|kept| kubegc::plan::key(kept.kind, &kept.id));
         let mut decided: Vec<_> = removed.chain(kept).collect();
         decided.sort();
-        let mut all = nodes::keys(&node, &policy);
+        let mut all = nodes::keys(&node, &policy, &plan);
         all.sort();
         prop_assert_eq!(decided, all);
     }
@@ -140,6 +140,11 @@ proptest! {
         for kind in [Kind::Container, Kind::Sandbox, Kind::LogDir, Kind::LogLink] {
             prop_assert!(gone(&with, kind).is_subset(&gone(&without, kind)));
         }
+        // What is in a removed directory is removed with it.
+        let dirs = gone(&without, Kind::LogDir);
+        let is_in_dir = |file: &String| dirs.iter().any(|dir| std::path::Path::new(file).starts_with(dir));
+        let without = gone(&without, Kind::LogFile);
+        prop_assert!(gone(&with, Kind::LogFile).iter().all(|file| without.contains(file) || is_in_dir(file)));
     }
 
     #[test]
@@ -153,6 +158,7 @@ proptest! {
 
     #[test]
     fn guards_only_keep_more_containers_and_sandboxes(node in a_node(), policy in a_policy()) {
+        let node = nodes::without_attempts(node); // The guards order by attempt what the kubelet orders by age.
         let by_us = decide(&node, &policy, Scope::Containers);
         let by_kubelet = decide(&node, &without_guards(policy), Scope::Containers);
         for kind in [Kind::Container, Kind::Sandbox, Kind::LogDir, Kind::LogLink] {
@@ -220,7 +226,8 @@ fn holds_i3(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
     for container in containers(node) {
         let key = (container.pod_uid(), container.name.as_str());
         let newest = newest.entry(key).or_insert(container);
-        if (container.created_at, &container.id) > (newest.created_at, &newest.id) {
+        let order = |one: &Container| (one.attempt, one.created_at, one.id.clone());
+        if order(container) > order(newest) {
             *newest = container;
         }
     }
@@ -228,6 +235,15 @@ fn holds_i3(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
         let is_newest = newest.values().any(|container| container.id.as_str() == action.target.id());
         let is_of_pod = matches!(action.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
         prop_assert!(!is_newest || is_of_pod, "{:?}", action);
+    }
+    for action in of_kind(plan, Kind::LogFile) {
+        let (path, pod) = (action.target.id(), action.pod.as_ref().unwrap());
+        let [file, name] = [0, 1].map(|at| path.rsplit('/').nth(at).unwrap());
+        let attempt = attempt_of_log(file).unwrap_or(u32::MAX);
+        let of_slot = || containers(node).iter().filter(|one| one.pod_uid() == Some(&pod.uid) && one.name == name);
+        let is_of_pod = matches!(action.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
+        prop_assert!(of_slot().all(|one| one.attempt != attempt), "{action:?}");
+        prop_assert!(is_of_pod || of_slot().any(|one| one.attempt > attempt), "{action:?}");
     }
     Ok(())
 }
@@ -287,6 +303,7 @@ fn holds_i11(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
 fn holds_i12(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
     if is_doubtful(node) {
         prop_assert_eq!(of_kind(plan, Kind::Image).count(), 0);
+        prop_assert_eq!(of_kind(plan, Kind::LogFile).count(), 0);
         let is_removed = |action: &kubegc::plan::Action| action.reason == RemoveReason::PodDeleted {};
         prop_assert!(!plan.actions.iter().any(is_removed), "{:?}", plan.actions);
     }

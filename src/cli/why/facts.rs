@@ -61,6 +61,9 @@ impl Facts {
             Object::Sandbox(one) => Self { age_seconds: age(one.created_at), ..Self::default() },
             Object::Image(image) => Self::of_image(image, snapshot),
             Object::LogDir(dir) => Self { size_bytes: dir.size_bytes, ..Self::default() },
+            Object::LogFile(log) => {
+                Self { attempt: Some(log.attempt), size_bytes: Some(log.size_bytes), ..Self::default() }
+            }
             Object::LogLink(_) => Self::default(),
         }
     }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::dir::Dir;
 use super::{LogError, RemovedStats, tree};
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{EntryKind, LinkTarget, PodRef, pod_uid_of_dir};
+use crate::model::{EntryKind, LinkTarget, PodRef, attempt_of_log, log_file_name, pod_uid_of_dir};
 use crate::observe::link_target;
 use crate::plan::LogPolicy;
 
@@ -180,6 +180,14 @@ impl LogRoots {
 // === impl LogFile ===
 
 impl LogFile {
+    /// Returns the container and the attempt in its path, if that is `POD/CONTAINER/ATTEMPT.log`.
+    pub fn instance(&self) -> Option<(&str, u32)> {
+        let [_, container] = self.folders.as_slice() else { return None };
+        let name = self.name.to_str()?;
+        let attempt = attempt_of_log(name).filter(|attempt| name == log_file_name(*attempt))?;
+        Some((container.to_str()?, attempt))
+    }
+
     /// Returns its path beneath the pod log root, for messages.
     pub fn path(&self) -> PathBuf {
         self.folders.iter().chain([&self.name]).collect()

@@ -43,6 +43,70 @@ async fn logs_of_a_pod_in_the_runtime_are_kept() {
     }
 }
 
+fn log_file(bench: &Bench, name: &str) -> Action {
+    let reason = RemoveReason::OverMaxPerPodContainer { limit: 1 };
+    Action { reason, ..action(Target::RemoveLogFile { path: bench.pods("default_web_u1/app").join(name) }) }
+}
+
+/// A pod with a container that was restarted three times. The runtime lost two instances.
+fn restarted() -> Node {
+    let node = Node::new().image(WEB, &[]).pod("default", "web", "u1");
+    node.lost("app", 100).lost("app", 100).exited("app", WEB).running("app", WEB)
+}
+
+#[tokio::test]
+async fn a_leftover_log_is_removed_with_its_rotated_files() {
+    let bench = Bench::new(restarted());
+    for name in ["1.log.20261120-120000.gz", "10.log", "11.log"] {
+        fs::write(bench.pods("default_web_u1/app").join(name), "text").unwrap();
+    }
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![log_file(&bench, "1.log")])).await;
+    assert_eq!(lines, ["1.log removed"]);
+    assert!(reports[0].freed_bytes.unwrap() >= 100, "{reports:?}");
+    let left = ["0.log", "1.log", "1.log.20261120-120000.gz", "2.log", "3.log", "10.log", "11.log"]
+        .map(|name| is_there(&bench.pods("default_web_u1/app").join(name)));
+    assert_eq!(left, [true, false, false, true, true, true, true]);
+    assert_eq!(bench.carry_out(vec![log_file(&bench, "1.log")]).await, ["1.log already_removed"]);
+    assert_eq!(bench.rehearse(vec![log_file(&bench, "0.log")]).await, ["0.log would_remove"]);
+    assert!(is_there(&bench.pods("default_web_u1/app/0.log")));
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_log_of_a_listed_or_of_the_newest_instance_is_kept() {
+    let bench = Bench::new(restarted());
+    fs::write(bench.pods("default_web_u1/app/4.log"), "text").unwrap();
+    fs::create_dir_all(bench.pods("default_web_u1/db")).unwrap();
+    fs::write(bench.pods("default_web_u1/db/0.log"), "text").unwrap();
+    fs::write(bench.pods("default_web_u1/app/note"), "text").unwrap();
+    let before = bench.files();
+    let of_slot = ["2.log", "3.log", "4.log", "../db/0.log", "note", "00.log", "0.log.1", "", "0.log/x"];
+    let mut lines = Vec::new();
+    for name in of_slot {
+        lines.extend(bench.carry_out(vec![log_file(&bench, name)]).await);
+    }
+    let (in_use, changed) = (Refusal::InUse.to_string(), Refusal::StateChanged.to_string());
+    let foreign = Refusal::ForeignPath.to_string();
+    let expected = [&in_use, &in_use, &changed].into_iter().chain([&foreign; 6]);
+    let wrong = lines.iter().zip(expected).find(|(line, refusal)| !line.ends_with(&format!(" refused: {refusal}")));
+    assert_eq!((wrong, lines.len()), (None, 9));
+    assert_eq!(bench.files(), before);
+}
+
+/// The pod of another log directory, and a pod without a runtime response.
+#[tokio::test]
+async fn a_leftover_log_is_kept_if_its_pod_is_another_or_the_runtime_does_not_respond() {
+    let bench = Bench::new(restarted());
+    let before = bench.files();
+    let other = Action { pod: Some(PodRef { uid: "u2".into(), ..web() }), ..log_file(&bench, "0.log") };
+    let none = Action { pod: None, ..log_file(&bench, "0.log") };
+    assert_eq!(bench.carry_out(vec![other, none]).await, ["0.log refused: the path is not ours"; 2]);
+    bench.sim.fault(Rpc::ListContainers, Fault::Fail(Code::Internal), Times::Forever);
+    let lines = bench.carry_out(vec![log_file(&bench, "0.log")]).await;
+    assert!(lines[0].starts_with("0.log failed: ListContainers"), "{lines:?}");
+    assert_eq!(bench.files(), before);
+}
+
 #[tokio::test]
 async fn logs_are_kept_without_a_runtime_response() {
     for method in [Rpc::ListContainers, Rpc::ListPodSandbox] {

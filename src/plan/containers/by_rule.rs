@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use super::{Dead, Slot, keep, remove_unless_newest};
 use crate::plan::plan_builder::{Context, PlanBuilder};
-use crate::rules::Then;
 
 /// Removes the containers that a rule removes, and those over the limit of a rule. All that such a rule decides leave their slot:
 /// no other limit counts them.
@@ -44,13 +43,11 @@ fn remove_by_rule<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead
 impl Dead<'_> {
     /// Returns how many containers of this slot the rule keeps of those that it decides; `None` = it does not say so.
     fn most_of_rule(&self) -> Option<u64> {
-        let rule = self.rule?;
-        if rule.text().then == Then::Remove { Some(0) } else { rule.limits()?.max_per_pod_container }
+        self.rule?.max_per_pod_container()
     }
 
     /// Returns the limit of the rule as text; `None` = it has none.
     fn limit_of_rule(&self) -> Option<String> {
-        let limit = self.rule?.limits()?.max_per_pod_container?;
-        Some(format!("max_per_pod_container = {limit}"))
+        self.rule?.max_per_pod_container_text()
     }
 }

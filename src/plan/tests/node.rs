@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::model::{
-    Absence, CRI_NAMESPACE, Container, ContainerState, Failure, FileSystem, HolderKind, Image, ImageMemory, LinkTarget,
-    LogDir, LogLink, Phase, Pod, PodList, PodRef, RuntimeStore, Sandbox, SandboxState, Seen, Snapshot, StoreHolder,
-    StorePart,
+    Absence, CRI_NAMESPACE, Container, ContainerState, Failure, FileSystem, HolderKind, Image, ImageMemory,
+    LeftoverLog, LinkTarget, LogDir, LogLink, Phase, Pod, PodList, PodRef, RuntimeStore, Sandbox, SandboxState, Seen,
+    Snapshot, StoreHolder, StorePart,
 };
 use crate::plan::{Guards, Kind, Plan, Policy, Profile, Scope, decide};
 
@@ -214,6 +214,15 @@ impl Node {
 
     pub fn dir(mut self, name: &str) -> Self {
         seen(&mut self.snapshot.log_dirs).push(LogDir { name: name.into(), ..LogDir::default() });
+        self
+    }
+
+    /// Adds the log of an instance of the slot `POD/NAME` that the runtime does not list, last modified so many minutes ago.
+    pub fn leftover(mut self, slot: &str, attempt: u32, age: i64) -> Self {
+        let (pod, container) = slot.split_once('/').unwrap();
+        let (pod, container) = (pod_ref(pod).unwrap(), container.to_owned());
+        let log = LeftoverLog { pod, container, attempt, modified_at: Some(ago(age)), size_bytes: 100 };
+        seen(&mut self.snapshot.leftover_logs).push(log);
         self
     }
 

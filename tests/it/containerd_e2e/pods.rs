@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 
+use kubegc::cri::generated as pb;
 use serde_json::{Value, json};
 
 use crate::rig::{Image, Layer, Names, Rig, Version};
@@ -128,6 +129,38 @@ async fn nothing_changes_in_a_dry_run(rig: &Rig) {
     rig.kubegc(&with_settings(&["collect", "--dry-run"])).ok();
     assert_eq!(rig.changes_since(&before).await, Vec::<String>::new());
     assert!(!rig.dir().join("state/kubegc.db").exists(), "nothing is remembered");
+}
+
+/// A container that someone removes, as with `crictl rm`, leaves its log: a crash loop leaves one for each restart.
+#[tokio::test]
+async fn the_logs_of_instances_that_someone_removed_are_found_and_removed() {
+    let rig = Rig::start(Version::V2).await;
+    let pod = rig.pod("default", "web-0", "uid-web").await;
+    let loops = pod.crash_looped("app", 5).await;
+    let rotated = pod.log_dir().join("app/1.log.20261122-120000.gz");
+    std::fs::write(&rotated, "an old line").unwrap();
+    for id in &loops[..3] {
+        let request = pb::RemoveContainerRequest { container_id: id.clone() };
+        rig.runtime().remove_container(request).await.unwrap();
+    }
+    let log = |attempt| pod.log_file("app", attempt);
+    let plan = rig.kubegc(&with_settings(&["plan", "-o", "json"])).ok().json();
+    let actions = plan["actions"].as_array().unwrap();
+    let files: Vec<_> = actions.iter().filter(|action| action["action"] == "remove_log_file").collect();
+    let expected = [0, 1, 2].map(|attempt| json!(log(attempt)));
+    assert_eq!(files.iter().map(|action| action["path"].clone()).collect::<Vec<_>>(), expected);
+    assert!(files.iter().all(|action| action["reason"] == "over_max_per_pod_container"), "{files:?}");
+    let why = rig.kubegc(&with_settings(&["why", log(1).to_str().unwrap(), "-o", "json"])).ok().json();
+    let decisions: Vec<_> = why.as_array().unwrap().iter().map(|found| (&found["kind"], &found["decision"])).collect();
+    assert_eq!(decisions, [(&json!("log_dir"), &json!("keep")), (&json!("log_file"), &json!("remove"))], "{why:#}");
+    rig.kubegc(&with_settings(&["collect"])).ok();
+    let left = [0, 1, 2, 3, 4].map(|attempt| log(attempt).exists());
+    assert_eq!((left, rotated.exists()), ([false, false, false, false, true], false));
+    let plan = rig.kubegc(&with_settings(&["plan", "-o", "json"])).ok().json();
+    let logs = plan["actions"].as_array().unwrap().iter().filter(|action| action["action"] == "remove_log_file");
+    assert_eq!(logs.count(), 0, "{plan:#}");
+    let history = rig.kubegc(&with_settings(&["history", "--kind", "log-file", "-o", "json"])).ok();
+    assert_eq!(history.lines().count(), 3);
 }
 
 /// Creates pods in every state, and objects of other pods.

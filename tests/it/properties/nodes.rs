@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kubegc::model::{
-    Absence, Container, ContainerState, EntryKind, FileSystem, Image, ImageMemory, LinkTarget, ListCounts, LogDir,
-    LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Sandbox, SandboxState, Seen, Snapshot,
+    Absence, Container, ContainerState, EntryKind, FileSystem, Image, ImageMemory, LeftoverLog, LinkTarget, ListCounts,
+    LogDir, LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Sandbox, SandboxState, Seen, Snapshot,
+    pod_uid_of_dir,
 };
 use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
 use kubegc::rules::{Limits, Rule, RuleFor, RuleText, Rules, Then};
@@ -66,11 +67,12 @@ fn a_container() -> impl Strategy<Value = Container> {
         vec(an_image_name(), 0..2),
         failed,
     );
-    let from = (a_pod_ref(), select(&["app", "init"][..]), 0..6_u8, state, a_moment(), option::of(a_moment()), names);
+    let slot = (select(&["app", "init"][..]), an_attempt());
+    let from = (a_pod_ref(), slot, 0..6_u8, state, a_moment(), option::of(a_moment()), names);
     from.prop_map(
         |(
             pod,
-            name,
+            (name, attempt),
             sandbox,
             state,
             created_at,
@@ -81,7 +83,7 @@ fn a_container() -> impl Strategy<Value = Container> {
             sandbox_id: format!("s{sandbox}").into(),
             pod,
             name: name.into(),
-            attempt: 0,
+            attempt,
             state,
             created_at,
             finished_at,
@@ -93,6 +95,27 @@ fn a_container() -> impl Strategy<Value = Container> {
             image_volumes_unknown,
         },
     )
+}
+
+fn an_attempt() -> impl Strategy<Value = u32> {
+    select(&[0, 0, 0, 1, 2, 5][..])
+}
+
+/// Generates logs without an instance, most of containers that exist.
+fn leftover_logs() -> impl Strategy<Value = Vec<LeftoverLog>> {
+    let log = (a_uid(), select(&["app", "init", "other"][..]), 0..5_u32, option::weighted(0.9, a_moment()));
+    vec(log, 0..5).prop_map(|logs| {
+        let logs = logs.into_iter().map(|(uid, name, attempt, at)| ((uid, name, attempt), at));
+        let logs = logs.collect::<std::collections::BTreeMap<_, _>>().into_iter();
+        logs.map(|((uid, name, attempt), modified_at)| LeftoverLog {
+            pod: PodRef { name: format!("pod-{uid}"), namespace: "ns".into(), uid: uid.into() },
+            container: name.to_owned(),
+            attempt,
+            modified_at,
+            size_bytes: 10,
+        })
+        .collect()
+    })
 }
 
 fn a_sandbox() -> impl Strategy<Value = Sandbox> {
@@ -213,13 +236,14 @@ pub fn a_node() -> impl Strategy<Value = Snapshot> {
     let files = (
         seen(log_dirs()),
         seen(log_links()),
+        seen(leftover_logs()),
         seen(vec(a_uid().prop_map(PodUid::from), 0..2)),
         vec(an_image_name(), 0..2),
     );
     (runtime, files, seen(pods()), seen(Just(())), memory()).prop_map(
         |(
             (containers, sandboxes, images, runtime, image_filesystem),
-            (log_dirs, log_links, pod_dirs, pulling),
+            (log_dirs, log_links, leftover_logs, pod_dirs, pulling),
             pods,
             image_uses,
             memory,
@@ -239,6 +263,7 @@ pub fn a_node() -> impl Strategy<Value = Snapshot> {
                 image_filesystem,
                 log_dirs,
                 log_links,
+                leftover_logs,
                 pod_dirs,
                 pulling,
                 image_uses,
@@ -349,7 +374,14 @@ pub fn shuffled(node: &Snapshot, seed: u64) -> Snapshot {
     node.images = shuffle(&node.images, seed >> 6);
     node.log_dirs = shuffle(&node.log_dirs, seed >> 9);
     node.log_links = shuffle(&node.log_links, seed >> 12);
+    node.leftover_logs = shuffle(&node.leftover_logs, seed >> 15);
     node.memory.images.reverse();
+    node
+}
+
+/// Returns the same node with containers of one attempt.
+pub fn without_attempts(mut node: Snapshot) -> Snapshot {
+    node.containers = node.containers.map(|list| numbered(list, |container, _| container.attempt = 0));
     node
 }
 
@@ -377,6 +409,18 @@ pub fn carried_out(node: &Snapshot, plan: &Plan, policy: &Policy) -> Snapshot {
     node.log_dirs = retain(node.log_dirs, |dir: &LogDir| is_left(Kind::LogDir, &format!("/var/log/pods/{}", dir.name)));
     node.log_links =
         retain(node.log_links, |link: &LogLink| is_left(Kind::LogLink, &format!("/var/log/containers/{}", link.name)));
+    // A directory is removed with its files, and a container with its log.
+    let dirs = removed_dirs(plan);
+    let of_removed = |log: &LeftoverLog| {
+        let mut containers = before.containers.as_ref().into_iter().flatten();
+        containers.any(|one| {
+            let is_its = (one.pod_uid(), &one.name, one.attempt) == (Some(&log.pod.uid), &log.container, log.attempt);
+            is_its && !is_left(Kind::Container, one.id.as_str())
+        })
+    };
+    node.leftover_logs = retain(node.leftover_logs, |log: &LeftoverLog| {
+        is_left(Kind::LogFile, &log_path(log)) && !dirs.contains(&log.pod.uid) && !of_removed(log)
+    });
     let freed: u64 = node
         .images
         .as_ref()
@@ -394,6 +438,16 @@ pub fn carried_out(node: &Snapshot, plan: &Plan, policy: &Policy) -> Snapshot {
     node
 }
 
+/// Returns the pods whose log directories a plan removes.
+fn removed_dirs(plan: &Plan) -> Vec<PodUid> {
+    let removed = plan.actions.iter().filter(|action| action.target.kind() == Kind::LogDir);
+    removed.map(|action| pod_uid_of_dir(&action.target.id())).collect()
+}
+
+fn log_path(log: &LeftoverLog) -> String {
+    log.path(std::path::Path::new("/var/log/pods")).display().to_string()
+}
+
 fn retain<T>(seen: Seen<Vec<T>>, is_left: impl Fn(&T) -> bool) -> Seen<Vec<T>> {
     seen.map(|mut list| {
         list.retain(|item| is_left(item));
@@ -401,8 +455,8 @@ fn retain<T>(seen: Seen<Vec<T>>, is_left: impl Fn(&T) -> bool) -> Seen<Vec<T>> {
     })
 }
 
-/// Returns everything that a plan must decide on.
-pub fn keys(node: &Snapshot, policy: &Policy) -> Vec<String> {
+/// Returns everything that a plan must decide on: what is in a removed directory is a part of it.
+pub fn keys(node: &Snapshot, policy: &Policy, plan: &Plan) -> Vec<String> {
     fn all<T>(seen: &Seen<Vec<T>>, kind: Kind, id: impl Fn(&T) -> String) -> Vec<String> {
         seen.as_ref().into_iter().flatten().map(|item| key(kind, &id(item))).collect()
     }
@@ -411,6 +465,9 @@ pub fn keys(node: &Snapshot, policy: &Policy) -> Vec<String> {
     keys.extend(all(&node.sandboxes, Kind::Sandbox, |sandbox| sandbox.id.to_string()));
     keys.extend(all(&node.log_dirs, Kind::LogDir, |dir| path(&policy.logs.pods_root, &dir.name)));
     keys.extend(all(&node.log_links, Kind::LogLink, |link| path(&policy.logs.containers_root, &link.name)));
+    let removed = removed_dirs(plan);
+    let logs = node.leftover_logs.as_ref().into_iter().flatten().filter(|log| !removed.contains(&log.pod.uid));
+    keys.extend(logs.map(|log| key(Kind::LogFile, &log_path(log))));
     keys.extend(all(&node.images, Kind::Image, |image| image.id.to_string()));
     keys
 }

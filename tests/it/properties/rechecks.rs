@@ -106,7 +106,9 @@ impl Bench {
         let observer = self.observer();
         let mut memory = node.memory.clone();
         memory.last_counts = None;
-        let snapshot = observer.snapshot(Needs { image_volumes: true, ..Needs::default() }, now(), memory).await;
+        let snapshot = observer
+            .snapshot(Needs { image_volumes: true, leftover_logs: true, ..Needs::default() }, now(), memory)
+            .await;
         let plan = decide(&snapshot, &self.policy, Scope::All);
         let dry = carried_out(&self.executor(Remover::Dry), &plan).await;
         let writer = RuntimeWriter::new(&self.reader(), &InProgress::default());
@@ -190,6 +192,8 @@ fn with_sandbox(node: Node, sandbox: &Sandbox) -> Node {
 
 fn with_container(node: Node, container: &Container) -> Node {
     let node = node.at(container.created_at).in_sandbox(container.sandbox_id.as_str()).id(container.id.as_str());
+    // The instance before it is lost.
+    let node = if container.attempt > 0 { node.lost(&container.name, 10) } else { node };
     let image = container.image.as_deref().or(container.image_id.as_deref()).unwrap_or("docker.io/library/i0:1");
     let node = match container.state {
         ContainerState::Created => node.created(&container.name, image),
@@ -209,6 +213,13 @@ fn add_log_entries(node: &Snapshot, pods: &Path, links: &Path) {
             _ if path.symlink_metadata().is_ok() => {}
             EntryKind::Directory => fs::create_dir_all(path.join("app")).unwrap(),
             _ => symlink("/nowhere", path).unwrap(),
+        }
+    }
+    for log in node.leftover_logs.as_ref().into_iter().flatten() {
+        let path = log.path(pods);
+        // The directory of the pod may be a symlink.
+        if path.symlink_metadata().is_err() && fs::create_dir_all(path.parent().unwrap()).is_ok() {
+            fs::write(path, "text").unwrap();
         }
     }
     for link in node.log_links.as_ref().into_iter().flatten() {

@@ -1,0 +1,191 @@
+//! Finds the logs of instances that the runtime no longer lists (kubernetes#91765).
+//!
+//! Only directories of containers are read that restarted: the file of an earlier instance has a lower number. So on most
+//! nodes this reads nothing.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::ObserveError;
+use crate::model::{Container, LeftoverLog, PodRef, attempt_of_log, container_log_dir};
+
+/// The highest number of files of one directory that are examined. What remains is found by a later pass.
+const MAX_FILES: usize = if cfg!(test) { 20 } else { 10_000 };
+
+/// A container of a pod whose log directory is read.
+#[derive(Debug, PartialEq)]
+pub(super) struct Place {
+    pod: PodRef,
+    container: String,
+    /// The directory beneath the pod log root.
+    dir: PathBuf,
+    /// The attempts of its instances in the runtime.
+    attempts: BTreeSet<u32>,
+}
+
+/// Returns the containers of pods that may have such logs.
+pub(super) fn places(containers: &[Container]) -> Vec<Place> {
+    let mut places = HashMap::<_, Place>::new();
+    for container in containers {
+        let Some(pod) = &container.pod else { continue };
+        let place = places.entry((&pod.uid, &container.name)).or_insert_with(|| Place {
+            pod: pod.clone(),
+            container: container.name.clone(),
+            dir: PathBuf::new(),
+            attempts: BTreeSet::new(),
+        });
+        place.attempts.insert(container.attempt);
+    }
+    let restarted = places.into_values().filter(Place::has_restarted);
+    let mut restarted: Vec<_> = restarted.filter_map(Place::with_dir).collect();
+    restarted.sort_by(|a, b| a.dir.cmp(&b.dir));
+    restarted
+}
+
+/// Returns the logs in these directories whose instance the runtime does not list.
+pub(super) fn find(root: &Path, places: &[Place]) -> Result<Vec<LeftoverLog>, ObserveError> {
+    let mut found = Vec::new();
+    for place in places {
+        found.extend(place.leftovers(&root.join(&place.dir))?);
+    }
+    Ok(found)
+}
+
+// === impl Place ===
+
+impl Place {
+    /// Returns whether an instance may be missing below the newest one.
+    fn has_restarted(&self) -> bool {
+        let newest = self.attempts.last().copied().unwrap_or_default();
+        u32::try_from(self.attempts.len()).is_ok_and(|listed| listed <= newest)
+    }
+
+    fn with_dir(self) -> Option<Self> {
+        let dir = container_log_dir(&self.pod, &self.container)?;
+        Some(Self { dir, ..self })
+    }
+
+    /// A pod that mounts the log root can replace a directory with a link to another one, which is then not read.
+    fn leftovers(&self, dir: &Path) -> Result<Vec<LeftoverLog>, ObserveError> {
+        let is_directory = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+        if !dir.parent().is_some_and(is_directory) || !is_directory(dir) {
+            return Ok(Vec::new());
+        }
+        let files = fs::read_dir(dir).and_then(|entries| self.files(entries));
+        let files = files.map_err(|source| ObserveError::List { path: dir.to_owned(), source })?;
+        let mut logs = BTreeMap::new();
+        for (attempt, file) in files {
+            logs.entry(attempt).or_insert_with(|| self.log(attempt)).add(&file);
+        }
+        Ok(logs.into_values().collect())
+    }
+
+    fn files(&self, entries: fs::ReadDir) -> io::Result<Vec<(u32, Metadata)>> {
+        let leftover = |entry: io::Result<DirEntry>| {
+            entry.map(|entry| Some((self.attempt(&entry.file_name())?, entry.metadata().ok()?))).transpose()
+        };
+        let is_file = |file: &io::Result<(u32, Metadata)>| file.as_ref().map_or(true, |(_, file)| file.is_file());
+        entries.filter_map(leftover).filter(is_file).take(MAX_FILES).collect()
+    }
+
+    /// Returns the attempt of a log file whose instance is not listed.
+    fn attempt(&self, name: &OsStr) -> Option<u32> {
+        attempt_of_log(name.to_str()?).filter(|attempt| self.is_leftover(*attempt))
+    }
+
+    fn is_leftover(&self, attempt: u32) -> bool {
+        !self.attempts.contains(&attempt) && self.attempts.last().is_some_and(|newest| attempt < *newest)
+    }
+
+    fn log(&self, attempt: u32) -> LeftoverLog {
+        let (pod, container) = (self.pod.clone(), self.container.clone());
+        LeftoverLog { pod, container, attempt, ..LeftoverLog::default() }
+    }
+}
+
+// === impl LeftoverLog ===
+
+impl LeftoverLog {
+    fn add(&mut self, file: &Metadata) {
+        let modified_at = file.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
+        self.modified_at = self.modified_at.max(modified_at);
+        self.size_bytes += file.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ContainerState;
+
+    fn container(name: &str, attempt: u32) -> Container {
+        let container = serde_json::json!({ "id": format!("{name}{attempt}"), "name": name, "attempt": attempt,
+            "pod": { "uid": "u1", "namespace": "default", "name": "web" }, "state": ContainerState::Exited,
+            "created_at": "2026-11-21T11:00:00Z" });
+        serde_json::from_value(container).unwrap()
+    }
+
+    fn write(root: &Path, path: &str, bytes: usize) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![b'x'; bytes]).unwrap();
+    }
+
+    fn found(root: &Path, containers: &[Container]) -> Vec<(u32, u64)> {
+        let found = find(root, &places(containers)).unwrap();
+        assert!(found.iter().all(|log| log.modified_at.is_some() && log.container == "app"), "{found:?}");
+        found.iter().map(|log| (log.attempt, log.size_bytes)).collect()
+    }
+
+    #[test]
+    fn a_log_below_the_newest_instance_without_a_container_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let files = ["0.log", "1.log", "1.log.20261122-120000.gz", "2.log", "3.log", "4.log", "note", "01.log"];
+        for (at, name) in files.iter().enumerate() {
+            write(root.path(), &format!("default_web_u1/app/{name}"), 1 << at);
+        }
+        fs::create_dir(root.path().join("default_web_u1/app/1.log.d")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", root.path().join("default_web_u1/app/0.log.1")).unwrap();
+        let containers = [container("app", 2), container("app", 3)];
+        assert_eq!(found(root.path(), &containers), [(0, 1), (1, 2 + 4)], "4.log may be that of a new instance");
+    }
+
+    /// A container without a restart has no earlier log, and nothing is read for it.
+    #[test]
+    fn directories_of_containers_without_a_gap_are_not_read() {
+        let all = |attempts: &[u32]| {
+            let containers: Vec<_> = attempts.iter().map(|attempt| container("app", *attempt)).collect();
+            places(&containers).len()
+        };
+        assert_eq!([all(&[0]), all(&[0, 1]), all(&[2, 1, 0]), all(&[1]), all(&[2, 0])], [0, 0, 0, 1, 1]);
+        let named = |name: &str| Container { name: name.to_owned(), ..container("app", 3) };
+        assert_eq!(places(&[named(".."), named("a/b"), Container { pod: None, ..container("app", 3) }]), []);
+    }
+
+    #[test]
+    fn a_linked_directory_is_not_read_and_a_missing_one_is_empty() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "elsewhere/app/0.log", 1);
+        let containers = [container("app", 3)];
+        assert_eq!(found(root.path(), &containers), []);
+        std::os::unix::fs::symlink("elsewhere", root.path().join("default_web_u1")).unwrap();
+        assert_eq!(found(root.path(), &containers), []);
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("default_web_u1")).unwrap();
+        write(root.path(), "elsewhere/app/0.log", 1);
+        std::os::unix::fs::symlink("../elsewhere/app", root.path().join("default_web_u1/app")).unwrap();
+        assert_eq!(found(root.path(), &containers), []);
+    }
+
+    #[test]
+    fn a_directory_with_too_many_files_is_read_in_part() {
+        let root = tempfile::tempdir().unwrap();
+        (0..30).for_each(|attempt| write(root.path(), &format!("default_web_u1/app/{attempt}.log"), 1));
+        assert_eq!(found(root.path(), &[container("app", 90)]).len(), 20);
+    }
+}

@@ -1,0 +1,194 @@
+//! Decides the logs of instances that the runtime no longer lists, of containers that it lists.
+//!
+//! The kubelet removes a log with its container (1.36, `removeContainer`). If someone else removed the container, its log
+//! remains until its pod is deleted: a crash loop leaves one for each restart (kubernetes#91765). Such a log counts as a dead
+//! instance, after those that the runtime has, under the limits and the rules of containers.
+//!
+//! Removes for `over_max_per_pod_container`, `rule`, `pod_deleted` and `pod_terminal`. Keeps for
+//! `within_max_per_pod_container`, `no_limit`, `younger_than_min_age`, `list_incomplete`, `in_use`, `rule`, and by the guards
+//! `newest_instance`, `backing_off`, `runtime_not_seen`, `runtime_just_started`, `list_fell` and `baseline_lost`.
+//!
+//! Without an instance in the runtime the kubelet counts restarts from the names of these files (1.36,
+//! `calcRestartCountByLogDir`). So the newest instance must be in the runtime, and only older logs are removed, unless this
+//! pass removes all dead instances of the pod.
+
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+use super::{Action, Context, KeepReason, Kept, Kind, PlanBuilder, RemoveReason, Target};
+use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, Seen};
+use crate::plan::pods::{Completeness, PodStatus};
+use crate::plan::rule_book::time_limit;
+use crate::rules::{Rule, Then};
+
+/// The instances of one container.
+#[derive(Default)]
+struct Instances<'a> {
+    by_attempt: HashMap<u32, &'a ContainerId>,
+    newest: Option<u32>,
+    /// The exited ones, and those in an unknown state.
+    dead: u64,
+}
+
+/// One (pod uid, container name), as a key.
+type SlotKey<'a> = (&'a PodUid, &'a str);
+
+type Slots<'a> = HashMap<SlotKey<'a>, Instances<'a>>;
+
+/// Decides these logs, except those in directories that this pass removes.
+pub(super) fn decide(context: &Context, builder: &mut PlanBuilder, removed_dirs: &HashSet<PodUid>) {
+    if !context.policy.guards.remove_leftover_logs {
+        return;
+    }
+    let Some(logs) = builder.need("leftover_logs", &context.snapshot.leftover_logs) else { return };
+    let mut logs: Vec<_> = logs.iter().filter(|log| !removed_dirs.contains(&log.pod.uid)).collect();
+    logs.sort_by_key(|log| (key(log), Reverse(log.attempt)));
+    let slots = slots(context, &logs);
+    for logs in logs.chunk_by(|one, next| key(one) == key(next)) {
+        decide_slot(context, builder, &slots, logs);
+    }
+}
+
+fn key(log: &LeftoverLog) -> SlotKey<'_> {
+    (&log.pod.uid, &log.container)
+}
+
+/// Returns the instances of the containers that have such logs.
+fn slots<'a>(context: &Context<'a>, logs: &[&'a LeftoverLog]) -> Slots<'a> {
+    let mut slots: Slots = logs.iter().map(|log| (key(log), Instances::default())).collect();
+    let containers = context.snapshot.containers.as_ref().filter(|_| !logs.is_empty());
+    for container in containers.into_iter().flatten() {
+        let of = container.pod_uid().and_then(|uid| slots.get_mut(&(uid, container.name.as_str())));
+        if let Some(instances) = of {
+            instances.add(container);
+        }
+    }
+    slots
+}
+
+/// Decides the logs of one container. They are given newest first, and removed oldest first.
+fn decide_slot(context: &Context, builder: &mut PlanBuilder, slots: &Slots, logs: &[&LeftoverLog]) {
+    let instances = logs.first().and_then(|log| slots.get(&key(log)));
+    let mut counted = instances.map_or(0, |instances| instances.dead);
+    let mut removals = Vec::new();
+    for log in logs {
+        let path = log.path(&context.policy.logs.pods_root);
+        let (kind, id) = (Kind::LogFile, path.display().to_string());
+        let (pod, size_bytes) = (Some(log.pod.clone()), Some(log.size_bytes));
+        let age_seconds = log.modified_at.map(|at| context.age_seconds(at));
+        match verdict(context, instances, log, &id, &mut counted) {
+            Ok(reason) => {
+                let target = Target::RemoveLogFile { path };
+                removals.push(Action { target, pod, age_seconds, size_bytes, reason });
+            }
+            Err(reason) => builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason }),
+        }
+    }
+    for removal in removals.into_iter().rev() {
+        builder.remove(removal);
+    }
+}
+
+/// Returns why a log is removed or kept. `counted` is the number of dead instances so far that count for the limit: those that
+/// a rule, a guard or an age keeps do not.
+fn verdict(
+    context: &Context,
+    instances: Option<&Instances>,
+    log: &LeftoverLog,
+    id: &str,
+    counted: &mut u64,
+) -> Result<RemoveReason, KeepReason> {
+    let whole_pod = whole_pod(context, log);
+    if let Some(reason) = why_no_candidate(context, instances, log, whole_pod.is_some()) {
+        return Err(reason);
+    }
+    let rule = context.rules.leftover_log(log, id);
+    if let Some(rule) = rule
+        && rule.text().then == Then::Keep
+    {
+        return Err(rule.keeps());
+    }
+    let why_kept = why_too_young(context, log, rule).or_else(|| context.backing_off(Kind::LogFile, id));
+    if let Some(reason) = why_kept {
+        return Err(reason);
+    }
+    let result = whole_pod.map_or_else(|| over_limit(context, rule, *counted), Ok);
+    *counted += u64::from(result.is_err());
+    result
+}
+
+/// Returns why this pass removes all dead instances of the pod of a log, if it does.
+fn whole_pod(context: &Context, log: &LeftoverLog) -> Option<RemoveReason> {
+    match context.pods.status(Some(&log.pod), Completeness::Required) {
+        PodStatus::Deleted => Some(RemoveReason::PodDeleted {}),
+        PodStatus::Exists { terminated: true } if context.policy.evicts_terminated_pods() => {
+            Some(context.policy.of_terminated_pod())
+        }
+        _ => None,
+    }
+}
+
+/// Returns why nothing proves that the instance of a log is missing, if so.
+fn why_no_candidate(
+    context: &Context,
+    instances: Option<&Instances>,
+    log: &LeftoverLog,
+    is_whole_pod: bool,
+) -> Option<KeepReason> {
+    if let Seen::NotSeen(cause) = &context.snapshot.containers {
+        return Some(KeepReason::RuntimeNotSeen { cause: cause.clone() });
+    }
+    if context.gaps.may_miss_containers(Some(&log.pod.uid)) {
+        return Some(KeepReason::ListIncomplete { list: "containers".to_owned() });
+    }
+    if let Some(reason) = context.pods.why_untrusted() {
+        return Some(reason.clone());
+    }
+    if let Some(id) = instances.and_then(|instances| instances.by_attempt.get(&log.attempt)) {
+        return Some(KeepReason::InUse { container: id.to_string() });
+    }
+    let newest = instances.and_then(|instances| instances.newest);
+    let has_newer = is_whole_pod || newest.is_some_and(|newest| newest > log.attempt);
+    (!has_newer).then_some(KeepReason::NewestInstance {})
+}
+
+/// Returns why a log is too young, if so. One of unknown age is young.
+fn why_too_young(context: &Context, log: &LeftoverLog, rule: Option<&Rule>) -> Option<KeepReason> {
+    let is_old = |min_age| log.modified_at.is_some_and(|at| crate::plan::is_older(context.now, at, min_age));
+    let of_rule = rule.and_then(|rule| Some((rule, rule.limits()?.min_age?)));
+    if let Some((rule, min_age)) = of_rule {
+        return (!is_old(min_age)).then(|| rule.keeps_within(time_limit("min_age", min_age)));
+    }
+    let min_age = context.policy.containers.min_age;
+    let min_age_seconds = crate::plan::seconds(min_age);
+    (!is_old(min_age)).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
+}
+
+/// Returns whether a log is over the limit of dead instances: that of the rule, or that of the settings.
+fn over_limit(context: &Context, rule: Option<&Rule>, counted: u64) -> Result<RemoveReason, KeepReason> {
+    if let Some((rule, limit)) = rule.and_then(|rule| Some((rule, rule.max_per_pod_container()?))) {
+        let text = rule.max_per_pod_container_text();
+        return if counted < limit { Err(rule.keeps_within(text)) } else { Ok(rule.removes(text)) };
+    }
+    match context.policy.containers.max_per_pod_container {
+        None => Err(KeepReason::NoLimit {}),
+        Some(limit) if counted < limit => Err(KeepReason::WithinMaxPerPodContainer { limit }),
+        Some(limit) => Ok(RemoveReason::OverMaxPerPodContainer { limit }),
+    }
+}
+
+// === impl Instances ===
+
+impl<'a> Instances<'a> {
+    fn add(&mut self, container: &'a Container) {
+        // Two instances of one attempt are possible. The first by id, so that the order of the list does not matter.
+        let id = self.by_attempt.entry(container.attempt).or_insert(&container.id);
+        *id = (*id).min(&container.id);
+        self.newest = self.newest.max(Some(container.attempt));
+        let is_dead = matches!(container.state, ContainerState::Exited | ContainerState::Unknown);
+        self.dead += u64::from(is_dead);
+    }
+}
+
+#[cfg(test)]
+mod tests;
