@@ -27,12 +27,12 @@ const KUSTOMIZATIONS: [&str; 13] = [
     "controller",
     "daemonset",
     "overlays/audit-only",
+    "overlays/collect",
     "overlays/crio",
     "overlays/k0s",
     "overlays/k3s",
     "overlays/kubelet",
     "overlays/microk8s",
-    "overlays/observe",
     "overlays/pods-only",
     "overlays/rke2",
     "overlays/selinux",
@@ -40,7 +40,7 @@ const KUSTOMIZATIONS: [&str; 13] = [
 ];
 
 /// The parts that several kustomizations can use.
-const COMPONENTS: [&str; 3] = ["components/observe", "components/selinux", "components/workloads"];
+const COMPONENTS: [&str; 3] = ["components/collect", "components/selinux", "components/workloads"];
 
 /// Returns a directory of manifests.
 pub fn packaging(within: &str) -> PathBuf {

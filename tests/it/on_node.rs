@@ -21,7 +21,7 @@ mod permissions;
 mod pod_source_outages;
 mod pods_at_cluster_level;
 mod random;
-mod readme;
+pub mod readme;
 mod restored_store;
 mod rules;
 mod running_pods;

@@ -32,6 +32,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 kubegc.toml: |
   # Other settings have their defaults; `kubegc config default` prints them all.
   host_root = "/host"
+  mode = "observe"
   {{- if ne $kubelet "/var/lib/kubelet" }}
   kubelet_root = {{ $kubelet | quote }}
   {{- end }}
@@ -45,6 +46,7 @@ kubegc.toml: |
 {{- define "kubegc.controllerData" -}}
 kubegc.toml: |
   # Other settings have their defaults; `kubegc config default` prints them all.
+  mode = "observe"
   controller.lease_namespace = {{ .Release.Namespace | quote }}
 {{- include "kubegc.valuesData" .Values.controller.config }}
 {{- end }}
@@ -68,6 +70,11 @@ values.toml: |
       - key: values.toml
         path: conf.d/values.toml
     {{- end }}
+{{- end }}
+
+{{- /* The argument that `config` does not override. */ -}}
+{{- define "kubegc.mode" -}}
+- --mode={{ ternary "observe" "collect" .Values.dryRun }}
 {{- end }}
 
 {{- /* The port and the probes of a container. Takes its address. */ -}}

@@ -9,7 +9,7 @@ use kubegc::config::Mode;
 use kubegc::cri::WELL_KNOWN;
 use serde_json::json;
 
-use super::{container, mounts, rendered, settings, settings_of, toml};
+use super::{container, mounts, packaging, rendered, settings, settings_of, toml};
 
 /// A kustomization of the agent, and the paths of its distribution.
 pub struct Agent {
@@ -23,8 +23,8 @@ pub struct Agent {
 /// All kustomizations of the agent.
 pub const AGENTS: [Agent; 10] = [
     containerd("daemonset"),
+    containerd("overlays/collect"),
     containerd("overlays/kubelet"),
-    containerd("overlays/observe"),
     containerd("overlays/selinux"),
     containerd("overlays/workloads"),
     Agent {
@@ -164,17 +164,21 @@ fn configurations_differ_only_in_kubelet_root_and_pod_source() {
     }
 }
 
+/// The first installation removes nothing, whatever its shape: one file for each, and one argument that ends it.
 #[test]
-fn the_component_observe_removes_nothing() {
-    let observing = AGENTS.into_iter().find(|agent| agent.within == "overlays/observe").unwrap();
-    let args = container(&observing.pod()).args.clone().unwrap();
-    // All arguments of the agent that collects, and one more.
-    let collecting = AGENTS.into_iter().find(|agent| agent.within == "daemonset").unwrap();
-    let collecting = container(&collecting.pod()).args.clone().unwrap();
-    assert_eq!(args, [collecting, vec!["--mode=observe".to_owned()]].concat());
-    let uncommented = toml("daemonset").replace("# mode = ", "mode = ");
-    assert_ne!(uncommented, toml("daemonset"), "the file shows the same setting as a comment");
-    assert_eq!(settings_of(&uncommented).mode, Mode::Observe);
+fn every_shape_observes_until_it_is_told_to_collect() {
+    let package = std::fs::read_to_string(packaging("deb/kubegc.toml")).unwrap();
+    let shapes = AGENTS.iter().map(|agent| toml(agent.within)).chain([package]);
+    assert!(shapes.map(|text| settings_of(&text).mode).all(|mode| mode == Mode::Observe));
+    let args = |within: &str| {
+        let agent = AGENTS.into_iter().find(|agent| agent.within == within).unwrap();
+        container(&agent.pod()).args.clone().unwrap()
+    };
+    let of_mode = |within: &str| args(within).into_iter().filter(|arg| arg.contains("mode")).collect::<Vec<_>>();
+    assert!(
+        AGENTS.iter().filter(|agent| agent.within != "overlays/collect").all(|agent| of_mode(agent.within).is_empty())
+    );
+    assert_eq!(args("overlays/collect"), [args("daemonset"), vec!["--mode=collect".to_owned()]].concat());
 }
 
 /// Without a quota, a cluster that limits critical priority classes refuses the pods.

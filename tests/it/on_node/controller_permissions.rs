@@ -78,13 +78,15 @@ async fn the_pod_collector_uses_exactly_its_permissions() {
     ends_and_has_used_its_permissions(&node, "overlays/pods-only").await;
 }
 
-/// Starts the Deployment's command with its settings.
+/// Starts the Deployment's command with its settings, and with the argument of `components/collect`.
 fn launch(node: &NodeRig, within: &str, more: &[&str]) {
     let config = node.write_config("controller", &toml("controller"));
     let kubeconfig = node.kubeconfig("controller").display().to_string();
     let args = args(within, "/spec/template/spec");
     let args: Vec<_> = args.iter().map(String::as_str).collect();
-    node.prepare_command(&[&args[..], &["--config", &config, "--kubeconfig", &kubeconfig], more].concat());
+    node.prepare_command(
+        &[&args[..], &["--config", &config, "--kubeconfig", &kubeconfig, "--mode=collect"], more].concat(),
+    );
     node.launch(Program::Kubegc);
 }
 

@@ -60,7 +60,7 @@ async fn the_daemonsets_pod_collects_its_own_node() {
     sh(&node, "helm uninstall kubegc -n kubegc-system");
     assert!(daemonset(&node).await.is_none());
 
-    run(kubectl_on(&node).args(["apply", "-k"]).arg(manifests(&node).join("daemonset")));
+    run(kubectl_on(&node).args(["apply", "-k"]).arg(manifests(&node).join("overlays/collect")));
     do_what_controllers_do(&node).await;
     images_go_and_the_agents_own_stays(&node).await;
     volumes_of_others_are_not_kept_busy(&mut node).await;
@@ -112,7 +112,7 @@ fn write_values(node: &NodeRig) -> String {
 async fn the_upgrade_ends_the_dry_run_and_keeps_the_other_values(node: &NodeRig) {
     let pod = daemonset(node).await.unwrap().spec.unwrap().template.spec.unwrap();
     let args = pod.containers[0].args.clone().unwrap();
-    assert_eq!(args, ["run", "--set", "metrics.address=0.0.0.0:10273"]);
+    assert_eq!(args, ["run", "--set", "metrics.address=0.0.0.0:10273", "--mode=collect"]);
     let maps = Api::<ConfigMap>::namespaced(node.kube(), NAMESPACE);
     let data = maps.get("kubegc").await.unwrap().data.unwrap();
     assert_eq!(data["values.toml"].trim(), HASTE.trim());

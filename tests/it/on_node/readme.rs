@@ -76,7 +76,7 @@ async fn as_a_daemonset(node: &NodeRig) {
 }
 
 /// Returns the commands of the block that begins with this text, without their comments.
-pub(super) fn commands(first: &str) -> Vec<String> {
+pub fn commands(first: &str) -> Vec<String> {
     let readme = include_str!("../../../README.md");
     let mut blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let block = blocks.find(|block| block.starts_with(first)).unwrap_or_else(|| panic!("no block {first:?}"));

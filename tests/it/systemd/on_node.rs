@@ -15,12 +15,12 @@ const UNUSED: &str = "image docker.io/library/app:1";
 
 /// Installs and starts the service with the commands of README for an installation by hand, after the build.
 fn install_by_hand(systemd: &Systemd<'_>, settings: &str) {
-    systemd.sh("mkdir /etc/kubegc");
-    write_settings(systemd, "kubegc.toml", settings);
+    systemd.sh("mkdir --parents /etc/kubegc/conf.d");
+    write_settings(systemd, "conf.d/10-test.toml", &format!("mode = \"collect\"\n{settings}"));
     let readme = include_str!("../../../README.md").replace("target/release/kubegc", env!("CARGO_BIN_EXE_kubegc"));
-    let commands = readme.lines().skip_while(|line| !line.starts_with("make build ")).skip(1);
+    let commands = readme.lines().skip_while(|line| *line != "make build").skip(1);
     let commands: Vec<_> = commands.take_while(|line| *line != "```").collect();
-    assert_eq!(commands.len(), 3, "{commands:?}");
+    assert_eq!(commands.len(), 4, "{commands:?}");
     systemd.sh(&format!("cd {}\n{}", env!("CARGO_MANIFEST_DIR"), commands.join("\n")));
 }
 
@@ -74,9 +74,17 @@ async fn systemd_starts_reloads_watches_and_stops_the_service() {
     assert!(found.starts_with("removed kind=sandbox id="), "{found}\n{}", systemd.journal());
 
     // Reload: invalid settings fail it, valid ones are in force afterward.
-    write_settings(&systemd, "kubegc.toml", &format!("{SETTINGS}images.all_unused = \"perhaps\"\n"));
+    write_settings(
+        &systemd,
+        "conf.d/10-test.toml",
+        &format!("mode = \"collect\"\n{SETTINGS}images.all_unused = \"perhaps\"\n"),
+    );
     assert!(!systemd.run("systemctl", &["reload", "kubegc"]).status.success());
-    write_settings(&systemd, "kubegc.toml", &format!("{SETTINGS}images.all_unused = true\n"));
+    write_settings(
+        &systemd,
+        "conf.d/10-test.toml",
+        &format!("mode = \"collect\"\n{SETTINGS}images.all_unused = true\n"),
+    );
     node.import(&[Image::new(&["docker.io/library/unused:1"], &[Layer::filled("unused", 1)])]).await;
     systemd.sh("systemctl reload kubegc");
     until("the unused image is removed", &systemd, async || !has_pod(&node, "unused:1").await).await;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{SETTINGS, deleted_pod, has_pod, until, write_settings};
+use crate::on_node::readme;
 use crate::release::files;
 use crate::rig::{NodeRig, Options, Systemd};
 
@@ -38,6 +39,12 @@ async fn the_package_is_installed_upgraded_removed_and_purged() {
     systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
     assert_eq!(systemd.property("kubegc", "UnitFileState"), "enabled");
     assert_eq!(systemd.property("kubegc-collect.timer", "UnitFileState"), "disabled");
+    let observed = async || systemd.sh("journalctl --unit kubegc --output cat").contains("would_remove");
+    until("the service logs what it would remove", &systemd, observed).await;
+    assert!(has_pod(&node, "gone-0").await, "it removes nothing yet");
+    for command in &readme::commands("make deb")[1..] {
+        systemd.sh(command);
+    }
     until("the deleted pod is removed", &systemd, async || !has_pod(&node, "gone-0").await).await;
     systemd.sh("kubegc config check; kubegc version; test -s /usr/share/man/man1/kubegc-collect.1.gz");
     for completions in [
@@ -49,13 +56,13 @@ async fn the_package_is_installed_upgraded_removed_and_purged() {
     }
 
     // An upgrade keeps changed settings and the store, and the new binary runs.
-    systemd.sh("echo 'mode = \"observe\"' >>/etc/kubegc/kubegc.toml");
+    systemd.sh("echo 'log.level = \"debug\"' >>/etc/kubegc/kubegc.toml");
     let first = systemd.property("kubegc", "MainPID");
     systemd.sh(&install(&new));
     systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
     assert_ne!(systemd.property("kubegc", "MainPID"), first, "it runs the new binary");
     assert!(systemd.sh("kubegc history").contains("gone-0"), "the store has what the old one removed");
-    assert!(systemd.sh("kubegc config show").contains("observe"), "the settings are those of the administrator");
+    assert!(systemd.sh("kubegc config show").contains("debug"), "the settings are those of the administrator");
 
     // A service that was disabled remains so.
     systemd.sh("systemctl disable --now kubegc");
@@ -66,7 +73,7 @@ async fn the_package_is_installed_upgraded_removed_and_purged() {
     systemd.sh("dpkg --remove kubegc");
     assert_eq!(systemd.property("kubegc", "ActiveState"), "inactive");
     assert_eq!(systemd.property("kubegc-collect.timer", "ActiveState"), "inactive");
-    systemd.sh("test ! -e /usr/bin/kubegc; test -e /var/lib/kubegc/kubegc.db; grep -q observe /etc/kubegc/kubegc.toml");
+    systemd.sh("test ! -e /usr/bin/kubegc; test -e /var/lib/kubegc/kubegc.db; grep -q debug /etc/kubegc/kubegc.toml");
 
     systemd.sh("dpkg --purge kubegc; test ! -e /var/lib/kubegc; test ! -e /etc/kubegc/kubegc.toml");
     let links = systemd.out("find", &["/etc/systemd/system", "-name", "kubegc*"]);
@@ -89,6 +96,9 @@ async fn the_package_of_a_release_collects_and_is_purged() {
     write_settings(&systemd, "conf.d/10-test.toml", SETTINGS);
     systemd.sh(&install(&package));
     systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
+    for command in &readme::commands("make deb")[1..] {
+        systemd.sh(command);
+    }
     until("the deleted pod is removed", &systemd, async || !has_pod(&node, "gone-0").await).await;
     systemd.sh("dpkg --purge kubegc; test ! -e /usr/bin/kubegc; test ! -e /var/lib/kubegc");
 }
