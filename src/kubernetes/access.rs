@@ -122,7 +122,8 @@ impl CredentialCandidates {
     fn find_kubelets(&self) -> Result<Access, KubernetesError> {
         let tried = vec![PathBuf::from(KUBEADM), self.kubelet_root.join("kubeconfig")];
         let plugins = if self.plugins == ExecPlugins::Always { self.plugins } else { ExecPlugins::Never };
-        let existing = tried.iter().filter(|path| self.existing(path).is_some()).map(|path| {
+        let existing = tried.iter().filter(|path| self.existing(path).is_some() && !self.is_of_other_kind(path));
+        let existing = existing.map(|path| {
             let why = format!("the kubelet's kubeconfig {}", path.display());
             let from = Self { plugins, ..self.clone() };
             from.access(Credentials::Kubeconfigs(vec![path.clone()]), why)
@@ -136,6 +137,17 @@ impl CredentialCandidates {
             }
         }
         Err(program.unwrap_or(KubernetesError::NoAccess { tried }))
+    }
+
+    /// Returns whether a file says that it is no kubeconfig: the first one is a `KubeletConfiguration` on OpenShift.
+    fn is_of_other_kind(&self, path: &Path) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Typed {
+            kind: String,
+        }
+        let text = self.existing(path).and_then(|file| std::fs::read_to_string(file).ok());
+        let typed = text.and_then(|text| serde_saphyr::from_str::<Typed>(&text).ok());
+        typed.is_some_and(|typed| typed.kind != "Config")
     }
 
     fn existing(&self, path: &Path) -> Option<PathBuf> {

@@ -130,6 +130,15 @@ fn the_kubeconfig_of_the_agent_is_the_fallback() {
 }
 
 #[test]
+fn a_kubelet_configuration_in_the_place_of_a_kubeconfig_is_passed_over() {
+    let configuration = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";
+    let host = Host::new().with("/etc/kubernetes/kubelet.conf", configuration);
+    assert!(matches!(host.candidates().find(), Err(KubernetesError::NoAccess { .. })));
+    let host = host.with("/var/lib/kubelet/kubeconfig", KUBECONFIG);
+    assert_eq!(text(host.candidates().find()), "the kubelet's kubeconfig /var/lib/kubelet/kubeconfig");
+}
+
+#[test]
 fn faults_in_a_kubeconfig_are_reported_with_its_path() {
     let at = "/etc/kubernetes/kubelet.conf";
     let bad = |text: &str| fault(&Host::new().with(at, text).with("/etc/kubernetes/pki/ca.crt", "").candidates());
