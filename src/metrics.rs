@@ -1,6 +1,6 @@
 //! The metrics of the agent and of the controller: names, values, text formats.
 //!
-//! [`AGENT`] and [`CONTROLLER`] declare each metric once: registration, `docs/metrics.md` and its test use them. Callers pass
+//! [`AGENT`], [`CONTROLLER`] and [`PROCESS`] declare each metric once: registration, `docs/metrics.md` and its test use them. Callers pass
 //! times and values in; this module has no clock. Labels are words of kubegc, never the name of an image, pod or
 //! namespace, so the number of series does not grow with the node. A scrape waits for no pass: values are locked only for
 //! as long as one is written or read.
@@ -11,6 +11,7 @@ mod controller;
 mod definitions;
 mod file;
 mod page;
+mod process;
 mod registry;
 mod text;
 mod usage;
@@ -18,7 +19,7 @@ mod usage;
 pub use agent::{AgentMetrics, PassMetrics};
 pub use calls::{CallTimer, CriCalls};
 pub use controller::{ControllerMetrics, EngineFigures};
-pub use definitions::{AGENT, CONTROLLER, Definition, MetricType};
+pub use definitions::{AGENT, CONTROLLER, Definition, MetricType, PROCESS};
 pub use file::{FileError, write_text_file};
 #[doc(hidden)]
 pub use page::page;

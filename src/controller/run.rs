@@ -51,7 +51,7 @@ impl OwnersService {
     ) -> Self {
         let calls = Calls::new(Arc::clone(connection), &settings.calls, !settings.guards.strict_not_found, dry_run);
         let (events, queue) = ClusterEvents::new(Arc::clone(connection), clock);
-        let (metrics, health) = (ControllerMetrics::default(), Health::default());
+        let (metrics, health) = (ControllerMetrics::of_service(), Health::default());
         let counted = metrics.clone();
         let report = move |notice| announce(&notice, &counted, &queue);
         let mut engine = Engine::new(calls, settings.guards.clone(), clock, report);

@@ -78,6 +78,13 @@ impl AgentMetrics {
         &self.0.calls
     }
 
+    /// Creates the metrics of a service: with those of its process.
+    pub fn of_service() -> Self {
+        let metrics = Self::default();
+        metrics.0.metrics.add_process();
+        metrics
+    }
+
     /// Returns all metrics as text.
     pub fn text(&self, format: Exposition) -> String {
         self.0.metrics.text(format)
@@ -86,8 +93,17 @@ impl AgentMetrics {
     /// Shows the settings in force. The pod sources have metrics from now on.
     pub fn in_force(&self, mode: &'static str, profile: &'static str, sources: impl Iterator<Item = PodSourceName>) {
         self.0.metrics.values.replace(CONFIG, "", [(vec![("mode", mode), ("profile", profile)], 1.0)]);
-        let sources = sources.filter(|source| *source != PodSourceName::None).collect();
-        *self.0.pod_sources.lock().unwrap_or_else(PoisonError::into_inner) = sources;
+        let sources: Vec<_> = sources.collect();
+        let mut known = self.0.pod_sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != sources {
+            // Until the next pass no list is known.
+            self.0.metrics.values.replace(
+                POD_SOURCE_COMPLETE,
+                "",
+                sources.iter().map(|source| of_source(*source, false)),
+            );
+            *known = sources;
+        }
     }
 
     /// Shows whether the last load of the configuration succeeded. `at` = when the one in force was loaded.
@@ -217,9 +233,9 @@ impl AgentMetrics {
         let values = &self.0.metrics.values;
         // Without any list no source reports itself.
         let wanted = self.0.pod_sources.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed = wanted.iter().filter(|_| pods.cause().is_some());
-        let failed = failed.map(|source| (vec![("source", <&'static str>::from(*source))], 0.0));
-        values.replace(POD_SOURCE_COMPLETE, "", sources.iter().filter_map(complete).chain(failed));
+        let is_complete = pods.as_ref().is_some_and(|pods| pods.complete);
+        let silent = wanted.iter().filter(|_| sources.is_empty()).map(|source| of_source(*source, is_complete));
+        values.replace(POD_SOURCE_COMPLETE, "", sources.iter().filter_map(complete).chain(silent));
         values.replace(POD_SOURCE_AT, "", sources.iter().filter_map(at));
     }
 }
@@ -280,6 +296,11 @@ fn counts(
     let mut counts: BTreeMap<_, u32> = none.into_iter().map(|labels| (labels, 0)).collect();
     labels.for_each(|labels| *counts.entry(labels).or_default() += 1);
     counts.into_iter().map(|(labels, count)| (labels, f64::from(count)))
+}
+
+/// Returns the sample of a pod source that reports nothing itself.
+fn of_source(source: PodSourceName, is_complete: bool) -> (Labels, f64) {
+    (vec![("source", source.into())], f64::from(u8::from(is_complete)))
 }
 
 fn seconds(at: Timestamp) -> f64 {

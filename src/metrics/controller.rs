@@ -60,6 +60,13 @@ pub struct EngineFigures {
 // === impl ControllerMetrics ===
 
 impl ControllerMetrics {
+    /// Creates the metrics of a service: with those of its process.
+    pub fn of_service() -> Self {
+        let metrics = Self::default();
+        metrics.0.metrics.add_process();
+        metrics
+    }
+
     /// Returns all metrics as text. `figures` = those of now.
     pub fn text(&self, format: Exposition, figures: &EngineFigures) -> String {
         self.show(figures);

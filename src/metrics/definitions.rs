@@ -145,3 +145,14 @@ definitions! {
     PODS_PASS_AT = Gauge "kubegc_controller_pod_pass_last_success_timestamp_seconds" []
         "When the last pass over the pods ended that could read everything";
 }
+
+definitions! {
+    /// Those of both services. The names are those of other programs.
+    PROCESS:
+    PROCESS_CPU = Counter "process_cpu_seconds" [] "CPU time of the process, user and system";
+    PROCESS_RESIDENT = Gauge "process_resident_memory_bytes" [] "Resident memory of the process";
+    PROCESS_VIRTUAL = Gauge "process_virtual_memory_bytes" [] "Virtual memory of the process";
+    PROCESS_FDS = Gauge "process_open_fds" [] "Open file descriptors of the process";
+    PROCESS_MAX_FDS = Gauge "process_max_fds" [] "Limit on open file descriptors; absent = without limit";
+    PROCESS_START = Gauge "process_start_time_seconds" [] "When the process started";
+}

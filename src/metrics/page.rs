@@ -1,10 +1,11 @@
 //! The tables of `docs/metrics.md`.
 
-use super::definitions::{AGENT, CONTROLLER, Definition};
+use super::definitions::{AGENT, CONTROLLER, Definition, PROCESS};
 
 /// Returns the tables, between the headings of the page.
 pub fn page() -> String {
-    format!("## Agent\n\n{}\n## Controller\n\n{}", table(AGENT), table(CONTROLLER))
+    let [agent, controller, process] = [AGENT, CONTROLLER, PROCESS].map(table);
+    format!("## Agent\n\n{agent}\n## Controller\n\n{controller}\n## Process\n\nOf both services:\n\n{process}")
 }
 
 fn table(definitions: &[Definition]) -> String {

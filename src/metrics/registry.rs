@@ -16,6 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 
 use super::definitions::{Definition, MetricType};
+use super::process::ProcessCollector;
 use super::text::{self, Exposition};
 
 /// The labels of a sample. Values are words of kubegc, which are known at compile time.
@@ -46,6 +47,12 @@ impl Metrics {
         let (mut registry, values) = (Registry::default(), Values::default());
         registry.register_collector(Box::new(values.clone()));
         Self { registry: Mutex::new(registry), values }
+    }
+
+    /// Adds the metrics of the process.
+    pub(super) fn add_process(&self) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register_collector(Box::new(ProcessCollector::new()));
     }
 
     /// Adds a metric that others fill.
@@ -118,24 +125,33 @@ impl Collector for Values {
         let values = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (definition, parts) in values.into_values() {
             let samples: Vec<_> = parts.into_values().flatten().collect();
-            let is_counter = definition.of == MetricType::Counter;
-            if samples.is_empty() {
-                continue;
-            }
-            // As the registry does for other metrics.
-            let help = format!("{}.", definition.help);
-            let of = if is_counter { metrics::MetricType::Counter } else { metrics::MetricType::Gauge };
-            let mut metric = encoder.encode_descriptor(definition.name, &help, None, of)?;
-            for (labels, value) in samples {
-                if labels.is_empty() {
-                    sample(&mut metric, is_counter, value)?;
-                } else {
-                    sample(&mut metric.encode_family(&labels)?, is_counter, value)?;
-                }
+            if !samples.is_empty() {
+                encode_values(&mut encoder, definition, samples)?;
             }
         }
         Ok(())
     }
+}
+
+/// Writes a metric with its samples.
+pub(super) fn encode_values(
+    encoder: &mut DescriptorEncoder<'_>,
+    definition: Definition,
+    samples: impl IntoIterator<Item = (Labels, f64)>,
+) -> fmt::Result {
+    let is_counter = definition.of == MetricType::Counter;
+    // As the registry does for other metrics.
+    let help = format!("{}.", definition.help);
+    let of = if is_counter { metrics::MetricType::Counter } else { metrics::MetricType::Gauge };
+    let mut metric = encoder.encode_descriptor(definition.name, &help, None, of)?;
+    for (labels, value) in samples {
+        if labels.is_empty() {
+            sample(&mut metric, is_counter, value)?;
+        } else {
+            sample(&mut metric.encode_family(&labels)?, is_counter, value)?;
+        }
+    }
+    Ok(())
 }
 
 fn sample(metric: &mut MetricEncoder<'_>, is_counter: bool, value: f64) -> fmt::Result {

@@ -41,7 +41,7 @@ impl Monitoring {
     /// Starts the server. An agent without a server or with an address in use collects all the same: the
     /// collection must not depend on a port.
     pub(super) fn start(settings: &Settings, progress: &Progress, page: PageOf) -> Self {
-        let (metrics, health) = (AgentMetrics::default(), Health::of(progress.clone()));
+        let (metrics, health) = (AgentMetrics::of_service(), Health::of(progress.clone()));
         metrics.lock(false);
         metrics.reloaded(Some(now()));
         health.lacks(LOCK, "waiting for the lock of the node");

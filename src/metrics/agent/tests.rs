@@ -150,12 +150,19 @@ fn an_in_memory_store_is_not_writable() {
 #[test]
 fn without_pod_list_each_configured_source_is_incomplete() {
     let metrics = AgentMetrics::default();
-    metrics.in_force("collect", "safe", [PodSourceName::Auto, PodSourceName::None].into_iter());
+    metrics.in_force("collect", "safe", [PodSourceName::Auto].into_iter());
+    let complete = || samples(&metrics, "kubegc_pod_source_complete");
+    assert_eq!(complete(), ["{source=\"auto\"} 0.0"], "before the first pass");
     let snapshot = Snapshot { pods: Seen::NotSeen("no pod source available".to_owned()), ..full_disk() };
     metrics.planned(Scope::All, &decide(&snapshot, &crate::plan::Policy::default(), Scope::All));
-    assert_eq!(samples(&metrics, "kubegc_pod_source_complete"), ["{source=\"auto\"} 0.0"]);
+    assert_eq!(complete(), ["{source=\"auto\"} 0.0"]);
     metrics.planned(Scope::All, &decide(&full_disk(), &crate::plan::Policy::default(), Scope::All));
-    assert!(!samples(&metrics, "kubegc_pod_source_complete").iter().any(|sample| sample.contains("auto")));
+    let of_lists = complete();
+    assert_eq!(of_lists, ["{source=\"auto\"} 1.0"]);
+    metrics.in_force("observe", "safe", [PodSourceName::Auto].into_iter());
+    assert_eq!(complete(), of_lists, "the sources are the same");
+    metrics.in_force("collect", "safe", [PodSourceName::None].into_iter());
+    assert_eq!(complete(), ["{source=\"none\"} 0.0"], "also without any source");
 }
 
 /// A label that holds a name would add a series for each object of a node.

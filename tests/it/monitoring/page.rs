@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kubegc::metrics::{AGENT, CONTROLLER, ControllerMetrics, Definition, EngineFigures, Exposition, page};
+use kubegc::metrics::{AGENT, CONTROLLER, ControllerMetrics, Definition, EngineFigures, Exposition, PROCESS, page};
 use kubegc::sim::{Fault, Rpc, Times};
 
 use super::http::get;
@@ -34,30 +34,30 @@ async fn an_agent_serves_exactly_the_metrics_of_the_page() {
     for _ in 0..4 {
         service.says("pass done").await;
     }
-    assert_eq!(served(&get(&address, "/metrics").body), defined(AGENT));
+    assert_eq!(served(&get(&address, "/metrics").body), defined(&[AGENT, PROCESS].concat()));
 }
 
 #[test]
 fn a_controller_serves_exactly_the_metrics_of_the_page() {
-    let metrics = ControllerMetrics::default();
+    let metrics = ControllerMetrics::of_service();
     metrics.leads(true);
     metrics.reloaded(Some(jiff::Timestamp::UNIX_EPOCH));
     metrics.changed("delete", "removed");
     metrics.pods_passed(jiff::Timestamp::UNIX_EPOCH);
     let text = metrics.text(Exposition::Prometheus, &EngineFigures::default());
-    assert_eq!(served(&text), defined(CONTROLLER));
+    assert_eq!(served(&text), defined(&[CONTROLLER, PROCESS].concat()));
 }
 
 /// An alert, a panel or a query with a metric that does not exist never fires and shows nothing.
 #[test]
 fn alerts_panels_and_queries_name_metrics_that_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let known: BTreeSet<_> = AGENT.iter().chain(CONTROLLER).map(Definition::sample).collect();
+    let known: BTreeSet<_> = [AGENT, CONTROLLER, PROCESS].concat().iter().map(Definition::sample).collect();
     let mut named = 0;
     for file in ["packaging/monitoring/alerts.yaml", "packaging/monitoring/dashboard.json", "docs/metrics.md"] {
         let text = std::fs::read_to_string(root.join(file)).unwrap();
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let prefixes = ["kubegc_", "garbagecollector_", "workqueue_", "pod_gc_collector_"];
+        let prefixes = ["kubegc_", "garbagecollector_", "workqueue_", "pod_gc_collector_", "process_"];
         for word in words.filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix))) {
             let family = ["_bucket", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word);
             assert!(known.contains(family), "{file} names {word}");
