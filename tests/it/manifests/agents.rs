@@ -21,18 +21,14 @@ pub struct Agent {
 }
 
 /// All kustomizations of the agent.
-pub const AGENTS: [Agent; 10] = [
+pub const AGENTS: [Agent; 11] = [
     containerd("daemonset"),
     containerd("overlays/collect"),
     containerd("overlays/kubelet"),
     containerd("overlays/selinux"),
     containerd("overlays/workloads"),
-    Agent {
-        within: "overlays/crio",
-        socket: "/run/crio/crio.sock",
-        images: "/var/lib/containers/storage",
-        kubelet: "/var/lib/kubelet",
-    },
+    crio("overlays/crio"),
+    crio("overlays/openshift"),
     Agent {
         within: "overlays/k3s",
         socket: "/run/k3s/containerd/containerd.sock",
@@ -66,6 +62,10 @@ const fn containerd(within: &'static str) -> Agent {
         images: "/var/lib/containerd",
         kubelet: "/var/lib/kubelet",
     }
+}
+
+const fn crio(within: &'static str) -> Agent {
+    Agent { within, socket: "/run/crio/crio.sock", images: "/var/lib/containers/storage", kubelet: "/var/lib/kubelet" }
 }
 
 // === impl Agent ===

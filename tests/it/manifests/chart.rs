@@ -13,7 +13,7 @@ use super::{KUSTOMIZATIONS, packaging, rendered, settings_of, understood};
 use crate::rig::run;
 
 /// The values that give each kustomization.
-const PRESETS: [(&str, &str); 13] = [
+const PRESETS: [(&str, &str); 14] = [
     ("controller", "agent.enabled=false,controller.enabled=true"),
     ("daemonset", "dryRun=true"),
     ("overlays/audit-only", "agent.enabled=false,audit.enabled=true"),
@@ -23,6 +23,7 @@ const PRESETS: [(&str, &str); 13] = [
     ("overlays/k3s", "distribution=k3s"),
     ("overlays/kubelet", "podSource=kubelet"),
     ("overlays/microk8s", "distribution=microk8s"),
+    ("overlays/openshift", "distribution=openshift"),
     ("overlays/pods-only", "agent.enabled=false,controller.enabled=true,controller.podsOnly=true"),
     ("overlays/rke2", "distribution=rke2"),
     ("overlays/selinux", "selinux=true"),
@@ -147,7 +148,7 @@ fn a_wrong_value_is_refused_with_its_name() {
         ("dryRun=no", "at '/dryRun': got string, want boolean"),
         (
             "distribution=k3",
-            "at '/distribution': value must be one of 'containerd', 'crio', 'k3s', 'rke2', 'k0s', 'microk8s'",
+            "at '/distribution': value must be one of 'containerd', 'crio', 'k3s', 'rke2', 'k0s', 'microk8s', 'openshift'",
         ),
         ("podSource=api", "at '/podSource': value must be one of 'kube-api', 'kubelet'"),
         ("controller.replicas=two", "at '/controller/replicas': got string, want integer"),

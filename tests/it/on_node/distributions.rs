@@ -20,6 +20,7 @@ async fn the_api_server_accepts_every_manifest() {
 }
 
 async fn the_api_server_accepts_every_overlay_of_the_agent(node: &NodeRig) {
+    define(node, "security.openshift.io", "Cluster", "SecurityContextConstraints", "securitycontextconstraints").await;
     let kubectl = || kubectl_on(node);
     for agent in AGENTS {
         let applied = run(kubectl().args(["apply", "--dry-run=server", "-k"]).arg(packaging(agent.within)));
@@ -33,8 +34,8 @@ async fn the_api_server_accepts_every_object_of_the_chart(node: &NodeRig) {
     let kinds =
         [("PodMonitor", "podmonitors"), ("ServiceMonitor", "servicemonitors"), ("PrometheusRule", "prometheusrules")];
     for (kind, plural) in kinds {
-        node.create_object(&definition(kind, plural)).await;
-        run(kubectl_on(node).args(["wait", "--for=condition=Established", "crd"]).arg(format!("{plural}.{GROUP}")));
+        // That of Prometheus Operator.
+        define(node, "monitoring.coreos.com", "Namespaced", kind, plural).await;
     }
     // CronJob is a part of batch/v1 since Kubernetes 1.21, and this server is older.
     for values in ["podSource=kube-api,audit.enabled=false", "podSource=kubelet,audit.enabled=false"] {
@@ -51,17 +52,19 @@ async fn the_api_server_accepts_every_object_of_the_chart(node: &NodeRig) {
     }
 }
 
-/// The group of Prometheus Operator.
-const GROUP: &str = "monitoring.coreos.com";
+async fn define(node: &NodeRig, group: &str, scope: &str, kind: &str, plural: &str) {
+    node.create_object(&definition(group, scope, kind, plural)).await;
+    run(kubectl_on(node).args(["wait", "--for=condition=Established", "crd"]).arg(format!("{plural}.{group}")));
+}
 
 /// Returns a definition that permits all fields.
-fn definition(kind: &str, plural: &str) -> Value {
+fn definition(group: &str, scope: &str, kind: &str, plural: &str) -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{plural}.{GROUP}") },
-        "spec": { "group": GROUP, "scope": "Namespaced", "names": { "kind": kind, "plural": plural }, "versions": [version] },
+        "metadata": { "name": format!("{plural}.{group}") },
+        "spec": { "group": group, "scope": scope, "names": { "kind": kind, "plural": plural }, "versions": [version] },
     })
 }
 
