@@ -52,3 +52,4 @@ mod sim;
 mod systemd;
 mod terminal;
 mod vectors;
+mod why_page;
