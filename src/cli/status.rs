@@ -1,14 +1,17 @@
 //! `kubegc status`.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
 use super::session::{self, block_on};
 use super::{CliError, ErrorKind, Output, format, pods};
-use crate::config::{Loaded, Settings};
+use crate::config::{Loaded, Settings, StateSettings};
 use crate::daemon::{failed_sources, now};
 use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge, Scope};
@@ -65,6 +68,9 @@ struct Status {
     /// Why it cannot be seen whether an agent runs.
     #[serde(skip)]
     hidden: Option<String>,
+    /// Files of the agent that this user may not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<PathBuf>,
     #[serde(skip)]
     thresholds: [u64; 2],
 }
@@ -120,6 +126,7 @@ impl Status {
             pod_sources: plan.map(pods::sources_of).unwrap_or_default(),
             failed_sources: plan.and_then(|plan| failed_sources(plan, settings)),
             hidden: Lock::is_hidden(&state.lock).map(|cause| format!("cannot read {}: {cause}", state.lock.display())),
+            unreadable: unreadable(state),
             thresholds: [policy.images.high_threshold_percent, policy.images.low_threshold_percent],
         })
     }
@@ -138,6 +145,12 @@ impl Status {
         let Some(live) = &self.live else { return agent };
         let up = format::age(self.at.duration_since(live.started_at).as_secs());
         format!("{agent}, up {up}, mode {}, profile {}", live.mode, live.profile)
+    }
+
+    /// Formats what is missing because of permissions; empty = nothing is.
+    fn unreadable_text(&self) -> String {
+        let paths: Vec<_> = self.unreadable.iter().map(|path| path.display().to_string()).collect();
+        if paths.is_empty() { String::new() } else { format!("{} (run as root)", format::list(&paths)) }
     }
 
     /// Formats the image disk: its usage against the thresholds.
@@ -183,6 +196,7 @@ impl Status {
             ("Next pass", self.live.as_ref().map(|live| next_text(live, self.at)).unwrap_or_default()),
             ("Metrics", self.live.as_ref().map(metrics_text).unwrap_or_default()),
             ("Store", self.store.clone().unwrap_or_default()),
+            ("Unreadable", self.unreadable_text()),
             ("Runtime", format::seen(&self.runtime, "unavailable", runtime_text)),
             ("Image disk", self.image_filesystem.as_ref().map(|disk| self.disk(disk)).unwrap_or_default()),
             ("Pods", self.pod_sources.clone()),
@@ -192,6 +206,17 @@ impl Status {
         lines.extend(self.last_passes().map(|text| ("Last pass", text)));
         format::fields(&lines)
     }
+}
+
+/// Returns the files of the agent that this user may not read: the lock, the socket and the store.
+fn unreadable(state: &StateSettings) -> Vec<PathBuf> {
+    let files = [
+        (state.lock.clone(), AccessFlags::R_OK),
+        (state.socket(), AccessFlags::W_OK),
+        (state.path.clone(), AccessFlags::R_OK),
+    ];
+    let is_denied = |(path, flags): &(PathBuf, AccessFlags)| access(path, *flags) == Err(Errno::EACCES);
+    files.into_iter().filter(is_denied).map(|(path, _)| path).collect()
 }
 
 /// Returns a part of what was observed, or why the node could not be observed.

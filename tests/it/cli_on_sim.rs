@@ -604,6 +604,25 @@ async fn a_second_signal_ends_a_collection_at_once() {
     assert!(host.run(&["collect"]).contains("Removed: 3 containers"));
 }
 
+/// After 100 lines the sum at the end of the table has left the screen.
+#[test]
+fn a_long_plan_begins_with_its_sum() {
+    let plan = |count: usize| {
+        let container = |number: usize| {
+            serde_json::json!({ "id": format!("c{number:04}"), "name": "app", "attempt": number, "state": "exited",
+                "pod": { "uid": "u", "namespace": "shop", "name": "web" }, "created_at": "2026-11-21T11:00:00Z" })
+        };
+        let node = serde_json::json!({ "taken_at": "2026-11-21T12:00:00Z", "sandboxes": { "seen": [] },
+            "containers": { "seen": (0..=count).map(container).collect::<Vec<_>>() } });
+        Shell::new().run_on(&node.to_string(), &["plan", "--scope", "containers", "--snapshot", "-"])
+    };
+    let [short, long] = [100, 101].map(plan);
+    let sum =
+        "To remove: 101 containers. 1 kept.\n  101 containers   over containers.max_per_pod_container (1)\n\nKIND ";
+    assert!(long.contains(sum) && long.contains("\nTo remove: 101 containers. 1 kept.\n"), "{long}");
+    assert_eq!(short.matches("To remove: ").count(), 1, "{short}");
+}
+
 #[test]
 fn the_status_shows_the_agent_and_its_data_sources() {
     let mut host = Host::new();

@@ -118,6 +118,21 @@ mod as_root {
         assert_eq!(code, Some(5), "{text}");
     }
 
+    /// Without root the lock, the socket and the store are closed. The status names them.
+    #[test]
+    fn the_status_names_what_a_user_may_not_read() {
+        let sim = sim();
+        let shell = shell(&sim);
+        let (_, text) = with_own_run(
+            &shell,
+            "$kubegc collect --quiet --state $PWD/state/kubegc.db
+             exec setpriv --reuid=65534 --clear-groups --inh-caps=-all $kubegc status --state $PWD/state/kubegc.db",
+        );
+        let state = shell.path("state/kubegc.db");
+        let closed = format!("/run/kubegc/kubegc.lock, /run/kubegc/kubegc.sock and {} (run as root)", state.display());
+        assert!(text.lines().any(|line| line.starts_with("Unreadable:") && line.ends_with(&closed)), "{text}");
+    }
+
     #[test]
     fn a_lock_permission_error_has_a_hint() {
         let sim = sim();

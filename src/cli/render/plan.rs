@@ -1,27 +1,35 @@
 //! Formats a plan for display: each removal with its reason, then one line for each reason to keep objects, then the
-//! sum.
+//! sum. If there are many removals, the sum and one line for each reason to remove objects come first too.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{Paint, counts, line, object, table};
 use crate::cli::{format, pods};
 use crate::model::ImageId;
-use crate::plan::{ImageSummary, ImageTrigger, Kept, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target};
+use crate::plan::{ImageSummary, ImageTrigger, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target};
 
 /// The columns of removals and of kept objects.
 const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
+/// The number of removals beyond which the sum comes first, because it has left the screen at the end of the table.
+const MANY: usize = 100;
 
 /// Formats the plan as a table. With `wide`, it names every kept object and shortens no name.
 pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     let mut text = String::new();
+    if plan.actions.len() > MANY {
+        let removals = plan.actions.iter().map(|action| (action.target.kind(), action.reason.explain().phrase));
+        let _ = writeln!(text, "{}\n{}", summary(plan, paint), by_reason(removals));
+    }
     if !plan.actions.is_empty() {
         text += &actions(plan, wide);
         text.push('\n');
     }
     if !plan.kept.is_empty() {
         let _ = writeln!(text, "{}", paint.bold("Kept:"));
-        text += &if wide { all_kept(plan) } else { kept(&plan.kept) };
+        let kept = || by_reason(plan.kept.iter().map(|one| (one.kind, one.reason.explain().phrase)));
+        text += &if wide { all_kept(plan) } else { kept() };
         text.push('\n');
     }
     if let Some(pressure) = &plan.pressure {
@@ -70,10 +78,10 @@ pub(super) fn more_tags(target: &Target) -> String {
 }
 
 /// Formats one line for each kind and reason, in the order of the kinds, the most frequent first.
-fn kept(kept: &[Kept]) -> String {
+fn by_reason(objects: impl Iterator<Item = (Kind, Cow<'static, str>)>) -> String {
     let mut counts = BTreeMap::<_, usize>::new();
-    for one in kept {
-        *counts.entry((one.kind, one.reason.explain().phrase)).or_default() += 1;
+    for object in objects {
+        *counts.entry(object).or_default() += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|((kind, _), count)| (*kind, std::cmp::Reverse(*count)));
