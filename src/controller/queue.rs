@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use self::ready::{Ready, Share};
+use crate::metrics::QueueTimings;
 use crate::model::Backoff;
 
 /// The first back-off of a key.
@@ -29,14 +30,16 @@ pub(super) struct WorkQueue<K> {
     ready: Notify,
     /// A key was processed.
     ended: Notify,
+    timings: QueueTimings,
 }
 
 #[derive(Debug)]
 struct State<K> {
     ready: Ready<K>,
-    /// The keys that wait in `ready` or are to be processed again.
-    dirty: HashMap<K, Share>,
-    processing: HashMap<K, Share>,
+    /// The keys that wait in `ready` or are to be processed again, and since when.
+    dirty: HashMap<K, (Share, Instant)>,
+    /// The keys that are processed, and since when.
+    processing: HashMap<K, (Share, Instant)>,
     /// The keys that wait for a moment, by that moment and the order of their arrival.
     delayed: BTreeMap<(Instant, u64), (Share, K)>,
     due: HashMap<K, (Instant, u64)>,
@@ -69,6 +72,11 @@ pub struct QueueLength {
 // === impl WorkQueue ===
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
+    /// Creates a queue that counts the durations.
+    pub(super) fn timed(timings: QueueTimings) -> Self {
+        Self { timings, ..Self::default() }
+    }
+
     /// Leaves workers to the other shares, whatever one has to do.
     pub(super) fn share_out(&self, workers: usize) {
         self.state().ready.share_out(workers);
@@ -89,7 +97,8 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
                 if state.is_closed {
                     return None;
                 }
-                if let Some(key) = state.take(Instant::now()) {
+                if let Some((key, waited)) = state.take(Instant::now()) {
+                    self.timings.waited(waited);
                     return Some(key);
                 }
                 state.next_due()
@@ -170,8 +179,11 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
     }
 
     fn end(&self, mut state: MutexGuard<'_, State<K>>, key: &K) {
-        state.end(key);
+        let worked = state.end(key);
         drop(state);
+        if let Some(time) = worked {
+            self.timings.worked(time);
+        }
         self.ready.notify_one();
         self.ended.notify_waiters();
     }
@@ -195,7 +207,7 @@ impl<K> Default for WorkQueue<K> {
             totals: QueueTotals::default(),
             is_closed: false,
         };
-        Self { state: Mutex::new(state), ready: Notify::new(), ended: Notify::new() }
+        Self { state: Mutex::new(state), ready: Notify::new(), ended: Notify::new(), timings: QueueTimings::default() }
     }
 }
 
@@ -209,32 +221,36 @@ impl<K: Clone + Eq + Hash> State<K> {
         if self.dirty.contains_key(&key) {
             return;
         }
-        self.dirty.insert(key.clone(), share.clone());
+        self.dirty.insert(key.clone(), (share.clone(), Instant::now()));
         self.totals.adds += 1;
         if !self.processing.contains_key(&key) {
             self.ready.push(share, key);
         }
     }
 
-    fn take(&mut self, now: Instant) -> Option<K> {
+    /// Returns the next key, and for how long it was ready.
+    fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             let (share, key) = entry.remove();
             self.due.remove(&key);
             self.add(share, key);
         }
         let (share, key) = self.ready.take()?;
-        self.dirty.remove(&key);
-        self.processing.insert(key.clone(), share);
-        Some(key)
+        let since = self.dirty.remove(&key).map_or(now, |(_, since)| since);
+        self.processing.insert(key.clone(), (share, now));
+        Some((key, now.saturating_duration_since(since)))
     }
 
-    fn end(&mut self, key: &K) {
-        if let Some(share) = self.processing.remove(key) {
-            self.ready.end(&share);
+    /// Returns how long the processing took. `None` = the key was not processed.
+    fn end(&mut self, key: &K) -> Option<Duration> {
+        let processed = self.processing.remove(key);
+        if let Some((share, _)) = &processed {
+            self.ready.end(share);
         }
-        if let Some(share) = self.dirty.get(key) {
+        if let Some((share, _)) = self.dirty.get(key) {
             self.ready.push(share.clone(), key.clone());
         }
+        processed.map(|(_, since)| since.elapsed())
     }
 
     /// A key that is to be processed again anyway does not wait.
@@ -243,7 +259,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             return;
         }
         // A key of a wave is not processed any more. Waves are not shared out.
-        let share = self.processing.get(&key).cloned().unwrap_or_default();
+        let share = self.processing.get(&key).map(|(share, _)| share.clone()).unwrap_or_default();
         self.arrivals += 1;
         self.due.insert(key.clone(), (until, self.arrivals));
         self.delayed.insert((until, self.arrivals), (share, key));
@@ -262,6 +278,7 @@ impl<K: Clone + Eq + Hash> State<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::{ControllerMetrics, EngineFigures, Exposition};
 
     #[tokio::test(start_paused = true)]
     async fn a_key_added_while_processed_is_processed_again() {
@@ -291,6 +308,29 @@ mod tests {
         queue.next().await;
         queue.done(&"a");
         assert_eq!(queue.totals(), QueueTotals { adds: 2, retries: 1 });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_in_the_queue_and_in_processing_is_counted() {
+        let metrics = ControllerMetrics::default();
+        let queue = WorkQueue::timed(metrics.timings());
+        queue.add("ns1".into(), "a");
+        tokio::time::advance(Duration::from_secs(2)).await;
+        queue.next().await;
+        queue.add("ns1".into(), "a");
+        tokio::time::advance(Duration::from_secs(3)).await;
+        queue.done(&"a");
+        tokio::time::advance(Duration::from_secs(4)).await;
+        queue.next().await;
+        let text = metrics.text(Exposition::Prometheus, &EngineFigures::default());
+        let name = "{name=\"garbage_collector_attempt_to_delete\"}";
+        // It was added again when its processing began.
+        for sample in
+            ["queue_duration_seconds_sum 9.0", "queue_duration_seconds_count 2", "work_duration_seconds_sum 3.0"]
+        {
+            let (metric, value) = sample.split_once(' ').unwrap();
+            assert!(text.contains(&format!("workqueue_{metric}{name} {value}\n")), "{sample}\n{text}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ use super::calls::Calls;
 use super::engine::{Engine, Notice};
 use super::events::{ClusterEvents, EventQueue};
 use super::monitors::Monitors;
+use super::queue::WorkQueue;
 use super::settings::WORKERS;
 use super::{ControllerSettings, QueueLength, ResourceFilter};
 use crate::kubernetes::{Clock, Connection, discover};
@@ -52,10 +53,13 @@ impl OwnersService {
         let calls = Calls::new(Arc::clone(connection), &settings.calls, !settings.guards.strict_not_found, dry_run);
         let (events, queue) = ClusterEvents::new(Arc::clone(connection), clock);
         let (metrics, health) = (ControllerMetrics::of_service(), Health::default());
+        let requests = metrics.clone();
+        connection.observe(move |method, code, time| requests.requested(method.as_str(), code, time));
         let counted = metrics.clone();
         let report = move |notice| announce(&notice, &counted, &queue);
         let mut engine = Engine::new(calls, settings.guards.clone(), clock, report);
         engine.filter = filter;
+        engine.queue = WorkQueue::timed(metrics.timings());
         Self { engine: Arc::new(engine), settings, events, metrics, health }
     }
 

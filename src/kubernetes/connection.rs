@@ -3,10 +3,10 @@
 
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::{Body, Client};
 use kube::core::Status;
@@ -42,7 +42,11 @@ pub struct Connection {
     limit: Option<Duration>,
     /// How often one request is sent again.
     repeats: u32,
+    observer: OnceLock<Observer>,
 }
+
+/// Receives the method of each request, the status of its answer, and the time until the answer began. `None` = no answer.
+type Observer = Box<dyn Fn(&Method, Option<u16>, Duration) + Send + Sync>;
 
 /// Where the clients come from.
 enum Source {
@@ -105,7 +109,7 @@ impl Connection {
     fn with(source: Source) -> Self {
         let large_answers = Semaphore::new(LARGE_ANSWERS);
         let (held, calls) = (Mutex::default(), BoundedCalls::default());
-        Self { source, held, calls, large_answers, clock: None, limit: None, repeats: 0 }
+        Self { source, held, calls, large_answers, clock: None, limit: None, repeats: 0, observer: OnceLock::new() }
     }
 
     /// Returns the same connection, which sends a request again as client-go does: after the wait that the server wants
@@ -119,6 +123,12 @@ impl Connection {
     #[must_use]
     pub fn with_limit(self, limit: Option<Duration>) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Calls `observer` after each request, unless there is an observer already.
+    pub fn observe(&self, observer: impl Fn(&Method, Option<u16>, Duration) + Send + Sync + 'static) {
+        // The first one remains.
+        let _ = self.observer.set(Box::new(observer));
     }
 
     /// Returns the clients in use. New ones need credentials.
@@ -253,11 +263,17 @@ impl Connection {
         let open = async {
             let deadline = Deadline::after(limit);
             let clients = deadline.of(what, self.clients()).await?;
+            let (method, begun) = (request.method().clone(), Instant::now());
             let sent = async {
                 let sent = by(&clients).send(request.map(Body::from)).await;
                 sent.map_err(|error| unreachable(what, &error))
             };
-            let response = deadline.of(what, sent).await?;
+            let response = deadline.of(what, sent).await;
+            if let Some(observer) = self.observer.get() {
+                let code = response.as_ref().ok().map(|response| response.status().as_u16());
+                observer(&method, code, begun.elapsed());
+            }
+            let response = response?;
             if response.status().is_success() { Ok(response) } else { Err(refusal(what, response, deadline).await) }
         };
         let opened = open.await;

@@ -4,13 +4,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 
 use super::definitions::*;
-use super::registry::{Counters, Labels, Metrics, number};
+use super::registry::{Counters, Histograms, Labels, Metrics, number};
 use super::text::Exposition;
 
-/// The name of the queue in the metrics.
-const QUEUE: (&str, &str) = ("name", "garbage_collector");
+/// The name of the queue in the metrics: that of kube-controller-manager's queue for the same keys.
+const QUEUE: (&str, &str) = ("name", "garbage_collector_attempt_to_delete");
+/// The bounds of the buckets for keys, in seconds, as in kube-controller-manager.
+const QUEUE_BOUNDS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0];
+/// The bounds of the buckets for requests, in seconds, as in kube-controller-manager.
+const API_BOUNDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+/// The status codes of an API server. Others count by their first digit, so that a server cannot add series.
+const CODES: [(u16, &str); 15] = [
+    (200, "200"),
+    (201, "201"),
+    (202, "202"),
+    (400, "400"),
+    (401, "401"),
+    (403, "403"),
+    (404, "404"),
+    (405, "405"),
+    (409, "409"),
+    (410, "410"),
+    (422, "422"),
+    (429, "429"),
+    (500, "500"),
+    (503, "503"),
+    (504, "504"),
+];
+/// The same for the rest.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// The methods of requests.
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// The reasons to delete pods.
 const REASONS: [&str; 4] = ["terminated", "out-of-service", "orphaned", "unscheduled"];
 
@@ -26,6 +54,16 @@ struct Inner {
     unresolved: Counters,
     pods_deleted: Counters,
     pods_failed: Counters,
+    timings: QueueTimings,
+    requests: Counters,
+    request_seconds: Histograms,
+}
+
+/// How long keys wait in the queue and are processed. Clones share the values.
+#[derive(Clone, Debug)]
+pub struct QueueTimings {
+    queue: Histograms,
+    work: Histograms,
 }
 
 /// What the collection by owner references has at the moment.
@@ -83,6 +121,18 @@ impl ControllerMetrics {
         self.0.metrics.values.reloaded([CONTROLLER_RELOADED, CONTROLLER_RELOADED_AT], at);
     }
 
+    /// Returns where the durations of keys are counted.
+    pub fn timings(&self) -> QueueTimings {
+        self.0.timings.clone()
+    }
+
+    /// Counts a request to the API server. `code` = the status of the answer; `None` = there was none.
+    pub fn requested(&self, method: &str, code: Option<u16>, duration: Duration) {
+        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
+        self.0.requests.get_or_create(&vec![("code", code.map_or("<error>", code_text)), ("method", method)]).inc();
+        self.0.request_seconds.get_or_create(&vec![("verb", method)]).observe(duration.as_secs_f64());
+    }
+
     /// Counts a discovery that failed.
     pub fn discovery_failed(&self) {
         self.0.discovery_errors.get_or_create(&Labels::new()).inc();
@@ -138,6 +188,11 @@ impl Default for ControllerMetrics {
         metrics.values.replace(CONTROLLER_BUILD, "", [(vec![("version", env!("CARGO_PKG_VERSION"))], 1.0)]);
         metrics.values.set(LEADER, 0.0);
         let reasons = || REASONS.map(|reason| vec![("reason", reason)]);
+        let timings = QueueTimings::default();
+        metrics.add(QUEUE_SECONDS, timings.queue.clone());
+        metrics.add(WORK_SECONDS, timings.work.clone());
+        let request_seconds: Histograms = Family::new_with_constructor(|| Histogram::new(API_BOUNDS));
+        metrics.add(API_SECONDS, request_seconds.clone());
         Self(Arc::new(Inner {
             discovery_errors: metrics.counters(DISCOVERY_ERRORS, [Labels::new()]),
             changes: metrics.counters(CHANGES, []),
@@ -145,7 +200,66 @@ impl Default for ControllerMetrics {
                 .counters(UNRESOLVED, ["wrong_namespace", "not_served"].map(|cause| vec![("cause", cause)])),
             pods_deleted: metrics.counters(PODS_DELETED, reasons()),
             pods_failed: metrics.counters(PODS_FAILED, reasons()),
+            timings,
+            requests: metrics.counters(API_REQUESTS, []),
+            request_seconds,
             metrics,
         }))
+    }
+}
+
+// === impl QueueTimings ===
+
+impl QueueTimings {
+    /// Counts how long a key was ready before its processing began.
+    pub fn waited(&self, time: Duration) {
+        self.queue.get_or_create(&vec![QUEUE]).observe(time.as_secs_f64());
+    }
+
+    /// Counts how long the processing of a key took.
+    pub fn worked(&self, time: Duration) {
+        self.work.get_or_create(&vec![QUEUE]).observe(time.as_secs_f64());
+    }
+}
+
+impl Default for QueueTimings {
+    fn default() -> Self {
+        let of_keys = || -> Histograms { Family::new_with_constructor(|| Histogram::new(QUEUE_BOUNDS)) };
+        Self { queue: of_keys(), work: of_keys() }
+    }
+}
+
+fn code_text(code: u16) -> &'static str {
+    let known = CODES.iter().find(|(known, _)| *known == code).map(|(_, text)| *text);
+    let class = || CLASSES.get(usize::from(code / 100).checked_sub(1)?).copied();
+    known.or_else(class).unwrap_or("other")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a server or a client sends adds no series without limit.
+    #[test]
+    fn requests_are_counted_by_known_methods_and_codes() {
+        let metrics = ControllerMetrics::default();
+        for (method, code) in
+            [("GET", Some(200)), ("GET", Some(418)), ("PATCH", Some(999)), ("BREW", Some(0)), ("DELETE", None)]
+        {
+            metrics.requested(method, code, Duration::from_millis(30));
+        }
+        let text = metrics.text(Exposition::Prometheus, &EngineFigures::default());
+        let mut series: Vec<_> =
+            text.lines().filter_map(|line| line.strip_prefix("rest_client_requests_total")).collect();
+        series.sort_unstable();
+        let expected = [
+            "{code=\"200\",method=\"GET\"} 1",
+            "{code=\"4xx\",method=\"GET\"} 1",
+            "{code=\"<error>\",method=\"DELETE\"} 1",
+            "{code=\"other\",method=\"PATCH\"} 1",
+            "{code=\"other\",method=\"other\"} 1",
+        ];
+        assert_eq!(series, expected);
+        assert!(text.contains("rest_client_request_duration_seconds_bucket{le=\"0.1\",verb=\"PATCH\"} 1"), "{text}");
     }
 }

@@ -123,6 +123,12 @@ definitions! {
     QUEUE_DEPTH = Gauge "workqueue_depth" ["name"] "Keys that are ready to be processed";
     QUEUE_ADDS = Counter "workqueue_adds" ["name"] "Keys that became ready";
     QUEUE_RETRIES = Counter "workqueue_retries" ["name"] "Keys that failed and are tried again";
+    QUEUE_SECONDS = Histogram "workqueue_queue_duration_seconds" ["name"] "Time for which a key was ready before it was processed";
+    WORK_SECONDS = Histogram "workqueue_work_duration_seconds" ["name"] "Duration of the processing of a key";
+    API_REQUESTS = Counter "rest_client_requests" ["code", "method"]
+        "Requests to the API server, by the status of the answer; <error> = none. There is no label for the host";
+    API_SECONDS = Histogram "rest_client_request_duration_seconds" ["verb"]
+        "Time until the API server began to answer. There is no label for the host";
     QUEUE_PROCESSING = Gauge "kubegc_controller_processing" [] "Keys that are processed now";
     QUEUE_DELAYED = Gauge "kubegc_controller_delayed" [] "Keys that wait after a failure";
     OBJECTS = Gauge "kubegc_controller_objects" [] "Objects in the ownership graph";

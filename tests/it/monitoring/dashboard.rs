@@ -102,7 +102,8 @@ fn variables_select_by_labels_that_all_metrics_have() {
     for (row, filter) in [("Agents", "{instance=~\".+\""), ("Controller", "{job=~\".+\"")] {
         for Query { name, expression } in dashboard.queries(row) {
             let metrics = expression.matches("kubegc_").count() + expression.matches("workqueue_").count();
-            let others = ["garbagecollector_", "pod_gc_"].map(|prefix| expression.matches(prefix).count());
+            let others =
+                ["garbagecollector_", "pod_gc_", "rest_client_"].map(|prefix| expression.matches(prefix).count());
             assert_eq!(
                 expression.matches(filter).count(),
                 metrics + others.iter().sum::<usize>(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use kubegc::metrics::{AGENT, CONTROLLER, ControllerMetrics, Definition, EngineFigures, Exposition, PROCESS, page};
 use kubegc::sim::{Fault, Rpc, Times};
@@ -44,6 +45,9 @@ fn a_controller_serves_exactly_the_metrics_of_the_page() {
     metrics.reloaded(Some(jiff::Timestamp::UNIX_EPOCH));
     metrics.changed("delete", "removed");
     metrics.pods_passed(jiff::Timestamp::UNIX_EPOCH);
+    metrics.requested("GET", Some(200), Duration::ZERO);
+    metrics.timings().waited(Duration::ZERO);
+    metrics.timings().worked(Duration::ZERO);
     let text = metrics.text(Exposition::Prometheus, &EngineFigures::default());
     assert_eq!(served(&text), defined(&[CONTROLLER, PROCESS].concat()));
 }
@@ -57,7 +61,7 @@ fn alerts_panels_and_queries_name_metrics_that_exist() {
     for file in ["packaging/monitoring/alerts.yaml", "packaging/monitoring/dashboard.json", "docs/metrics.md"] {
         let text = std::fs::read_to_string(root.join(file)).unwrap();
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        let prefixes = ["kubegc_", "garbagecollector_", "workqueue_", "pod_gc_collector_", "process_"];
+        let prefixes = ["kubegc_", "garbagecollector_", "workqueue_", "pod_gc_collector_", "process_", "rest_client_"];
         for word in words.filter(|word| prefixes.iter().any(|prefix| word.starts_with(prefix))) {
             let family = ["_bucket", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word);
             assert!(known.contains(family), "{file} names {word}");

@@ -45,7 +45,7 @@ async fn the_leader_and_the_standby_are_ready_and_the_dashboard_shows_what_the_l
     let objects = |metrics: &str| value(metrics, "kubegc_controller_objects").unwrap();
     assert!(objects(&of_leader) > 20.0 && objects(&of_standby) < 1.0, "{of_leader}\n{of_standby}");
     assert_eq!(value(&of_leader, "kubegc_controller_unlisted_resources"), Some(0.0));
-    assert!(value(&of_leader, "workqueue_adds_total{name=\"garbage_collector\"}").unwrap() > 0.0);
+    assert!(value(&of_leader, "workqueue_adds_total{name=\"garbage_collector_attempt_to_delete\"}").unwrap() > 0.0);
     let leads = [&of_leader, &of_standby].map(|metrics| value(metrics, "kubegc_controller_leader"));
     assert_eq!(leads, [Some(1.0), Some(0.0)]);
     for (address, lease) in [(&first, "leading"), (&second, "standby, another process may collect")] {
