@@ -1,7 +1,7 @@
 //! The history: every removal with its reason and its outcome, for `kubegc history`.
 
 use jiff::Timestamp;
-use rusqlite::types::{Type, Value};
+use rusqlite::types::Value;
 use rusqlite::{Row, Transaction, params_from_iter};
 use serde::Serialize;
 
@@ -116,7 +116,7 @@ impl StoreReader {
                 ),
                 entry,
             )?;
-            rows.collect()
+            rows.filter_map(Result::transpose).collect()
         })
     }
 }
@@ -191,11 +191,14 @@ fn detail(report: &Report) -> Option<String> {
     }
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
-    Ok(HistoryEntry {
+/// Reads a row. `None` = it is of a kind that this version does not know: a newer one wrote it before a rollback.
+fn entry(row: &Row<'_>) -> rusqlite::Result<Option<HistoryEntry>> {
+    let word: String = row.get(2)?;
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.as_str() == word) else { return Ok(None) };
+    Ok(Some(HistoryEntry {
         run: RunId(row.get(0)?),
         at: moment(row.get(1)?),
-        kind: kind(2, &row.get::<_, String>(2)?)?,
+        kind,
         id: row.get(3)?,
         name: row.get(4)?,
         tags: from_json(5, &row.get::<_, String>(5)?)?,
@@ -208,15 +211,10 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<HistoryEntry> {
         estimated_bytes: row.get::<_, Option<i64>>(14)?.map(count),
         freed_bytes: row.get::<_, Option<i64>>(15)?.map(count),
         proven_by: row.get(16)?,
-    })
+    }))
 }
 
 fn pod(namespace: Option<String>, name: Option<String>, uid: Option<String>) -> Option<PodRef> {
     let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
     uid.map(|uid| PodRef { uid: uid.into(), namespace, name })
-}
-
-fn kind(column: usize, word: &str) -> rusqlite::Result<Kind> {
-    let unknown = || rusqlite::Error::FromSqlConversionFailure(column, Type::Text, format!("no kind {word}").into());
-    Kind::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or_else(unknown)
 }

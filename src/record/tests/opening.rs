@@ -112,6 +112,19 @@ fn a_newer_store_is_refused_and_not_changed() {
     assert_eq!(files(path.parent().unwrap()), before);
 }
 
+/// After a rollback, the rows of a newer version remain in the file.
+#[test]
+fn rows_of_a_kind_that_is_not_known_are_left_out() {
+    let (_dir, path) = closed();
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let changed = connection.execute("UPDATE removals SET kind = 'volume' WHERE object = 'c1'", []).unwrap();
+    assert_eq!(changed, 1);
+    drop(connection);
+    assert_eq!(recorded(&file(&path)), ["sha256:bb"]);
+    let store = open(&path);
+    assert_eq!((store.memory(), store.recorded()), (memory(), vec!["sha256:bb".to_owned()]));
+}
+
 #[test]
 fn another_programs_database_is_refused_and_not_changed() {
     let (dir, _) = place();

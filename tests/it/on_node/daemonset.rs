@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::readme;
 use crate::containerd_image as image;
-use crate::manifests::{copy, helm_script, kubectl};
+use crate::manifests::{copy, helm_script, kubectl, packaging};
 use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, Program, eventually, run};
 
 const NAMESPACE: &str = "kubegc-system";
@@ -56,6 +56,7 @@ async fn the_daemonsets_pod_collects_its_own_node() {
     an_observing_agent_shows_what_it_would_remove(&node).await;
     sh(&node, &upgrade);
     the_upgrade_ends_the_dry_run_and_keeps_the_other_values(&node).await;
+    another_version_of_the_chart_is_installed_and_rolled_back(&node).await;
     remove_agent(&node).await;
     sh(&node, "helm uninstall kubegc -n kubegc-system");
     assert!(daemonset(&node).await.is_none());
@@ -196,6 +197,21 @@ async fn a_deleted_pod_goes_when_it_has_ended(node: &mut NodeRig) {
     }
     node.await_removal("web").await;
     nothing_is_left_by_us_alone(node, "web", &uid).await;
+}
+
+/// The chart of another version keeps the values, and the one of before gives the same objects again.
+async fn another_version_of_the_chart_is_installed_and_rolled_back(node: &NodeRig) {
+    let before = daemonset(node).await.unwrap().spec.unwrap().template.spec;
+    let charts = node.dir().join("charts");
+    std::fs::create_dir(&charts).unwrap();
+    run(Command::new(packaging("../scripts/chart.sh")).args(["--version", "9.9.9"]).arg(&charts));
+    sh(node, &format!("helm upgrade kubegc {}/kubegc-9.9.9.tgz -n kubegc-system --reuse-values", charts.display()));
+    let pod = daemonset(node).await.unwrap().spec.unwrap().template.spec.unwrap();
+    let container = &pod.containers[0];
+    assert_eq!(container.image.as_deref(), Some("ghcr.io/kubegc/kubegc:9.9.9"));
+    assert!(container.args.as_ref().unwrap().contains(&"--mode=collect".to_owned()), "{:?}", container.args);
+    sh(node, "helm upgrade kubegc packaging/chart -n kubegc-system --reuse-values");
+    assert_eq!(daemonset(node).await.unwrap().spec.unwrap().template.spec, before);
 }
 
 async fn a_static_pod_goes_with_its_manifest(node: &mut NodeRig) {

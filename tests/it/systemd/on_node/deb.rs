@@ -64,6 +64,14 @@ async fn the_package_is_installed_upgraded_removed_and_purged() {
     assert!(systemd.sh("kubegc history").contains("gone-0"), "the store has what the old one removed");
     assert!(systemd.sh("kubegc config show").contains("debug"), "the settings are those of the administrator");
 
+    // So does a downgrade.
+    let second = systemd.property("kubegc", "MainPID");
+    systemd.sh(&install(&old));
+    systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
+    assert_ne!(systemd.property("kubegc", "MainPID"), second, "it runs the old binary");
+    assert!(systemd.sh("kubegc history; kubegc config show").contains("gone-0"), "the store of the new one is read");
+    assert!(systemd.sh("kubegc config show").contains("debug"), "the settings are those of the administrator");
+
     // A service that was disabled remains so.
     systemd.sh("systemctl disable --now kubegc");
     systemd.sh(&install(&new));
