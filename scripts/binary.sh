@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds the static binary that the image, the Debian package and the archive contain, and prints its path. It is linked
+# Builds the static binary that the image, the packages and the archive contain, and prints its path. It is linked
 # against Debian's C library, so no second toolchain is needed.
 #
-#   scripts/binary.sh [--arch ARCH]
+#   scripts/binary.sh [--arch ARCH] [--compiler]
 #
 # ARCH is amd64 or arm64 (default: that of this machine). For the other architecture Debian's cross compiler must be
 # installed. If rustup has not installed the standard library for it, Debian's Rust compiler is used (scripts/cross.sh).
+# With --compiler it builds nothing, and prints the version of the Rust compiler that it would use (`rustc -vV`).
 #
 # The same source and compiler give the same bytes: the binary has no paths of the build machine.
 set -euo pipefail
@@ -14,10 +15,11 @@ cd "$(dirname "$0")/.."
 . scripts/source.sh
 
 own=$(arch_of "$(uname -m)")
-arch=$own
+arch=$own compiler=''
 while [ $# -gt 0 ]; do
   case $1 in
     --arch) arch=$2; shift 2 ;;
+    --compiler) compiler=only; shift ;;
     *) die "unknown option $1" ;;
   esac
 done
@@ -41,6 +43,7 @@ if [ "$arch" != "$own" ]; then
   linker=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")_LINKER
   export "$linker=${cross}gcc" "CC_${target//-/_}=${cross}gcc" "AR_${target//-/_}=${cross}ar"
 fi
+if [ -n "$compiler" ]; then exec "${RUSTC:-rustc}" -vV; fi
 
 # Debian's C library links statically too. Name lookup still works: since 2.34 the library contains the lookup in files
 # and DNS. --target limits the static flag to the binary: build scripts and proc macros load libraries.

@@ -1,27 +1,43 @@
 #!/usr/bin/env bash
 # Builds everything that a release consists of, from a clean checkout, in target/release-VERSION.
 #
-#   scripts/release.sh [--snapshot]
+#   scripts/release.sh [--snapshot] [--key FILE]
 #
 # CHANGELOG.md must have a section `## VERSION` with that of Cargo.toml. --snapshot builds between two releases: it does
 # not check that, and the version gets the suffix of the commit. The other architecture is built if its cross compiler for C
 # is installed (scripts/binary.sh says how); otherwise the release does not have it, and the script says so.
+#
+# FILE is a private key of OpenSSH, which signs the checksums. Its public key must be in packaging/release-signers, except
+# with --snapshot. Without --key the release is not signed: scripts/sums.sh can sign it later, on another machine too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/source.sh
 . scripts/source.sh
 
-case ${1:-} in
-  --snapshot) name=$version~${revision:0:12} ;;
-  '') name=$version ;;
-  *) die "unknown option $1" ;;
-esac
+name=$version key=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --snapshot) name=$version~${revision:0:12}; shift ;;
+    --key) key=$2; shift 2 ;;
+    *) die "unknown option $1" ;;
+  esac
+done
 [ -n "$revision" ] || die "no git repository: a release names the commit that it was built from"
 changed=$(git status --porcelain)
 [ -z "$changed" ] || die "the tree is not clean, so the release would not be that of the commit; commit or remove:
 $changed"
 if [ "$name" = "$version" ]; then
   grep -qE "^## $version( |\$)" CHANGELOG.md || die "CHANGELOG.md has no section \"## $version\": rename \"## Unreleased\""
+fi
+
+# signers: prints the keys that sign releases, with their fingerprints.
+signers() { grep -v '^#' packaging/release-signers | grep -oE '[a-z]+-[^ ]+ AAAA[^ ]+' | ssh-keygen -l -f - 2>/dev/null; }
+
+# The build takes long, so a wrong key fails before it.
+if [ -n "$key" ]; then
+  fingerprint=$(ssh-keygen -l -f "$key" 2>&1) || die "cannot read the key \"$key\": $fingerprint"
+  [ "$name" != "$version" ] || [[ $(signers) == *" $(cut -d ' ' -f 2 <<<"$fingerprint") "* ]] ||
+    die "packaging/release-signers does not have the key \"$key\", so users could not verify the signature"
 fi
 
 out=$PWD/target/release-$name
@@ -43,20 +59,28 @@ archive() {
   rm -r "$work"
 }
 
+built=()
 for arch in "$own" "$other"; do
   if ! binary=$(scripts/binary.sh --arch "$arch"); then
     [ "$arch" = "$other" ] || exit 1
     printf 'release.sh: no binary for %s, so this release does not have it\n' "$arch" >&2
     continue
   fi
+  built+=("$arch")
   archive "$arch" "$binary"
+  # The packages, each from the binary of the architecture.
   scripts/deb.sh --arch "$arch" --version "$name-1" "$out/kubegc_$name-1_$arch.deb" >/dev/null
   scripts/image.sh --arch "$arch" --name "ghcr.io/kubegc/kubegc:${name/\~/-}" "$out/kubegc-$name-image-$arch.tar" >/dev/null
 done
+# In the order of the names, so that the bytes do not depend on the machine.
+scripts/index.sh "$out/kubegc-$name-image.tar" "$out/kubegc-$name-image-"*.tar >/dev/null
 scripts/chart.sh --version "$name" "$out" >/dev/null
 # One bill of materials for all of them.
 scripts/sbom.sh >"$out/kubegc-$name.cdx.json"
-(cd "$out" && sha256sum -- * >SHA256SUMS)
+# The provenance lists all files before it, and the checksums have it too.
+scripts/provenance.sh --version "$name" "$out" "${built[@]}" >/dev/null
+scripts/sums.sh ${key:+--key "$key"} "$out"
 
 printf 'kubegc %s, commit %s, in %s:\n' "$name" "$revision" "$out"
 (cd "$out" && stat -c '%12s  %n' -- *)
+[ -n "$key" ] || printf 'release.sh: the release is not signed, because there is no --key\n' >&2

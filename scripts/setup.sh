@@ -18,7 +18,7 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 wanted=(cc:gcc make:make)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
   nsenter:util-linux ip:iproute2 findmnt:util-linux git:git openssl:openssl curl:curl systemd-analyze:systemd bash:bash
-  zsh:zsh fish:fish python3:python3 pip3:python3-pip)
+  zsh:zsh fish:fish python3:python3 pip3:python3-pip ssh-keygen:openssh-client jq:jq)
 
 [ "${1:-}" != release ] || wanted+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64-static:qemu-user-static)
 

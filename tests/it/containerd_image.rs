@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::manifests::packaging;
+use crate::release::index::{join, small_image};
 use crate::rig::{Rig, Version};
 
 /// Returns the image of the tested binary. Tests that run at the same time make the same file.
@@ -48,7 +49,26 @@ async fn the_image_is_taken(version: Version) {
     rig.ctr(&["images", "import", "--snapshotter", "overlayfs", image.to_str().unwrap()]);
     let listed = async || rig.list_images().await.into_iter().any(|image| image.repo_tags == [name()]);
     assert!(crate::rig::becomes_true(listed).await, "{:#?}", rig.list_images().await);
-    // The image has only the one program, which needs nothing else. The exit status of ctr is that of the program.
+    the_program_runs(&rig);
+    // The image for all architectures replaces it: the platform of the node is unpacked, or each.
+    let dir = tempfile::tempdir().unwrap();
+    let (other, joined) = (small_image(dir.path(), "arm64", &name()), dir.path().join("joined.tar"));
+    join(&joined, &[&image, &other]);
+    for option in ["--all-platforms", "--all-platforms=false"] {
+        rig.ctr(&["images", "remove", "--sync", &name()]);
+        rig.ctr(&["images", "import", option, "--snapshotter", "overlayfs", joined.to_str().unwrap()]);
+        let shown = rig.ctr(&["images", "list", &format!("name=={}", name())]);
+        assert!(
+            shown.contains("image.index.v1+json") && shown.contains("linux/amd64,linux/arm64"),
+            "{option}: {shown}"
+        );
+        the_program_runs(&rig);
+    }
+    assert!(crate::rig::becomes_true(listed).await, "{:#?}", rig.list_images().await);
+}
+
+/// The image has only the one program, which needs nothing else. The exit status of ctr is that of the program.
+fn the_program_runs(rig: &Rig) {
     let program = ["version", "/usr/bin/kubegc", "--version"];
     rig.ctr(&[&["run", "--rm", "--null-io", "--snapshotter", "overlayfs", &name()], &program[..]].concat());
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::index::platforms;
 use super::run;
 use crate::containerd_image::described;
 use crate::rig::{Rig, Version};
@@ -36,6 +37,11 @@ fn image(arch: &str) -> PathBuf {
     dir().join(format!("kubegc-{}-image-{arch}.tar", version()))
 }
 
+/// Returns the name of the image.
+fn image_name() -> String {
+    format!("ghcr.io/kubegc/kubegc:{}", version().replace('~', "-"))
+}
+
 /// Runs a program that must succeed, and returns its output.
 fn output(dir: &Path, program: &str, args: &[&str]) -> String {
     let done = run(dir, program, args);
@@ -55,7 +61,8 @@ fn archive(arch: &str, to: &Path) -> PathBuf {
 fn the_files_of_a_release_are_complete_with_checksums() {
     let version = version();
     let listed = std::fs::read_dir(dir()).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-    let mut expected = BTreeSet::from(["SHA256SUMS".to_owned(), format!("kubegc-{version}.cdx.json")]);
+    let mut expected = BTreeSet::from(["SHA256SUMS".to_owned()]);
+    expected.extend([".cdx.json", ".intoto.json", "-image.tar"].map(|rest| format!("kubegc-{version}{rest}")));
     expected.insert(format!("kubegc-{}.tgz", version.replace('~', "-g")));
     for (arch, _) in ARCHITECTURES {
         expected.insert(format!("kubegc-{version}-linux-{arch}.tar.gz"));
@@ -67,6 +74,10 @@ fn the_files_of_a_release_are_complete_with_checksums() {
     assert_eq!(checked.lines().filter(|line| line.ends_with(": OK")).count(), expected.len() - 1, "{checked}");
     let materials = std::fs::read_to_string(dir().join(format!("kubegc-{version}.cdx.json"))).unwrap();
     assert!(materials.contains("CycloneDX"));
+    let statement = std::fs::read(dir().join(format!("kubegc-{version}.intoto.json"))).unwrap();
+    let statement: serde_json::Value = serde_json::from_slice(&statement).unwrap();
+    let names = statement["subject"].as_array().unwrap().iter().map(|subject| subject["name"].as_str().unwrap());
+    assert_eq!(names.count(), expected.len() - 2, "each file but the provenance and the checksums");
 }
 
 #[test]
@@ -108,16 +119,19 @@ fn the_images_of_a_release_are_small_and_labeled() {
         let commit = output(Path::new(env!("CARGO_MANIFEST_DIR")), "git", &["rev-parse", "HEAD"]);
         assert_eq!(config["config"]["Labels"]["org.opencontainers.image.revision"], commit.trim(), "a clean checkout");
     }
+    let joined = platforms(&dir().join(format!("kubegc-{}-image.tar", version())), &image_name());
+    assert_eq!(joined, ARCHITECTURES.map(|(arch, _)| serde_json::json!({ "architecture": arch, "os": "linux" })));
 }
 
 #[tokio::test]
 #[ignore = "make test-release builds the files"]
 async fn containerd_runs_the_image_of_a_release() {
     let rig = Rig::start(Version::V2).await;
-    let name = format!("ghcr.io/kubegc/kubegc:{}", version().replace('~', "-"));
-    rig.ctr(&["images", "import", "--snapshotter", "overlayfs", image("amd64").to_str().unwrap()]);
-    let program = ["version", "/usr/bin/kubegc", "version"];
-    rig.ctr(&[&["run", "--rm", "--null-io", "--snapshotter", "overlayfs", &name], &program[..]].concat());
+    for file in [image("amd64"), dir().join(format!("kubegc-{}-image.tar", version()))] {
+        rig.ctr(&["images", "import", "--snapshotter", "overlayfs", file.to_str().unwrap()]);
+        let program = ["version", "/usr/bin/kubegc", "version"];
+        rig.ctr(&[&["run", "--rm", "--null-io", "--snapshotter", "overlayfs", &image_name()], &program[..]].concat());
+    }
 }
 
 #[test]
