@@ -1,5 +1,5 @@
 # Entry points; the logic is in scripts/.
-.PHONY: demo test test-fast test-node test-long test-random test-soak test-churn test-kills test-forests test-release fuzz node-up node-down check bench build deb release clean
+.PHONY: demo test test-fast test-node test-long test-random test-soak test-churn test-kills test-forests test-release fuzz node-up node-down check bench build deb rpm release clean
 
 demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
@@ -9,6 +9,9 @@ build: ## build the release binary, target/release/kubegc
 
 deb: ## build the Debian package, target/deb/kubegc_VERSION_ARCH.deb
 	scripts/deb.sh
+
+rpm: ## build the RPM package, target/rpm/kubegc-VERSION-1.ARCH.rpm
+	scripts/rpm.sh
 
 release: ## build all files of a release from a clean checkout, in target/release-VERSION
 	scripts/release.sh

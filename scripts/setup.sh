@@ -4,8 +4,8 @@
 #
 #   scripts/setup.sh build    installs what the compiler needs: SQLite and jemalloc are built from their C source
 #   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd,
-#                           Kubernetes, kubectl, Helm, Prometheus, a browser, lintian, and the shells whose completions are
-#                           tested. The tests themselves have no network
+#                           Kubernetes, kubectl, Helm, Prometheus, a browser, lintian, rpm, rpmlint, and the shells whose
+#                           completions are tested. The tests themselves have no network
 #   scripts/setup.sh release  also installs what the files of a release and their tests need: a C compiler for arm64, and
 #                           an emulator that runs its programs
 #
@@ -18,7 +18,8 @@ die() { printf 'setup.sh: %s\n' "$*" >&2; exit 1; }
 wanted=(cc:gcc make:make)
 [ "${1:-}" = build ] || wanted+=(mkfs.ext4:e2fsprogs mount:mount losetup:mount unshare:util-linux flock:util-linux
   nsenter:util-linux ip:iproute2 findmnt:util-linux git:git openssl:openssl curl:curl systemd-analyze:systemd bash:bash
-  zsh:zsh fish:fish python3:python3 pip3:python3-pip ssh-keygen:openssh-client jq:jq)
+  zsh:zsh fish:fish python3:python3 pip3:python3-pip ssh-keygen:openssh-client jq:jq rpm:rpm
+  rpmlint:rpmlint)
 
 [ "${1:-}" != release ] || wanted+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64-static:qemu-user-static)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Boots a systemd of its own, to test the units and the Debian package on it. Needs root, and changes nothing on the host.
+# Boots a systemd of its own, to test the units and the packages on it. Needs root, and changes nothing on the host.
 #
 #   scripts/systemd.sh DIR [PATH…]
 #

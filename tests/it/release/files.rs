@@ -63,6 +63,7 @@ fn the_files_of_a_release_are_complete_with_checksums() {
     let listed = std::fs::read_dir(dir()).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut expected = BTreeSet::from(["SHA256SUMS".to_owned()]);
     expected.extend([".cdx.json", ".intoto.json", "-image.tar"].map(|rest| format!("kubegc-{version}{rest}")));
+    expected.extend(["x86_64", "aarch64"].map(|machine| format!("kubegc-{version}-1.{machine}.rpm")));
     expected.insert(format!("kubegc-{}.tgz", version.replace('~', "-g")));
     for (arch, _) in ARCHITECTURES {
         expected.insert(format!("kubegc-{version}-linux-{arch}.tar.gz"));

@@ -1,6 +1,7 @@
 //! The units under a real systemd, on a real containerd, with exactly the limits that they set.
 
 mod deb;
+mod rpm;
 
 use std::collections::BTreeSet;
 
