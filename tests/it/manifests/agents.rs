@@ -164,12 +164,12 @@ fn configurations_differ_only_in_kubelet_root_and_pod_source() {
     }
 }
 
-/// The first installation removes nothing, whatever its shape: one file for each, and one argument that ends it.
+/// The configuration of each installation has the mode, and one argument of the component overrides it.
 #[test]
-fn every_shape_observes_until_it_is_told_to_collect() {
+fn every_installation_observes_at_first() {
     let package = std::fs::read_to_string(packaging("deb/kubegc.toml")).unwrap();
-    let shapes = AGENTS.iter().map(|agent| toml(agent.within)).chain([package]);
-    assert!(shapes.map(|text| settings_of(&text).mode).all(|mode| mode == Mode::Observe));
+    let files = AGENTS.iter().map(|agent| toml(agent.within)).chain([package]);
+    assert!(files.map(|text| settings_of(&text).mode).all(|mode| mode == Mode::Observe));
     let args = |within: &str| {
         let agent = AGENTS.into_iter().find(|agent| agent.within == within).unwrap();
         container(&agent.pod()).args.clone().unwrap()
