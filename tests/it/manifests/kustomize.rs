@@ -49,6 +49,25 @@ fn a_changed_configuration_replaces_the_pods() {
     }
 }
 
+/// As the head of the component says, for agents of any distribution and for the controller.
+#[test]
+fn the_component_collect_is_for_each_kustomization() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(dir.path());
+    let own = dir.path().join("packaging/own");
+    std::fs::create_dir(&own).unwrap();
+    for within in ["overlays/k3s", "overlays/openshift", "controller", "overlays/pods-only"] {
+        let text = format!("resources: [../{within}]\ncomponents: [../components/collect]\n");
+        std::fs::write(own.join("kustomization.yaml"), text).unwrap();
+        let args = |objects: &[Value]| -> Vec<Value> {
+            let args = objects.iter().find_map(|object| object.pointer("/spec/template/spec/containers/0/args"));
+            args.unwrap().as_array().unwrap().clone()
+        };
+        let (with, without) = (args(&rendered_at(&own)), args(&rendered(within)));
+        assert_eq!(with, [without, vec!["--mode=collect".into()]].concat(), "{within}");
+    }
+}
+
 /// Returns the template of the pods, which names the generated ConfigMap.
 fn template(at: &Path, kind: &str) -> Value {
     let objects = rendered_at(at);
