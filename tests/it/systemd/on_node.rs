@@ -21,7 +21,7 @@ fn install_by_hand(systemd: &Systemd<'_>, settings: &str) {
     let readme = include_str!("../../../README.md").replace("target/release/kubegc", env!("CARGO_BIN_EXE_kubegc"));
     let commands = readme.lines().skip_while(|line| *line != "make build").skip(1);
     let commands: Vec<_> = commands.take_while(|line| *line != "```").collect();
-    assert_eq!(commands.len(), 4, "{commands:?}");
+    assert_eq!(commands.len(), 5, "{commands:?}");
     systemd.sh(&format!("cd {}\n{}", env!("CARGO_MANIFEST_DIR"), commands.join("\n")));
 }
 
