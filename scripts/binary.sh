@@ -23,11 +23,7 @@ while [ $# -gt 0 ]; do
     *) die "unknown option $1" ;;
   esac
 done
-case $arch in
-  amd64) machine=x86_64 ;;
-  arm64) machine=aarch64 ;;
-  *) die "no binary for \"$arch\": amd64 and arm64 are supported" ;;
-esac
+machine=$(machine_of "$arch")
 target=$machine-unknown-linux-gnu
 
 scripts/setup.sh build

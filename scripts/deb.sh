@@ -13,8 +13,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/source.sh
 . scripts/source.sh
 
-own=$(arch_of "$(uname -m)")
-arch=$own binary='' deb_version=$version-1 file=''
+arch=$(arch_of "$(uname -m)") binary='' deb_version=$version-1 file=''
 while [ $# -gt 0 ]; do
   case $1 in
     --binary) binary=$2; shift 2 ;;
@@ -26,15 +25,7 @@ while [ $# -gt 0 ]; do
 done
 file=${file:-target/deb/kubegc_${deb_version}_$arch.deb}
 compression=(-Zxz)
-if [ -n "$binary" ]; then
-  compression=(-Zgzip -z1)
-  pack_binary() { strip -o "$1" "$binary"; }
-else
-  binary=$(scripts/binary.sh --arch "$arch")
-  pack_binary() { cp "$binary" "$1"; }
-fi
-runs_here=$binary
-[ "$arch" = "$own" ] || runs_here=$(scripts/binary.sh)
+[ -z "$binary" ] || compression=(-Zgzip -z1)
 
 root=$(mktemp -d)
 trap 'rm -r "$root"' EXIT
@@ -42,8 +33,8 @@ umask 022
 chmod 0755 "$root"
 doc=$root/usr/share/doc/kubegc
 mkdir -p "$root"/{DEBIAN,usr/bin,etc/kubegc/conf.d,usr/share/lintian/overrides} "$doc"
-pack_binary "$root/usr/bin/kubegc"
-scripts/tree.sh "$runs_here" "$root"
+put_binary "$arch" "$binary" "$root/usr/bin/kubegc"
+scripts/tree.sh "$(runs_here "$arch" "$root/usr/bin/kubegc")" "$root"
 cp packaging/deb/kubegc.toml "$root/etc/kubegc/"
 echo /etc/kubegc/kubegc.toml >"$root/DEBIAN/conffiles"
 cp packaging/deb/copyright README.md config/default.toml "$doc/"

@@ -24,13 +24,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 compression=-9
-if [ -n "$binary" ]; then
-  compression=-1
-  pack_binary() { strip -o "$1" "$binary"; }
-else
-  binary=$(scripts/binary.sh --arch "$arch")
-  pack_binary() { cp "$binary" "$1"; }
-fi
+[ -z "$binary" ] || compression=-1
 
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
@@ -45,7 +39,7 @@ blob() {
 }
 
 mkdir -p "$work/root/usr/bin" "$work/layout/blobs/sha256" "$(dirname "$file")"
-pack_binary "$work/root/usr/bin/kubegc"
+put_binary "$arch" "$binary" "$work/root/usr/bin/kubegc"
 pack -C "$work/root" usr >"$work/layer.tar"
 diff_id=sha256:$(sha256sum <"$work/layer.tar" | cut -d ' ' -f 1)
 gzip -n $compression "$work/layer.tar"

@@ -70,8 +70,7 @@ for arch in "$own" "$other"; do
   archive "$arch" "$binary"
   # The packages, each from the binary of the architecture.
   scripts/deb.sh --arch "$arch" --version "$name-1" "$out/kubegc_$name-1_$arch.deb" >/dev/null
-  case $arch in amd64) machine=x86_64 ;; *) machine=aarch64 ;; esac # rpm's name of the architecture
-  scripts/rpm.sh --arch "$arch" --version "$name" "$out/kubegc-$name-1.$machine.rpm" >/dev/null
+  scripts/rpm.sh --arch "$arch" --version "$name" "$out/kubegc-$name-1.$(machine_of "$arch").rpm" >/dev/null
   scripts/image.sh --arch "$arch" --name "ghcr.io/kubegc/kubegc:${name/\~/-}" "$out/kubegc-$name-image-$arch.tar" >/dev/null
 done
 # In the order of the names, so that the bytes do not depend on the machine.

@@ -13,8 +13,7 @@ cd "$(dirname "$0")/.."
 # shellcheck source=scripts/source.sh
 . scripts/source.sh
 
-own=$(arch_of "$(uname -m)")
-arch=$own binary='' rpm_version=$version file=''
+arch=$(arch_of "$(uname -m)") binary='' rpm_version=$version file=''
 while [ $# -gt 0 ]; do
   case $1 in
     --binary) binary=$2; shift 2 ;;
@@ -24,31 +23,19 @@ while [ $# -gt 0 ]; do
     *) file=$1; shift ;;
   esac
 done
-case $arch in
-  amd64) machine=x86_64 ;;
-  arm64) machine=aarch64 ;;
-  *) die "no package for \"$arch\": amd64 and arm64 are supported" ;;
-esac
+machine=$(machine_of "$arch")
 command -v rpmbuild >/dev/null || die "missing: rpmbuild. Install with: apt-get install rpm"
 file=${file:-target/rpm/kubegc-$rpm_version-1.$machine.rpm}
 payload=w7.xzdio # one thread: the bytes do not depend on the number of cores
-if [ -n "$binary" ]; then
-  payload=w1.gzdio
-  pack_binary() { strip -o "$1" "$binary"; }
-else
-  binary=$(scripts/binary.sh --arch "$arch")
-  pack_binary() { cp "$binary" "$1"; }
-fi
-runs_here=$binary
-[ "$arch" = "$own" ] || runs_here=$(scripts/binary.sh)
+[ -z "$binary" ] || payload=w1.gzdio
 
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 root=$work/root
 share=$root/usr/share
 mkdir -p "$root"/{usr/bin,etc/kubegc/conf.d} "$share"/{doc,licenses}/kubegc
-pack_binary "$root/usr/bin/kubegc"
-scripts/tree.sh "$runs_here" "$root"
+put_binary "$arch" "$binary" "$root/usr/bin/kubegc"
+scripts/tree.sh "$(runs_here "$arch" "$root/usr/bin/kubegc")" "$root"
 mv "$share"/zsh/{vendor-completions,site-functions}
 cp packaging/deb/kubegc.toml "$root/etc/kubegc/"
 cp README.md CHANGELOG.md config/default.toml "$share/doc/kubegc/"

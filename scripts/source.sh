@@ -14,6 +14,32 @@ arch_of() {
   esac
 }
 
+# machine_of ARCH: prints the name of the architecture for the kernel, Rust and rpm.
+machine_of() {
+  case $1 in
+    amd64) echo x86_64 ;;
+    arm64) echo aarch64 ;;
+    *) die "the architecture \"$1\" is not supported: amd64 and arm64 are" ;;
+  esac
+}
+
+# put_binary ARCH BINARY FILE: puts the binary of a package at FILE. That is BINARY without symbols or, if BINARY is empty, the
+# static one of ARCH.
+put_binary() {
+  local built
+  if [ -n "$2" ]; then
+    strip -o "$3" "$2"
+  else
+    built=$(scripts/binary.sh --arch "$1")
+    cp "$built" "$3"
+  fi
+}
+
+# runs_here ARCH FILE: prints a binary that runs on this machine: FILE, if ARCH does.
+runs_here() {
+  if [ "$1" = "$(arch_of "$(uname -m)")" ]; then printf '%s\n' "$2"; else scripts/binary.sh; fi
+}
+
 # pack …: tar without times, owners and order of the file system.
 pack() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=ustar -c "$@"; }
 
