@@ -1,7 +1,7 @@
 //! The metrics of the agent and of the controller: names, values, text formats.
 //!
-//! [`AGENT`], [`CONTROLLER`] and [`PROCESS`] declare each metric once: registration, `docs/metrics.md` and its test use them. Callers pass
-//! times and values in; this module has no clock. Labels are words of kubegc, never the name of an image, pod or
+//! [`AGENT`], [`CONTROLLER`] and [`PROCESS`] declare each metric once: registration, `docs/metrics.md` and its test use
+//! them. Callers pass times and values in; this module has no clock. Labels are words of kubegc, never the name of an image, pod or
 //! namespace, so the number of series does not grow with the node. A scrape waits for no pass: values are locked only for
 //! as long as one is written or read.
 
