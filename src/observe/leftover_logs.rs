@@ -30,21 +30,26 @@ pub(super) struct Place {
 
 /// Returns the containers of pods that may have such logs.
 pub(super) fn places(containers: &[Container]) -> Vec<Place> {
-    let mut places = HashMap::<_, Place>::new();
+    let mut slots = HashMap::<_, (&PodRef, BTreeSet<u32>)>::new();
     for container in containers {
         let Some(pod) = &container.pod else { continue };
-        let place = places.entry((&pod.uid, &container.name)).or_insert_with(|| Place {
-            pod: pod.clone(),
-            container: container.name.clone(),
-            dir: PathBuf::new(),
-            attempts: BTreeSet::new(),
-        });
-        place.attempts.insert(container.attempt);
+        let (_, attempts) = slots.entry((&pod.uid, &container.name)).or_insert_with(|| (pod, BTreeSet::new()));
+        attempts.insert(container.attempt);
     }
-    let restarted = places.into_values().filter(Place::has_restarted);
-    let mut restarted: Vec<_> = restarted.filter_map(Place::with_dir).collect();
+    let restarted = slots.into_iter().filter(|(_, (_, attempts))| has_gap(attempts));
+    let place = |((_, container), (pod, attempts)): ((_, &String), (&PodRef, _))| {
+        let dir = container_log_dir(pod, container)?;
+        Some(Place { pod: pod.clone(), container: container.clone(), dir, attempts })
+    };
+    let mut restarted: Vec<_> = restarted.filter_map(place).collect();
     restarted.sort_by(|a, b| a.dir.cmp(&b.dir));
     restarted
+}
+
+/// Returns whether an instance is missing below the newest one.
+fn has_gap(attempts: &BTreeSet<u32>) -> bool {
+    let newest = attempts.last().copied().unwrap_or_default();
+    u32::try_from(attempts.len()).is_ok_and(|listed| listed <= newest)
 }
 
 /// Returns the logs in these directories whose instance the runtime does not list.
@@ -59,17 +64,6 @@ pub(super) fn find(root: &Path, places: &[Place]) -> Result<Vec<LeftoverLog>, Ob
 // === impl Place ===
 
 impl Place {
-    /// Returns whether an instance may be missing below the newest one.
-    fn has_restarted(&self) -> bool {
-        let newest = self.attempts.last().copied().unwrap_or_default();
-        u32::try_from(self.attempts.len()).is_ok_and(|listed| listed <= newest)
-    }
-
-    fn with_dir(self) -> Option<Self> {
-        let dir = container_log_dir(&self.pod, &self.container)?;
-        Some(Self { dir, ..self })
-    }
-
     /// A pod that mounts the log root can replace a directory with a link to another one, which is then not read.
     fn leftovers(&self, dir: &Path) -> Result<Vec<LeftoverLog>, ObserveError> {
         let is_directory = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
