@@ -23,6 +23,14 @@ fn install(package: &Path) -> String {
     format!("dpkg --install {}", package.display())
 }
 
+/// Installs another version over a running one, whose binary then runs.
+async fn replace(systemd: &Systemd<'_>, package: &Path) {
+    let before = systemd.property("kubegc", "MainPID");
+    systemd.sh(&install(package));
+    systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
+    assert_ne!(systemd.property("kubegc", "MainPID"), before, "it runs the binary of {}", package.display());
+}
+
 /// Every later state of a package needs the earlier one, so this is one test.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_package_is_installed_upgraded_removed_and_purged() {
@@ -57,18 +65,12 @@ async fn the_package_is_installed_upgraded_removed_and_purged() {
 
     // An upgrade keeps changed settings and the store, and the new binary runs.
     systemd.sh("echo 'log.level = \"debug\"' >>/etc/kubegc/kubegc.toml");
-    let first = systemd.property("kubegc", "MainPID");
-    systemd.sh(&install(&new));
-    systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
-    assert_ne!(systemd.property("kubegc", "MainPID"), first, "it runs the new binary");
+    replace(&systemd, &new).await;
     assert!(systemd.sh("kubegc history").contains("gone-0"), "the store has what the old one removed");
     assert!(systemd.sh("kubegc config show").contains("debug"), "the settings are those of the administrator");
 
     // So does a downgrade.
-    let second = systemd.property("kubegc", "MainPID");
-    systemd.sh(&install(&old));
-    systemd.becomes("kubegc", "ActiveState", |state| state == "active").await;
-    assert_ne!(systemd.property("kubegc", "MainPID"), second, "it runs the old binary");
+    replace(&systemd, &old).await;
     assert!(systemd.sh("kubegc history; kubegc config show").contains("gone-0"), "the store of the new one is read");
     assert!(systemd.sh("kubegc config show").contains("debug"), "the settings are those of the administrator");
 
