@@ -205,13 +205,7 @@ fn is_old_enough(context: &Context, since: Timestamp, min_age: Duration) -> bool
 /// Removes every candidate of deleted pods, and with `evict_terminated_pods` those of terminated pods.
 fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
     for slot in slots {
-        let reason = match slot.status {
-            PodStatus::Deleted => RemoveReason::PodDeleted {},
-            PodStatus::Exists { terminated: true } if context.policy.evicts_terminated_pods() => {
-                context.policy.of_terminated_pod()
-            }
-            _ => continue,
-        };
+        let Some(reason) = slot.status.removes_dead(context.policy) else { continue };
         for dead in slot.containers.drain(..).rev() {
             remove(context, builder, dead, reason.clone());
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::list_sanity::why_untrusted;
-use super::{Guards, KeepReason, Policy};
+use super::{Guards, KeepReason, Policy, RemoveReason};
 use crate::model::{Pod, PodList, PodRef, PodUid, Seen, Snapshot, running_pods};
 
 /// The facts about all pods, by uid.
@@ -175,6 +175,15 @@ impl<'a> Pods<'a> {
 // === impl PodStatus ===
 
 impl PodStatus {
+    /// Returns why a pass removes all dead objects of the pod, if it does.
+    pub fn removes_dead(&self, policy: &Policy) -> Option<RemoveReason> {
+        match self {
+            Self::Deleted => Some(RemoveReason::PodDeleted {}),
+            Self::Exists { terminated: true } if policy.evicts_terminated_pods() => Some(policy.of_terminated_pod()),
+            _ => None,
+        }
+    }
+
     /// Returns whether a guard keeps the pod's objects.
     pub fn is_guarded(&self) -> bool {
         matches!(self, Self::Guarded(_))

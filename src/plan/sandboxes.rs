@@ -66,13 +66,7 @@ fn decide_pod<'a>(
         return sandboxes.iter().for_each(|sandbox| keep(context, builder, sandbox, reason.clone()));
     }
     let status = context.pods.status(pod, Completeness::NotRequired);
-    let whole_pod = match status {
-        PodStatus::Deleted => Some(RemoveReason::PodDeleted {}),
-        PodStatus::Exists { terminated: true } if context.policy.evicts_terminated_pods() => {
-            Some(context.policy.of_terminated_pod())
-        }
-        _ => None,
-    };
+    let whole_pod = status.removes_dead(context.policy);
     let why_newest_kept = match status {
         PodStatus::Unknown(reason) | PodStatus::Guarded(reason)
             if !matches!(reason, KeepReason::PodsNotSeen { .. }) =>

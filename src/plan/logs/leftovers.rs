@@ -13,19 +13,18 @@
 //! pass removes all dead instances of the pod.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Action, Context, KeepReason, Kept, Kind, PlanBuilder, RemoveReason, Target};
 use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, Seen};
-use crate::plan::pods::{Completeness, PodStatus};
+use crate::plan::pods::Completeness;
 use crate::plan::rule_book::time_limit;
 use crate::rules::{Rule, Then};
 
 /// The instances of one container.
 #[derive(Default)]
 struct Instances<'a> {
-    by_attempt: HashMap<u32, &'a ContainerId>,
-    newest: Option<u32>,
+    by_attempt: BTreeMap<u32, &'a ContainerId>,
     /// The exited ones, and those in an unknown state.
     dead: u64,
 }
@@ -98,7 +97,7 @@ fn verdict(
     id: &str,
     counted: &mut u64,
 ) -> Result<RemoveReason, KeepReason> {
-    let whole_pod = whole_pod(context, log);
+    let whole_pod = context.pods.status(Some(&log.pod), Completeness::Required).removes_dead(context.policy);
     if let Some(reason) = why_no_candidate(context, instances, log, whole_pod.is_some()) {
         return Err(reason);
     }
@@ -115,17 +114,6 @@ fn verdict(
     let result = whole_pod.map_or_else(|| over_limit(context, rule, *counted), Ok);
     *counted += u64::from(result.is_err());
     result
-}
-
-/// Returns why this pass removes all dead instances of the pod of a log, if it does.
-fn whole_pod(context: &Context, log: &LeftoverLog) -> Option<RemoveReason> {
-    match context.pods.status(Some(&log.pod), Completeness::Required) {
-        PodStatus::Deleted => Some(RemoveReason::PodDeleted {}),
-        PodStatus::Exists { terminated: true } if context.policy.evicts_terminated_pods() => {
-            Some(context.policy.of_terminated_pod())
-        }
-        _ => None,
-    }
 }
 
 /// Returns why nothing proves that the instance of a log is missing, if so.
@@ -147,8 +135,8 @@ fn why_no_candidate(
     if let Some(id) = instances.and_then(|instances| instances.by_attempt.get(&log.attempt)) {
         return Some(KeepReason::InUse { container: id.to_string() });
     }
-    let newest = instances.and_then(|instances| instances.newest);
-    let has_newer = is_whole_pod || newest.is_some_and(|newest| newest > log.attempt);
+    let newest = instances.and_then(|instances| instances.by_attempt.last_key_value());
+    let has_newer = is_whole_pod || newest.is_some_and(|(newest, _)| *newest > log.attempt);
     (!has_newer).then_some(KeepReason::NewestInstance {})
 }
 
@@ -184,7 +172,6 @@ impl<'a> Instances<'a> {
         // Two instances of one attempt are possible. The first by id, so that the order of the list does not matter.
         let id = self.by_attempt.entry(container.attempt).or_insert(&container.id);
         *id = (*id).min(&container.id);
-        self.newest = self.newest.max(Some(container.attempt));
         let is_dead = matches!(container.state, ContainerState::Exited | ContainerState::Unknown);
         self.dead += u64::from(is_dead);
     }
