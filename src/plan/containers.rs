@@ -156,17 +156,9 @@ fn rule_or_why_kept<'a>(
         return Err(reason);
     }
     let rule = context.rules.container(container);
-    let of_rule = rule.and_then(|rule| Some((rule, rule.limits()?.min_age?)));
     let since = context.policy.containers.age_from.of(container);
-    match of_rule {
-        Some((rule, min_age)) if !is_old_enough(context, since, min_age) => {
-            return Err(rule.keeps_within(time_limit("min_age", min_age)));
-        }
-        None if !is_old_enough(context, since, context.policy.containers.min_age) => {
-            let min_age_seconds = super::seconds(context.policy.containers.min_age);
-            return Err(KeepReason::YoungerThanMinAge { min_age_seconds });
-        }
-        _ => {}
+    if let Some(reason) = why_too_young(context, rule, |min_age| is_old_enough(context, since, min_age)) {
+        return Err(reason);
     }
     match rule {
         Some(rule) if rule.text().then == Then::Keep => Err(rule.keeps()),
@@ -194,6 +186,20 @@ fn why_no_candidate(context: &Context, stopped: &HashSet<&SandboxId>, container:
     // A removal would stop it. Only a sandbox that is not ready shows that it does not run.
     let may_run = container.state == ContainerState::Unknown && !stopped.contains(&container.sandbox_id);
     (guards.keep_newest_instance && may_run).then_some(KeepReason::MaybeRunning {})
+}
+
+/// Returns why an object is younger than the minimum age of its rule, or of the settings if that has none, if it is.
+pub(super) fn why_too_young(
+    context: &Context,
+    rule: Option<&Rule>,
+    is_old_enough: impl Fn(Duration) -> bool,
+) -> Option<KeepReason> {
+    if let Some((rule, min_age)) = rule.and_then(|rule| Some((rule, rule.limits()?.min_age?))) {
+        return (!is_old_enough(min_age)).then(|| rule.keeps_within(time_limit("min_age", min_age)));
+    }
+    let min_age = context.policy.containers.min_age;
+    let min_age_seconds = super::seconds(min_age);
+    (!is_old_enough(min_age)).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
 }
 
 /// Returns whether a container has the minimum age. With the guard, an unknown time is no age.

@@ -17,8 +17,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Action, Context, KeepReason, Kept, Kind, PlanBuilder, RemoveReason, Target};
 use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, Seen};
+use crate::plan;
+use crate::plan::containers::why_too_young;
 use crate::plan::pods::Completeness;
-use crate::plan::rule_book::time_limit;
 use crate::rules::{Rule, Then};
 
 /// The instances of one container.
@@ -107,7 +108,9 @@ fn verdict(
     {
         return Err(rule.keeps());
     }
-    let why_kept = why_too_young(context, log, rule).or_else(|| context.backing_off(Kind::LogFile, id));
+    // A log of unknown age is young.
+    let is_old = |min_age| log.modified_at.is_some_and(|at| plan::is_older(context.now, at, min_age));
+    let why_kept = why_too_young(context, rule, is_old).or_else(|| context.backing_off(Kind::LogFile, id));
     if let Some(reason) = why_kept {
         return Err(reason);
     }
@@ -138,18 +141,6 @@ fn why_no_candidate(
     let newest = instances.and_then(|instances| instances.by_attempt.last_key_value());
     let has_newer = is_whole_pod || newest.is_some_and(|(newest, _)| *newest > log.attempt);
     (!has_newer).then_some(KeepReason::NewestInstance {})
-}
-
-/// Returns why a log is too young, if so. One of unknown age is young.
-fn why_too_young(context: &Context, log: &LeftoverLog, rule: Option<&Rule>) -> Option<KeepReason> {
-    let is_old = |min_age| log.modified_at.is_some_and(|at| crate::plan::is_older(context.now, at, min_age));
-    let of_rule = rule.and_then(|rule| Some((rule, rule.limits()?.min_age?)));
-    if let Some((rule, min_age)) = of_rule {
-        return (!is_old(min_age)).then(|| rule.keeps_within(time_limit("min_age", min_age)));
-    }
-    let min_age = context.policy.containers.min_age;
-    let min_age_seconds = crate::plan::seconds(min_age);
-    (!is_old(min_age)).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
 }
 
 /// Returns whether a log is over the limit of dead instances: that of the rule, or that of the settings.
