@@ -24,7 +24,7 @@ mkdir -p "$work/layout" "$(dirname "$file")"
 entry='"manifests":\[(\{.+\}),"annotations":(\{[^}]+\})\}\]\}$' # the end of an index.json of scripts/image.sh
 manifests='' annotations=''
 for archive; do
-  tar -x -C "$work/layout" -f "$archive"
+  tar -x -C "$work/layout" -f "$archive" 2>"$work/error" || die "cannot read \"$archive\": $(head -n 1 "$work/error")"
   [[ $(<"$work/layout/index.json") =~ $entry ]] || die "\"$archive\" is not an image of scripts/image.sh"
   manifests+=",${BASH_REMATCH[1]}}"
   [ "${annotations:=${BASH_REMATCH[2]}}" = "${BASH_REMATCH[2]}" ] || die "\"$archive\" has another name than \"$1\""
