@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Prepares etcd and the programs of Kubernetes for the tests on a real node, and changes nothing on the host.
 #
-#   scripts/kubernetes.sh            prints one line each:  etcd<TAB>DIR  kubernetes<TAB>DIR
+#   scripts/kubernetes.sh            prints one line each:  etcd<TAB>DIR  kubernetes<TAB>DIR<TAB>VERSION
 #
-# DIR/bin has the programs. etcd is Debian 12's. Debian has the source of Kubernetes 1.20.2, but a package of the client
-# only, so the script builds kube-apiserver, kubelet and kube-controller-manager from that source with Debian 12's Go.
-# That takes some 6 minutes on 2 cores, once, and 3 GB of disk during the build. The script installs no package
-# (`packages.sh`). It neither fetches nor builds again what is in the cache: a cache that lacks one program gets that one.
+# DIR/bin has the programs. etcd is Debian 13's. kubelet, kube-apiserver and kube-controller-manager are those that
+# KUBEGC_KUBERNETES names: a directory or an archive that contains them, such as kubernetes-server-linux-amd64.tar.gz of a
+# release, of any version from 1.20 on.
+#
+# Without KUBEGC_KUBERNETES the script builds them. Debian has the source of Kubernetes 1.20.2, but a package of the client
+# only, so the script builds them from that source with Debian 12's Go. That takes some 6 minutes on 2 cores, once, and
+# 3 GB of disk during the build. The script installs no package (`packages.sh`). It neither fetches, unpacks nor builds
+# again what is in the cache: a cache that lacks one program gets that one.
 set -euo pipefail
 
 # shellcheck source=scripts/packages.sh
@@ -15,23 +19,53 @@ apt=$cache/apt-kubernetes
 version=1.20.2
 programs=(kubelet kube-apiserver kube-controller-manager)
 
-# etcd: only the server.
+# etcd: only the server. Kubernetes 1.34 and later need etcd 3.5.
 etcd() {
-  local dir=$cache/etcd new=$cache/etcd.new
+  local dir=$cache/etcd-3.5 new=$cache/etcd-3.5.new
   if [ ! -x "$dir/bin/etcd" ]; then
     say "fetching etcd"
     rm -rf "$new" "$dir"
-    fetch bookworm "$new/root" etcd-server
+    fetch trixie "$new/root" etcd-server
     mkdir "$new/bin"
     mv "$new/root/usr/bin/etcd" "$new/bin"
     rm -r "$new/root"
-    "$new/bin/etcd" --version >/dev/null || die "etcd of bookworm does not run here"
+    "$new/bin/etcd" --version >/dev/null || die "etcd of trixie does not run here"
     mv "$new" "$dir"
   fi
   printf 'etcd\t%s\n' "$dir"
 }
 
-kubernetes() {
+# given PATH: the programs in a directory or an archive that somebody downloaded.
+given() {
+  local path=$1 dir new from program found version
+  path=$(realpath -e "$path") || die "KUBEGC_KUBERNETES: no such file or directory: $1"
+  dir=$cache/kubernetes-$(stat --format='%n %s %Y' "$path" | sha256sum | cut -c 1-12) new=$dir.new
+  if [ ! -e "$dir/version" ]; then
+    rm -rf "$new" "$dir"
+    mkdir -p "$new/bin"
+    from=$path
+    [ -d "$path" ] || { from=$new/files && unpack_programs "$path" "$from"; }
+    for program in "${programs[@]}"; do
+      found=$(find "$from" -type f -name "$program" -perm -u+x -print -quit)
+      [ -n "$found" ] || die "KUBEGC_KUBERNETES: no program $program in $path"
+      ln -s "${found/#"$new"/"$dir"}" "$new/bin/$program"
+      version=$("$found" --version) || die "KUBEGC_KUBERNETES: $program of $path does not run here"
+      [ "$(cat "$new/version" 2>/dev/null || echo "$version")" = "$version" ] || die "KUBEGC_KUBERNETES: $path has two versions"
+      echo "$version" >"$new/version"
+    done
+    mv "$new" "$dir"
+  fi
+  printf 'kubernetes\t%s\t%s\n' "$dir" "$(sed 's/^Kubernetes v//' "$dir/version")"
+}
+
+# unpack_programs ARCHIVE DIR: unpacks only the three programs.
+unpack_programs() {
+  say "unpacking $1"
+  mkdir -p "$2"
+  tar -xf "$1" -C "$2" --wildcards --no-anchored "${programs[@]}" || die "KUBEGC_KUBERNETES: cannot unpack $1"
+}
+
+built() {
   local dir=$cache/kubernetes-$version new=$cache/kubernetes-$version.new program built missing=()
   for program in "${programs[@]}"; do [ -x "$dir/bin/$program" ] || missing+=("$program"); done
   if [ ${#missing[@]} != 0 ]; then
@@ -47,7 +81,7 @@ kubernetes() {
     mv "$new"/bin/* "$dir/bin/"
     rm -rf "$new"
   fi
-  printf 'kubernetes\t%s\n' "$dir"
+  printf 'kubernetes\t%s\t%s\n' "$dir" "$version"
 }
 
 # lay_out NEW: puts Go in NEW/root, and the source below GOPATH, because this build does not use Go modules.
@@ -86,5 +120,5 @@ mkdir -p "$cache"
 exec 9>"$cache/lock-kubernetes"
 flock 9 # if two test runs start at once, the second waits and finds the files in the cache
 etcd
-kubernetes
+if [ -n "${KUBEGC_KUBERNETES:-}" ]; then given "$KUBEGC_KUBERNETES"; else built; fi
 rm -rf "$apt"

@@ -5,8 +5,8 @@
 #   scripts/node-files.sh DIR ADDRESS CGROUP CONTAINERD [KUBELET FLAG…]
 #
 # ADDRESS is a loopback address (127.x.y.z) that no other node has: all ports are the usual ones, on that address. It is
-# also the node's name, because a kubelet accepts a loopback address as its own only then. CONTAINERD is 1.6 or 1.7:
-# this kubelet speaks CRI v1alpha2, and containerd 2 does not.
+# also the node's name, because a kubelet accepts a loopback address as its own only then. CONTAINERD is a version of
+# `scripts/containerd.sh`. A kubelet before 1.23 speaks CRI v1alpha2 only, and containerd 2 does not.
 #
 # In the cell all paths are those of a real node, bound to directories below DIR:
 #
@@ -29,6 +29,9 @@ found+=$'\n'$("$here/kubernetes.sh") || exit
 where() { awk -F '\t' -v name="$1" '$1 == name { print $2 }' <<<"$found"; }
 runtime=$(where "$version")/bin
 kubernetes=$(where kubernetes)/bin
+kubernetes_version=$(awk -F '\t' '$1 == "kubernetes" { print $3 }' <<<"$found")
+# since VERSION: whether the programs of Kubernetes have at least this version.
+since() { [ "$(printf '%s\n' "$1" "$kubernetes_version" | sort --version-sort | head -n 1)" = "$1" ]; }
 etcd=$(where etcd)/bin
 pause=$(cat "$(where "$version")/sandbox-image")
 pki=$dir/pki
@@ -94,7 +97,7 @@ program() {
 
 program etcd "$etcd/etcd" --data-dir=/var/lib/etcd --name=rig --initial-cluster="rig=http://$address:2380" \
   --listen-client-urls="http://$address:2379" --advertise-client-urls="http://$address:2379" \
-  --listen-peer-urls="http://$address:2380" --initial-advertise-peer-urls="http://$address:2380"
+  --listen-peer-urls="http://$address:2380" --initial-advertise-peer-urls="http://$address:2380" --unsafe-no-fsync
 
 # No controller creates service accounts, so the admission plugin for them is disabled. No endpoints are reconciled, so
 # the server accepts any address to advertise.
@@ -133,10 +136,12 @@ rules:
 END
 
 # Only the collection by owner references, with the limits on its calls raised. Without the secure port it needs no
-# certificate and makes no calls to authenticate its clients.
+# certificate and makes no calls to authenticate its clients. Before 1.24 it has an insecure port too.
+insecure=(--address="$address" --port=10252)
+since 1.24 && insecure=()
 program kube-controller-manager "$kubernetes/kube-controller-manager" --controllers=garbagecollector \
   --kubeconfig="$dir/kubeconfig/admin" --leader-elect=false --kube-api-qps=5000 --kube-api-burst=5000 --secure-port=0 \
-  --address="$address" --port=10252 --cert-dir=/var/lib/controller-manager
+  --cert-dir=/var/lib/controller-manager "${insecure[@]}"
 
 program containerd "$runtime/containerd" --config "$dir/containerd.toml"
 cat >"$dir/containerd.toml" <<END
@@ -164,11 +169,14 @@ END
 echo '{"cniVersion": "0.4.0", "name": "none", "plugins": [{"type": "none"}]}' >"$dir/cni/none.conflist"
 
 socket=unix:///run/containerd/containerd.sock
+# Before 1.24 the kubelet has a runtime of its own, which runs Docker. From 1.27 on the runtime alone has the name of the
+# sandbox image.
+old=(--container-runtime=remote --pod-infra-container-image="$pause")
+since 1.27 && old=()
 # AWS_EC2_METADATA_DISABLED: otherwise the kubelet requests credentials from a cloud, and there is none.
 program kubelet env AWS_EC2_METADATA_DISABLED=true "$kubernetes/kubelet" --config="$dir/kubelet.yaml" --kubeconfig="$dir/kubeconfig/kubelet" \
-  --hostname-override="$address" --container-runtime=remote --container-runtime-endpoint="$socket" \
-  --image-service-endpoint="$socket" --pod-infra-container-image="$pause" --runtime-cgroups=/ \
-  --volume-plugin-dir=/var/lib/kubelet/volume-plugins --maximum-dead-containers-per-container=1000 "$@"
+  --hostname-override="$address" --container-runtime-endpoint="$socket" --image-service-endpoint="$socket" --runtime-cgroups=/ \
+  --volume-plugin-dir=/var/lib/kubelet/volume-plugins --maximum-dead-containers-per-container=1000 "${old[@]}" "$@"
 # The kubelet changes no packet filter and evicts nothing. Without a flag it removes no image, and no container of a pod
 # that exists. The limit is 1000 and not -1 (no limit), because with -1 this kubelet keeps one dead container of a name.
 # Its periodic checks have short intervals, so that tests are short.
@@ -196,6 +204,8 @@ kubeletCgroups: /
 evictionHard: {imagefs.available: 0%}
 imageGCHighThresholdPercent: 100
 END
+# From 1.35 on the kubelet refuses to start on cgroup v1 unless this says that it may.
+! since 1.31 || echo 'failCgroupV1: false' >>"$dir/kubelet.yaml"
 
 # --- Mounts of the cell. The kubelet sets kernel parameters. The cell has its own files for them, with the values that
 # the kubelet wants, so the kubelet changes nothing on the host.

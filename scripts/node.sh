@@ -59,7 +59,10 @@ ready() { api "/api/v1/nodes/$address" | tr -d ' \n' | grep -q '"type":"Ready","
 up() {
   [ ! -e "$dir" ] || die "a node is up, or was not taken down: scripts/node.sh down"
   scripts/setup.sh
-  scripts/node-files.sh "$dir" "$address" "$cgroup" 1.7
+  # A kubelet before 1.23 does not speak the CRI of containerd 2.
+  local containerd=2
+  ! scripts/kubernetes.sh | grep -qE $'^kubernetes\t.*\t1\.2[0-2]\.' || containerd=1.7
+  scripts/node-files.sh "$dir" "$address" "$cgroup" "$containerd"
   mkfifo "$dir/orders"
   # The cell runs as long as a process has the pipe open for writing. This process holds it open.
   setsid sleep infinity </dev/null >"$dir/orders" 2>/dev/null & echo $! >"$dir/holder"
@@ -67,7 +70,7 @@ up() {
   echo $! >"$dir/cell"
   for program in etcd kube-apiserver containerd kubelet; do order start "$program"; done
   local ctr pause runtime
-  runtime=$(scripts/containerd.sh | awk -F '\t' '$1 == "1.7" { print $2 }')
+  runtime=$(scripts/containerd.sh | awk -F '\t' -v version="$containerd" '$1 == version { print $2 }')
   ctr=("$runtime/bin/ctr" --address "$dir/run/containerd.sock" --namespace k8s.io)
   pause=$(cat "$runtime/sandbox-image")
   await "containerd does not answer" "${ctr[@]}" version

@@ -11,6 +11,10 @@
 #   forests   600 random forests of objects, collected by kube-controller-manager and by kubegc
 #   release   the files of a release for both architectures, built from a clean checkout
 #
+# KUBEGC_KUBERNETES names another Kubernetes for real nodes and API servers (`scripts/kubernetes.sh`), and KUBEGC_CRIO a
+# CRI-O (`scripts/crio.sh`). Tests that need a later Kubernetes or CRI-O are in modules named `since_1_36` or `on_crio`. The
+# script names each test that it leaves out.
+#
 # It uses cargo-nextest if that is installed, else `cargo test`. The tests are the same; nextest is quicker and runs
 # each test in its own process. The script does not install it, because building it takes longer than all tests.
 set -euo pipefail
@@ -21,40 +25,63 @@ say() { printf 'test.sh: %s\n' "$*" >&2; }
 # The same random inputs in every run, so that a commit fails only for what it has changed. `random` finds the rest.
 export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 
-# tests FILTER SKIPPED: runs the tests of a filter of nextest; SKIPPED are the names that `cargo test` leaves out instead.
-tests() {
-  if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --locked --no-fail-fast ${1:+-E "$1"}
+has_nextest() { cargo nextest --version >/dev/null 2>&1; }
+
+# without PATTERN…: runs all tests but those with these texts in their names.
+without() {
+  if has_nextest; then
+    cargo nextest run --locked --no-fail-fast ${1:+-E "not test(/$(any "$@")/)"}
   else
-    # shellcheck disable=SC2086
-    cargo test --locked --no-fail-fast -- $2
+    # shellcheck disable=SC2046
+    cargo test --locked --no-fail-fast -- ${1:+$(printf -- '--skip %s ' "$@")}
   fi
 }
 
-# only NAME [OPTION…]: runs the tests with this text in their names.
+# only NAME [OPTION…]: runs the tests with this text in their names, but those of `left_out`.
 only() {
   local name=$1
   shift
-  if cargo nextest --version >/dev/null 2>&1; then
-    cargo nextest run --locked --no-fail-fast "$@" -E "test($name)"
+  if has_nextest; then
+    cargo nextest run --locked --no-fail-fast "$@" -E "test($name)${out:+ and not test(/$(any "${out[@]}")/)}"
   else
-    cargo test --locked --no-fail-fast -- ${1:+--include-ignored} "$name"
+    # shellcheck disable=SC2046
+    cargo test --locked --no-fail-fast -- ${1:+--include-ignored} "$name" ${out:+$(printf -- '--skip %s ' "${out[@]}")}
   fi
+}
+
+# any PATTERN…: prints a regular expression for one of the patterns.
+any() { (IFS='|' && printf '%s' "$*"); }
+
+# left_out: sets `out` to texts in the names of the tests that cannot run with the programs at hand, and names them.
+left_out() {
+  local minor since
+  out=()
+  minor=$(scripts/kubernetes.sh | awk -F '[\t.]' '$1 == "kubernetes" { print $(NF - 1) }')
+  for since in $(grep -rhoE 'mod since_1_[0-9]+' tests/it | grep -oE 'since.*' | sort -u); do
+    [ "${since##*_}" -le "$minor" ] || leave_out "$since" "they need Kubernetes 1.${since##*_}, and this is 1.$minor"
+  done
+  [ -n "${KUBEGC_CRIO:-}" ] || leave_out on_crio "KUBEGC_CRIO names no CRI-O"
+}
+
+# leave_out PATTERN CAUSE: adds a text to `out` and prints the names of its tests.
+leave_out() {
+  local names
+  out+=("$1")
+  ! has_nextest || names=$(cargo nextest list --locked -E "test($1)" 2>/dev/null | grep :: || true)
+  say "left out, because $2:${names:+$'\n'}${names:- $1}"
 }
 
 # prepare: downloads and builds what the tests need beside the tests themselves.
 prepare() {
   say "preparing containerd and Kubernetes; the first run builds Kubernetes, about 5 minutes"
   scripts/setup.sh
+  left_out
 }
 
 fast() {
   say "building, then running the 1,200 tests that need no root: about 4 minutes on 2 cores after the build"
   scripts/setup.sh build
-  local root=(as_root containerd on_node promtool prometheus in_browser manifests::chart)
-  local pattern
-  pattern=$(IFS='|' && printf '%s' "${root[*]}")
-  tests "not test(/$pattern/)" "${root[*]/#/--skip }"
+  without as_root containerd on_crio on_node promtool prometheus in_browser manifests::chart
 }
 
 random() {
@@ -97,10 +124,34 @@ release() {
   only of_a_release --run-ignored only
 }
 
+node() { say "the tests on a real node or API server: about 8 minutes on 2 cores" && only on_node; }
+
+# beside_kubernetes: what depends on the version of Kubernetes.
+beside_kubernetes() {
+  node
+  churn
+  kills
+  forests
+}
+
 long() {
   say "random 5 minutes, soak 10, churn 7, kills 10, forests 10, the files of a release 30: about 72 minutes on 2 cores"
+  say "with KUBEGC_KUBERNETES, all that needs a Kubernetes runs on 1.20.2 too: about 35 minutes more"
   prepare
-  random && soak && churn && kills && forests && release
+  # Not joined by `&&`: Bash then ignores failures in all but the last.
+  random
+  soak
+  beside_kubernetes
+  if [ -n "${KUBEGC_KUBERNETES:-}" ]; then
+    (
+      unset KUBEGC_KUBERNETES
+      prepare
+      beside_kubernetes
+    )
+  else
+    say "left out: all tests on another Kubernetes than 1.20.2, because KUBEGC_KUBERNETES names none"
+  fi
+  release
 }
 
 case ${1:-} in
@@ -108,12 +159,11 @@ case ${1:-} in
     say "building, then running about 1,460 tests: about 10 minutes on 2 cores after the build"
     say "they use containerd 1.6, 1.7 and 2.x and real nodes; \`make test-fast\` runs those that need no root"
     prepare
-    tests '' ''
+    without "${out[@]}"
     ;;
-  node) say "the tests on a real node or API server: about 8 minutes on 2 cores" && prepare && only on_node ;;
   fast | long) "$1" ;;
   random) scripts/setup.sh build && random ;;
-  soak | churn | kills | forests) prepare && "$1" ;;
+  node | soak | churn | kills | forests) prepare && "$1" ;;
   release) release ;;
-  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,19s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac

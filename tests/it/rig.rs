@@ -36,7 +36,10 @@ pub(crate) use in_turn::scenarios;
 pub use in_turn::{Scenario, in_turn};
 pub use kubegc::{Daemon, Ran, binary};
 pub use names::Names;
-pub use node::{Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, unique_address};
+pub use node::{
+    Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, kubernetes_minor, node_containerd,
+    unique_address,
+};
 pub use pod::Pod;
 pub use systemd::Systemd;
 pub use versions::Version;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::on_node::service::{GONE_AFTER, Service, leave_litter, needs_none, needs_pods};
-use crate::rig::{APP, Manifest, NodeRig, Options, Program, Version};
+use crate::rig::{APP, Manifest, NodeRig, Options, Program, node_containerd};
 
 /// Makes the kubelet keep younger containers and their sandboxes, so that they are left to kubegc.
 pub const LEAVES_CONTAINERS: &str = "--minimum-container-ttl-duration=1h";
@@ -38,7 +38,7 @@ async fn without_a_pod_source_no_pod_counts_as_deleted() {
     service.until("end of all leftovers", async || node.without_pod().await.is_empty()).await;
     let keeper_has = node.objects_of("keeper", &keeper).await;
     let rest: BTreeSet<_> = node.names().await.words().difference(&keeper_has).cloned().collect();
-    let images = [APP, &Version::V1_7.sandbox_image()].map(|tag| format!("image {tag}"));
+    let images = [APP, &node_containerd().sandbox_image()].map(|tag| format!("image {tag}"));
     assert_eq!(rest, BTreeSet::from(images), "{keeper_has:#?}");
     assert!(keeper_has.contains("container keeper/app#0 running"), "{keeper_has:#?}");
     assert_eq!(service.starts(), 1);

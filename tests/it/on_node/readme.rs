@@ -8,7 +8,7 @@ use std::path::Path;
 use super::daemonset::{self, UNUSED};
 use crate::containerd_image as image;
 use crate::manifests::kubectl;
-use crate::rig::{Image, Layer, Manifest, NodeRig, Options, Program, Version, becomes_true, run};
+use crate::rig::{Image, Layer, Manifest, NodeRig, Options, Program, becomes_true, node_containerd, run};
 
 /// Settings that make the waits short, and independent of the disk of this machine.
 const HASTE: &str = r#"
@@ -87,7 +87,7 @@ pub fn commands(first: &str) -> Vec<String> {
 fn in_shell(node: &NodeRig, command: &str) -> String {
     let parent = |path: &Path| path.parent().unwrap().display().to_string();
     let kubegc = Path::new(env!("CARGO_BIN_EXE_kubegc"));
-    let programs = [parent(kubegc), parent(kubectl()), Version::V1_7.bin().display().to_string()].join(":");
+    let programs = [parent(kubegc), parent(kubectl()), node_containerd().bin().display().to_string()].join(":");
     let is_kubectl = command.starts_with("kubectl ");
     let kubeconfig = is_kubectl.then(|| format!("KUBECONFIG={}", node.kubeconfig("admin").display()));
     let script = format!("cd {}\n{command}", node.dir().display());

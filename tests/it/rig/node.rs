@@ -14,6 +14,7 @@ mod pod_objects;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ const PATIENCE: Duration = Duration::from_mins(4);
 /// The configuration of a node.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its containerd: 1.6 or 1.7, which still support the kubelet's CRI v1alpha2.
+    /// Its containerd. A kubelet before 1.23 speaks CRI v1alpha2 only, which containerd 2 does not.
     pub version: Version,
     /// What the kubelet removes on its own.
     pub kubelet: Collection,
@@ -81,7 +82,7 @@ pub struct NodeRig {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { version: Version::V1_7, kubelet: Collection::Off, disk_mib: None, kubelet_flags: Vec::new() }
+        Self { version: node_containerd(), kubelet: Collection::Off, disk_mib: None, kubelet_flags: Vec::new() }
     }
 }
 
@@ -274,8 +275,26 @@ pub async fn eventually(ask: impl AsyncFnMut() -> bool) -> bool {
 
 /// Returns the directories of etcd and kube-apiserver.
 pub fn kubernetes_bins() -> Vec<PathBuf> {
-    let found = run(&mut Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/kubernetes.sh")));
-    found.lines().map(|line| Path::new(line.split_once('\t').unwrap().1).join("bin")).collect()
+    kubernetes_lines().iter().map(|line| Path::new(&line[1]).join("bin")).collect()
+}
+
+/// Returns the minor version of the Kubernetes under test: 20 of 1.20.2.
+pub fn kubernetes_minor() -> u32 {
+    kubernetes_lines()[1][2].split('.').nth(1).unwrap().parse().unwrap()
+}
+
+/// Returns the containerd of a node: the newest one that the kubelet under test supports.
+pub fn node_containerd() -> Version {
+    if kubernetes_minor() < 23 { Version::V1_7 } else { Version::V2 }
+}
+
+/// The lines of etcd and of Kubernetes that the script prints.
+fn kubernetes_lines() -> &'static [Vec<String>] {
+    static LINES: OnceLock<Vec<Vec<String>>> = OnceLock::new();
+    LINES.get_or_init(|| {
+        let found = run(&mut Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/kubernetes.sh")));
+        found.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+    })
 }
 
 /// Returns a loopback address that no other node has, in this process or another.
