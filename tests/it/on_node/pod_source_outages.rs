@@ -44,11 +44,13 @@ async fn without_a_pod_source_no_pod_counts_as_deleted() {
     assert_eq!(service.starts(), 1);
 }
 
+/// The kubelet is paused meanwhile: it stops pods that it does not manage, and a later one removes their containers too.
 async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
-    litter_beside_the_kubelet(node, "api").await;
+    node.pause(Program::Kubelet);
+    leave_litter(node, "default", "api").await;
     service.next_pass().await; // this pass records that the pod is missing
     node.end(Program::ApiServer);
-    litter_beside_the_kubelet(node, "api-late").await;
+    leave_litter(node, "default", "api-late").await;
     nothing_of_pods_goes(node, service, "api").await;
     assert_eq!(node.present(&needs_none("default", "api-late")).await, BTreeSet::new());
     assert_eq!(node.present(&needs_pods("api-late")).await, needs_pods("api-late"));
@@ -56,6 +58,7 @@ async fn without_the_api_server(node: &NodeRig, service: &Service<'_>) {
     assert!(causes.iter().any(|cause| cause.contains("the API server cannot be reached")), "{causes:#?}");
     node.begin(Program::ApiServer).await;
     is_removed(node, service, "api").await;
+    node.resume(Program::Kubelet);
 }
 
 /// The API is the only pod source here, and it is available. The kubelet's pod directory shows that the kubelet has not
@@ -106,11 +109,4 @@ async fn is_removed(node: &NodeRig, service: &Service<'_>, litter: &str) {
         .iter()
         .any(|it| it["reason"] == "pod_deleted" && it["outcome"] == "removed" && it["kind"] == "container");
     assert!(ours, "{history:#?}");
-}
-
-/// The kubelet stops pods that it does not manage, so it is paused meanwhile.
-async fn litter_beside_the_kubelet(node: &NodeRig, name: &str) {
-    node.pause(Program::Kubelet);
-    leave_litter(node, "default", name).await;
-    node.resume(Program::Kubelet);
 }

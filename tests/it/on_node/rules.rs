@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::on_node::agent::Agent;
-use crate::rig::{Image, Layer, Manifest, NodeRig, Options, Program};
+use crate::rig::{Image, Layer, Manifest, NodeRig, Options, Program, kubernetes_minor};
 
 const RULES: &str = r#"
 [[rule]]
@@ -88,8 +88,9 @@ async fn images_of_workloads_without_a_pod_stay(node: &NodeRig, agent: &Agent<'_
             "spec": { "restartPolicy": "Never", "containers": [{ "name": "app", "image": format!("registry.example.com/{image}") }] },
         })
     };
+    let batch = if kubernetes_minor() < 21 { "batch/v1beta1" } else { "batch/v1" };
     node.create_object(&json!({
-        "apiVersion": "batch/v1beta1", "kind": "CronJob", "metadata": { "name": "report", "namespace": "default" },
+        "apiVersion": batch, "kind": "CronJob", "metadata": { "name": "report", "namespace": "default" },
         "spec": { "schedule": "0 0 1 1 *", "jobTemplate": { "spec": { "template": template("tool:2") } } },
     }))
     .await;
