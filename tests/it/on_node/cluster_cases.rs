@@ -290,7 +290,8 @@ async fn a_resource_that_cannot_be_listed_delays_no_other(node: &NodeRig) {
         let widgets =
             kube::api::ApiResource::from_gvk(&kube::api::GroupVersionKind::gvk("example.com", "v2", "Widget"));
         let api: Api<kube::api::DynamicObject> = Api::all_with(node.kube(), &widgets);
-        api.list(&ListParams::default()).await.is_err()
+        // A server of version 1.36 answers 429 to a list of its cache, which the client sends again for five minutes.
+        api.list(&ListParams::default().match_any().limit(1)).await.is_err()
     };
     assert!(becomes_true(fails).await, "the conversion works");
     let rc = cluster.create("ReplicationController", "broken", "rc", &[]).await;
