@@ -14,7 +14,7 @@ import xml.etree.ElementTree
 # The first pattern that matches the name of a test names its tier.
 TIERS = [
     (r"^it .*on_node", "real node or API server"),
-    (r"^it .*containerd", "real containerd"),
+    (r"^it .*(containerd|on_crio)", "real containerd, CRI-O"),
     (r"^it .*(in_browser|promtool|prometheus|chart)", "browser, Prometheus, Helm"),
     (r"^it (matrix|faults|kill|properties|vectors|sim)", "simulated node: contract, faults, properties, vectors"),
     (r"^it ", "the binary"),
