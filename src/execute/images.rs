@@ -159,8 +159,8 @@ impl Run<'_> {
 
     /// Returns the pod of a container with the images that its spec names, if the pod source has it in memory.
     async fn spec_of(&self, container: &Container) -> Option<Pod> {
-        let uid = container.pod_uid()?;
+        let of = container.pod.as_ref()?;
         let pods = self.exec.pods.cached_pods().await;
-        pods.into_iter().find(|pod| pod.uid == *uid && !pod.images.is_empty())
+        pods.into_iter().find(|pod| pod.is(of) && !pod.images.is_empty())
     }
 }

@@ -117,7 +117,7 @@ pub fn canonical_image_id(text: &str) -> Cow<'_, str> {
 /// A pod, as identified by the runtime's labels.
 #[derive(Clone, Debug, Default, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 pub struct PodRef {
-    /// The pod's uid. Pods are compared by it, because a name can be used again with another uid.
+    /// The pod's uid. A name can be used again with another uid.
     pub uid: PodUid,
     /// The pod's namespace; empty if not known.
     #[serde(default)]
@@ -128,6 +128,13 @@ pub struct PodRef {
 }
 
 // === impl PodRef ===
+
+impl PodRef {
+    /// Returns what identifies the pod, as [`super::Pod::identity`] does.
+    pub fn identity(&self) -> (&PodUid, &str, &str) {
+        (&self.uid, &self.namespace, &self.name)
+    }
+}
 
 impl fmt::Display for PodRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -104,6 +104,26 @@ pub struct Pod {
     pub details: Option<Box<PodDetails>>,
 }
 
+// === impl Pod ===
+
+impl Pod {
+    /// Returns what identifies the pod: uid, namespace and name.
+    pub fn identity(&self) -> (&PodUid, &str, &str) {
+        (&self.uid, &self.namespace, &self.name)
+    }
+
+    /// Returns whether an object of the runtime is of this pod: uid, namespace and name agree (I16). The uid alone proves
+    /// nothing: whoever may create a pod may write the uid of another one into its annotation `kubernetes.io/config.hash`.
+    pub fn is(&self, pod: &PodRef) -> bool {
+        self.uid == pod.uid && self.is_named(&pod.namespace, &pod.name)
+    }
+
+    /// Returns whether this is the pod of a name. A source that has no names names any pod.
+    pub fn is_named(&self, namespace: &str, name: &str) -> bool {
+        self.name.is_empty() || (self.namespace == namespace && self.name == name)
+    }
+}
+
 /// What the author of a pod wrote.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodDetails {

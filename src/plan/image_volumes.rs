@@ -8,8 +8,9 @@
 use std::collections::HashMap;
 
 use super::plan_builder::Context;
+use super::pods::ListedPods;
 use super::{KeepReason, PlanError};
-use crate::model::{Container, ContainerState, Image, Pod, PodUid, full_image_name};
+use crate::model::{Container, ContainerState, Image, full_image_name};
 
 /// The image volumes that are unknown.
 #[derive(Default)]
@@ -29,10 +30,12 @@ impl<'a> UnknownVolumes<'a> {
             return Self::default();
         }
         unknown.sort_by(|a, b| a.id.cmp(&b.id));
-        let specs = specs(context);
+        let pods = ListedPods::new(context.snapshot);
         let mut found = Self::default();
         for container in unknown {
-            match container.pod_uid().and_then(|uid| specs.get(uid)) {
+            // A spec that is known names at least one image.
+            let spec = container.pod.as_ref().and_then(|pod| pods.find(pod)).filter(|pod| !pod.images.is_empty());
+            match spec {
                 Some(pod) => found.name_all(&pod.images, container),
                 None => found.unresolved.push(container),
             }
@@ -67,12 +70,6 @@ impl<'a> UnknownVolumes<'a> {
 /// Returns whether a container may have unknown images mounted. An EXITED container has nothing mounted.
 fn is_unknown(container: &Container) -> bool {
     container.image_volumes_unknown.is_some() && container.state != ContainerState::Exited
-}
-
-/// Returns the pods whose spec is known: each has at least one image.
-fn specs<'a>(context: &Context<'a>) -> HashMap<&'a PodUid, &'a Pod> {
-    let pods = context.snapshot.pods.as_ref().map_or(&[][..], |list| &list.pods);
-    pods.iter().filter(|pod| !pod.images.is_empty()).map(|pod| (&pod.uid, pod)).collect()
 }
 
 #[cfg(test)]

@@ -12,10 +12,13 @@ use super::list_sanity::why_untrusted;
 use super::{Guards, KeepReason, Policy, RemoveReason};
 use crate::model::{Pod, PodList, PodRef, PodUid, Seen, Snapshot, running_pods};
 
+/// The pods of the list, by uid. Several may have the same: [`Pod::is`] says why.
+pub(super) struct ListedPods<'a>(HashMap<&'a PodUid, Vec<&'a Pod>>);
+
 /// The facts about all pods, by uid.
 pub(super) struct Pods<'a> {
     list: &'a Seen<PodList>,
-    listed: HashMap<&'a PodUid, &'a Pod>,
+    listed: ListedPods<'a>,
     running: HashSet<&'a PodUid>,
     dirs: Seen<HashSet<&'a PodUid>>,
     /// Whether every RUNNING container and READY sandbox was listed. False only if such a part of a list is missing
@@ -50,11 +53,32 @@ pub(super) enum Completeness {
     NotRequired,
 }
 
+// === impl ListedPods ===
+
+impl<'a> ListedPods<'a> {
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let mut pods = HashMap::<_, Vec<_>>::new();
+        for pod in snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods) {
+            pods.entry(&pod.uid).or_default().push(pod);
+        }
+        Self(pods)
+    }
+
+    /// Returns the pod of an object of the runtime.
+    pub fn find(&self, pod: &PodRef) -> Option<&'a Pod> {
+        self.0.get(&pod.uid)?.iter().copied().find(|listed| listed.is(pod))
+    }
+
+    /// Returns whether a pod has this uid, whatever its name.
+    fn has(&self, uid: &PodUid) -> bool {
+        self.0.contains_key(uid)
+    }
+}
+
 // === impl Pods ===
 
 impl<'a> Pods<'a> {
     pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
-        let listed = snapshot.pods.as_ref().map_or(&[][..], |list| &list.pods);
         let dirs = match &snapshot.pod_dirs {
             Seen::Seen(dirs) => Seen::Seen(dirs.iter().collect()),
             Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
@@ -62,7 +86,7 @@ impl<'a> Pods<'a> {
         let absent = &snapshot.memory.absent_since;
         Self {
             list: &snapshot.pods,
-            listed: listed.iter().map(|pod| (&pod.uid, pod)).collect(),
+            listed: ListedPods::new(snapshot),
             running: running(snapshot),
             all_that_runs: snapshot.list_bytes.shows_all_that_runs(),
             dirs,
@@ -82,8 +106,10 @@ impl<'a> Pods<'a> {
             Seen::Seen(list) => list,
             Seen::NotSeen(cause) => return PodStatus::Unknown(KeepReason::PodsNotSeen { cause: cause.clone() }),
         };
-        if let Some(listed) = self.listed.get(&pod.uid) {
-            let terminated = listed.phase.is_terminal() && (list.complete || completeness == Completeness::NotRequired);
+        if self.listed.has(&pod.uid) {
+            // A pod of that uid with another name proves no deletion, and its phase is not the one of this pod (I2).
+            let is_terminal = self.listed.find(pod).is_some_and(|listed| listed.phase.is_terminal());
+            let terminated = is_terminal && (list.complete || completeness == Completeness::NotRequired);
             return self.present(&pod.uid, terminated);
         }
         if !list.complete && (self.needs_proof() || completeness == Completeness::Required) {
@@ -104,7 +130,7 @@ impl<'a> Pods<'a> {
     /// Returns whether a pod is missing in this snapshot. I11 also requires that it is missing for some time. `None` =
     /// this snapshot does not show it.
     pub fn is_missing(&self, uid: &PodUid) -> Option<bool> {
-        if self.running.contains(uid) || self.listed.contains_key(uid) {
+        if self.running.contains(uid) || self.listed.has(uid) {
             return Some(false);
         }
         let is_sure = self.all_that_runs && self.untrusted.is_none();

@@ -8,10 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::disk;
 use super::image_ranks::{Ranks, build_time};
+use super::pods::ListedPods;
 use super::store::StoreIndex;
 use crate::model::{
-    Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, Pod, PodRef, RuntimeStore,
-    Sandbox, Seen, Snapshot, full_image_name,
+    Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, PodRef, RuntimeStore, Sandbox,
+    Seen, Snapshot, full_image_name,
 };
 use crate::rules::{Facts, Uses, Value, Values, World, labels, number, seconds, texts, time};
 
@@ -20,7 +21,7 @@ pub(super) struct FactSource<'a> {
     snapshot: &'a Snapshot,
     uses: Uses,
     world: World,
-    pods: HashMap<&'a str, &'a Pod>,
+    pods: ListedPods<'a>,
     ranks: OnceCell<Ranks<'a>>,
     store: OnceCell<Option<StoreIndex<'a>>>,
     layers: OnceCell<HashMap<&'a str, u64>>,
@@ -38,9 +39,7 @@ struct Object<'a> {
 impl<'a> FactSource<'a> {
     /// Creates the source of the facts in use.
     pub fn new(snapshot: &'a Snapshot, uses: Uses) -> Self {
-        let pods = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
-        let pods = pods.map(|pod| (pod.uid.as_str(), pod)).collect();
-        let world = world(snapshot, &uses);
+        let (world, pods) = (world(snapshot, &uses), ListedPods::new(snapshot));
         Self { snapshot, uses, world, pods, ranks: OnceCell::new(), store: OnceCell::new(), layers: OnceCell::new() }
     }
 
@@ -141,7 +140,7 @@ impl<'a> FactSource<'a> {
     /// Adds the facts of the pod of an object.
     fn pod(&self, pod: Option<&PodRef>) -> Object<'_> {
         let known = pod.filter(|pod| !pod.uid.is_empty());
-        let pod = known.and_then(|pod| self.pods.get(pod.uid.as_str()));
+        let pod = known.and_then(|pod| self.pods.find(pod));
         let details = pod.and_then(|pod| pod.details.as_deref());
         let phase = pod.map(|pod| pod.phase).filter(|phase| *phase != Phase::Unknown);
         self.object("pod")

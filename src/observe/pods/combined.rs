@@ -120,7 +120,7 @@ impl Chosen {
         if !is_seen {
             return Seen::NotSeen(self.causes(union.sources));
         }
-        union.pods = pods.into_values().collect();
+        union.pods = pods.into_values().flatten().collect();
         Seen::Seen(union)
     }
 
@@ -233,10 +233,13 @@ impl SourceEntry {
     }
 }
 
-/// Merges the pod of one more source.
-fn add(pods: &mut BTreeMap<PodUid, Pod>, pod: Pod) {
-    let Some(known) = pods.get_mut(&pod.uid) else {
-        pods.insert(pod.uid.clone(), pod);
+/// Merges the pod of one more source. Pods with the same uid and other names are two pods (I16).
+fn add(pods: &mut BTreeMap<PodUid, Vec<Pod>>, pod: Pod) {
+    let of_uid = pods.entry(pod.uid.clone()).or_default();
+    let is_same =
+        |known: &&mut Pod| known.is_named(&pod.namespace, &pod.name) || pod.is_named(&known.namespace, &known.name);
+    let Some(known) = of_uid.iter_mut().find(is_same) else {
+        of_uid.push(pod);
         return;
     };
     if known.name.is_empty() {

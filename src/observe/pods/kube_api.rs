@@ -1,13 +1,14 @@
 //! The pods that are bound to this node in the API server.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 
+use super::PodSource;
 use super::machine::Machine;
-use super::{PodSource, running_uids};
 use crate::host_path::HostFs;
 use crate::kubernetes::{Clock, Connection, KnownPods, NodeInfo, PodWatch, Timing, list_workloads, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, Workload, running_pods};
@@ -141,8 +142,9 @@ impl PodSource for KubeApi {
 
 /// Returns whether one of these pods runs here.
 fn names_running(pods: &[Pod], containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> bool {
-    let running = running_uids(containers, sandboxes);
-    pods.iter().any(|pod| running.contains(&pod.uid))
+    let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else { return false };
+    let running: HashSet<_> = running_pods(containers, sandboxes).map(PodRef::identity).collect();
+    pods.iter().any(|pod| running.contains(&pod.identity()))
 }
 
 /// Returns why an empty list may be wrong: pods run here, so the name may be that of another node.

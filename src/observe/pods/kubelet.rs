@@ -24,7 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::PodSource;
 use crate::kubernetes::{Clock, Kubelet, KubeletError, KubeletPods};
-use crate::model::{Container, ContainerState, PodList, PodRef, PodSourceReport, PodUid, Sandbox, SandboxState, Seen};
+use crate::model::{Container, ContainerState, PodList, PodRef, PodSourceReport, Sandbox, SandboxState, Seen};
 
 /// How long the kubelet may need to take in its first list of pods, one after the other.
 const SETTLE: SignedDuration = SignedDuration::from_secs(30);
@@ -139,11 +139,11 @@ fn contradiction(
     let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else {
         return Some("the running pods are unavailable".to_owned());
     };
-    let named: HashSet<&PodUid> = list.pods.iter().map(|pod| &pod.pod.uid).collect();
+    let named: HashSet<_> = list.pods.iter().map(|listed| listed.pod.identity()).collect();
     let running = containers.iter().filter(|container| container.state == ContainerState::Running);
     let running: HashSet<_> = running.map(|container| &container.sandbox_id).collect();
     let runs = |sandbox: &&Sandbox| sandbox.state == SandboxState::Ready || running.contains(&sandbox.id);
-    let missing = |sandbox: &&Sandbox| sandbox.pod_uid().is_some_and(|uid| !named.contains(uid));
+    let missing = |sandbox: &&Sandbox| sandbox.pod.as_ref().is_some_and(|pod| !named.contains(&pod.identity()));
     let mut unnamed = sandboxes.iter().filter(runs).filter(missing);
     if list.pods.is_empty()
         && let Some(pod) = unnamed.clone().find_map(|sandbox| sandbox.pod.as_ref())

@@ -274,6 +274,24 @@ fn an_unlisted_pod_is_deleted_only_without_other_evidence() {
     ]);
 }
 
+/// A mirror pod names the uid of its static pod itself (`kubernetes.io/config.hash`), so a tenant may write that of any pod.
+#[test]
+fn a_pod_of_another_name_with_the_same_uid_decides_nothing() {
+    let forged = |phase| Pod { namespace: "aaa".into(), ..pod("u", phase) };
+    let beside = |phase, own| twice(move |pass| pass.listing(forged(phase)).listing(pod("u", own)));
+    hold(vec![
+        ("it is terminated, and the pod runs", evicting(), beside(Phase::Failed, Phase::Running), EXCESS),
+        ("it runs, and the pod is terminated", evicting(), beside(Phase::Running, Phase::Failed), ALL_BUT_LOGS),
+        (
+            "it is terminated, and the pod is not listed",
+            evicting(),
+            twice(|pass| pass.listing(forged(Phase::Failed))),
+            EXCESS,
+        ),
+        ("the pod is deleted", safe(), twice(|pass| pass.listing(forged(Phase::Running))), EXCESS),
+    ]);
+}
+
 #[test]
 fn a_pod_missing_in_two_distant_passes_is_deleted() {
     let seen = |seconds: i64| at(seconds).listing(pod("u", Phase::Running));

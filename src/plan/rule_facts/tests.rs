@@ -9,6 +9,8 @@ use crate::rules::{FACTS, Rule, RuleFor, RuleText, Then, Verdict};
 /// A node with an image and a container of which all is known, and with ones of which nothing is.
 fn snapshot() -> Snapshot {
     let pod = json!({ "uid": "u1", "namespace": "shop", "name": "web" });
+    // Another pod whose author wrote this uid.
+    let forged = json!({ "uid": "u1", "namespace": "aaa", "name": "web", "details": { "labels": { "app": "other" } } });
     let configured = |created: &str, labels: serde_json::Value, layers: &[&str]| json!({ "seen": { "created_at": created, "labels": labels, "layers": layers } });
     serde_json::from_value(json!({
         "taken_at": "2026-11-21T12:00:00Z",
@@ -51,10 +53,10 @@ fn snapshot() -> Snapshot {
             { "id": "s2", "state": "not_ready", "created_at": "1970-01-01T00:00:00Z" },
         ] },
         "log_dirs": { "seen": [{ "name": "shop_web_u9", "size_bytes": 77 }, { "name": "lost" }] },
-        "pods": { "seen": { "source": "test", "complete": true, "node_labels": { "pool": "build" }, "pods": [{
+        "pods": { "seen": { "source": "test", "complete": true, "node_labels": { "pool": "build" }, "pods": [forged, {
             "uid": "u1", "namespace": "shop", "name": "web", "phase": "failed", "deleting": true,
             "details": { "labels": { "app": "web" }, "annotations": { "team": "shop" }, "owner_kind": "ReplicaSet", "owner_name": "web-1" },
-        }] } },
+        }, forged] } },
         "memory": { "images": [{
             "id": "sha256:full", "first_seen": "2026-11-01T00:00:00Z", "last_used": "2026-11-21T06:00:00Z", "last_used_by": "shop/web/app",
         }] },

@@ -61,6 +61,7 @@ async fn rules_decide_beside_a_kubelet() {
         node.await_backoff(name, "app", 2).await;
     }
     node.pause(Program::Kubelet);
+    forge_mirror(&node, &uids[2]).await;
     let before = dead(&node, &uids).await;
     assert!(before.iter().all(|dead| dead.len() >= 3), "{before:?}");
     let rules = format!("rule={}", RULES.parse::<toml::Table>().unwrap()["rule"]);
@@ -123,6 +124,17 @@ async fn images_of_workloads_without_a_pod_stay(node: &NodeRig, agent: &Agent<'_
     node.grant_permissions_for_workloads("kubegc").await;
     let report = agent.collect_with(&flags);
     assert_eq!(left().await, ["app:3", "app:4", "tool:2"], "{report:?}");
+}
+
+/// Creates a pod in another namespace that names the uid of `plain`, with the label of a rule that keeps nothing.
+async fn forge_mirror(node: &NodeRig, uid: &str) {
+    node.create_object(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "aaa" } })).await;
+    let mut pod = crashing("forged", 1, true).bound_to(node.name());
+    (pod["apiVersion"], pod["kind"]) = ("v1".into(), "Pod".into());
+    pod["metadata"]["namespace"] = "aaa".into();
+    let written = json!({ "kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid });
+    pod["metadata"]["annotations"] = written;
+    node.create_object(&pod).await;
 }
 
 async fn import(node: &NodeRig) {

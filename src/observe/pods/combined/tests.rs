@@ -88,6 +88,13 @@ async fn together_they_are_as_complete_as_the_least_complete() {
 }
 
 #[tokio::test]
+async fn pods_with_one_uid_and_two_names_are_two_pods() {
+    let forged = || Pod { namespace: "aaa".to_owned(), deleting: true, ..pod("a") };
+    let list = list_of(vec![("x", list(true, vec![forged(), pod("a")])), ("y", list(true, vec![pod("a")]))]).await;
+    assert_eq!(list.as_ref().unwrap().pods, [forged(), pod("a")]);
+}
+
+#[tokio::test]
 async fn where_no_one_saw_anything_all_causes_are_reported() {
     assert_eq!(list_of(vec![("kube-api", unseen("away"))]).await, unseen("away"));
     let both = list_of(vec![("kube-api", unseen("away")), ("kubelet", unseen("401"))]).await;
