@@ -23,24 +23,22 @@ pub(super) fn build_time(details: &ImageDetails, now: Timestamp) -> Option<Times
 
 impl<'a> Ranks<'a> {
     /// Ranks all images. An image that several repositories name has its best rank in them. Images of one time share a rank, so
-    /// that a rule treats them alike. A repository with an image of unknown time has no ranks.
+    /// that a rule treats them alike. Images whose configuration has no time share the last rank. One whose configuration was not
+    /// read has no rank and does not count, so that the ranks of the others are at most their true ones.
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let mut repositories = HashMap::<String, Vec<(&ImageId, Option<Timestamp>)>>::new();
         for image in snapshot.images.as_ref().into_iter().flatten() {
-            let details = snapshot.image_details.get(&image.id).and_then(Seen::as_ref);
-            let built = details.and_then(|details| build_time(details, snapshot.taken_at));
+            let Some(details) = snapshot.image_details.get(&image.id).and_then(Seen::as_ref) else { continue };
+            let built = build_time(details, snapshot.taken_at);
             for repository in repositories_of(image) {
                 repositories.entry(repository).or_default().push((&image.id, built));
             }
         }
-        let mut ranks = HashMap::<&ImageId, Option<u64>>::new();
-        for images in repositories.values() {
-            for (id, rank) in ranked(images) {
-                let better = |best: Option<u64>| best.zip(rank).map(|(one, other)| one.min(other));
-                ranks.entry(id).and_modify(|best| *best = better(*best)).or_insert(rank);
-            }
+        let mut ranks = HashMap::<&ImageId, u64>::new();
+        for (id, rank) in repositories.values().flat_map(|images| ranked(images)) {
+            ranks.entry(id).and_modify(|best| *best = rank.min(*best)).or_insert(rank);
         }
-        Self(ranks.into_iter().filter_map(|(id, rank)| Some((id, rank?))).collect())
+        Self(ranks)
     }
 
     /// Returns the rank of an image, from 1; `None` = not known.
@@ -49,13 +47,12 @@ impl<'a> Ranks<'a> {
     }
 }
 
-/// Returns the rank of each image of a repository; `None` = one of them has no time.
-fn ranked<'a>(images: &[(&'a ImageId, Option<Timestamp>)]) -> Vec<(&'a ImageId, Option<u64>)> {
+/// Returns the rank of each image of a repository. Images without a time come after all others.
+fn ranked<'a>(images: &[(&'a ImageId, Option<Timestamp>)]) -> Vec<(&'a ImageId, u64)> {
     let mut times: Vec<_> = images.iter().map(|(_, built)| *built).collect();
-    times.sort_unstable();
-    let is_known = !times.contains(&None);
+    times.sort_unstable(); // `None` first
     let newer = |built| times.len() - times.partition_point(|other| *other <= built);
-    images.iter().map(|(id, built)| (*id, is_known.then(|| 1 + newer(*built) as u64))).collect()
+    images.iter().map(|(id, built)| (*id, 1 + newer(*built) as u64)).collect()
 }
 
 fn repositories_of(image: &Image) -> BTreeSet<String> {

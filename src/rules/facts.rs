@@ -45,7 +45,7 @@ facts! {
     "image.created", "timestamp", "When it was built, as its builder wrote it; absent if that is before 1981, as in reproducible builds, or in the future.", "timestamp('2026-10-01T00:00:00Z')";
     "image.labels", "map of strings", "The labels that its builder wrote.", "{'maintainer': 'team@example.com'}";
     "image.layers", "list of strings", "The digests of its layers (diff ids), the lowest first.", "['sha256:6b24']";
-    "image.tag_rank", "int", "1 = the newest of its repository on this node by `image.created`; absent if one of them has no such time.", "2";
+    "image.tag_rank", "int", "1 = the newest of its repository on this node by `image.created`; those without such a time come last; absent if its configuration was not read.", "2";
     "image.workloads", "list of strings", "The CronJobs, StatefulSets and Deployments that name it; absent without the pod source kube-api.", "['cronjob/shop/report']";
     "image.pinned", "bool", "Whether the runtime has pinned it.", "false";
     "image.imported", "bool", "Whether it has no digest, so that it cannot be pulled again.", "false";

@@ -23,6 +23,7 @@ fn snapshot() -> Snapshot {
             { "id": "sha256:bare" },
             { "id": "sha256:unknown", "tags": ["r.example/cache:1"] },
             { "id": "sha256:known", "tags": ["r.example/cache:2"] },
+            { "id": "sha256:unread", "tags": ["r.example/cache:3"] },
         ] },
         "image_details": {
             "sha256:full": configured("2026-10-01T00:00:00Z", json!({ "keep": "true" }), &["sha256:1", "sha256:2"]),
@@ -168,9 +169,15 @@ fn each_fact_has_its_value() {
 /// Images of one time share a rank, an image of two repositories has the better one, and an unknown time leaves all unknown.
 #[test]
 fn ranks_count_within_a_repository() {
-    for (id, rank) in
-        [("full", Some(2)), ("twin", Some(2)), ("newer", Some(1)), ("old", Some(2)), ("known", None), ("unknown", None)]
-    {
+    for (id, rank) in [
+        ("full", Some(2)),
+        ("twin", Some(2)),
+        ("newer", Some(1)),
+        ("old", Some(2)),
+        ("known", Some(1)),
+        ("unknown", Some(2)),
+        ("unread", None),
+    ] {
         let verdict = verdict(
             RuleFor::Image,
             &format!("sha256:{id}"),
