@@ -140,7 +140,7 @@ impl HostFs {
     }
 
     /// Returns whether the host's root is the agent's own.
-    fn is_agents(&self) -> bool {
+    pub fn is_agents(&self) -> bool {
         self.root == Path::new("/")
     }
 }

@@ -174,7 +174,8 @@ impl Observer {
     /// in them, and pods last.
     async fn observe(&self, taken_at: Timestamp, memory: Memory) -> Snapshot {
         let log_dirs = self.look(&self.places.pod_logs, |_, at| logs::dirs(at)).await;
-        let log_links = self.look(&self.places.container_logs, logs::links).await;
+        let pods_root = self.places.pod_logs.clone();
+        let log_links = self.look(&self.places.container_logs, move |host, at| logs::links(host, at, &pods_root)).await;
         let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
         let (pulling, image_uses) = split(pulls);
         let mut snapshot = Snapshot {

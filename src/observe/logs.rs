@@ -10,7 +10,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::ObserveError;
-use crate::host_path::HostFs;
+use crate::host_path::{HostFs, Resolved};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 
 /// Returns every entry of the pod log root, of any type, sorted by name.
@@ -22,22 +22,33 @@ pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {
 
 /// Returns the `*.log` entries of the container log root, sorted by name. Each link is followed beneath the host's
 /// root.
-pub fn links(host: &HostFs, root: &Path) -> Result<Vec<LogLink>, ObserveError> {
+pub fn links(host: &HostFs, root: &Path, pods_root: &Path) -> Result<Vec<LogLink>, ObserveError> {
     let mut names: Vec<String> = entries(root)?.into_iter().map(|(name, _)| name).collect();
     names.retain(|name| name.strip_suffix(".log").is_some());
     names.sort();
     let within = Path::new("/").join(root.strip_prefix(host.root()).unwrap_or(root));
-    let link = |name: String| LogLink { target: link_target(host, &within.join(&name)), name };
+    let link = |name: String| LogLink { target: link_target(host, &within.join(&name), [pods_root, &within]), name };
     Ok(names.into_iter().map(link).collect())
 }
 
 /// Follows a link over every hop, as the kubelet's stat does. The target is missing only if some hop does not exist. A
 /// loop, a file on the way, or a directory without permission proves nothing.
-pub fn link_target(host: &HostFs, path: &Path) -> LinkTarget {
-    match host.exists(path) {
-        Ok(true) => LinkTarget::Exists,
-        Ok(false) => LinkTarget::Missing,
-        Err(_) => LinkTarget::Unknown,
+///
+/// An agent in a container sees only those directories of the host that are mounted in it, and of these the log roots for sure. A
+/// path elsewhere may be on a disk that is not mounted there, as that of Docker's logs: its absence proves nothing.
+pub fn link_target(host: &HostFs, path: &Path, log_roots: [&Path; 2]) -> LinkTarget {
+    if host.is_agents() {
+        return host
+            .exists(path)
+            .map_or(LinkTarget::Unknown, |exists| if exists { LinkTarget::Exists } else { LinkTarget::Missing });
+    }
+    let is_in = |root: &Path, missing: &Path| {
+        host.resolve(root).ok().and_then(Resolved::existing).is_some_and(|root| missing.starts_with(root))
+    };
+    match host.resolve(path) {
+        Ok(Resolved::Exists(_)) => LinkTarget::Exists,
+        Ok(Resolved::Missing(at)) if log_roots.iter().any(|root| is_in(root, &at)) => LinkTarget::Missing,
+        Ok(Resolved::Missing(_)) | Err(_) => LinkTarget::Unknown,
     }
 }
 

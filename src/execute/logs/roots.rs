@@ -121,7 +121,10 @@ impl LogRoots {
         let Some(root) = self.links()? else { return Ok(None) };
         match root.look(name)?.map(|entry| entry.kind) {
             None => Ok(None),
-            Some(EntryKind::Symlink) => Ok(Some(link_target(&self.host, &path))),
+            Some(EntryKind::Symlink) => {
+                let roots = [&*self.policy.pods_root, &*self.policy.containers_root];
+                Ok(Some(link_target(&self.host, &path, roots)))
+            }
             Some(_) => Err(LogError::foreign(path, "it is not a symbolic link")),
         }
     }

@@ -428,6 +428,7 @@ fn dangling_links_are_resolved_as_on_the_host() {
         ("no-folder", "/var/log/pods/default_gone_uid-3/app/1.log", LinkTarget::Missing),
         ("chain", "/var/log/containers/live", LinkTarget::Exists),
         ("broken-chain", "/var/log/containers/dead", LinkTarget::Missing),
+        ("not-mounted", "/var/lib/docker/containers/c/c-json.log", LinkTarget::Unknown),
         ("loop", "/var/log/containers/loop", LinkTarget::Unknown),
         ("through-a-file", "/etc/passwd/x", LinkTarget::Unknown),
     ];
