@@ -276,9 +276,10 @@ fn decisions(plan: &Plan) -> BTreeMap<ImageId, (Category, String)> {
 
 fn category_of_kept(reason: &KeepReason) -> Category {
     match reason {
-        KeepReason::InUse { .. } | KeepReason::ImageVolume { .. } | KeepReason::UsedByOtherClient { .. } => {
-            Category::ImagesInUse
-        }
+        KeepReason::InUse { .. }
+        | KeepReason::PossiblyInUse { .. }
+        | KeepReason::ImageVolume { .. }
+        | KeepReason::UsedByOtherClient { .. } => Category::ImagesInUse,
         KeepReason::BelowThreshold { .. }
         | KeepReason::TargetReached {}
         | KeepReason::WithinMaxAge { .. }

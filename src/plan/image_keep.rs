@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::image_use::{Use, Uses};
+use super::image_use::{Use, Uses, with_unlisted_image};
 use super::other_clients::OtherClients;
 use super::plan_builder::Context;
 use super::{KeepReason, Kind};
@@ -25,6 +25,8 @@ pub(super) struct ImageRetention<'a> {
     /// Names that the runtime could not resolve, and the pods that use them; `None` = an image pull.
     unresolved: BTreeMap<&'a str, Option<NamingPod<'a>>>,
     sandbox_image: Option<&'a str>,
+    /// A container whose image is not in the list by the name that the container has.
+    unlisted: Option<&'a Container>,
     /// The runtime neither reports nor pins its sandbox image, so images that look like one are kept.
     guess_pause: bool,
 }
@@ -38,7 +40,7 @@ impl<'a> ImageRetention<'a> {
     pub fn new<'i>(
         context: &Context<'a>,
         containers: &'a [Container],
-        mut images: impl Iterator<Item = &'i Image>,
+        mut images: impl Iterator<Item = &'i Image> + Clone,
     ) -> Self {
         let guards = &context.policy.guards;
         let sandbox_image = match context.snapshot.sandbox_image() {
@@ -51,6 +53,7 @@ impl<'a> ImageRetention<'a> {
             named: named(context),
             pulling: pulls(context).flat_map(|name| full_names_and_ids(context.snapshot, name)).collect(),
             unresolved: unresolved(context),
+            unlisted: with_unlisted_image(containers, images.clone()).filter(|_| guards.match_image_names),
             sandbox_image,
             guess_pause: guards.keep_sandbox_image && sandbox_image.is_none() && !images.any(|image| image.pinned),
         }
@@ -59,6 +62,7 @@ impl<'a> ImageRetention<'a> {
     /// Returns why this image is kept, if so.
     pub fn keep(&self, context: &Context, image: &Image) -> Option<KeepReason> {
         self.used(image)
+            .or_else(|| self.may_be_used(image))
             .or_else(|| image.pinned.then_some(KeepReason::Pinned {}))
             .or_else(|| self.is_sandbox_image(image).then_some(KeepReason::SandboxImage {}))
             .or_else(|| kept_by_pattern(context, image))
@@ -74,6 +78,12 @@ impl<'a> ImageRetention<'a> {
             Use::Container(container) => KeepReason::InUse { container: container.id.to_string() },
             Use::Volume(container) => KeepReason::ImageVolume { container: container.id.to_string() },
         })
+    }
+
+    /// Returns that an image without names may be that of a container whose image is not in the list.
+    fn may_be_used(&self, image: &Image) -> Option<KeepReason> {
+        let container = self.unlisted.filter(|_| image.names().nth(1).is_none())?;
+        Some(KeepReason::PossiblyInUse { container: container.id.to_string() })
     }
 
     fn is_sandbox_image(&self, image: &Image) -> bool {

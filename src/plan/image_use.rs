@@ -4,7 +4,7 @@
 //! they report, and pods refer to images by tag or digest. So the guard `match_image_names` compares all of these.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Guards;
 use crate::model::{Container, Image, ImageId, canonical_image_id, full_image_name};
@@ -73,6 +73,20 @@ impl<'a> Use<'a> {
             Self::Container(container) | Self::Volume(container) => container,
         }
     }
+}
+
+/// Returns a container whose image is not in the list, by any name. CRI-O reports a digest that an image loses when its tag moves
+/// to another one (cri-o/cri-o#5479). The image itself is still in the list, without names.
+pub(super) fn with_unlisted_image<'a, 'i>(
+    containers: &'a [Container],
+    images: impl Iterator<Item = &'i Image>,
+) -> Option<&'a Container> {
+    let listed: HashSet<_> = images.flat_map(Image::names).collect();
+    let is_unlisted = |container: &&Container| {
+        let reference = container.image_id.as_deref().filter(|id| !id.is_empty());
+        reference.is_some_and(|id| !listed.contains(&canonical_image_id(id)) && !listed.contains(&full_image_name(id)))
+    };
+    containers.iter().filter(is_unlisted).min_by(|one, other| one.id.cmp(&other.id))
 }
 
 /// Keeps the container with the smaller ID, so that the order of the list does not matter.

@@ -176,6 +176,11 @@ pub enum KeepReason {
         /// The list, as the snapshot names it.
         list: String,
     },
+    /// It has no name, and the image of a container is not in the list by the name that the container has (I6).
+    PossiblyInUse {
+        /// One of those containers.
+        container: String,
+    },
     /// The image volumes of a container are not known, but its pod names this image (I6).
     PossibleImageVolume {
         /// One of those containers.

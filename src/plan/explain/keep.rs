@@ -157,6 +157,12 @@ impl KeepReason {
             Self::UsedMeanwhile {} => {
                 rule("used in this pass", "it was in use at the start of this pass", "the next pass runs")
             }
+            Self::PossiblyInUse { container } => rule(
+                "possibly in use by a container",
+                format!("it has no name, and the image of container {container} is not in the list by its name"),
+                "that image is in the list again, or that container is removed",
+            )
+            .detail(short_id(container)),
             Self::PossibleImageVolume { container } => rule(
                 "possibly mounted as image volume",
                 format!("container {container} may mount it: its status failed, and its pod names the image"),

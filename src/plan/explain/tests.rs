@@ -47,6 +47,7 @@ fn keeps() -> Value {
         { "reason": "target_unknown" },
         { "reason": "container_not_exited", "state": "running" },
         { "reason": "in_use", "container": "c1" },
+        { "reason": "possibly_in_use", "container": "c1" },
         { "reason": "image_volume", "container": "c2" },
         { "reason": "pinned" },
         { "reason": "below_threshold", "used_percent": 40, "high_threshold_percent": 85 },

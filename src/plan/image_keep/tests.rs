@@ -74,6 +74,33 @@ fn an_image_is_kept_by_any_name_pods_use() {
     }
 }
 
+/// CRI-O reports a digest of an image, which the image loses when its tag moves to another one.
+#[test]
+fn while_the_image_of_a_container_is_not_listed_images_without_names_are_kept() {
+    let kept = |of: Option<&str>, policy: &Policy| {
+        let mut node = node(json!({ "not_seen": "" }));
+        node.images = node.images.map(|images| {
+            let nameless = Image { id: "sha256:bare".into(), ..Image::default() };
+            [images, vec![nameless]].concat()
+        });
+        let container = json!({ "id": "c1", "state": "running", "image_id": of, "created_at": "2026-11-21T11:00:00Z" });
+        node.containers = Seen::Seen(vec![serde_json::from_value(container).unwrap()]);
+        let kept = plan(&node, policy).kept;
+        let bare = kept.into_iter().find(|kept| kept.id == "sha256:bare");
+        bare.filter(|kept| kept.reason == KeepReason::PossiblyInUse { container: "c1".to_owned() }).is_some()
+    };
+    let old = format!("docker.io/library/web@sha256:{}", "e".repeat(64));
+    let guards = Guards { match_image_names: false, ..Guards::default() };
+    let without_guard = Policy { guards, ..Policy::default() };
+    assert!(kept(Some(&old), &Policy::default()));
+    assert!(kept(Some("sha256:ffff"), &Policy::default()));
+    assert!(!kept(Some(&old), &without_guard));
+    for listed in [ID, &ID.replace("sha256:", ""), &format!("web@{DIGEST}"), "web:1", ""] {
+        assert!(!kept(Some(listed), &Policy::default()), "{listed}");
+    }
+    assert!(!kept(None, &Policy::default()));
+}
+
 #[test]
 fn a_runtime_that_lists_short_names_is_understood() {
     for name in ["web:1", "docker.io/library/web:1"] {

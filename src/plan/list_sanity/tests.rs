@@ -26,7 +26,7 @@ fn node(at: i64, [containers, sandboxes, images]: [usize; 3], memory: Memory) ->
         "taken_at": minute(at),
         "containers": { "seen": (0..containers).map(used).collect::<Vec<_>>() },
         "sandboxes": { "seen": (0..sandboxes).map(sandbox).collect::<Vec<_>>() },
-        "images": { "seen": (0..images).map(|n| json!({ "id": format!("sha256:{n}"), "size_bytes": 1 })).collect::<Vec<_>>() },
+        "images": { "seen": (0..images).map(|n| json!({ "id": format!("sha256:{n}"), "tags": [format!("app:{n}")], "size_bytes": 1 })).collect::<Vec<_>>() },
         "image_filesystem": { "seen": { "capacity_bytes": 1000, "available_bytes": 1 } },
         "log_dirs": { "seen": [{ "name": "default_web_gone" }] },
         "pods": { "seen": { "source": "test", "complete": true } },
