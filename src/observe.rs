@@ -218,11 +218,15 @@ impl Observer {
         snapshot
     }
 
-    /// Returns the workloads that name an image of the node. Those of a large cluster are many, and most run elsewhere.
+    /// Returns the workloads that name an image of the node, or more images than are kept for them. Those of a large cluster are
+    /// many, and most run elsewhere.
     async fn workloads(&self, snapshot: &Snapshot) -> Seen<Vec<Workload>> {
         let here = last_parts(snapshot.images.as_ref().into_iter().flatten());
         self.pods.workloads().await.map(|mut workloads| {
-            workloads.retain(|workload| workload.images.iter().any(|name| here.contains(&last_part_of_name(name))));
+            let is_here = |workload: &Workload| {
+                workload.left_out > 0 || workload.images.iter().any(|name| here.contains(&last_part_of_name(name)))
+            };
+            workloads.retain(is_here);
             workloads.sort();
             workloads
         })

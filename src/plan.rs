@@ -57,7 +57,7 @@ pub use action::{Action, Kind, Target, key};
 pub use ages::wait_for_ages;
 pub use confirm::{Confirmed, Denial, confirm};
 pub use containers::{AgeFrom, ContainerPolicy};
-pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, PodKnowledge};
+pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, PodKnowledge, WorkloadNote};
 pub use error::PlanError;
 pub use explain::Explanation;
 pub use guards::{Guards, Profile};

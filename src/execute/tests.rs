@@ -151,6 +151,7 @@ fn plan(actions: Vec<Action>) -> Plan {
         endpoint: String::new(),
         pods: Seen::default(),
         lists: Vec::new(),
+        workloads: Vec::new(),
         actions,
         kept: Vec::new(),
         images: ImageSummary::default(),

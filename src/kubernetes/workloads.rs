@@ -4,7 +4,7 @@
 //! one, and the one to which `kubectl rollout undo` returns.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -15,6 +15,10 @@ use crate::model::Workload;
 
 /// The ReplicaSets of a Deployment that count.
 const REVISIONS: usize = 2;
+/// The most images that a workload protects. Few pods have more containers, and one suspended CronJob could name any number.
+const OF_WORKLOAD: usize = 20;
+/// The most images that the workloads of a namespace protect together: as many as a large team deploys.
+const OF_NAMESPACE: usize = 200;
 
 /// An object with a template of pods.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -86,7 +90,27 @@ pub async fn list_workloads(connection: &Connection, limit: Duration) -> Result<
     let sets = sets.into_iter().map(|set| set.into_workload("StatefulSet"));
     let replica_sets = list_objects(connection, &ApiResource::replica_sets(), limit).await?;
     let replica_sets = newest(replica_sets).into_iter().map(|set| set.into_workload("ReplicaSet"));
-    Ok(jobs.chain(sets).chain(replica_sets).collect())
+    Ok(bounded(jobs.chain(sets).chain(replica_sets).collect()))
+}
+
+/// Leaves out the images beyond the limits, so that no tenant keeps the disks of all nodes full. Those of other namespaces are not
+/// affected.
+fn bounded(mut workloads: Vec<Workload>) -> Vec<Workload> {
+    workloads.sort_unstable();
+    let mut of_namespaces = HashMap::<String, HashSet<String>>::new();
+    for workload in &mut workloads {
+        let known = of_namespaces.entry(workload.namespace.clone()).or_default();
+        let named = workload.images.len();
+        workload.images.truncate(OF_WORKLOAD);
+        workload
+            .images
+            .retain(|image| known.contains(image) || (known.len() < OF_NAMESPACE && known.insert(image.clone())));
+        workload.left_out = (named - workload.images.len()) as u64;
+        if workload.left_out > 0 {
+            tracing::warn!(%workload, left_out = workload.left_out, "a workload names more images than are kept for it");
+        }
+    }
+    workloads
 }
 
 /// Lists the CronJobs. Servers before 1.21 have only an older version of them.
@@ -101,13 +125,13 @@ async fn cron_jobs(connection: &Connection, limit: Duration) -> Result<Vec<ApiWo
 
 /// Returns the ReplicaSets that count.
 fn newest(sets: Vec<ApiWorkload>) -> Vec<ApiWorkload> {
-    let mut by_owner: HashMap<String, Vec<ApiWorkload>> = HashMap::new();
+    let mut by_owner: HashMap<_, Vec<ApiWorkload>> = HashMap::new();
     for set in sets {
-        // One without an owner is its own.
-        let owner = set
-            .owner()
-            .map_or_else(|| format!("{}/{}", set.metadata.namespace, set.metadata.name), |owner| owner.uid.clone());
-        by_owner.entry(owner).or_default().push(set);
+        // One without an owner is its own. An owner is known by all that names it: a tenant may write any uid, but only in objects
+        // of its own namespace.
+        let owner = set.owner().map(|owner| (owner.kind.clone(), owner.name.clone(), owner.uid.clone()));
+        let owner = owner.unwrap_or_else(|| (String::new(), set.metadata.name.clone(), String::new()));
+        by_owner.entry((set.metadata.namespace.clone(), owner)).or_default().push(set);
     }
     let sets = by_owner.into_values().flat_map(|mut sets| {
         sets.sort_by_key(|set| Reverse(set.revision()));
@@ -136,7 +160,7 @@ impl ApiWorkload {
             owner.map_or_else(|| (kind.to_owned(), self.metadata.name), |owner| (owner.kind, owner.name));
         let template = self.spec.template.or_else(|| self.spec.job_template?.spec.template);
         let images = template.map(|template| template.spec.images()).unwrap_or_default();
-        Workload { kind, namespace: self.metadata.namespace, name, images }
+        Workload { kind, namespace: self.metadata.namespace, name, images, left_out: 0 }
     }
 }
 
@@ -179,6 +203,39 @@ mod tests {
             workloads("ReplicaSet", &json!(sets)),
             ["deployment/shop/web: web:10", "deployment/shop/web: web:9"]
         );
+    }
+
+    #[test]
+    fn an_owner_is_known_by_its_namespace_and_name_too() {
+        let forged = |revision: &str| {
+            let mut set = replica_set(&format!("web-{revision}"), revision, &format!("forged:{revision}"));
+            set["metadata"]["namespace"] = json!("aaa");
+            set
+        };
+        let renamed = |revision: &str| {
+            let mut set = replica_set(&format!("other-{revision}"), revision, &format!("renamed:{revision}"));
+            set["metadata"]["ownerReferences"][0]["name"] = json!("other");
+            set
+        };
+        let sets = [replica_set("web-1", "1", "web:1"), forged("8"), forged("9"), renamed("8"), renamed("9")];
+        let shown = workloads("ReplicaSet", &json!(sets));
+        assert_eq!(shown[shown.len() - 1], "deployment/shop/web: web:1", "{shown:?}");
+        assert_eq!(shown.len(), 5, "{shown:?}");
+    }
+
+    #[test]
+    fn a_workload_and_a_namespace_keep_so_many_images() {
+        let job = |namespace: &str, name: &str, images: std::ops::Range<usize>| Workload {
+            kind: "CronJob".to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            images: images.map(|number| format!("{name}:{number}")).collect(),
+            left_out: 0,
+        };
+        let many = (0..12).map(|number| job("aaa", &format!("job-{number:02}"), 0..50));
+        let found = bounded(many.chain([job("shop", "report", 0..2)]).collect());
+        let counts: Vec<_> = found.iter().map(|one| (one.images.len(), one.left_out)).collect();
+        assert_eq!(counts, [[(20, 30); 10].as_slice(), &[(0, 50); 2], &[(2, 0)]].concat());
     }
 
     #[test]

@@ -18,6 +18,13 @@ pub struct Workload {
     /// The images in the template of its pods.
     #[serde(default)]
     pub images: Vec<String>,
+    /// How many more it names. They are not kept for it: what one workload or one namespace may keep is limited.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 // === impl Workload ===

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Action, KeepReason, Kind, Pace, PlanError, Pressure, Profile, RuleNote};
-use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen};
+use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen, Snapshot};
 
 /// What one pass removes, in order, and why everything else is kept.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -35,6 +35,9 @@ pub struct Plan {
     /// The runtime's lists that were received in parts because they are too large for one message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListNote>,
+    /// The workloads that name more images than are kept for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<WorkloadNote>,
     /// The objects to remove, in order.
     pub actions: Vec<Action>,
     /// The objects to keep.
@@ -92,6 +95,15 @@ pub struct ListNote {
     /// The error of the call for the whole list.
     #[serde(default)]
     pub cause: String,
+}
+
+/// A workload that names more images than are kept for it.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct WorkloadNote {
+    /// As `cronjob/shop/report`.
+    pub workload: String,
+    /// How many of its images are not kept for it.
+    pub left_out: u64,
 }
 
 /// An object to keep.
@@ -201,6 +213,17 @@ impl From<&PodList> for PodKnowledge {
         let PodList { source, complete, pods, sources, .. } = list;
         let (source, sources) = (source.clone(), sources.clone());
         Self { source, complete: *complete, pods: pods.len() as u64, sources, dirs_unavailable: None }
+    }
+}
+
+// === impl WorkloadNote ===
+
+impl WorkloadNote {
+    /// Returns a note for each workload whose images are limited.
+    pub(super) fn all(snapshot: &Snapshot) -> Vec<Self> {
+        let workloads = snapshot.workloads.as_ref().and_then(Seen::as_ref).into_iter().flatten();
+        let limited = workloads.filter(|workload| workload.left_out > 0);
+        limited.map(|workload| Self { workload: workload.to_string(), left_out: workload.left_out }).collect()
     }
 }
 

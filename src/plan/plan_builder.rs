@@ -11,7 +11,7 @@ use super::rule_book::{RuleBook, RuleNote};
 use super::selection::Selection;
 use super::{
     Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
-    RemoveReason,
+    RemoveReason, WorkloadNote,
 };
 use crate::model::{Container, Image, ImageId, ImageMemory, SandboxId, Seen, Snapshot};
 
@@ -182,6 +182,7 @@ impl<'a> PlanBuilder<'a> {
             endpoint: snapshot.runtime.as_ref().map(|runtime| runtime.endpoint.clone()).unwrap_or_default(),
             pods: knowledge(snapshot),
             lists: ListNote::all(&snapshot.list_bytes),
+            workloads: WorkloadNote::all(snapshot),
             actions: self.actions,
             kept: self.kept,
             images: self.images,

@@ -8,8 +8,12 @@ use std::fmt::Write as _;
 use super::{Paint, counts, line, object, table};
 use crate::cli::{format, pods};
 use crate::model::ImageId;
-use crate::plan::{ImageSummary, ImageTrigger, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target};
+use crate::plan::{
+    ImageSummary, ImageTrigger, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target, WorkloadNote,
+};
 
+/// The most workloads that are named.
+const MOST_NOTES: usize = 10;
 /// The columns of removals and of kept objects.
 const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
 /// The number of removals beyond which the sum comes first, because it has left the screen at the end of the table.
@@ -40,6 +44,9 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     }
     text += &line("Pods:", &pods::sources_of(plan));
     text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &list_note(note))));
+    text.extend(
+        plan.workloads.iter().take(MOST_NOTES).map(|note| line(&paint.yellow("Workload:"), &workload_note(note))),
+    );
     let has_image = plan.actions.iter().any(|action| action.target.kind() == Kind::Image);
     text += &images(&plan.images, has_image, paint);
     text.extend(plan.rules.iter().filter_map(rule_note).map(|note| line(&paint.yellow("Rule:"), &note)));
@@ -187,6 +194,12 @@ fn list_note(note: &ListNote) -> String {
     let incomplete = if *complete { "" } else { "; parts are missing" };
     let parts = format::count(*parts, "part");
     format!("{list} received in {parts} of {} together{incomplete}: {cause}", format::size(*bytes))
+}
+
+/// Describes a workload that names more images than are kept for it.
+fn workload_note(note: &WorkloadNote) -> String {
+    let WorkloadNote { workload, left_out } = note;
+    format!("{workload} names {} beyond the limit of a workload or of its namespace", format::count(*left_out, "image"))
 }
 
 /// Returns why a step failed.

@@ -4,14 +4,21 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use super::PodSource;
 use super::machine::Machine;
 use crate::host_path::HostFs;
 use crate::kubernetes::{Clock, Connection, KnownPods, NodeInfo, PodWatch, Timing, list_workloads, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, Workload, running_pods};
+
+/// How long a list of the workloads counts. Each is a list of all ReplicaSets of the cluster, from each node.
+const WORKLOADS: Duration = Duration::from_mins(5);
+/// How much longer it counts on some nodes, so that the lists of a fleet that was started at once are not sent at once.
+const SPREAD: Duration = Duration::from_mins(1);
 
 /// A watch of the pods with `spec.nodeName` of this node. It starts with the first request.
 pub struct KubeApi {
@@ -20,8 +27,8 @@ pub struct KubeApi {
     clock: Clock,
     watch: OnceLock<PodWatch>,
     host: HostFs,
-    /// The workloads of the last list.
-    workloads: Mutex<Option<Vec<Workload>>>,
+    /// The workloads of the last list, and how long they count.
+    workloads: Mutex<Option<(Instant, Vec<Workload>)>>,
     /// A list named a pod that ran here, so the node has this name.
     is_name_proven: AtomicBool,
 }
@@ -49,6 +56,12 @@ impl KubeApi {
     #[must_use]
     pub fn with_host(self, host: HostFs) -> Self {
         Self { host, ..self }
+    }
+
+    /// Returns the workloads of the last list while they count.
+    fn known_workloads(&self, now: Instant) -> Option<Vec<Workload>> {
+        let known = self.workloads.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().filter(|(until, _)| now < *until).map(|(_, workloads)| workloads.clone())
     }
 
     fn watch(&self) -> &PodWatch {
@@ -123,21 +136,34 @@ impl PodSource for KubeApi {
         }
     }
 
-    /// A failed list gives the workloads of the list before: most of them are still there.
+    /// A list counts for some minutes, and longer while the next one fails: most workloads are still there.
     async fn workloads(&self) -> Seen<Vec<Workload>> {
+        if let Some(workloads) = self.known_workloads(Instant::now()) {
+            return Seen::Seen(workloads);
+        }
         let listed = list_workloads(&self.connection, Timing::default().answer).await;
         let mut known = self.workloads.lock().unwrap_or_else(PoisonError::into_inner);
-        match listed {
-            Ok(listed) => *known = Some(listed),
-            Err(error) if known.is_none() => return Seen::NotSeen(error.to_string()),
-            Err(error) => tracing::warn!(%error, "the workloads of an earlier list count"),
+        let until = Instant::now() + WORKLOADS + spread(&self.node);
+        match (listed, &mut *known) {
+            (Ok(listed), known) => *known = Some((until, listed)),
+            (Err(error), None) => return Seen::NotSeen(error.to_string()),
+            (Err(error), Some((counts, _))) => {
+                tracing::warn!(%error, "the workloads of an earlier list count");
+                *counts = until;
+            }
         }
-        Seen::Seen(known.clone().unwrap_or_default())
+        Seen::Seen(known.as_ref().map(|(_, workloads)| workloads.clone()).unwrap_or_default())
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
         pod_exists(&self.connection, &self.node, pod, Timing::default().answer).await
     }
+}
+
+/// Returns the share of [`SPREAD`] of a node, the same each time.
+fn spread(node: &str) -> Duration {
+    let hash = node.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    SPREAD.mul_f64(f64::from(hash) / f64::from(u32::MAX))
 }
 
 /// Returns whether one of these pods runs here.

@@ -221,3 +221,48 @@ async fn the_list_confirms_a_deletion_by_name() {
     let list = list(&source(&FakeApi::new()), &[], &[]).await;
     assert_eq!(list.as_ref().unwrap().confirms, Confirms::ByName);
 }
+
+/// The answers to lists of CronJobs, StatefulSets and ReplicaSets.
+fn workloads(job: &str) -> [Answer; 3] {
+    let list = |kind: &str, items: serde_json::Value| {
+        let metadata = serde_json::json!({ "resourceVersion": "1" });
+        Answer::Text(200, serde_json::json!({ "kind": kind, "metadata": metadata, "items": items }).to_string())
+    };
+    let metadata = serde_json::json!({ "namespace": "shop", "name": job });
+    let none = || serde_json::json!([]);
+    [
+        list("CronJobList", serde_json::json!([{ "metadata": metadata }])),
+        list("StatefulSetList", none()),
+        list("ReplicaSetList", none()),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn workloads_are_listed_once_in_some_minutes() {
+    let api = FakeApi::new();
+    let source = source(&api);
+    let named = async || source.workloads().await.map(|all| all.into_iter().map(|one| one.name).collect::<Vec<_>>());
+    let one = |name: &str| Seen::Seen(vec![name.to_owned()]);
+    api.plan(Call::Get, [status(403, "Forbidden")]);
+    assert!(named().await.as_ref().is_none(), "nothing is known yet");
+
+    api.plan(Call::Get, workloads("first"));
+    assert_eq!(named().await, one("first"));
+    tokio::time::advance(WORKLOADS.checked_sub(Duration::from_secs(1)).unwrap()).await;
+    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 4));
+
+    tokio::time::advance(SPREAD + Duration::from_secs(1)).await;
+    api.plan(Call::Get, [status(403, "Forbidden")]);
+    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 5), "a failed list");
+    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 5), "is not sent again at once");
+
+    tokio::time::advance(WORKLOADS + SPREAD).await;
+    api.plan(Call::Get, workloads("second"));
+    assert_eq!(named().await, one("second"));
+}
+
+#[test]
+fn nodes_list_workloads_at_different_times() {
+    let spreads: std::collections::BTreeSet<_> = (0..100).map(|node| spread(&format!("node-{node}"))).collect();
+    assert!(spreads.len() > 90 && spreads.iter().all(|spread| *spread <= SPREAD), "{spreads:?}");
+}
