@@ -13,7 +13,7 @@
 #   pause NAME    sends SIGSTOP; resume NAME sends SIGCONT
 #
 # End of input ends the cell: the kernel kills all its processes and drops its mounts, and the script unmounts a disk at
-# DIR/containerd. So a test leaves nothing but files, even if it is killed. DIR/pid has the process whose namespaces can
+# DIR/containerd or DIR/crio. So a test leaves nothing but files, even if it is killed. DIR/pid has the process whose namespaces can
 # be entered (`nsenter --target PID --mount --pid`).
 set -euo pipefail
 
@@ -21,7 +21,9 @@ if [ "${1:-}" != inside ]; then
   dir=$1 cgroup=$2
   trap '' INT # Ctrl-C ends the test, and the end of the test ends the cell
   unshare --mount --pid --fork --propagation slave "$0" inside "$dir" && status=0 || status=$?
-  if mountpoint -q "$dir/containerd"; then umount "$dir/containerd"; fi
+  for disk in "$dir/containerd" "$dir/crio"; do
+    if mountpoint -q "$disk"; then umount "$disk"; fi
+  done
   # The pods' cgroups, which are empty now, in every cgroup hierarchy of the machine.
   for top in /sys/fs/cgroup"$cgroup" /sys/fs/cgroup/*"$cgroup"; do
     [ ! -d "$top" ] || find "$top" -depth -type d -exec rmdir {} +

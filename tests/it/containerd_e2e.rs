@@ -4,7 +4,7 @@ mod disk;
 mod failures;
 mod images;
 mod lists;
-mod pods;
+pub mod pods;
 mod service;
 mod space;
 mod unknown;

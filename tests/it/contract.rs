@@ -1,4 +1,4 @@
-//! What we rely on in any runtime. The same cases run on `sim` and on every containerd, so that tests on `sim` are
+//! What we rely on in any runtime. The same cases run on `sim`, on every containerd and on CRI-O, so that tests on `sim` are
 //! valid.
 //!
 //! A runtime takes part with an implementation of [`Runtime`] and one line, `contract!(alone name, how to start it)`, which
@@ -135,7 +135,7 @@ macro_rules! contract {
                 removal_by_id_takes_every_name
                 removal_by_one_name_takes_every_name
                 removing_twice_or_the_unknown_is_fine
-                an_image_in_use_goes_and_its_container_runs_on
+                an_image_in_use_is_kept_or_its_container_runs_on
                 a_shared_layer_survives_one_of_its_images
                 an_image_comes_again_after_its_removal
             }
@@ -186,6 +186,16 @@ impl<R: Runtime> Subject<R> {
             images: ImageServiceClient::new(channel(&endpoint)),
             host,
         }
+    }
+
+    /// Returns whether the runtime is CRI-O, which answers some calls in another way than containerd.
+    pub async fn is_crio(&self) -> bool {
+        self.reader.runtime().await.unwrap().name == "cri-o"
+    }
+
+    /// Returns the state of a created container after a stop.
+    pub async fn created_after_a_stop(&self) -> ContainerState {
+        if self.is_crio().await { ContainerState::Exited } else { ContainerState::Created }
     }
 
     /// Removes everything that a case leaves.
@@ -319,7 +329,11 @@ fn container_config(pod: &Pod, name: &str, image: &str) -> pb::ContainerConfig {
     labels.insert("io.kubernetes.container.name".to_owned(), name.to_owned());
     pb::ContainerConfig {
         metadata: Some(pb::ContainerMetadata { name: name.to_owned(), attempt: 0 }),
-        image: Some(pb::ImageSpec { image: image.to_owned(), ..pb::ImageSpec::default() }),
+        image: Some(pb::ImageSpec {
+            image: image.to_owned(),
+            user_specified_image: image.to_owned(),
+            ..pb::ImageSpec::default()
+        }),
         command: vec!["/bin/sleep".to_owned(), "1000000".to_owned()],
         labels,
         log_path: format!("{name}/0.log"),

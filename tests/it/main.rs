@@ -39,6 +39,7 @@ mod matrix;
 mod memory;
 mod monitoring;
 mod node_lock;
+mod on_crio;
 mod on_node;
 mod properties;
 mod release;

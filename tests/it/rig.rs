@@ -1,9 +1,10 @@
-//! A test node: one containerd of a chosen version with its own root, socket, cgroup, disk and log roots.
+//! A test node: one containerd of a chosen version, or a CRI-O, with its own root, socket, cgroup, disk and log roots.
 //!
 //! Rigs are independent, so tests run in parallel. If a rig lacks something (root, loop devices, a package), the test
-//! fails with the reason; nothing is skipped. Dropping a rig stops its containerd and everything that it started.
+//! fails with the reason; nothing is skipped. Dropping a rig stops its runtime and everything that it started.
 
 mod cell;
+mod crio;
 mod disk;
 mod failure;
 mod image;
@@ -50,10 +51,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 /// The default image of pods.
 pub const APP: &str = "docker.io/library/app:1";
 
-/// The name of containerd in a cell.
-const CONTAINERD: &str = "containerd";
-
-/// A node with a containerd.
+/// A node with a runtime.
 pub struct Rig {
     version: Version,
     cgroup: String,
@@ -90,20 +88,25 @@ impl Rig {
         Self::start_on(version, |config| config + rarely, |dir| disk::small(dir, mib)).await
     }
 
-    /// Starts a node with a changed configuration of containerd.
+    /// Starts a node with a changed configuration of its runtime.
     async fn start_on(version: Version, change: impl FnOnce(String) -> String, disk: impl FnOnce(&Path)) -> Self {
         let bin = version.bin(); // reports what is missing, before anything is created
         let dir = tempfile::Builder::new().prefix("kubegc-rig-").tempdir().unwrap();
-        let home = dir.path().join("containerd");
+        let home = dir.path().join(version.program());
         disk(&home);
         for part in ["logs/pods", "logs/containers", "kubelet/pods"] {
             std::fs::create_dir_all(dir.path().join(part)).unwrap();
         }
-        let config = dir.path().join("containerd.toml");
-        std::fs::write(&config, change(version.config(&home))).unwrap();
-        let shell = format!("PATH={0}:$PATH exec containerd --config {1}", bin.display(), config.display());
-        Cell::program(dir.path(), CONTAINERD, &shell);
-        let rig = Self::with_cell(version, dir, unique_cgroup(), "containerd/containerd.sock");
+        let config = dir.path().join("runtime.toml");
+        let text = change(version.config(&home)).replace("{dir}", &home.display().to_string());
+        std::fs::write(&config, &text).unwrap();
+        let program = version.program();
+        let mut shell = format!("PATH={0}:$PATH exec {program} --config {1}", bin.display(), config.display());
+        if version == Version::Crio {
+            shell = crio::prepare(dir.path(), &home, &text, &shell);
+        }
+        Cell::program(dir.path(), program, &shell);
+        let rig = Self::with_cell(version, dir, unique_cgroup(), &format!("{program}/{program}.sock"));
         rig.begin().await;
         rig.import_basics().await;
         rig
@@ -121,35 +124,38 @@ impl Rig {
         self.import(&[Image::new(&[&self.version.sandbox_image()], &layers), Image::new(&[APP], &layers)]).await;
     }
 
-    /// Stops containerd gracefully and starts it again. Its pods continue to run.
+    /// Stops the runtime gracefully and starts it again. Its pods continue to run.
     pub async fn restart(&self) {
         self.stop();
         self.begin().await;
     }
 
-    /// Kills containerd and starts it again. Its pods continue to run.
+    /// Kills the runtime and starts it again. Its pods continue to run.
     pub async fn crash_and_restart(&self) {
-        self.cell.order(Order::Kill, CONTAINERD);
+        self.cell.order(Order::Kill, self.version.program());
         self.begin().await;
     }
 
-    /// Stops containerd. Its socket file remains without a listener.
+    /// Stops the runtime. Its socket file remains without a listener.
     pub fn stop(&self) {
-        self.cell.order(Order::Stop, CONTAINERD);
+        self.cell.order(Order::Stop, self.version.program());
     }
 
-    /// Starts containerd after [`Rig::stop`] and waits until it answers.
+    /// Starts the runtime after [`Rig::stop`] and waits until it answers.
     pub async fn begin(&self) {
-        assert!(std::os::unix::net::UnixStream::connect(&self.socket).is_err(), "an earlier containerd still runs");
-        self.cell.order(Order::Start, CONTAINERD);
+        assert!(std::os::unix::net::UnixStream::connect(&self.socket).is_err(), "an earlier runtime still runs");
+        self.cell.order(Order::Start, self.version.program());
         let runtime = self.runtime();
         let answers = async || runtime.clone().version(pb::VersionRequest::default()).await.is_ok();
-        assert!(becomes_true(answers).await, "containerd does not answer; its log ends with\n{}", self.log_end());
+        assert!(becomes_true(answers).await, "the runtime does not answer; its log ends with\n{}", self.log_end());
     }
 
-    /// Imports images with the version's own `ctr` and waits until the CRI lists them. An agent beside the test may remove
+    /// Imports images with the runtime's own tool and waits until the CRI lists them. An agent beside the test may remove
     /// an image before that.
     pub async fn import(&self, images: &[Image]) {
+        if self.version == Version::Crio {
+            return self.copy_to_storage(images);
+        }
         let archive = tempfile::NamedTempFile::new_in(self.dir.path()).unwrap();
         image::write_archive(images, archive.as_file());
         self.ctr(&["images", "import", "--snapshotter", "overlayfs", archive.path().to_str().unwrap()]);
@@ -222,9 +228,9 @@ impl Rig {
         self.images().list_images(pb::ListImagesRequest::default()).await.unwrap().into_inner().images
     }
 
-    /// Returns the used space of containerd's disk in percent, measured.
+    /// Returns the used space of the runtime's disk in percent, measured.
     pub fn used_percent(&self) -> f64 {
-        let disk = nix::sys::statvfs::statvfs(&self.dir().join("containerd")).unwrap();
+        let disk = nix::sys::statvfs::statvfs(&self.home()).unwrap();
         #[expect(clippy::cast_precision_loss, reason = "a percentage for a comparison")]
         let available = disk.blocks_available() as f64 / disk.blocks() as f64;
         100.0 - 100.0 * available
@@ -250,6 +256,11 @@ impl Rig {
         self.dir.path()
     }
 
+    /// Returns the directory of the runtime.
+    pub fn home(&self) -> PathBuf {
+        self.dir().join(self.version.program())
+    }
+
     /// Returns the images that containerd removed on request, in that order, from its own log.
     pub fn removed_images(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.dir().join("containerd.log")).unwrap();
@@ -263,9 +274,9 @@ impl Rig {
         self.runtime().remove_container(request).await.unwrap();
     }
 
-    /// Returns the last lines of containerd's log, without its notices.
+    /// Returns the last lines of the runtime's log, without its notices.
     fn log_end(&self) -> String {
-        let log = std::fs::read_to_string(self.dir().join("containerd.log")).unwrap_or_default();
+        let log = std::fs::read_to_string(self.home().with_extension("log")).unwrap_or_default();
         let lines: Vec<_> = log.lines().filter(|line| !line.contains("level=info")).collect();
         lines[lines.len().saturating_sub(10)..].join("\n")
     }

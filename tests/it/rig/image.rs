@@ -46,6 +46,15 @@ impl Layer {
         Self::of(tar.into_inner().unwrap())
     }
 
+    /// Returns a layer with a directory of `count` files of `bytes` bytes each.
+    pub fn small_files(dir: &str, count: usize, bytes: usize) -> Arc<Self> {
+        let mut tar = tar::Builder::new(Vec::new());
+        for number in 0..count {
+            entry(&mut tar, tar::EntryType::Regular, &format!("{dir}/{number}"), &vec![b'x'; bytes]);
+        }
+        Self::of(tar.into_inner().unwrap())
+    }
+
     fn of(tar: Vec<u8>) -> Arc<Self> {
         let digest = hex(&tar);
         Arc::new(Self { tar, digest })

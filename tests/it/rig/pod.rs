@@ -197,7 +197,11 @@ impl Pod<'_> {
         let security_context = pb::LinuxContainerSecurityContext { namespace_options: Some(host_network()) };
         let config = pb::ContainerConfig {
             metadata: Some(pb::ContainerMetadata { name: name.to_owned(), attempt }),
-            image: Some(pb::ImageSpec { image: self.image.clone(), ..pb::ImageSpec::default() }),
+            image: Some(pb::ImageSpec {
+                image: self.image.clone(),
+                user_specified_image: self.image.clone(),
+                ..pb::ImageSpec::default()
+            }),
             command: ["/bin/sh", "-c", script].map(str::to_owned).into(),
             labels,
             log_path: if logs { log_path(name, attempt) } else { String::new() },

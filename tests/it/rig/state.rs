@@ -21,7 +21,9 @@ impl Rig {
         let mut seen = lines(self.list_containers().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]);
         seen.extend(lines(self.list_sandboxes().await, |it| vec![take(&mut it.labels), take(&mut it.annotations)]));
         seen.extend(lines(self.list_images().await, |_| Vec::new()));
-        seen.extend(self.ctr(&["images", "list"]).lines().map(str::to_owned));
+        if self.has_ctr() {
+            seen.extend(self.ctr(&["images", "list"]).lines().map(str::to_owned));
+        }
         for root in [self.pod_logs(), self.container_logs()] {
             walk(&root, &mut seen);
         }

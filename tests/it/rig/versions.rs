@@ -1,11 +1,14 @@
-//! The containerd versions and where they are installed. `scripts/containerd.sh` downloads them.
+//! The runtimes and where they are installed. `scripts/containerd.sh` downloads the versions of containerd, and
+//! `scripts/crio.sh` prepares the CRI-O that a variable names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A containerd that the tests run on.
+use super::crio;
+
+/// A runtime that the tests run on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Version {
     /// Debian 12.
@@ -14,6 +17,8 @@ pub enum Version {
     V1_7,
     /// Debian unstable.
     V2,
+    /// The CRI-O that `KUBEGC_CRIO` names.
+    Crio,
 }
 
 // === impl Version ===
@@ -25,25 +30,38 @@ impl Version {
             Self::V1_6 => "1.6",
             Self::V1_7 => "1.7",
             Self::V2 => "2",
+            Self::Crio => "CRI-O",
         }
     }
 
-    /// Returns the directory with containerd, ctr, its shim and runc.
-    pub fn bin(self) -> PathBuf {
-        fetched(self.name()).join("bin")
+    /// Returns the name of the runtime's program.
+    pub(super) fn program(self) -> &'static str {
+        if self == Self::Crio { "crio" } else { "containerd" }
     }
 
-    /// Returns the configuration of a containerd that has all its files in `dir`.
+    /// Returns the directory with the runtime and its tools.
+    pub fn bin(self) -> PathBuf {
+        if self == Self::Crio { crio::bin().to_owned() } else { fetched(self.name()).join("bin") }
+    }
+
+    /// Returns the configuration of a runtime that has all its files in `dir`.
     ///
     /// The disabled plugins would leave directories in /opt and /var/run. A machine without `CAP_SYS_RESOURCE` needs
     /// `restrict_oom_score_adj`.
     pub fn config(self, dir: &Path) -> String {
-        let template = if self == Self::V2 { CONFIG_3 } else { CONFIG_2 };
+        let template = match self {
+            Self::V1_6 | Self::V1_7 => CONFIG_2,
+            Self::V2 => CONFIG_3,
+            Self::Crio => return crio::config(dir),
+        };
         template.replace("{dir}", &dir.display().to_string())
     }
 
     /// Returns the name of the image that it runs in sandboxes.
     pub fn sandbox_image(self) -> String {
+        if self == Self::Crio {
+            return crio::PAUSE.to_owned();
+        }
         let name = read(&fetched(self.name()).join("sandbox-image"));
         String::from_utf8(name).unwrap().trim_end().to_owned()
     }
