@@ -25,7 +25,7 @@ const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
 /// The runtime, the disk and the time.
 impl Node {
-    /// Sets the name and version of the runtime.
+    /// Sets the name and version of the runtime. With the name `cri-o`, before the images, the node behaves as with CRI-O.
     #[must_use]
     pub fn runtime(mut self, name: &str, version: &str) -> Self {
         name.clone_into(&mut self.runtime.name);
@@ -118,7 +118,8 @@ impl Node {
     /// Adds an image with its layers, as id and bytes of each. Layers with the same id are shared.
     #[must_use]
     pub fn image(mut self, tag: &str, layers: &[(&str, u64)]) -> Self {
-        let id = self.cursor.next_id.take().unwrap_or_else(|| format!("sha256:{}", hex(tag)));
+        let form = if self.is_crio() { "" } else { "sha256:" };
+        let id = self.cursor.next_id.take().unwrap_or_else(|| format!("{form}{}", hex(tag)));
         self.images.add(&id, tag, layers);
         self.cursor.image = id;
         self

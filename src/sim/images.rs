@@ -129,6 +129,18 @@ impl Images {
         Ok(())
     }
 
+    /// Removes one tag of an image that has several. Returns whether it did.
+    pub(super) fn remove_name(&mut self, name: &str) -> bool {
+        let Some(image) = self.names.get(name).and_then(|id| self.by_id.get_mut(id)) else { return false };
+        let is_one_of_several =
+            image.listed.repo_tags.len() > 1 && image.listed.repo_tags.iter().any(|tag| tag == name);
+        if is_one_of_several {
+            image.listed.repo_tags.retain(|tag| tag != name);
+            self.names.remove(name);
+        }
+        is_one_of_several
+    }
+
     /// Adds one holder to each layer.
     pub(super) fn hold(&mut self, layers: &Layers) {
         for (layer, bytes) in layers.iter() {
@@ -153,9 +165,12 @@ impl Images {
     }
 
     fn by_short_id(&self, name: &str) -> Result<Option<&StoredImage>, Status> {
-        let id = if name.starts_with("sha256:") { name.to_owned() } else { format!("sha256:{name}") };
-        let from = (Bound::Included(id.as_str()), Bound::Unbounded);
-        let mut matching = self.by_id.range::<str, _>(from).take_while(|(found, _)| found.starts_with(&id));
+        let full = format!("sha256:{name}");
+        let beginning_with = |id| {
+            let from = (Bound::Included(id), Bound::Unbounded);
+            self.by_id.range::<str, _>(from).take_while(move |(found, _)| found.starts_with(id))
+        };
+        let mut matching = beginning_with(name).chain(beginning_with(&full));
         let first = matching.next().map(|(_, image)| image);
         match matching.next() {
             Some(_) => Err(Status::unknown(format!("several images begin with {name:?}"))),

@@ -104,8 +104,10 @@ impl Node {
     /// Stops a container. Does nothing if it does not run.
     pub fn stop_container(&mut self, id: &str) -> Result<(), Status> {
         let id = self.containers.resolve(id)?;
-        if matches!(self.container_state(&id), Some(ContainerState::Running | ContainerState::Unknown)) {
-            self.end_container(&id, KILLED);
+        match self.container_state(&id) {
+            Some(ContainerState::Running | ContainerState::Unknown) => self.end_container(&id, KILLED),
+            Some(ContainerState::Created) if self.is_crio() => self.end_container(&id, KILLED),
+            _ => {}
         }
         Ok(())
     }
@@ -161,8 +163,18 @@ impl Node {
         Ok(())
     }
 
-    /// Removes an image with all its names, even if it is in use, as containerd does. A missing image is no error.
+    /// Removes an image with all its names, even if it is in use, as containerd does. CRI-O refuses an image in use, and removes
+    /// one name of several. A missing image is no error.
     pub fn remove_image(&mut self, name: &str) -> Result<(), Status> {
+        if self.is_crio() {
+            let Some(id) = self.image_id(name) else { return Ok(()) };
+            if let Some(user) = self.containers.iter().find(|container| container.listed.image_ref == id) {
+                return Err(Status::unknown(format!("image is in use by container {}", user.listed.id)));
+            }
+            if self.images.remove_name(name) {
+                return Ok(());
+            }
+        }
         self.images.remove(name)
     }
 

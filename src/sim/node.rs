@@ -130,6 +130,11 @@ impl Node {
         }
     }
 
+    /// Returns whether the node behaves as with CRI-O, and not as with containerd.
+    pub(super) fn is_crio(&self) -> bool {
+        self.runtime.name == "cri-o"
+    }
+
     /// Returns the node's time.
     pub fn time(&self) -> Timestamp {
         self.now

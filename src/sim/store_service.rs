@@ -56,7 +56,7 @@ struct Call<Q, A> {
 
 /// Answers one call. A call that kubegc does not make is unimplemented, as are all of CRI-O.
 pub(super) async fn answer(shared: &Arc<Shared>, request: http::Request<Body>) -> http::Response<Body> {
-    if shared.node().runtime.name == "cri-o" {
+    if shared.node().is_crio() {
         return Status::unimplemented("").into_http();
     }
     let path = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();

@@ -11,6 +11,8 @@ use crate::contract::{Runtime, SINGLE, TWICE, channel, contract};
 
 contract!(alone sim_contract, async { Sim::start(Node::new()).unwrap() });
 
+contract!(alone sim_as_crio_contract, async { Sim::start(Node::new().runtime("cri-o", "1.37.0")).unwrap() });
+
 contract!(alone sim_streaming_contract, async { Sim::start(Node::new().streaming(Streaming::Batches(1))).unwrap() });
 
 contract!(alone sim_in_the_callers_runtime_contract, async { Sim::start_here(Node::new()).unwrap() });
