@@ -5,6 +5,7 @@
 //! measurement.
 
 mod crio;
+mod tree;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Places;
 use super::disk::Disks;
 use crate::cri::{RuntimeReader, SnapshotUsages};
-use crate::model::{ContainerId, HolderKind, PartKind, RuntimeStore, Seen, Snapshot};
+use crate::model::{ContainerId, FileSystem, HolderKind, PartKind, RuntimeStore, Seen, Snapshot};
 
 /// The longest time to read the lists of the store.
 const LISTS: Duration = Duration::from_secs(10);
@@ -25,6 +26,7 @@ const STORE: Duration = Duration::from_secs(20);
 #[derive(Debug, Default)]
 pub(super) struct StoreReader {
     usages: SnapshotUsages,
+    sizes: crio::Sizes,
 }
 
 // === impl StoreReader ===
@@ -44,7 +46,7 @@ impl StoreReader {
         };
         let read = match self.read_containerd(reader, writable_layers).await {
             Some(store) => store,
-            None => crio::read(&places.host, &images.mountpoint).await,
+            None => self.read_crio(places, images, writable_layers).await,
         };
         let Seen::Seen(mut store) = read else { return read };
         if writable_layers {
@@ -64,6 +66,12 @@ impl StoreReader {
             Ok(store) => Some(store.into()),
             Err(_) => Some(Seen::NotSeen(format!("no answer within {} s", (STORE + LISTS).as_secs()))),
         }
+    }
+
+    async fn read_crio(&self, places: &Places, images: &FileSystem, writable_layers: bool) -> Seen<RuntimeStore> {
+        let until = Instant::now() + STORE;
+        let wanted = crio::Wanted { sizes: self.sizes.clone(), writable_layers, until };
+        crio::read(&places.host, &images.mountpoint, wanted).await
     }
 }
 
@@ -86,7 +94,16 @@ async fn add_writable_layers(reader: &RuntimeReader, store: &mut RuntimeStore) {
                     part.bytes = sizes.get(&container).copied();
                 }
             }
+            note_unknown_sizes(store);
         }
         Err(error) => store.missing_sizes.push(format!("sizes of writable layers: {error}")),
+    }
+}
+
+/// Notes that writable layers have no size, if nothing says so yet.
+fn note_unknown_sizes(store: &mut RuntimeStore) {
+    let unknown = store.writable_layers().filter(|(_, part)| part.bytes.is_none()).count();
+    if unknown > 0 && store.missing_sizes.is_empty() {
+        store.missing_sizes.push(format!("sizes of {unknown} writable layers: the runtime does not report them"));
     }
 }

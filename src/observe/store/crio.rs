@@ -2,7 +2,9 @@
 //! `<root>/<driver>-images`.
 //!
 //! CRI-O replaces these files whole, one after the other, so they need not agree: a layer whose parent no file has is
-//! incomplete. The sizes of layers are those of their contents, without what the file system adds.
+//! incomplete. An entry that cannot be read is missing, and the others are read all the same.
+
+mod sizes;
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -10,13 +12,19 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use tokio::time::Instant;
 
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, Seen, StoreHolder, StorePart};
+use crate::model::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, Seen, StoreHolder, StorePart, known_time};
+use sizes::Place;
+pub(super) use sizes::Sizes;
 
 /// The largest file that is read. One entry has about 1 KiB.
 const MOST_BYTES: u64 = 64 << 20;
+
+/// The drivers that keep each layer in a directory of its own, and the parent of these directories.
+const IN_DIRECTORIES: [(&str, &str); 2] = [("overlay", "overlay"), ("vfs", "vfs/dir")];
 
 /// An entry of `layers.json`.
 #[derive(Deserialize)]
@@ -24,11 +32,8 @@ struct Layer {
     id: String,
     #[serde(default)]
     parent: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_time")]
     created: Option<Timestamp>,
-    /// Bytes of the contents; missing for the layer of a container.
-    #[serde(default, rename = "diff-size")]
-    diff_size: Option<i64>,
 }
 
 /// An entry of `images.json`.
@@ -41,11 +46,9 @@ struct Image {
     /// Other topmost layers of the same image, for other ranges of user ids.
     #[serde(default, rename = "mapped-layers")]
     mapped_layers: Vec<String>,
-    #[serde(default)]
+    /// When it was built, as its author says.
+    #[serde(default, deserialize_with = "known_time")]
     created: Option<Timestamp>,
-    /// The bytes of manifests and configuration.
-    #[serde(default, rename = "big-data-sizes")]
-    big_data_sizes: HashMap<String, i64>,
 }
 
 /// An entry of `containers.json`.
@@ -56,119 +59,238 @@ struct Container {
     image: String,
     #[serde(default)]
     layer: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_time")]
     created: Option<Timestamp>,
 }
 
+/// An entry of any of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Entry<T> {
+    Read(T),
+    Unreadable(IgnoredAny),
+}
+
+/// What to measure.
+pub(super) struct Wanted {
+    /// The sizes so far.
+    pub sizes: Sizes,
+    /// Whether the layers of containers are measured too.
+    pub writable_layers: bool,
+    /// When measuring ends.
+    pub until: Instant,
+}
+
 /// Reads the store. `images` is the directory of images that the runtime names.
-pub(super) async fn read(host: &HostFs, images: &Path) -> Seen<RuntimeStore> {
-    let Some((root, driver)) = storage(images) else {
+pub(super) async fn read(host: &HostFs, images: &Path, wanted: Wanted) -> Seen<RuntimeStore> {
+    let Some(root) = Root::beside(images) else {
         return Seen::NotSeen(format!("{} is no directory of containers/storage", images.display()));
     };
-    let read = host.run(&root.clone(), move |host| Files { host, root: &root, driver: &driver }.read()).await;
-    match read {
+    let Wanted { sizes, writable_layers, until } = wanted;
+    let place = root.path.clone();
+    let read = move |host: &HostFs| {
+        let (mut store, mut places) = Files { host, root: &root, unreadable: Vec::new() }.read()?;
+        places.retain(|place| writable_layers || !place.is_writable(&store));
+        sizes.fill(host, &mut store, places, until);
+        Ok::<_, io::Error>(store)
+    };
+    match host.run(&place, read).await {
         Ok(store) => store.map_err(|error| error.to_string()).into(),
         Err(error) => Seen::NotSeen(error.to_string()),
     }
 }
 
-/// Returns the root of the storage and the name of its driver: `/var/lib/containers/storage` and `overlay`.
-fn storage(images: &Path) -> Option<(PathBuf, String)> {
-    let driver = images.file_name()?.to_str()?.strip_suffix("-images")?;
-    Some((images.parent()?.to_owned(), driver.to_owned()))
+/// The root of a storage, `/var/lib/containers/storage`, and the name of its driver.
+#[derive(Clone, PartialEq)]
+struct Root {
+    path: PathBuf,
+    driver: String,
+}
+
+// === impl Root ===
+
+impl Root {
+    /// Returns the root of the storage in which this is the directory of images.
+    fn beside(images: &Path) -> Option<Self> {
+        let driver = images.file_name()?.to_str()?.strip_suffix("-images")?;
+        Some(Self { path: images.parent()?.to_owned(), driver: driver.to_owned() })
+    }
+
+    fn directory(&self, kind: &str) -> PathBuf {
+        self.path.join(format!("{}-{kind}", self.driver))
+    }
+
+    /// Returns the directory of a layer; `None` = the driver keeps it elsewhere, or its id is no file name.
+    fn layer(&self, id: &str) -> Option<PathBuf> {
+        let (_, parent) = IN_DIRECTORIES.iter().find(|(driver, _)| *driver == self.driver)?;
+        is_id(id).then(|| self.path.join(parent).join(id))
+    }
 }
 
 /// The files of a storage.
 struct Files<'a> {
     host: &'a HostFs,
-    root: &'a Path,
-    driver: &'a str,
+    root: &'a Root,
+    /// The entries that cannot be read.
+    unreadable: Vec<String>,
 }
 
 // === impl Files ===
 
 impl Files<'_> {
-    fn read(&self) -> io::Result<RuntimeStore> {
+    fn read(mut self) -> io::Result<(RuntimeStore, Vec<Place>)> {
         // Containers before images before layers: what is created meanwhile refers to what is read later.
         let mut containers: Vec<Container> = self.list("containers", "containers")?;
         containers.extend(self.list("containers", "volatile-containers")?);
         let images = self.list("images", "images")?;
         let mut layers: Vec<Layer> = self.list("layers", "layers")?;
         layers.extend(self.list("layers", "volatile-layers")?);
-        Ok(store(layers, images, containers))
+        let mut graph = Graph::new(self.root, layers);
+        graph.add_images(images);
+        graph.add_containers(containers);
+        graph.store.missing = self.unreadable;
+        Ok((graph.store, graph.places))
     }
 
     /// Reads a list; a file that does not exist is an empty one.
-    fn list<T: DeserializeOwned>(&self, directory: &str, name: &str) -> io::Result<Vec<T>> {
-        let path = self.root.join(format!("{}-{directory}/{name}.json", self.driver));
+    fn list<T: DeserializeOwned>(&mut self, directory: &str, name: &str) -> io::Result<Vec<T>> {
+        let path = self.root.directory(directory).join(format!("{name}.json"));
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let at = match self.host.resolve(&path).map_err(failed)? {
-            Resolved::Exists(at) => at,
-            Resolved::Missing(_) => return Ok(Vec::new()),
+        let Some(text) = text(self.host, &path).map_err(failed)? else { return Ok(Vec::new()) };
+        let entries: Vec<Entry<T>> = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
+        let all = entries.len();
+        let read: Vec<_> = entries.into_iter().filter_map(Entry::read).collect();
+        if read.len() < all {
+            self.unreadable.push(format!(
+                "{} of {all} entries of {}: not as expected",
+                all - read.len(),
+                path.display()
+            ));
+        }
+        Ok(read)
+    }
+}
+
+impl<T> Entry<T> {
+    fn read(self) -> Option<T> {
+        match self {
+            Self::Read(entry) => Some(entry),
+            Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// Reads a file, if it exists.
+fn text(host: &HostFs, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let Resolved::Exists(at) = host.resolve(path)? else { return Ok(None) };
+    let mut text = Vec::new();
+    std::fs::File::open(at)?.take(MOST_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other(format!("larger than {MOST_BYTES} bytes")));
+    }
+    Ok(Some(text))
+}
+
+/// The store in the making, and where its parts are.
+struct Graph<'a> {
+    root: &'a Root,
+    store: RuntimeStore,
+    places: Vec<Place>,
+    /// The positions of the layers.
+    layers: HashMap<String, usize>,
+}
+
+// === impl Graph ===
+
+impl<'a> Graph<'a> {
+    fn new(root: &'a Root, layers: Vec<Layer>) -> Self {
+        let ids = layers.iter().enumerate().map(|(position, layer)| (layer.id.clone(), position));
+        let mut graph = Self { root, store: RuntimeStore::default(), places: Vec::new(), layers: ids.collect() };
+        for layer in layers {
+            graph.add_layer(layer);
+        }
+        graph
+    }
+
+    fn add_layer(&mut self, layer: Layer) {
+        let parent = self.layers.get(&layer.parent).copied();
+        // The order of the files in the archive, from which it can be made again.
+        let archive = self.root.directory("layers").join(format!("{}.tar-split.gz", layer.id));
+        match self.root.layer(&layer.id) {
+            Some(path) => {
+                self.places.push(Place { part: self.store.parts.len(), path, beside: Some(archive) });
+            }
+            None => self.add_unmeasured(&layer.id),
+        }
+        self.store.parts.push(StorePart {
+            namespace: CRI_NAMESPACE.to_owned(),
+            created_at: layer.created,
+            incomplete: parent.is_none() && !layer.parent.is_empty(),
+            name: layer.id,
+            refs: parent.into_iter().collect(),
+            ..StorePart::default()
+        });
+    }
+
+    /// Notes a layer that has no directory of its own.
+    fn add_unmeasured(&mut self, id: &str) {
+        let cause = if is_id(id) {
+            format!("sizes of driver {}: it does not keep layers in directories", self.root.driver)
+        } else {
+            "sizes of layers whose id is not one of containers/storage".to_owned()
         };
-        let mut text = Vec::new();
-        std::fs::File::open(at).map_err(failed)?.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
-        if text.len() as u64 > MOST_BYTES {
-            return Err(failed(io::Error::other(format!("larger than {MOST_BYTES} bytes"))));
-        }
-        serde_json::from_slice(&text).map_err(|error| failed(error.into()))
-    }
-}
-
-fn store(layers: Vec<Layer>, images: Vec<Image>, containers: Vec<Container>) -> RuntimeStore {
-    let positions: HashMap<String, usize> =
-        layers.iter().enumerate().map(|(position, layer)| (layer.id.clone(), position)).collect();
-    let position = |id: &str| positions.get(id).copied();
-    let mut parts: Vec<_> = layers.into_iter().map(|layer| part(position(&layer.parent), layer)).collect();
-    for container in &containers {
-        if let Some(part) = position(&container.layer).and_then(|position| parts.get_mut(position)) {
-            (part.kind, part.bytes) = (PartKind::Writable, None);
+        if !self.store.missing_sizes.contains(&cause) {
+            self.store.missing_sizes.push(cause);
         }
     }
-    let mut holders = Vec::new();
-    for image in images {
-        let tops = image.mapped_layers.iter().chain([&image.layer]);
-        let refs = tops.filter_map(|layer| position(layer)).chain([parts.len()]).collect();
-        parts.push(metadata(&image));
-        holders.push(StoreHolder { created_at: image.created, refs, ..holder(HolderKind::Image, image.id) });
-    }
-    for container in containers {
-        let refs = position(&container.layer).into_iter().collect();
-        let of = holder(HolderKind::Container, container.id);
-        let image = Some(container.image).filter(|image| !image.is_empty());
-        holders.push(StoreHolder { created_at: container.created, refs, image, ..of });
-    }
-    RuntimeStore { parts, holders, ..RuntimeStore::default() }
-}
 
-fn part(parent: Option<usize>, layer: Layer) -> StorePart {
-    StorePart {
-        namespace: CRI_NAMESPACE.to_owned(),
-        bytes: layer.diff_size.and_then(|bytes| u64::try_from(bytes).ok()),
-        created_at: layer.created,
-        incomplete: parent.is_none() && !layer.parent.is_empty(),
-        name: layer.id,
-        refs: parent.into_iter().collect(),
-        ..StorePart::default()
+    fn add_images(&mut self, images: Vec<Image>) {
+        for image in images {
+            let tops = image.mapped_layers.iter().chain([&image.layer]);
+            let layers = tops.filter_map(|layer| self.layers.get(layer).copied());
+            let refs = layers.chain([self.store.parts.len()]).collect();
+            self.add_metadata(&image);
+            let created_at = image.created;
+            self.store.holders.push(StoreHolder { created_at, refs, ..holder(HolderKind::Image, image.id) });
+        }
     }
-}
 
-/// Returns the manifests and the configuration of an image.
-fn metadata(image: &Image) -> StorePart {
-    let bytes = image.big_data_sizes.values().filter_map(|bytes| u64::try_from(*bytes).ok()).sum();
-    StorePart {
-        kind: PartKind::Blob,
-        namespace: CRI_NAMESPACE.to_owned(),
-        name: image.id.clone(),
-        bytes: Some(bytes),
-        inodes: Some(image.big_data_sizes.len() as u64),
-        created_at: image.created,
-        ..StorePart::default()
+    /// Adds the manifests and the configuration of an image. They are no compressed blobs.
+    fn add_metadata(&mut self, image: &Image) {
+        if is_id(&image.id) {
+            let path = self.root.directory("images").join(&image.id);
+            self.places.push(Place { part: self.store.parts.len(), path, beside: None });
+        }
+        self.store.parts.push(StorePart {
+            namespace: CRI_NAMESPACE.to_owned(),
+            name: image.id.clone(),
+            created_at: image.created,
+            incomplete: !image.layer.is_empty() && !self.layers.contains_key(&image.layer),
+            ..StorePart::default()
+        });
+    }
+
+    fn add_containers(&mut self, containers: Vec<Container>) {
+        for container in containers {
+            let layer = self.layers.get(&container.layer).copied();
+            if let Some(part) = layer.and_then(|layer| self.store.parts.get_mut(layer)) {
+                part.kind = PartKind::Writable;
+            }
+            let image = Some(container.image).filter(|image| !image.is_empty());
+            let (created_at, refs) = (container.created, layer.into_iter().collect());
+            let of = holder(HolderKind::Container, container.id);
+            self.store.holders.push(StoreHolder { image, created_at, refs, ..of });
+        }
     }
 }
 
 fn holder(kind: HolderKind, name: String) -> StoreHolder {
     StoreHolder { kind, namespace: CRI_NAMESPACE.to_owned(), name, ..StoreHolder::default() }
+}
+
+/// Returns whether this is an id of containers/storage, so that it is one file name.
+fn is_id(id: &str) -> bool {
+    id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 #[cfg(test)]
@@ -177,19 +299,52 @@ mod tests {
 
     const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/crio/storage");
 
+    /// Copies the recorded files to a storage whose layers have as many bytes as theirs had.
+    fn recorded() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["overlay-layers/layers.json", "overlay-images/images.json", "overlay-containers/containers.json"] {
+            let at = dir.path().join(name);
+            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::fs::copy(Path::new(RECORDED).join(name), at).unwrap();
+        }
+        let write = |path: PathBuf, bytes: u64| {
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::write(path.join("file"), vec![7; usize::try_from(bytes).unwrap()]).unwrap();
+        };
+        let entries = |name| -> Vec<serde_json::Value> {
+            serde_json::from_str(&std::fs::read_to_string(dir.path().join(name)).unwrap()).unwrap()
+        };
+        for layer in entries("overlay-layers/layers.json") {
+            let path = dir.path().join("overlay").join(layer["id"].as_str().unwrap());
+            write(path.join("diff"), layer["diff-size"].as_u64().unwrap_or(3 << 20));
+        }
+        for image in entries("overlay-images/images.json") {
+            write(dir.path().join("overlay-images").join(image["id"].as_str().unwrap()), 3000);
+        }
+        dir
+    }
+
+    async fn read_all(images: &Path) -> Seen<RuntimeStore> {
+        let until = Instant::now() + std::time::Duration::from_mins(10);
+        read(&HostFs::default(), images, Wanted { sizes: Sizes::default(), writable_layers: true, until }).await
+    }
+
     /// Returns the bytes that each image holds, with shared layers.
-    fn bytes_of_images(store: &RuntimeStore) -> Vec<u64> {
+    fn bytes_of_images(store: &RuntimeStore) -> [u64; 3] {
         let images = store.holders.iter().filter(|holder| holder.kind == HolderKind::Image);
         let bytes = |holder| store.held_by(holder).iter().filter_map(|part| store.parts[*part].bytes).sum();
-        images.map(bytes).collect()
+        images.map(bytes).collect::<Vec<_>>().try_into().unwrap()
     }
 
     #[tokio::test]
     async fn layers_of_crio_are_shared_as_its_files_say() {
-        let images = Path::new(RECORDED).join("overlay-images");
-        let Seen::Seen(store) = read(&HostFs::default(), &images).await else { panic!("not read") };
-        let (mib, metadata) = (1 << 20, 3000);
-        assert_eq!(bytes_of_images(&store), [7, 8, 8].map(|layers| layers * mib + metadata));
+        let dir = recorded();
+        let Seen::Seen(store) = read_all(&dir.path().join("overlay-images")).await else { panic!("not read") };
+        assert_eq!(store.missing_sizes, [""; 0]);
+        // A directory has a block too.
+        assert_eq!(bytes_of_images(&store).map(|bytes| bytes >> 20), [7, 8, 8]);
+        let (_, writable) = store.writable_layers().next().unwrap();
+        assert_eq!((writable.bytes.unwrap() >> 20, writable.inodes), (3, Some(3)));
         let container = store.holders.iter().find(|holder| holder.kind == HolderKind::Container).unwrap();
         assert_eq!(container.image.as_ref(), Some(&store.holders[2].name), "by the id of its image");
         let held = store.held_by(container);
@@ -207,16 +362,17 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        assert_eq!(read(&HostFs::default(), &images).await, Seen::Seen(RuntimeStore::default()), "no file");
+        assert_eq!(read_all(&images).await, Seen::Seen(RuntimeStore::default()), "no file");
         write("overlay-images/images.json", r#"[{"id": "i", "layer": "top"}]"#);
-        write("overlay-layers/layers.json", r#"[{"id": "top", "parent": "removed since", "diff-size": -1}]"#);
-        let Seen::Seen(store) = read(&HostFs::default(), &images).await else { panic!("not read") };
+        write("overlay-layers/layers.json", r#"[{"id": 7}, {"id": "top", "parent": "removed since", "created": "x"}]"#);
+        let Seen::Seen(store) = read_all(&images).await else { panic!("not read") };
         assert_eq!((store.parts[0].incomplete, store.parts[0].bytes), (true, None));
+        assert!(store.missing[0].starts_with("1 of 2 entries of "), "one entry affects only itself: {store:?}");
+        assert_eq!(store.missing_sizes, ["sizes of layers whose id is not one of containers/storage"]);
         write("overlay-layers/layers.json", "[{");
-        let error = read(&HostFs::default(), &images).await;
+        let error = read_all(&images).await;
         assert!(error.cause().is_some_and(|cause| cause.contains("layers.json: EOF")), "{error:?}");
-        let other =
-            read(&HostFs::default(), Path::new("/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs")).await;
+        let other = read_all(Path::new("/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs")).await;
         assert!(
             other.cause().is_some_and(|cause| cause.ends_with("is no directory of containers/storage")),
             "{other:?}"

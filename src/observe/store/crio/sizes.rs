@@ -1,0 +1,156 @@
+//! The sizes of layers on the disk. CRI-O records only the sizes of their archives, and measures the layers of running
+//! containers only.
+//!
+//! A layer of an image never changes, so it is measured once, as long as it is listed. One that takes too long is the last
+//! of the next read: a tenant with millions of files must not hide the sizes of the others.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::tree::{TreeSize, measure};
+use crate::host_path::{HostFs, Resolved};
+use crate::model::{PartKind, RuntimeStore};
+
+/// The longest time to measure one layer, some hundred thousand files.
+const LAYER: Duration = Duration::from_secs(5);
+
+/// The sizes so far. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Sizes(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The sizes of what never changes, by its first path.
+    sizes: HashMap<PathBuf, TreeSize>,
+    /// What took too long.
+    slow: HashSet<PathBuf>,
+}
+
+/// The files of a part, as paths of the host.
+pub(super) struct Place {
+    /// The position of the part.
+    pub part: usize,
+    pub path: PathBuf,
+    /// A file beside it that may be missing.
+    pub beside: Option<PathBuf>,
+}
+
+// === impl Sizes ===
+
+impl Sizes {
+    /// Adds the sizes of the parts at these places, until a time.
+    pub(super) fn fill(&self, host: &HostFs, store: &mut RuntimeStore, mut places: Vec<Place>, until: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.forget_unlisted(&places);
+        places.sort_by_key(|place| (known.slow.contains(&place.path), place.is_writable(store)));
+        let (all, mut failed, mut cause) = (places.len(), 0, None);
+        for place in places {
+            match known.size(host, &place, until) {
+                Ok(size) => known.learn(store, &place, size),
+                Err(error) => {
+                    failed += 1;
+                    cause.get_or_insert_with(|| format!("{}: {error}", place.path.display()));
+                }
+            }
+        }
+        store.missing_sizes.extend(cause.map(|cause| format!("sizes of {failed} of {all} layers: {cause}")));
+    }
+}
+
+// === impl Known ===
+
+impl Known {
+    /// Forgets the parts of other places. Those of writable layers may not be wanted in this read.
+    fn forget_unlisted(&mut self, places: &[Place]) {
+        let listed: HashSet<_> = places.iter().map(|place| &place.path).collect();
+        self.sizes.retain(|path, _| listed.contains(path));
+        self.slow.retain(|path| listed.contains(path));
+    }
+
+    /// Returns the size of a part, from before or measured now.
+    fn size(&mut self, host: &HostFs, place: &Place, until: Instant) -> io::Result<TreeSize> {
+        if let Some(size) = self.sizes.get(&place.path) {
+            return Ok(*size);
+        }
+        let begun = Instant::now();
+        let size = place.measure(host, until.min(begun + LAYER));
+        let is_slow = size.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
+        // One for which no time was left is not slow.
+        if is_slow && begun + LAYER <= until {
+            self.slow.insert(place.path.clone());
+        }
+        size
+    }
+
+    fn learn(&mut self, store: &mut RuntimeStore, place: &Place, size: TreeSize) {
+        let Some(part) = store.parts.get_mut(place.part) else { return };
+        (part.bytes, part.inodes) = (Some(size.bytes), Some(size.inodes));
+        if part.kind != PartKind::Writable {
+            self.sizes.insert(place.path.clone(), size);
+        }
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    /// Returns whether this is the layer of a container.
+    pub fn is_writable(&self, store: &RuntimeStore) -> bool {
+        store.parts.get(self.part).is_some_and(|part| part.kind == PartKind::Writable)
+    }
+
+    fn measure(&self, host: &HostFs, until: Instant) -> io::Result<TreeSize> {
+        let size = measure(&host.resolve(&self.path)?.into_path(), until)?;
+        let beside = self.beside.as_ref().map(|path| host.resolve(path)).transpose()?.and_then(Resolved::existing);
+        let beside = beside.map(|path| measure(&path, until)).transpose()?.unwrap_or_default();
+        Ok(TreeSize { bytes: size.bytes.saturating_add(beside.bytes), inodes: size.inodes + beside.inodes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::StorePart;
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_mins(10)
+    }
+
+    #[test]
+    fn a_layer_of_an_image_is_measured_once_and_that_of_a_container_each_time() {
+        let (dir, host, sizes) = (tempfile::tempdir().unwrap(), HostFs::default(), Sizes::default());
+        let writable = StorePart { kind: PartKind::Writable, ..StorePart::default() };
+        let mut store = RuntimeStore { parts: vec![StorePart::default(), writable], ..RuntimeStore::default() };
+        let mut inodes = || {
+            let place = |part: usize| Place { part, path: dir.path().join(part.to_string()), beside: None };
+            sizes.fill(&host, &mut store, vec![place(0), place(1)], later());
+            (store.parts[0].inodes, store.parts[1].inodes)
+        };
+        for part in ["0", "1"] {
+            std::fs::create_dir(dir.path().join(part)).unwrap();
+        }
+        assert_eq!(inodes(), (Some(1), Some(1)));
+        for part in ["0", "1"] {
+            std::fs::write(dir.path().join(part).join("file"), "1").unwrap();
+        }
+        assert_eq!(inodes(), (Some(1), Some(2)));
+    }
+
+    #[test]
+    fn a_layer_that_cannot_be_measured_has_no_size_and_a_cause() {
+        let (dir, host, sizes) = (tempfile::tempdir().unwrap(), HostFs::default(), Sizes::default());
+        let mut store = RuntimeStore { parts: vec![StorePart::default(); 2], ..RuntimeStore::default() };
+        let place = |part, path| Place { part, path, beside: Some(dir.path().join("missing")) };
+        let missing = dir.path().join("missing");
+        let places = vec![place(0, missing.clone()), place(1, dir.path().to_owned())];
+        sizes.fill(&host, &mut store, places, later());
+        assert_eq!((store.parts[0].bytes, store.parts[1].inodes), (None, Some(1)));
+        let cause = format!("sizes of 1 of 2 layers: {}: No such file or directory (os error 2)", missing.display());
+        assert_eq!(store.missing_sizes, [cause]);
+    }
+}
