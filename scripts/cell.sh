@@ -13,7 +13,7 @@
 #   pause NAME    sends SIGSTOP; resume NAME sends SIGCONT
 #
 # End of input ends the cell: the kernel kills all its processes and drops its mounts, and the script unmounts a disk at
-# DIR/containerd or DIR/crio. So a test leaves nothing but files, even if it is killed. DIR/pid has the process whose namespaces can
+# DIR/containerd, DIR/crio or DIR/crio/images. So a test leaves nothing but files, even if it is killed. DIR/pid has the process whose namespaces can
 # be entered (`nsenter --target PID --mount --pid`).
 set -euo pipefail
 
@@ -21,7 +21,7 @@ if [ "${1:-}" != inside ]; then
   dir=$1 cgroup=$2
   trap '' INT # Ctrl-C ends the test, and the end of the test ends the cell
   unshare --mount --pid --fork --propagation slave "$0" inside "$dir" && status=0 || status=$?
-  for disk in "$dir/containerd" "$dir/crio"; do
+  for disk in "$dir/containerd" "$dir/crio/images" "$dir/crio"; do
     if mountpoint -q "$disk"; then umount "$disk"; fi
   done
   # The pods' cgroups, which are empty now, in every cgroup hierarchy of the machine.

@@ -31,6 +31,9 @@ pub struct RuntimeStore {
     pub missing_sizes: Vec<String>,
     /// Whether the pod log root is on the file system of the images.
     pub logs_on_image_disk: bool,
+    /// Whether the layers of containers are on another file system than the images.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub containers_elsewhere: bool,
 }
 
 /// What kind of data a part is.
@@ -40,7 +43,8 @@ pub struct RuntimeStore {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum PartKind {
-    /// A layer of images, unpacked. It never changes.
+    /// A layer of images, unpacked. It never changes. With CRI-O also what an image has besides: manifests, a configuration, the
+    /// data of an artifact.
     #[default]
     Layer,
     /// The layer that a container writes to, or a snapshot that is being made.

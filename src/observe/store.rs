@@ -46,7 +46,7 @@ impl StoreReader {
         };
         let read = match self.read_containerd(reader, writable_layers).await {
             Some(store) => store,
-            None => self.read_crio(places, images, writable_layers).await,
+            None => self.read_crio(reader, places, disks, images, writable_layers).await,
         };
         let Seen::Seen(mut store) = read else { return read };
         if writable_layers {
@@ -68,10 +68,31 @@ impl StoreReader {
         }
     }
 
-    async fn read_crio(&self, places: &Places, images: &FileSystem, writable_layers: bool) -> Seen<RuntimeStore> {
+    /// Reads the store of CRI-O. Its containers may be in another directory than its images.
+    async fn read_crio(
+        &self,
+        reader: &RuntimeReader,
+        places: &Places,
+        disks: &dyn Disks,
+        images: &FileSystem,
+        writable_layers: bool,
+    ) -> Seen<RuntimeStore> {
+        let (containers, cause) = match reader.container_filesystem().await {
+            Ok(containers) => (containers, None),
+            Err(error) => (None, Some(format!("directory of containers: {error}"))),
+        };
+        let of_containers = match &containers {
+            Some(path) => disks.measure(path).await.ok(),
+            None => None,
+        };
         let until = Instant::now() + STORE;
-        let wanted = crio::Wanted { sizes: self.sizes.clone(), writable_layers, until };
-        crio::read(&places.host, &images.mountpoint, wanted).await
+        let wanted = crio::Wanted { sizes: self.sizes.clone(), containers, writable_layers, until };
+        let mut read = crio::read(&places.host, &images.mountpoint, wanted).await;
+        if let Seen::Seen(store) = &mut read {
+            store.missing.extend(cause);
+            store.containers_elsewhere = of_containers.is_some_and(|disk| !disk.is_same_disk(images));
+        }
+        read
     }
 }
 

@@ -229,6 +229,9 @@ impl<'a> Accounting<'a> {
         let empty = |category| CategoryEntry { category, bytes: 0, inodes: 0, objects: 0 };
         let mut entries: BTreeMap<Category, _> = Category::iter().map(|category| (category, empty(category))).collect();
         for (part, category) in self.store.parts.iter().zip(&self.of_part) {
+            if part.kind == PartKind::Writable && self.store.containers_elsewhere {
+                continue;
+            }
             let Some(entry) = category.and_then(|category| entries.get_mut(&category)) else { continue };
             entry.bytes = entry.bytes.saturating_add(part.bytes.unwrap_or_default());
             entry.inodes = entry.inodes.saturating_add(part.inodes.unwrap_or_default());

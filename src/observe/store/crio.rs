@@ -1,5 +1,5 @@
-//! The store of CRI-O: the files of containers/storage beside the directory that `ImageFsInfo` names,
-//! `<root>/<driver>-images`.
+//! The store of CRI-O: the files of containers/storage beside the directories that `ImageFsInfo` names,
+//! `<root>/<driver>-images` and, if containers are in a store of their own (`imagestore`), `<root>/<driver>-containers`.
 //!
 //! CRI-O replaces these files whole, one after the other, so they need not agree: a layer whose parent no file has is
 //! incomplete. An entry that cannot be read is missing, and the others are read all the same.
@@ -75,6 +75,8 @@ enum Entry<T> {
 pub(super) struct Wanted {
     /// The sizes so far.
     pub sizes: Sizes,
+    /// The directory of containers that the runtime names.
+    pub containers: Option<PathBuf>,
     /// Whether the layers of containers are measured too.
     pub writable_layers: bool,
     /// When measuring ends.
@@ -86,10 +88,12 @@ pub(super) async fn read(host: &HostFs, images: &Path, wanted: Wanted) -> Seen<R
     let Some(root) = Root::beside(images) else {
         return Seen::NotSeen(format!("{} is no directory of containers/storage", images.display()));
     };
-    let Wanted { sizes, writable_layers, until } = wanted;
+    let Wanted { sizes, containers, writable_layers, until } = wanted;
     let place = root.path.clone();
+    let of_containers = containers.as_deref().and_then(Root::beside).filter(|other| *other != root);
+    let roots: Vec<_> = [root].into_iter().chain(of_containers).collect();
     let read = move |host: &HostFs| {
-        let (mut store, mut places) = Files { host, root: &root, unreadable: Vec::new() }.read()?;
+        let (mut store, mut places) = Files { host, roots: &roots, unreadable: Vec::new() }.read()?;
         places.retain(|place| writable_layers || !place.is_writable(&store));
         sizes.fill(host, &mut store, places, until);
         Ok::<_, io::Error>(store)
@@ -110,10 +114,11 @@ struct Root {
 // === impl Root ===
 
 impl Root {
-    /// Returns the root of the storage in which this is the directory of images.
-    fn beside(images: &Path) -> Option<Self> {
-        let driver = images.file_name()?.to_str()?.strip_suffix("-images")?;
-        Some(Self { path: images.parent()?.to_owned(), driver: driver.to_owned() })
+    /// Returns the root of the storage in which this is the directory of images, or that of containers.
+    fn beside(directory: &Path) -> Option<Self> {
+        let name = directory.file_name()?.to_str()?;
+        let driver = name.strip_suffix("-images").or_else(|| name.strip_suffix("-containers"))?;
+        Some(Self { path: directory.parent()?.to_owned(), driver: driver.to_owned() })
     }
 
     fn directory(&self, kind: &str) -> PathBuf {
@@ -130,33 +135,42 @@ impl Root {
 /// The files of a storage.
 struct Files<'a> {
     host: &'a HostFs,
-    root: &'a Root,
+    /// The store of images, and that of containers if it is another.
+    roots: &'a [Root],
     /// The entries that cannot be read.
     unreadable: Vec<String>,
 }
 
 // === impl Files ===
 
-impl Files<'_> {
+impl<'a> Files<'a> {
     fn read(mut self) -> io::Result<(RuntimeStore, Vec<Place>)> {
         // Containers before images before layers: what is created meanwhile refers to what is read later.
-        let mut containers: Vec<Container> = self.list("containers", "containers")?;
-        containers.extend(self.list("containers", "volatile-containers")?);
-        let images = self.list("images", "images")?;
-        let mut layers: Vec<Layer> = self.list("layers", "layers")?;
-        layers.extend(self.list("layers", "volatile-layers")?);
-        let mut graph = Graph::new(self.root, layers);
+        let containers = self.lists("containers", &["containers", "volatile-containers"])?;
+        let images = self.lists("images", &["images"])?;
+        let mut graph = Graph::new(self.roots, self.lists("layers", &["layers", "volatile-layers"])?);
         graph.add_images(images);
         graph.add_containers(containers);
         graph.store.missing = self.unreadable;
         Ok((graph.store, graph.places))
     }
 
+    /// Reads lists of all stores. Each entry has its store.
+    fn lists<T: DeserializeOwned>(&mut self, directory: &str, names: &[&str]) -> io::Result<Vec<(&'a Root, T)>> {
+        let mut all = Vec::new();
+        for root in self.roots {
+            for name in names {
+                let path = root.directory(directory).join(format!("{name}.json"));
+                all.extend(self.list(&path)?.into_iter().map(|entry| (root, entry)));
+            }
+        }
+        Ok(all)
+    }
+
     /// Reads a list; a file that does not exist is an empty one.
-    fn list<T: DeserializeOwned>(&mut self, directory: &str, name: &str) -> io::Result<Vec<T>> {
-        let path = self.root.directory(directory).join(format!("{name}.json"));
+    fn list<T: DeserializeOwned>(&mut self, path: &Path) -> io::Result<Vec<T>> {
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let Some(text) = text(self.host, &path).map_err(failed)? else { return Ok(Vec::new()) };
+        let Some(text) = text(self.host, path).map_err(failed)? else { return Ok(Vec::new()) };
         let entries: Vec<Entry<T>> = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
         let all = entries.len();
         let read: Vec<_> = entries.into_iter().filter_map(Entry::read).collect();
@@ -193,7 +207,7 @@ fn text(host: &HostFs, path: &Path) -> io::Result<Option<Vec<u8>>> {
 
 /// The store in the making, and where its parts are.
 struct Graph<'a> {
-    root: &'a Root,
+    roots: &'a [Root],
     store: RuntimeStore,
     places: Vec<Place>,
     /// The positions of the layers.
@@ -203,24 +217,23 @@ struct Graph<'a> {
 // === impl Graph ===
 
 impl<'a> Graph<'a> {
-    fn new(root: &'a Root, layers: Vec<Layer>) -> Self {
-        let ids = layers.iter().enumerate().map(|(position, layer)| (layer.id.clone(), position));
-        let mut graph = Self { root, store: RuntimeStore::default(), places: Vec::new(), layers: ids.collect() };
-        for layer in layers {
-            graph.add_layer(layer);
+    fn new(roots: &'a [Root], layers: Vec<(&'a Root, Layer)>) -> Self {
+        let ids = layers.iter().enumerate().map(|(position, (_, layer))| (layer.id.clone(), position));
+        let mut graph = Self { roots, store: RuntimeStore::default(), places: Vec::new(), layers: ids.collect() };
+        for (root, layer) in layers {
+            graph.add_layer(root, layer);
         }
         graph
     }
 
-    fn add_layer(&mut self, layer: Layer) {
+    fn add_layer(&mut self, root: &Root, layer: Layer) {
         let parent = self.layers.get(&layer.parent).copied();
-        // The order of the files in the archive, from which it can be made again.
-        let archive = self.root.directory("layers").join(format!("{}.tar-split.gz", layer.id));
-        match self.root.layer(&layer.id) {
+        match root.layer(&layer.id) {
             Some(path) => {
-                self.places.push(Place { part: self.store.parts.len(), path, beside: Some(archive) });
+                let beside = self.archive(&layer.id);
+                self.places.push(Place { part: self.store.parts.len(), path, beside });
             }
-            None => self.add_unmeasured(&layer.id),
+            None => self.add_unmeasured(root, &layer.id),
         }
         self.store.parts.push(StorePart {
             namespace: CRI_NAMESPACE.to_owned(),
@@ -232,10 +245,15 @@ impl<'a> Graph<'a> {
         });
     }
 
+    /// Returns the file with the order of the files in the archive of a layer. It is with the containers.
+    fn archive(&self, layer: &str) -> Option<PathBuf> {
+        Some(self.roots.last()?.directory("layers").join(format!("{layer}.tar-split.gz")))
+    }
+
     /// Notes a layer that has no directory of its own.
-    fn add_unmeasured(&mut self, id: &str) {
+    fn add_unmeasured(&mut self, root: &Root, id: &str) {
         let cause = if is_id(id) {
-            format!("sizes of driver {}: it does not keep layers in directories", self.root.driver)
+            format!("sizes of driver {}: it does not keep layers in directories", root.driver)
         } else {
             "sizes of layers whose id is not one of containers/storage".to_owned()
         };
@@ -244,21 +262,21 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn add_images(&mut self, images: Vec<Image>) {
-        for image in images {
+    fn add_images(&mut self, images: Vec<(&'a Root, Image)>) {
+        for (root, image) in images {
             let tops = image.mapped_layers.iter().chain([&image.layer]);
             let layers = tops.filter_map(|layer| self.layers.get(layer).copied());
             let refs = layers.chain([self.store.parts.len()]).collect();
-            self.add_metadata(&image);
+            self.add_metadata(root, &image);
             let created_at = image.created;
             self.store.holders.push(StoreHolder { created_at, refs, ..holder(HolderKind::Image, image.id) });
         }
     }
 
     /// Adds the manifests and the configuration of an image. They are no compressed blobs.
-    fn add_metadata(&mut self, image: &Image) {
+    fn add_metadata(&mut self, root: &Root, image: &Image) {
         if is_id(&image.id) {
-            let path = self.root.directory("images").join(&image.id);
+            let path = root.directory("images").join(&image.id);
             self.places.push(Place { part: self.store.parts.len(), path, beside: None });
         }
         self.store.parts.push(StorePart {
@@ -270,8 +288,8 @@ impl<'a> Graph<'a> {
         });
     }
 
-    fn add_containers(&mut self, containers: Vec<Container>) {
-        for container in containers {
+    fn add_containers(&mut self, containers: Vec<(&'a Root, Container)>) {
+        for (_, container) in containers {
             let layer = self.layers.get(&container.layer).copied();
             if let Some(part) = layer.and_then(|layer| self.store.parts.get_mut(layer)) {
                 part.kind = PartKind::Writable;
@@ -326,7 +344,12 @@ mod tests {
 
     async fn read_all(images: &Path) -> Seen<RuntimeStore> {
         let until = Instant::now() + std::time::Duration::from_mins(10);
-        read(&HostFs::default(), images, Wanted { sizes: Sizes::default(), writable_layers: true, until }).await
+        read(
+            &HostFs::default(),
+            images,
+            Wanted { sizes: Sizes::default(), containers: None, writable_layers: true, until },
+        )
+        .await
     }
 
     /// Returns the bytes that each image holds, with shared layers.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::rig::{Image, Layer, Rig};
+use crate::rig::{APP, Image, Layer, Rig};
 
 const MIB: u64 = 1 << 20;
 /// An image of many small files: their blocks are four times their contents.
@@ -52,6 +52,28 @@ async fn an_image_of_small_files_has_the_size_of_its_blocks(driver: &str, layers
     let alone = image["own_bytes"].as_u64().unwrap();
     assert!(alone.abs_diff(on_disk) < MIB, "{alone} bytes, {on_disk} on the disk: {image:#}");
     assert!(image["own_inodes"].as_u64().is_some_and(|inodes| (8000..8100).contains(&inodes)), "{image:#}");
+}
+
+/// With `imagestore`, images and their layers are in another directory than containers and their layers, and here on another
+/// disk.
+#[tokio::test]
+async fn a_split_store_has_the_layers_of_containers_and_those_of_other_clients() {
+    let rig = Rig::start_crio_with_a_store_of_images(256).await;
+    let pod = rig.pod("shop", "web-0", "uid-web").await;
+    let id = pod.having_written("app", 10).await;
+    let account = account(&rig);
+    assert_eq!(account["missing"], json!([]), "{account:#}");
+    let layers = account["writable_layers"].as_array().unwrap();
+    let layer = layers.iter().find(|layer| layer["id"] == *id).unwrap_or_else(|| panic!("{account:#}"));
+    assert!((10 * MIB..11 * MIB).contains(&layer["bytes"].as_u64().unwrap()), "{layer:#}");
+    let on_disk = account["categories"].as_array().unwrap().iter().find(|entry| entry["category"] == "writable_layers");
+    assert_eq!(on_disk.unwrap()["bytes"], 0, "it is on the other disk: {account:#}");
+    let app = account["images"].as_array().unwrap().iter().find(|image| image["name"] == APP).unwrap();
+    assert!(app["all_bytes"].as_u64().is_some_and(|bytes| bytes > MIB), "{app:#}");
+    rig.import(&[Image::new(&[SMALL], &[Layer::busybox(), Layer::small_files("f", 10, 100)])]).await;
+    let other = rig.container_of_another_client(SMALL, "theirs");
+    let why = rig.kubegc(&["why", SMALL, "--set=pods.source=none", "--set=guards.settle=0s"]).ok();
+    assert!(why.stdout.contains(&format!("container {other} ")), "{why:#?}");
 }
 
 fn account(rig: &Rig) -> Json {

@@ -25,6 +25,13 @@ impl Rig {
         Self::start_on(Version::Crio, |config| config, |dir| super::disk::small(dir, mib)).await
     }
 
+    /// Starts the same with images in a store of their own, on a disk of `mib` MiB.
+    pub async fn start_crio_with_a_store_of_images(mib: u64) -> Self {
+        let split = [("storage_driver = ", "imagestore = \"{dir}/images\"\nstorage_driver = ")];
+        let disk = |dir: &Path| super::disk::small(&dir.join("images"), mib);
+        Self::start_on(Version::Crio, |config| changed(config, &split), disk).await
+    }
+
     /// Returns whether the runtime has a `ctr`.
     pub(super) fn has_ctr(&self) -> bool {
         self.version != Version::Crio
