@@ -89,9 +89,10 @@ impl Goal {
         )
     }
 
-    /// Returns whether so much is enough.
-    pub fn is_reached(&self, bytes: i128, inodes: i128) -> bool {
-        bytes >= self.bytes && inodes >= self.inodes
+    /// Returns whether so much is enough. Inodes that are not known are: the disk is measured after each removal, and the reserve
+    /// goes on (I9).
+    pub fn is_reached(&self, bytes: i128, inodes: Option<i128>) -> bool {
+        bytes >= self.bytes && inodes.is_none_or(|inodes| inodes >= self.inodes)
     }
 }
 

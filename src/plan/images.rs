@@ -299,7 +299,7 @@ fn keep_young<'i>(context: &Context, builder: &mut PlanBuilder, candidates: Vec<
 /// in the kubelet. What rules remove counts too. With the guard `measure_space`, the images beyond the goal become the reserve (I9).
 fn free(context: &Context, builder: &mut PlanBuilder, mut order: Order, goal: &Goal) {
     let by_rule = i128::from(builder.images_by_rule());
-    let (mut bytes, mut inodes) = (by_rule, 0);
+    let (mut bytes, mut inodes) = (by_rule, Some(0));
     let mut is_enough = by_rule > 0 && goal.is_reached(bytes, inodes);
     while let Some(set) = order.next() {
         if set.len() > 1 {
@@ -312,7 +312,7 @@ fn free(context: &Context, builder: &mut PlanBuilder, mut order: Order, goal: &G
                 builder.images.reserve.extend(context.policy.guards.measure_space.then_some(action));
             } else {
                 bytes += i128::from(reclaimed.bytes);
-                inodes += i128::from(reclaimed.inodes);
+                inodes = inodes.zip(reclaimed.inodes).map(|(sum, inodes)| sum + i128::from(inodes));
                 builder.remove(action);
             }
         }

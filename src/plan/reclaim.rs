@@ -21,8 +21,8 @@ pub(super) struct Estimates<'a>(Option<StoreIndex<'a>>);
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reclaimed {
     pub bytes: u64,
-    /// 0 without the store of the runtime.
-    pub inodes: u64,
+    /// `None` = not known.
+    pub inodes: Option<u64>,
 }
 
 /// Images that are removed together, with what each reclaims after those before it.
@@ -47,7 +47,7 @@ impl<'a> Estimates<'a> {
 
     /// Removes a candidate from the store of the estimates, and returns what this reclaims.
     pub fn remove(&mut self, candidate: &Candidate) -> Reclaimed {
-        let reported = Reclaimed { bytes: candidate.image.size_bytes, inodes: 0 };
+        let reported = Reclaimed { bytes: candidate.image.size_bytes, inodes: None };
         let reclaimed = self.reclaimed(candidate).unwrap_or(reported);
         if let Some(index) = &mut self.0 {
             index.remove(&candidate.image.id);

@@ -92,9 +92,17 @@ impl<'a> StoreIndex<'a> {
         self.bytes(parts)
     }
 
+    /// Returns the inodes of these parts; `None` = not all are known.
+    pub fn inodes(&self, parts: impl IntoIterator<Item = usize>) -> Option<u64> {
+        parts
+            .into_iter()
+            .map(|part| self.part(part)?.inodes)
+            .try_fold(0_u64, |sum, inodes| Some(sum.saturating_add(inodes?)))
+    }
+
     /// Returns the inodes of these parts, of those that are known.
-    pub fn inodes(&self, parts: impl IntoIterator<Item = usize>) -> u64 {
-        parts.into_iter().filter_map(|part| self.part(part)?.inodes).sum()
+    pub fn known_inodes(&self, parts: impl IntoIterator<Item = usize>) -> u64 {
+        parts.into_iter().filter_map(|part| self.part(part)?.inodes).fold(0, u64::saturating_add)
     }
 
     /// Returns the parts that no other holder keeps.

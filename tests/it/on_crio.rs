@@ -1,6 +1,7 @@
 //! CRI-O as the runtime: the contract, and the binary on a node with it. Each test needs the CRI-O that `KUBEGC_CRIO` names.
 
 mod disk;
+mod images;
 mod pods;
 
 use crate::contract::contract;

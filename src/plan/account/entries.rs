@@ -94,7 +94,7 @@ impl Accounting<'_> {
                 category: *category,
                 reason: reason.clone(),
                 own_bytes: parts.and_then(|_| self.index.bytes(self.index.held_alone(&image.id))),
-                own_inodes: self.index.inodes(self.index.held_alone(&image.id)),
+                own_inodes: self.index.known_inodes(self.index.held_alone(&image.id)),
                 all_bytes: parts.and_then(|parts| self.index.bytes(parts.iter().copied())),
                 size_bytes: image.size_bytes,
             });
@@ -120,7 +120,7 @@ impl Accounting<'_> {
         let names = self.image_names();
         let entry = |(images, parts): (Vec<&ImageId>, Vec<usize>)| SharedEntry {
             bytes: parts.iter().filter_map(|part| self.index.part(*part)?.bytes).sum(),
-            inodes: self.index.inodes(parts),
+            inodes: self.index.known_inodes(parts),
             removable: images
                 .iter()
                 .all(|id| self.decisions.get(*id).is_some_and(|of| of.0 == Category::ImagesRemovable)),

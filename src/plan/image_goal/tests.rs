@@ -49,6 +49,10 @@ fn total(above: u64, until: u64) -> impl Fn(&mut Policy) {
 fn a_target_begins_at_its_limit_and_ends_at_the_other() {
     let no_inodes = |snapshot: &mut Snapshot| if let crate::model::Seen::Seen(disk) = &mut snapshot.image_filesystem { disk.inodes = None };
     let no_store = |snapshot: &mut Snapshot| snapshot.store = None;
+    let unknown_inodes = |snapshot: &mut Snapshot| {
+        let Some(crate::model::Seen::Seen(store)) = &mut snapshot.store else { panic!("no store") };
+        store.parts[0].inodes = None;
+    };
     let all = "a b c: target";
     table([
         ("enough is free", three(100, 500).set(free(100, 300)), "a b c: below_threshold", ""),
@@ -58,6 +62,8 @@ fn a_target_begins_at_its_limit_and_ends_at_the_other() {
         ("fewer inodes are used", three(500, 110).set(inodes(90, 80)), "a b c: below_threshold", ""),
         ("so many inodes are used, rounded up", three(500, 109).set(inodes(90, 80)), "b c: target_reached", "a: target"),
         ("the disk does not count inodes", three(500, 0).set(inodes(90, 80)).but(no_inodes), "a b c: below_threshold", ""),
+        ("the inodes of an image are not known", three(500, 10).set(inodes(90, 80)).but(unknown_inodes), "b c: target_reached", "a: target"),
+        ("no inodes are known without the store", three(500, 10).set(inodes(90, 80)).but(no_store), "b c: target_reached", "a: target"),
         ("the images have as much as they may", three(500, 500).set(total(300, 100)), "a b c: below_threshold", ""),
         ("the images have more", three(500, 500).set(total(299, 250)), "b c: target_reached", "a: target"),
         ("without the store the runtime's sizes count", three(500, 500).set(total(119, 90)).but(no_store),
