@@ -36,9 +36,10 @@ pub(super) async fn account(loaded: &Loaded) -> Result<(Snapshot, Plan), CliErro
     Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { log_sizes: true, ..Needs::account(true) }).await)
 }
 
-/// As [`look`], with the exit of each exited container.
-pub(super) async fn explain(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { ends: true, log_sizes: true, ..Needs::default() }).await)
+/// As [`look`], with the exit of each exited container and, if wanted, with the store of the runtime.
+pub(super) async fn explain(loaded: &Loaded, store: bool) -> Result<(Snapshot, Plan), CliError> {
+    let needs = Needs { ends: true, log_sizes: true, store, ..Needs::default() };
+    Ok(dry_cycle(loaded).await?.look(Scope::All, needs).await)
 }
 
 /// Takes a snapshot with the lists alone, for completions.

@@ -93,11 +93,11 @@ struct Setting {
 /// Runs the command.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
+    let what = args.word()?;
     let (snapshot, plan) = match &args.snapshot {
         Some(file) => Snapshots::open(file)?.planned(policy)?,
-        None => block_on(explain(loaded))?,
+        None => block_on(args.planned(&what, loaded))?,
     };
-    let what = args.word()?;
     let place = Place { snapshot: &snapshot, namespace: &args.namespace };
     let word = what.strip_prefix("pod/").unwrap_or(&what);
     let pods: Vec<_> = pods::answers(place.pods(), word, &plan).into_iter().map(Said::Pod).collect();
@@ -157,6 +157,22 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
 // === impl Args ===
 
 impl Args {
+    /// Observes the node and plans a pass. The store of the runtime shows which images other clients use. A plan that removes no
+    /// image does not read it, but the answer about an image needs it.
+    async fn planned(&self, what: &str, loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+        let policy = &loaded.settings.policy;
+        let (snapshot, plan) = explain(loaded, false).await?;
+        let place = Place { snapshot: &snapshot, namespace: &self.namespace };
+        let is_about_image = match place.find(&policy.logs, what) {
+            Finding::Objects(found) => found.iter().any(|found| found.kind == Kind::Image),
+            _ => false,
+        };
+        if is_about_image && snapshot.store.is_none() && policy.guards.keep_images_of_other_clients {
+            return explain(loaded, true).await;
+        }
+        Ok((snapshot, plan))
+    }
+
     /// Returns the word that names the objects: the only one, or `KIND/NAME`.
     fn word(&self) -> Result<String, CliError> {
         match with_kind(&self.what).as_slice() {

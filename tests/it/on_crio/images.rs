@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::rig::{Image, Layer, Rig};
+use crate::rig::{APP, Image, Layer, Rig};
 
 const SETTINGS: [&str; 3] = ["--set=pods.source=none", "--set=guards.settle=0s", "--set=images.min_age=0s"];
 
@@ -20,6 +20,19 @@ async fn a_target_in_inodes_plans_no_more_than_it_needs() {
     assert_eq!(planned(&plan).len(), 1, "{:#}", plan["actions"]);
     rig.kubegc(&with(&["collect", target])).ok();
     assert_eq!(tags(&rig).await.len(), 4);
+}
+
+/// The store shows who uses an image. Its disk usage is below all thresholds.
+#[tokio::test]
+async fn why_names_the_other_client_that_uses_an_image() {
+    let rig = Rig::start_crio(&[]).await;
+    let other = rig.container_of_another_client(APP, "theirs");
+    let why = rig.kubegc(&with(&["why", APP])).ok();
+    assert!(why.stdout.contains(&format!("container {other} ")), "{why:#?}");
+    let disk = rig.kubegc(&with(&["disk"])).ok();
+    assert!(!disk.stdout.contains("compressed blobs"), "CRI-O has none: {disk:#?}");
+    rig.kubegc(&with(&["collect", "--set=images.all_unused=true"])).ok();
+    assert!(tags(&rig).await.contains(&APP.to_owned()));
 }
 
 fn planned(plan: &Json) -> Vec<&Json> {
