@@ -60,7 +60,12 @@ impl RuntimeWriter {
 
     /// Removes an image with all its tags. Succeeds if the image no longer exists.
     pub async fn remove_image(&self, id: &ImageId) -> Result<(), CriError> {
-        let image = pb::ImageSpec { image: id.to_string(), ..pb::ImageSpec::default() };
+        self.remove_image_by(id, id.as_str()).await
+    }
+
+    /// Removes what a name of an image refers to. Succeeds if the image no longer exists.
+    pub async fn remove_image_by(&self, id: &ImageId, name: &str) -> Result<(), CriError> {
+        let image = pb::ImageSpec { image: name.to_owned(), ..pb::ImageSpec::default() };
         let request = pb::RemoveImageRequest { image: Some(image) };
         self.call(Method("/runtime.v1.ImageService/RemoveImage"), id.as_str(), request).await
     }

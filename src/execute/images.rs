@@ -15,6 +15,9 @@ use crate::plan::{Action, Outcome, Refusal, Target};
 /// checked for image volumes.
 const CLOCK_SLACK: Duration = Duration::from_mins(1);
 
+/// The most names of an artifact that one pass removes.
+const MOST_NAMES: usize = 16;
+
 impl Run<'_> {
     /// Removes an image that is unused and not pinned (I6). An image planned for space is kept if enough space is free
     /// by then (I9).
@@ -49,7 +52,7 @@ impl Run<'_> {
         tags: &[String],
         before: Option<u64>,
     ) -> Result<Done, ExecuteError> {
-        let Some(image) = self.exec.reader.image(id.as_str()).await? else { return Ok(Done::already_removed()) };
+        let Some(image) = self.present(id, tags).await? else { return Ok(Done::already_removed()) };
         if image.id != *id {
             let note = Some(format!("its id was {id}, and is {} now", image.id));
             return Ok(Done { note, ..Done::refused(Refusal::StateChanged) });
@@ -63,18 +66,47 @@ impl Run<'_> {
         if let Some(pod) = self.named_by(&image).await {
             return Ok(Done { note: Some(format!("the pod {pod} names it")), ..Done::refused(Refusal::NamedByPod) });
         }
-        self.exec.remover.remove_image(id).await?;
+        if !self.is_removed(image, tags).await? {
+            return Err(ExecuteError::VerifyImage { id: id.clone() });
+        }
         if self.exec.remover.is_dry() {
             return Ok(self.removed(None));
-        }
-        if self.exec.reader.image(id.as_str()).await?.is_some() {
-            return Err(ExecuteError::VerifyImage { id: id.clone() });
         }
         let freed = match before {
             Some(before) => self.space.reclaimed(self.exec, before, self.expected(action)).await,
             None => None,
         };
         Ok(self.removed(freed))
+    }
+
+    /// Returns an image by its id, or else by a name that it had in the plan: CRI-O does not find an artifact by its id if it has
+    /// several names.
+    async fn present(&self, id: &ImageId, tags: &[String]) -> Result<Option<Image>, ExecuteError> {
+        let mut found = self.exec.reader.image(id.as_str()).await?;
+        for tag in tags {
+            if found.is_none() {
+                found = self.exec.reader.image(tag).await?.filter(|image| image.id == *id && image.is_artifact());
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes an image, and returns whether the runtime does not have it any more. CRI-O removes one name of an artifact with each
+    /// call.
+    async fn is_removed(&self, mut image: Image, tags: &[String]) -> Result<bool, ExecuteError> {
+        for _ in 0..MOST_NAMES {
+            self.exec.remover.remove_image(&image).await?;
+            if self.exec.remover.is_dry() {
+                return Ok(true);
+            }
+            let tags = if image.is_artifact() { tags } else { &[] };
+            match self.present(&image.id, tags).await? {
+                None => return Ok(true),
+                Some(left) if left.is_artifact() && left.id == image.id => image = left,
+                Some(_) => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the estimate, if it is one for this removal alone and not the size that the runtime reports.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{ContainerLogs, ContainerLogsRemoved, LogError, LogFile, LogRoots, RemovedStats};
 use crate::cri::{CriError, RuntimeWriter};
-use crate::model::{ContainerId, ImageId, SandboxId};
+use crate::model::{ContainerId, Image, SandboxId};
 
 /// All operations that change a node. An object that no longer exists counts as success. There are no rechecks here.
 #[derive(Clone, Debug)]
@@ -58,10 +58,10 @@ impl Remover {
         writer.remove_sandbox(id).await
     }
 
-    /// Removes an image with all its tags.
-    pub(super) async fn remove_image(&self, id: &ImageId) -> Result<(), CriError> {
+    /// Removes an image with all its tags, or one name of an artifact.
+    pub(super) async fn remove_image(&self, image: &Image) -> Result<(), CriError> {
         let Self::Live { writer, .. } = self else { return Ok(()) };
-        writer.remove_image(id).await
+        writer.remove_image_by(&image.id, image.artifact_digest().unwrap_or(image.id.as_str())).await
     }
 
     /// Removes the log entries of a container. A dry run checks their paths beneath `checked` only.

@@ -26,6 +26,20 @@ impl Image {
         std::iter::once(self.id.canonical()).chain(both)
     }
 
+    /// Returns the name by which the runtime removes an OCI artifact; `None` = this is an image. The id of an artifact is the
+    /// digest of its manifest, and that of an image is the digest of its configuration. CRI-O 1.37 answers that it has removed
+    /// an artifact by its id, and removes nothing.
+    pub fn artifact_digest(&self) -> Option<&str> {
+        let id = self.id.canonical();
+        let of_id = |digest: &&String| digest.rsplit_once('@').is_some_and(|(_, digest)| digest == id);
+        self.digests.iter().find(of_id).map(String::as_str)
+    }
+
+    /// Returns whether this is an OCI artifact.
+    pub fn is_artifact(&self) -> bool {
+        self.artifact_digest().is_some()
+    }
+
     /// Returns whether a name in the notation of a user or a pod spec refers to this image.
     pub fn is_named(&self, name: &str) -> bool {
         let full = full_image_name(name);
@@ -152,6 +166,16 @@ mod tests {
     use super::*;
 
     const DIGEST: &str = "sha256:abcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcdabcd";
+
+    #[test]
+    fn the_id_of_an_artifact_is_the_digest_of_its_manifest() {
+        let name = format!("registry/models/m@{DIGEST}");
+        let image = |id: &str| Image { id: id.into(), digests: vec![name.clone()], ..Image::default() };
+        for id in [DIGEST, DIGEST.trim_start_matches("sha256:")] {
+            assert_eq!(image(id).artifact_digest(), Some(name.as_str()), "{id}");
+        }
+        assert_eq!(image(&DIGEST.replace("abc", "cba")).artifact_digest(), None);
+    }
 
     #[test]
     fn a_full_name_has_registry_repository_and_tag() {

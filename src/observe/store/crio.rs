@@ -4,6 +4,7 @@
 //! CRI-O replaces these files whole, one after the other, so they need not agree: a layer whose parent no file has is
 //! incomplete. An entry that cannot be read is missing, and the others are read all the same.
 
+mod artifacts;
 mod sizes;
 
 use std::collections::HashMap;
@@ -151,7 +152,8 @@ impl<'a> Files<'a> {
         let mut graph = Graph::new(self.roots, self.lists("layers", &["layers", "volatile-layers"])?);
         graph.add_images(images);
         graph.add_containers(containers);
-        graph.store.missing = self.unreadable;
+        artifacts::add(&mut graph, self.host);
+        graph.store.missing.extend(self.unreadable);
         Ok((graph.store, graph.places))
     }
 
@@ -170,7 +172,7 @@ impl<'a> Files<'a> {
     /// Reads a list; a file that does not exist is an empty one.
     fn list<T: DeserializeOwned>(&mut self, path: &Path) -> io::Result<Vec<T>> {
         let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let Some(text) = text(self.host, path).map_err(failed)? else { return Ok(Vec::new()) };
+        let Some(text) = text(self.host, path, MOST_BYTES).map_err(failed)? else { return Ok(Vec::new()) };
         let entries: Vec<Entry<T>> = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
         let all = entries.len();
         let read: Vec<_> = entries.into_iter().filter_map(Entry::read).collect();
@@ -194,13 +196,13 @@ impl<T> Entry<T> {
     }
 }
 
-/// Reads a file, if it exists.
-fn text(host: &HostFs, path: &Path) -> io::Result<Option<Vec<u8>>> {
+/// Reads a file of at most so many bytes, if it exists.
+fn text(host: &HostFs, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let Resolved::Exists(at) = host.resolve(path)? else { return Ok(None) };
     let mut text = Vec::new();
-    std::fs::File::open(at)?.take(MOST_BYTES + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MOST_BYTES {
-        return Err(io::Error::other(format!("larger than {MOST_BYTES} bytes")));
+    std::fs::File::open(at)?.take(most + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > most {
+        return Err(io::Error::other(format!("larger than {most} bytes")));
     }
     Ok(Some(text))
 }

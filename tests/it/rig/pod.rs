@@ -104,6 +104,20 @@ impl Pod<'_> {
         self.started(name, attempt, "exec sleep 1000000").await
     }
 
+    /// Creates a container that mounts an image, and runs.
+    pub async fn mounting(&self, name: &str, image: &str, path: &str) -> String {
+        let spec = pb::ImageSpec {
+            image: image.to_owned(),
+            user_specified_image: image.to_owned(),
+            ..pb::ImageSpec::default()
+        };
+        let mount =
+            pb::Mount { container_path: path.to_owned(), image: Some(spec), readonly: true, ..pb::Mount::default() };
+        let id = self.create_with(name, 0, "exec sleep 1000000", vec![mount]).await;
+        self.start(&id).await;
+        id
+    }
+
     /// Creates a container that exited with a code.
     pub async fn exited(&self, name: &str, code: i32) -> String {
         self.ended(name, 0, code).await
@@ -181,13 +195,21 @@ impl Pod<'_> {
 
     async fn started(&self, name: &str, attempt: u32, script: &str) -> String {
         let id = self.create(name, attempt, script).await;
-        let request = pb::StartContainerRequest { container_id: id.clone() };
-        self.rig.runtime().start_container(request).await.unwrap();
+        self.start(&id).await;
         id
+    }
+
+    async fn start(&self, id: &str) {
+        let request = pb::StartContainerRequest { container_id: id.to_owned() };
+        self.rig.runtime().start_container(request).await.unwrap();
     }
 
     /// Creates a container as the kubelet does: the directory of its log first, the symlink last.
     async fn create(&self, name: &str, attempt: u32, script: &str) -> String {
+        self.create_with(name, attempt, script, Vec::new()).await
+    }
+
+    async fn create_with(&self, name: &str, attempt: u32, script: &str, mounts: Vec<pb::Mount>) -> String {
         let logs = !self.config.log_directory.is_empty();
         let mut labels = self.config.labels.clone();
         if logs {
@@ -203,6 +225,7 @@ impl Pod<'_> {
                 ..pb::ImageSpec::default()
             }),
             command: ["/bin/sh", "-c", script].map(str::to_owned).into(),
+            mounts,
             labels,
             log_path: if logs { log_path(name, attempt) } else { String::new() },
             linux: Some(pb::LinuxContainerConfig { security_context: Some(security_context) }),
