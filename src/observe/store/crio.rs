@@ -5,9 +5,9 @@
 //! incomplete. An entry that cannot be read is missing, and the others are read all the same.
 
 mod artifacts;
+mod graph;
 mod sizes;
 
-use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::Instant;
 
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, Seen, StoreHolder, StorePart, known_time};
+use crate::model::{CRI_NAMESPACE, HolderKind, RuntimeStore, Seen, StoreHolder, known_time};
+use graph::Graph;
 use sizes::Place;
 pub(super) use sizes::Sizes;
 
@@ -207,103 +208,6 @@ fn text(host: &HostFs, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(text))
 }
 
-/// The store in the making, and where its parts are.
-struct Graph<'a> {
-    roots: &'a [Root],
-    store: RuntimeStore,
-    places: Vec<Place>,
-    /// The positions of the layers.
-    layers: HashMap<String, usize>,
-}
-
-// === impl Graph ===
-
-impl<'a> Graph<'a> {
-    fn new(roots: &'a [Root], layers: Vec<(&'a Root, Layer)>) -> Self {
-        let ids = layers.iter().enumerate().map(|(position, (_, layer))| (layer.id.clone(), position));
-        let mut graph = Self { roots, store: RuntimeStore::default(), places: Vec::new(), layers: ids.collect() };
-        for (root, layer) in layers {
-            graph.add_layer(root, layer);
-        }
-        graph
-    }
-
-    fn add_layer(&mut self, root: &Root, layer: Layer) {
-        let parent = self.layers.get(&layer.parent).copied();
-        match root.layer(&layer.id) {
-            Some(path) => {
-                let beside = self.archive(&layer.id);
-                self.places.push(Place { part: self.store.parts.len(), path, beside });
-            }
-            None => self.add_unmeasured(root, &layer.id),
-        }
-        self.store.parts.push(StorePart {
-            namespace: CRI_NAMESPACE.to_owned(),
-            created_at: layer.created,
-            incomplete: parent.is_none() && !layer.parent.is_empty(),
-            name: layer.id,
-            refs: parent.into_iter().collect(),
-            ..StorePart::default()
-        });
-    }
-
-    /// Returns the file with the order of the files in the archive of a layer. It is with the containers.
-    fn archive(&self, layer: &str) -> Option<PathBuf> {
-        Some(self.roots.last()?.directory("layers").join(format!("{layer}.tar-split.gz")))
-    }
-
-    /// Notes a layer that has no directory of its own.
-    fn add_unmeasured(&mut self, root: &Root, id: &str) {
-        let cause = if is_id(id) {
-            format!("sizes of driver {}: it does not keep layers in directories", root.driver)
-        } else {
-            "sizes of layers whose id is not one of containers/storage".to_owned()
-        };
-        if !self.store.missing_sizes.contains(&cause) {
-            self.store.missing_sizes.push(cause);
-        }
-    }
-
-    fn add_images(&mut self, images: Vec<(&'a Root, Image)>) {
-        for (root, image) in images {
-            let tops = image.mapped_layers.iter().chain([&image.layer]);
-            let layers = tops.filter_map(|layer| self.layers.get(layer).copied());
-            let refs = layers.chain([self.store.parts.len()]).collect();
-            self.add_metadata(root, &image);
-            let created_at = image.created;
-            self.store.holders.push(StoreHolder { created_at, refs, ..holder(HolderKind::Image, image.id) });
-        }
-    }
-
-    /// Adds the manifests and the configuration of an image. They are no compressed blobs.
-    fn add_metadata(&mut self, root: &Root, image: &Image) {
-        if is_id(&image.id) {
-            let path = root.directory("images").join(&image.id);
-            self.places.push(Place { part: self.store.parts.len(), path, beside: None });
-        }
-        self.store.parts.push(StorePart {
-            namespace: CRI_NAMESPACE.to_owned(),
-            name: image.id.clone(),
-            created_at: image.created,
-            incomplete: !image.layer.is_empty() && !self.layers.contains_key(&image.layer),
-            ..StorePart::default()
-        });
-    }
-
-    fn add_containers(&mut self, containers: Vec<(&'a Root, Container)>) {
-        for (_, container) in containers {
-            let layer = self.layers.get(&container.layer).copied();
-            if let Some(part) = layer.and_then(|layer| self.store.parts.get_mut(layer)) {
-                part.kind = PartKind::Writable;
-            }
-            let image = Some(container.image).filter(|image| !image.is_empty());
-            let (created_at, refs) = (container.created, layer.into_iter().collect());
-            let of = holder(HolderKind::Container, container.id);
-            self.store.holders.push(StoreHolder { image, created_at, refs, ..of });
-        }
-    }
-}
-
 fn holder(kind: HolderKind, name: String) -> StoreHolder {
     StoreHolder { kind, namespace: CRI_NAMESPACE.to_owned(), name, ..StoreHolder::default() }
 }
@@ -314,93 +218,4 @@ fn is_id(id: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/crio/storage");
-
-    /// Copies the recorded files to a storage whose layers have as many bytes as theirs had.
-    fn recorded() -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["overlay-layers/layers.json", "overlay-images/images.json", "overlay-containers/containers.json"] {
-            let at = dir.path().join(name);
-            std::fs::create_dir_all(at.parent().unwrap()).unwrap();
-            std::fs::copy(Path::new(RECORDED).join(name), at).unwrap();
-        }
-        let write = |path: PathBuf, bytes: u64| {
-            std::fs::create_dir_all(&path).unwrap();
-            std::fs::write(path.join("file"), vec![7; usize::try_from(bytes).unwrap()]).unwrap();
-        };
-        let entries = |name| -> Vec<serde_json::Value> {
-            serde_json::from_str(&std::fs::read_to_string(dir.path().join(name)).unwrap()).unwrap()
-        };
-        for layer in entries("overlay-layers/layers.json") {
-            let path = dir.path().join("overlay").join(layer["id"].as_str().unwrap());
-            write(path.join("diff"), layer["diff-size"].as_u64().unwrap_or(3 << 20));
-        }
-        for image in entries("overlay-images/images.json") {
-            write(dir.path().join("overlay-images").join(image["id"].as_str().unwrap()), 3000);
-        }
-        dir
-    }
-
-    async fn read_all(images: &Path) -> Seen<RuntimeStore> {
-        let until = Instant::now() + std::time::Duration::from_mins(10);
-        read(
-            &HostFs::default(),
-            images,
-            Wanted { sizes: Sizes::default(), containers: None, writable_layers: true, until },
-        )
-        .await
-    }
-
-    /// Returns the bytes that each image holds, with shared layers.
-    fn bytes_of_images(store: &RuntimeStore) -> [u64; 3] {
-        let images = store.holders.iter().filter(|holder| holder.kind == HolderKind::Image);
-        let bytes = |holder| store.held_by(holder).iter().filter_map(|part| store.parts[*part].bytes).sum();
-        images.map(bytes).collect::<Vec<_>>().try_into().unwrap()
-    }
-
-    #[tokio::test]
-    async fn layers_of_crio_are_shared_as_its_files_say() {
-        let dir = recorded();
-        let Seen::Seen(store) = read_all(&dir.path().join("overlay-images")).await else { panic!("not read") };
-        assert_eq!(store.missing_sizes, [""; 0]);
-        // A directory has a block too.
-        assert_eq!(bytes_of_images(&store).map(|bytes| bytes >> 20), [7, 8, 8]);
-        let (_, writable) = store.writable_layers().next().unwrap();
-        assert_eq!((writable.bytes.unwrap() >> 20, writable.inodes), (3, Some(3)));
-        let container = store.holders.iter().find(|holder| holder.kind == HolderKind::Container).unwrap();
-        assert_eq!(container.image.as_ref(), Some(&store.holders[2].name), "by the id of its image");
-        let held = store.held_by(container);
-        let kinds: Vec<_> = held.iter().map(|part| store.parts[*part].kind).collect();
-        assert_eq!(kinds, [PartKind::Layer, PartKind::Layer, PartKind::Layer, PartKind::Writable]);
-        assert_eq!(store.parts.iter().filter(|part| part.incomplete).count(), 0);
-    }
-
-    #[tokio::test]
-    async fn a_store_that_changes_or_breaks_is_read_as_far_as_it_goes() {
-        let dir = tempfile::tempdir().unwrap();
-        let images = dir.path().join("overlay-images");
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
-        assert_eq!(read_all(&images).await, Seen::Seen(RuntimeStore::default()), "no file");
-        write("overlay-images/images.json", r#"[{"id": "i", "layer": "top"}]"#);
-        write("overlay-layers/layers.json", r#"[{"id": 7}, {"id": "top", "parent": "removed since", "created": "x"}]"#);
-        let Seen::Seen(store) = read_all(&images).await else { panic!("not read") };
-        assert_eq!((store.parts[0].incomplete, store.parts[0].bytes), (true, None));
-        assert!(store.missing[0].starts_with("1 of 2 entries of "), "one entry affects only itself: {store:?}");
-        assert_eq!(store.missing_sizes, ["sizes of layers whose id is not one of containers/storage"]);
-        write("overlay-layers/layers.json", "[{");
-        let error = read_all(&images).await;
-        assert!(error.cause().is_some_and(|cause| cause.contains("layers.json: EOF")), "{error:?}");
-        let other = read_all(Path::new("/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs")).await;
-        assert!(
-            other.cause().is_some_and(|cause| cause.ends_with("is no directory of containers/storage")),
-            "{other:?}"
-        );
-    }
-}
+mod tests;

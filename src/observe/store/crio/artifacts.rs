@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Entry, Graph, Place, holder, is_id, text};
+use super::graph::Graph;
+use super::sizes::Place;
+use super::{Entry, holder, is_id, text};
 use crate::host_path::HostFs;
 use crate::model::{CRI_NAMESPACE, HolderKind, StoreHolder, StorePart};
 
