@@ -1,8 +1,9 @@
 //! The sizes of layers on the disk. CRI-O records only the sizes of their archives, and measures the layers of running
 //! containers only.
 //!
-//! A layer of an image never changes, so it is measured once, as long as it is listed. One that takes too long is the last
-//! of the next read: a tenant with millions of files must not hide the sizes of the others.
+//! A layer of an image never changes, so it is measured once, as long as it is listed. One that no image has yet may still be
+//! pulled, or become that of a container. One that takes too long is the last of the next read: a tenant with millions of files
+//! must not hide the sizes of the others.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 
 use super::super::tree::{TreeSize, measure};
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{PartKind, RuntimeStore};
+use crate::model::{HolderKind, PartKind, RuntimeStore};
 
 /// The longest time to measure one layer, some hundred thousand files.
 const LAYER: Duration = Duration::from_secs(5);
@@ -29,6 +30,8 @@ struct Known {
     sizes: HashMap<PathBuf, TreeSize>,
     /// What took too long.
     slow: HashSet<PathBuf>,
+    /// The positions of the parts that images have.
+    of_images: HashSet<usize>,
 }
 
 /// The files of a part, as paths of the host.
@@ -46,7 +49,7 @@ impl Sizes {
     /// Adds the sizes of the parts at these places, until a time.
     pub(super) fn fill(&self, host: &HostFs, store: &mut RuntimeStore, mut places: Vec<Place>, until: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.forget_unlisted(&places);
+        known.keep(&places, store);
         places.sort_by_key(|place| (known.slow.contains(&place.path), place.is_writable(store)));
         let (all, mut failed, mut cause) = (places.len(), 0, None);
         for place in places {
@@ -65,11 +68,15 @@ impl Sizes {
 // === impl Known ===
 
 impl Known {
-    /// Forgets the parts of other places. Those of writable layers may not be wanted in this read.
-    fn forget_unlisted(&mut self, places: &[Place]) {
+    /// Forgets what is not listed, and sizes of what no image has.
+    fn keep(&mut self, places: &[Place], store: &RuntimeStore) {
         let listed: HashSet<_> = places.iter().map(|place| &place.path).collect();
-        self.sizes.retain(|path, _| listed.contains(path));
         self.slow.retain(|path| listed.contains(path));
+        let images = store.holders.iter().filter(|holder| holder.kind == HolderKind::Image);
+        self.of_images = images.flat_map(|image| store.held_by(image)).collect();
+        let of_images = places.iter().filter(|place| self.of_images.contains(&place.part));
+        let of_images: HashSet<_> = of_images.map(|place| &place.path).collect();
+        self.sizes.retain(|path, _| of_images.contains(path));
     }
 
     /// Returns the size of a part, from before or measured now.
@@ -90,7 +97,7 @@ impl Known {
     fn learn(&mut self, store: &mut RuntimeStore, place: &Place, size: TreeSize) {
         let Some(part) = store.parts.get_mut(place.part) else { return };
         (part.bytes, part.inodes) = (Some(size.bytes), Some(size.inodes));
-        if part.kind != PartKind::Writable {
+        if self.of_images.contains(&place.part) {
             self.sizes.insert(place.path.clone(), size);
         }
     }
@@ -115,30 +122,28 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::StorePart;
+    use crate::model::{StoreHolder, StorePart};
 
     fn later() -> Instant {
         Instant::now() + Duration::from_mins(10)
     }
 
     #[test]
-    fn a_layer_of_an_image_is_measured_once_and_that_of_a_container_each_time() {
+    fn a_layer_of_an_image_is_measured_once_and_others_each_time() {
         let (dir, host, sizes) = (tempfile::tempdir().unwrap(), HostFs::default(), Sizes::default());
-        let writable = StorePart { kind: PartKind::Writable, ..StorePart::default() };
-        let mut store = RuntimeStore { parts: vec![StorePart::default(), writable], ..RuntimeStore::default() };
+        let path = |part: usize| dir.path().join(part.to_string());
+        let image = StoreHolder { refs: vec![0], ..StoreHolder::default() };
+        let parts = vec![StorePart::default(); 2];
+        let mut store = RuntimeStore { parts, holders: vec![image], ..RuntimeStore::default() };
         let mut inodes = || {
-            let place = |part: usize| Place { part, path: dir.path().join(part.to_string()), beside: None };
-            sizes.fill(&host, &mut store, vec![place(0), place(1)], later());
-            (store.parts[0].inodes, store.parts[1].inodes)
+            let places = [0, 1].map(|part| Place { part, path: path(part), beside: None });
+            sizes.fill(&host, &mut store, places.into(), later());
+            [0, 1].map(|part: usize| store.parts[part].inodes)
         };
-        for part in ["0", "1"] {
-            std::fs::create_dir(dir.path().join(part)).unwrap();
-        }
-        assert_eq!(inodes(), (Some(1), Some(1)));
-        for part in ["0", "1"] {
-            std::fs::write(dir.path().join(part).join("file"), "1").unwrap();
-        }
-        assert_eq!(inodes(), (Some(1), Some(2)));
+        [0, 1].map(|part| std::fs::create_dir(path(part)).unwrap());
+        assert_eq!(inodes(), [Some(1), Some(1)]);
+        [0, 1].map(|part| std::fs::write(path(part).join("file"), "1").unwrap());
+        assert_eq!(inodes(), [Some(1), Some(2)], "the second may be of a pull, or of a container");
     }
 
     #[test]
