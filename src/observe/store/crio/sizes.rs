@@ -140,9 +140,13 @@ mod tests {
             sizes.fill(&host, &mut store, places.into(), later());
             [0, 1].map(|part: usize| store.parts[part].inodes)
         };
-        [0, 1].map(|part| std::fs::create_dir(path(part)).unwrap());
+        for part in [0, 1] {
+            std::fs::create_dir(path(part)).unwrap();
+        }
         assert_eq!(inodes(), [Some(1), Some(1)]);
-        [0, 1].map(|part| std::fs::write(path(part).join("file"), "1").unwrap());
+        for part in [0, 1] {
+            std::fs::write(path(part).join("file"), "1").unwrap();
+        }
         assert_eq!(inodes(), [Some(1), Some(2)], "the second may be of a pull, or of a container");
     }
 
