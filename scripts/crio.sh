@@ -39,8 +39,20 @@ tools() {
   debian bookworm "$1" runc runc
 }
 
-# skopeo DIR: its libraries are in most systems, but not in all.
-skopeo() { debian bookworm "$1" skopeo skopeo; }
+# skopeo DIR: with the libraries that not every system has.
+skopeo() {
+  say "fetching skopeo"
+  fetch bookworm "$1/root" skopeo libgpgme11 libassuan0 libdevmapper1.02.1
+  mkdir "$1/lib"
+  find "$1/root" -name 'lib*.so*' -exec mv -t "$1/lib" {} +
+  cat >"$1/skopeo" <<'END'
+#!/bin/sh
+here=$(dirname "$(readlink -f "$0")")
+LD_LIBRARY_PATH=$here/lib exec "$here/root/usr/bin/skopeo" "$@"
+END
+  chmod +x "$1/skopeo"
+  runs "$1/skopeo"
+}
 
 # programs_of SOURCE DIR: puts the programs of an archive, or links to those of a directory, into DIR.
 programs_of() {
