@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::rig::{Image, Layer, Names, Rig, Version};
 
 /// Pods as the runtime lists them, and ages that a test can wait for.
-const SETTINGS: [&str; 6] = [
+pub const SETTINGS: [&str; 6] = [
     "--set=pods.source=runtime",
     "--set=guards.gone_after=1ms",
     "--set=guards.sandbox_grace=0s",

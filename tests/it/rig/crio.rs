@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use super::cell::Cell;
 use super::{Image, Rig, Version, image, run};
 
 /// The name of the image that it runs in sandboxes.
@@ -119,6 +120,7 @@ pub(super) fn bin() -> &'static Path {
 /// Prepares the directory of a rig, and returns the command that starts CRI-O with this configuration.
 pub(super) fn prepare(dir: &Path, home: &Path, config: &str, shell: &str) -> String {
     std::fs::write(dir.join("enter"), ENTER).unwrap();
+    Cell::program(dir, "runc", &RUNC.replace("{bin}", &bin().display().to_string()));
     for part in ["tmp", "crio.conf.d", "policies", "cni", "hooks", "empty"] {
         std::fs::create_dir_all(home.join(part)).unwrap();
     }
@@ -161,6 +163,17 @@ done
 echo 'unqualified-search-registries = ["docker.io"]' >/etc/containers/registries.conf
 "#;
 
+/// Runs runc. CRI-O protects the process of a sandbox from the OOM killer, which a machine without `CAP_SYS_RESOURCE` does not
+/// permit.
+const RUNC: &str = r#"
+previous=
+for word in "$@"; do
+  [ "$previous" != --bundle ] || sed -i 's/"oomScoreAdj": *-[0-9]*/"oomScoreAdj":0/' "$word/config.json"
+  previous=$word
+done
+exec {bin}/runc "$@"
+"#;
+
 /// It starts containers without systemd, and nothing of a pod's network.
 const CONFIG: &str = r#"
 [crio]
@@ -193,13 +206,13 @@ decryption_keys_path = "{dir}/empty"
 irqbalance_config_file = "{dir}/empty/irqbalance"
 irqbalance_config_restore_file = "disable"
 [crio.runtime.runtimes.runc]
-runtime_path = "{bin}/runc"
+runtime_path = "{dir}/../start/runc"
 runtime_root = "{dir}/runc"
 monitor_path = "{bin}/conmon"
 monitor_cgroup = "pod"
 [crio.image]
 pause_image = "{pause}"
-pause_command = "/bin/sleep 1000000"
+pause_command = ""
 pinned_images = []
 signature_policy = "{dir}/policy.json"
 signature_policy_dir = "{dir}/policies"
