@@ -5,7 +5,6 @@
 mod failures;
 mod script;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -59,7 +58,7 @@ async fn pods_under_churn_fail_as_without_the_agent() {
     let left = async || beside.without_pod().await;
     service.until("end of all leftovers", async || left().await.is_empty()).await;
     println!("without the agent: {alone_found:#?}\nbeside it: {found:#?}");
-    println!("the agent: {:#?}", deeds(&service));
+    println!("the agent: {:#?}", service.deeds());
     let mut new = found;
     let is_of_others = |kind: &str, text: &str| kind.starts_with(OVERTAKEN) || text.contains(SHIM_ENDED);
     new.retain(|kind, text| !alone_found.contains_key(kind) && !is_of_others(kind, text));
@@ -124,14 +123,4 @@ async fn create(pods: &Api<Pod>, pod: &Manifest, node: &str) {
     };
     let is_made = timeout(RENAMES, made).await.is_ok();
     assert!(is_made, "on {node} an earlier {} stays: {:#?}", pod.name(), pods.get_opt(pod.name()).await);
-}
-
-/// Counts the actions of the agent.
-fn deeds(service: &Service) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
-    for deed in service.history("") {
-        let words = ["kind", "reason", "outcome"].map(|key| deed[key].as_str().unwrap_or_default().to_owned());
-        *counts.entry(words.join(" ")).or_default() += 1;
-    }
-    counts
 }

@@ -1,7 +1,7 @@
 //! `kubegc run` as the scenarios run it: a pass every second, pods from the API, and a log that a test can read.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -107,6 +107,16 @@ impl<'a> Service<'a> {
         let words = ["history", "-o", "json", "--limit", "10000"];
         let words: Vec<_> = words.into_iter().chain((!text.is_empty()).then_some(text)).collect();
         self.kubegc(&words).ok().lines().collect()
+    }
+
+    /// Counts the actions by kind, reason and outcome.
+    pub fn deeds(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for deed in self.history("") {
+            let words = ["kind", "reason", "outcome"].map(|key| deed[key].as_str().unwrap_or_default().to_owned());
+            *counts.entry(words.join(" ")).or_default() += 1;
+        }
+        counts
     }
 
     /// Returns why no pod counts as deleted, as `plan` reports it for each log directory. Empty if one may.
