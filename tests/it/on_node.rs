@@ -26,5 +26,6 @@ mod restored_store;
 mod rules;
 mod running_pods;
 mod service;
+mod since_1_36;
 mod terminated_pods;
 mod upstream_collector;

@@ -92,7 +92,7 @@ impl NodeRig {
         seen.unwrap()
     }
 
-    /// Waits until a container or init container of a pod matches.
+    /// Waits until a container, init container or ephemeral container of a pod matches.
     pub async fn await_container(
         &self,
         pod: &str,
@@ -129,7 +129,7 @@ impl NodeRig {
         assert!(eventually(gone).await, "{pod} stays: {:#?}", self.pod_named(pod).await);
     }
 
-    /// Returns the status of a container or init container.
+    /// Returns the status of a container, init container or ephemeral container.
     pub async fn container_status(&self, pod: &str, container: &str) -> ContainerStatus {
         let found = self.pod_named(pod).await.unwrap_or_else(|| panic!("no pod {pod}"));
         status_of(&found, container).unwrap_or_else(|| panic!("{pod} has no status of {container}")).clone()
@@ -277,6 +277,6 @@ fn binding(user: &str, kind: &str) -> Value {
 
 fn status_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
     let status = pod.status.as_ref()?;
-    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
-    all.into_iter().find(|it| it.name == container)
+    let all = status.container_statuses.iter().chain(&status.init_container_statuses);
+    all.chain(&status.ephemeral_container_statuses).flatten().find(|it| it.name == container)
 }

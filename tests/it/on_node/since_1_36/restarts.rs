@@ -1,0 +1,211 @@
+//! Containers that restart alone or together, those that run beside them, and a volume that is an image.
+//!
+//! Not asserted yet: that the log files which `RestartAllContainers` leaves remain. The kubelet removes the containers,
+//! keeps their logs, and counts the restarts from the names of the logs. To kubegc they are the logs of dead containers, and it
+//! removes those over the limit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::api::{LogParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::follower::{Follower, Readable};
+use super::{DEFAULT_LIMITS, LOWEST_LIMITS, words};
+use crate::on_node::service::Service;
+use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, becomes_true};
+
+/// The image of the volume, and one without use.
+const DATA: &str = "docker.io/library/data:1";
+const UNUSED: &str = "docker.io/library/unused:1";
+
+/// How often all containers of a pod are restarted together.
+const ROUNDS: i32 = 3;
+
+/// How often containers restart alone: the kubelet waits none, 10 and 20 s.
+const RESTARTS: i32 = 3;
+
+/// The containers that run once.
+const ONCE: [(&str, &str); 9] = [
+    ("keeper", "app"),
+    ("rules", "app"),
+    ("rules", "last"),
+    ("sidecar", "first"),
+    ("sidecar", "beside"),
+    ("sidecar", "app"),
+    ("ephemeral", "app"),
+    ("ephemeral", "debug"),
+    ("ephemeral", "shell"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarting_pods_lose_nothing_that_they_need_at_the_lowest_limits() {
+    restarting_pods_lose_nothing(&LOWEST_LIMITS, Readable::WhileWaiting).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restarting_pods_keep_the_logs_of_previous_instances_with_the_default_limits() {
+    restarting_pods_lose_nothing(&DEFAULT_LIMITS, Readable::WhileRunning).await;
+}
+
+async fn restarting_pods_lose_nothing(limits: &[&str], readable: Readable) {
+    let begun = Instant::now();
+    let node = super::start(Options::default()).await;
+    node.import(&[image(DATA), image(UNUSED)]).await;
+    for pod in pods() {
+        // The client's own type of a pod lacks the rules.
+        node.create_object(&pod.bound_to(node.name())).await;
+    }
+    debug(&node).await;
+    let service = Service::start(&node, "kubegc", limits);
+    let follower = Follower::follow(&node, readable);
+    let once = once(&node).await;
+    all_containers_restart_together(&node, &service).await;
+    an_image_volume_is_mounted_again(&node, &service).await;
+    await_restarts(&node, "rules", "again", RESTARTS).await;
+    await_restarts(&node, "sidecar", "side", RESTARTS).await;
+    service.passes(3).await;
+    assert_eq!(self::once(&node).await, once, "they run once, in the same containers");
+    assert_eq!(node.present(&words(&[APP, DATA, UNUSED])).await, words(&[APP, DATA]));
+    follower.end(10).await;
+    super::nothing_is_left_of_deleted_pods(&node, &service).await;
+    super::report(&service);
+    println!("{:?}", begun.elapsed());
+}
+
+/// The containers wait until `/x/go` exists.
+fn pods() -> [Manifest; 4] {
+    let wait = "while ! [ -e /x/go ]; do sleep 0.2; done";
+    let pod = |name: &str| Manifest::new(name);
+    let all = pod("all").init("first", "echo first; exec busybox rm -f /x/go").running("app");
+    let rules = pod("rules").restart("Never").running("app").container("again", "echo again; exit 42");
+    let sidecar = pod("sidecar").init("side", "echo side; exit 1").init("beside", "exec sleep 1000000");
+    let mount = json!({ "name": "data", "mountPath": "/data" });
+    let volume = json!({ "name": "data", "image": { "reference": DATA, "pullPolicy": "Never" } });
+    [
+        shared(all.container("trigger", &format!("echo trigger; {wait}; exit 88")))
+            .with(|pod| on_exit(&mut pod["spec"]["containers"][1], 88, "RestartAllContainers")),
+        rules.container("last", "exit 1").with(|pod| {
+            on_exit(&mut pod["spec"]["containers"][1], 42, "Restart");
+            on_exit(&mut pod["spec"]["containers"][2], 42, "Restart");
+        }),
+        sidecar.init("first", "exit 0").running("app").with(|pod| {
+            for container in 0..2 {
+                pod["spec"]["initContainers"][container]["restartPolicy"] = json!("Always");
+            }
+        }),
+        shared(
+            pod("volume")
+                .container("app", &format!("echo app; busybox wc -c </data/data; {wait}; exec busybox rm /x/go")),
+        )
+        .with(|pod| {
+            pod["spec"]["volumes"].as_array_mut().unwrap().push(volume);
+            pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap().push(mount);
+        }),
+    ]
+}
+
+/// Changes the pod so that its containers share a directory.
+fn shared(pod: Manifest) -> Manifest {
+    pod.with(|pod| {
+        pod["spec"]["volumes"] = json!([{ "name": "x", "emptyDir": {} }]);
+        for list in ["initContainers", "containers"] {
+            for container in pod["spec"][list].as_array_mut().unwrap() {
+                container["volumeMounts"] = json!([{ "name": "x", "mountPath": "/x" }]);
+            }
+        }
+    })
+}
+
+/// Gives a container a rule for an exit code. Otherwise it does not restart.
+fn on_exit(container: &mut Value, code: i32, action: &str) {
+    let codes = json!({ "operator": "In", "values": [code] });
+    container["restartPolicy"] = json!("Never");
+    container["restartPolicyRules"] = json!([{ "action": action, "exitCodes": codes }]);
+}
+
+/// Creates a pod with two ephemeral containers: one exits, the other one runs.
+async fn debug(node: &NodeRig) {
+    node.create(&Manifest::new("ephemeral").running("app")).await;
+    let container = |name: &str, script: &str| json!({ "name": name, "image": APP, "imagePullPolicy": "Never", "command": ["/bin/sh", "-c", script] });
+    let debuggers = [container("debug", "echo debugging; exit 3"), container("shell", "exec sleep 1000000")];
+    let patch = Patch::Strategic(json!({ "spec": { "ephemeralContainers": debuggers } }));
+    node.pods().patch_ephemeral_containers("ephemeral", &PatchParams::default(), &patch).await.unwrap();
+    node.await_running("ephemeral", "shell").await;
+}
+
+/// Returns the IDs of the containers that run once, when each of them has run or runs.
+async fn once(node: &NodeRig) -> BTreeMap<String, String> {
+    let mut ids = BTreeMap::new();
+    for (pod, container) in ONCE {
+        let status = node.await_container(pod, container, "begun", has_begun).await;
+        assert_eq!(status.restart_count, 0, "{pod}/{container}");
+        ids.insert(format!("{pod}/{container}"), status.container_id.unwrap());
+    }
+    let which = LogParams { container: Some("debug".to_owned()), ..LogParams::default() };
+    assert_eq!(node.pods().logs("ephemeral", &which).await.unwrap(), "debugging\n");
+    ids
+}
+
+async fn all_containers_restart_together(node: &NodeRig, service: &Service<'_>) {
+    for round in 0..=ROUNDS {
+        for container in ["app", "trigger"] {
+            await_restarts(node, "all", container, round).await;
+        }
+        node.await_pod("all", "ready", is_ready).await;
+        service.passes(1).await;
+        let counts = ["first", "app", "trigger"].map(|name| (name, node.container_status("all", name)));
+        for (name, status) in counts {
+            assert_eq!(status.await.restart_count, round, "all/{name} after {round} restarts");
+        }
+        println!("after {round} restarts of all containers: {:?}", logs(node, "all").await);
+        if round < ROUNDS {
+            go(node, "all").await;
+        }
+    }
+}
+
+/// The volume can be mounted again only if its image exists: it is never pulled.
+async fn an_image_volume_is_mounted_again(node: &NodeRig, service: &Service<'_>) {
+    await_restarts(node, "volume", "app", 0).await;
+    service.passes(1).await;
+    go(node, "volume").await;
+    await_restarts(node, "volume", "app", 1).await;
+    let reads = async || node.pods().logs("volume", &LogParams::default()).await.unwrap() == "app\n1048576\n";
+    assert!(becomes_true(reads).await, "the second instance reads the image");
+}
+
+/// Lets the waiting container of a pod exit.
+async fn go(node: &NodeRig, pod: &str) {
+    let uid = node.pod_named(pod).await.unwrap().metadata.uid.unwrap();
+    let volume = node.dir().join("kubelet/pods").join(uid).join("volumes/kubernetes.io~empty-dir/x");
+    std::fs::write(volume.join("go"), "").unwrap();
+}
+
+/// Waits until a container has restarted so often or more, and has begun.
+async fn await_restarts(node: &NodeRig, pod: &str, container: &str, restarts: i32) {
+    let what = format!("restarted {restarts} times");
+    node.await_container(pod, container, &what, |it| it.restart_count >= restarts && has_begun(it)).await;
+}
+
+fn has_begun(status: &ContainerStatus) -> bool {
+    let state = status.state.as_ref();
+    state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| &status.conditions).flatten();
+    conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+/// Returns the log files of a pod.
+async fn logs(node: &NodeRig, pod: &str) -> BTreeSet<String> {
+    let all = node.names().await.words().into_iter();
+    let ours = all.filter(|name| name.starts_with(&format!("file default_{pod}_")));
+    ours.map(|name| name.split_once('/').unwrap().1.to_owned()).collect()
+}
+
+fn image(tag: &str) -> Image {
+    Image::new(&[tag], &[Layer::filled("data", 1)])
+}
