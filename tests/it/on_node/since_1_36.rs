@@ -3,6 +3,8 @@
 //! `scripts/test.sh` leaves out these tests, and names them, where the Kubernetes under test is older.
 
 mod follower;
+mod pulls;
+mod registry;
 mod restarts;
 
 use std::collections::BTreeSet;

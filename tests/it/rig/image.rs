@@ -91,6 +91,25 @@ impl Image {
         format!("sha256:{}", hex(&self.config))
     }
 
+    /// Returns its manifest in a registry (OCI), and the content of its blobs: the configuration, then the layers.
+    pub fn in_registry(&self) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let layers = self.layers.iter().map(|layer| layer.tar.clone());
+        let blobs: Vec<_> = std::iter::once(self.config.clone()).chain(layers).collect();
+        let mut parts = blobs.iter().enumerate().map(|(index, blob)| {
+            let kind = if index == 0 { "config.v1+json" } else { "layer.v1.tar" };
+            let kind = format!("application/vnd.oci.image.{kind}");
+            json!({ "mediaType": kind, "digest": format!("sha256:{}", hex(blob)), "size": blob.len() })
+        });
+        let (config, layers) = (parts.next(), parts.collect::<Vec<_>>());
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": config,
+            "layers": layers,
+        });
+        (manifest.to_string().into_bytes(), blobs)
+    }
+
     /// Returns its tags.
     pub fn tags(&self) -> &[String] {
         &self.tags

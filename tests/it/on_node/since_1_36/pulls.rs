@@ -1,0 +1,171 @@
+//! Images that the kubelet pulls: from a private repository with a pull secret, from a slow registry, and beside images
+//! that something else loads.
+//!
+//! The kubelet records the secrets with which it has pulled an image (`image_manager/pulled` in its directory), and a pod
+//! uses the image only with one of them.
+//!
+//! Not asserted yet: that a pod without a secret can use an image which was removed and then loaded by something else. The
+//! record of the removed image stays, and with it the kubelet refuses what it allows for other loaded images.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::ContainerStatus;
+use serde_json::json;
+
+use super::follower::{Follower, Readable};
+use super::registry::Registry;
+use super::{LOWEST_LIMITS, words};
+use crate::on_node::service::Service;
+use crate::rig::{Image, Layer, Manifest, NodeRig, Options};
+
+/// The repositories.
+const OLD: &str = "public/old";
+const SLOW: [&str; 2] = ["public/slow-1", "public/slow-2"];
+const PULLED: &str = "private/pulled";
+const LOADED: &str = "private/loaded";
+
+/// The name of the pull secret.
+const SECRET: &str = "login";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn images_of_a_registry_are_pulled_and_pulled_again() {
+    let begun = Instant::now();
+    let kubelet_flags = vec!["--serialize-image-pulls=false".to_owned()];
+    let node = super::start(Options { kubelet_flags, ..Options::default() }).await;
+    let registry = Registry::start(node.name()).await;
+    node.create_object(&registry.secret(SECRET)).await;
+    let service = Service::start(&node, "kubegc", &LOWEST_LIMITS);
+    let follower = Follower::follow(&node, Readable::WhileWaiting);
+    slow_pulls_end(&node, &registry, &service).await;
+    an_image_is_pulled_again_with_its_secret(&node, &registry, &service).await;
+    an_image_that_is_loaded_runs(&node, &registry).await;
+    a_removed_image_that_is_loaded_runs_with_its_secret(&node, &registry, &service).await;
+    assert_eq!(node.container_status("keeper", "app").await.restart_count, 0);
+    follower.end(0).await;
+    super::nothing_is_left_of_deleted_pods(&node, &service).await;
+    super::report(&service);
+    println!("{:?}", begun.elapsed());
+}
+
+/// The images share layers with one that is removed while they are pulled.
+async fn slow_pulls_end(node: &NodeRig, registry: &Registry, service: &Service<'_>) {
+    let shared = [Layer::filled("shared", 1), Layer::busybox()];
+    registry.push(&image(registry, OLD, &shared));
+    run(node, &pod("old", &registry.name(OLD))).await;
+    for (index, repository) in SLOW.iter().enumerate() {
+        registry.push_slow(&image(registry, repository, &shared));
+        node.create(&pod(&format!("slow-{index}"), &registry.name(repository))).await;
+    }
+    registry.await_stops(SLOW.len()).await;
+    delete_with_image(node, service, "old", &registry.name(OLD)).await;
+    service.passes(3).await;
+    println!("in progress: {:?}", records(node, "pulling"));
+    registry.go_on();
+    for (index, repository) in SLOW.iter().enumerate() {
+        node.await_running(&format!("slow-{index}"), "app").await;
+        assert_eq!(registry.pulls(repository), 1, "{repository} was pulled at the first attempt");
+    }
+    assert_eq!(records(node, "pulling"), BTreeSet::new());
+}
+
+async fn an_image_is_pulled_again_with_its_secret(node: &NodeRig, registry: &Registry, service: &Service<'_>) {
+    let name = registry.name(PULLED);
+    registry.push(&image(registry, PULLED, &[Layer::busybox()]));
+    for pulls in 1..=2 {
+        run(node, &pod("tenant", &name).with(with_secret)).await;
+        assert_eq!(registry.pulls(PULLED), pulls);
+        service.passes(2).await;
+        assert_eq!(node.present(&words(&[&name])).await, words(&[&name]));
+        node.create(&pod("stranger", &name)).await;
+        node.await_container("stranger", "app", "without the image", is_refused).await;
+        node.force_delete("stranger").await;
+        node.await_removal("stranger").await;
+        assert_eq!(node.container_status("tenant", "app").await.restart_count, 0);
+        delete_with_image(node, service, "tenant", &name).await;
+        println!("after the removal of the pulled image: {:?}", records(node, "pulled"));
+    }
+}
+
+/// The pods wait first, so that the image is kept: something names it.
+async fn an_image_that_is_loaded_runs(node: &NodeRig, registry: &Registry) {
+    let name = registry.name(LOADED);
+    node.create(&pod("loaded", &name).with(never_pulled)).await;
+    node.await_container("loaded", "app", "without an image", waits).await;
+    node.import(&[image(registry, LOADED, &[Layer::busybox()])]).await;
+    node.await_running("loaded", "app").await;
+}
+
+async fn a_removed_image_that_is_loaded_runs_with_its_secret(
+    node: &NodeRig,
+    registry: &Registry,
+    service: &Service<'_>,
+) {
+    let name = registry.name(PULLED);
+    node.create(&pod("tenant", &name).with(with_secret).with(never_pulled)).await;
+    node.await_container("tenant", "app", "without an image", waits).await;
+    node.import(&[image(registry, PULLED, &[Layer::busybox()])]).await;
+    node.await_running("tenant", "app").await;
+    node.create(&pod("stranger", &name).with(never_pulled)).await;
+    let decided = |it: &ContainerStatus| runs(it) || waits(it);
+    let stranger = node.await_container("stranger", "app", "running or refused", decided).await;
+    println!("a pod without the secret: {:?}", stranger.state);
+    service.passes(3).await;
+    assert_eq!(node.present(&words(&[&name])).await, words(&[&name]));
+    assert_eq!(node.container_status("tenant", "app").await.restart_count, 0);
+}
+
+/// Creates a pod and waits until it runs.
+async fn run(node: &NodeRig, pod: &Manifest) {
+    node.create(pod).await;
+    node.await_running(pod.name(), "app").await;
+}
+
+/// Deletes a pod and waits until kubegc has removed its image.
+async fn delete_with_image(node: &NodeRig, service: &Service<'_>, pod: &str, image: &str) {
+    node.delete(pod).await;
+    node.await_removal(pod).await;
+    service.until("removal of the image", async || node.present(&words(&[image])).await.is_empty()).await;
+}
+
+fn pod(name: &str, image: &str) -> Manifest {
+    let pod = Manifest::new(name).running("app").image(image);
+    pod.with(|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent"))
+}
+
+fn with_secret(pod: &mut serde_json::Value) {
+    pod["spec"]["imagePullSecrets"] = json!([{ "name": SECRET }]);
+}
+
+fn never_pulled(pod: &mut serde_json::Value) {
+    pod["spec"]["containers"][0]["imagePullPolicy"] = json!("Never");
+}
+
+fn image(registry: &Registry, repository: &str, layers: &[Arc<Layer>]) -> Image {
+    Image::new(&[&registry.name(repository)], &[layers, &[Layer::filled(repository, 1)]].concat())
+}
+
+fn runs(status: &ContainerStatus) -> bool {
+    status.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
+fn waits(status: &ContainerStatus) -> bool {
+    waiting(status) == "ErrImageNeverPull"
+}
+
+fn is_refused(status: &ContainerStatus) -> bool {
+    matches!(waiting(status), "ErrImagePull" | "ImagePullBackOff")
+}
+
+/// Returns the reason why a container waits.
+fn waiting(status: &ContainerStatus) -> &str {
+    let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref());
+    waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default()
+}
+
+/// Returns the kubelet's records of one kind.
+fn records(node: &NodeRig, kind: &str) -> BTreeSet<String> {
+    let dir = node.dir().join("kubelet/image_manager").join(kind);
+    std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
