@@ -5,6 +5,7 @@
 mod follower;
 mod pulls;
 mod registry;
+mod resized;
 mod restarts;
 
 use std::collections::BTreeSet;

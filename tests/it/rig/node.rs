@@ -7,6 +7,7 @@
 //! garbage-collects pods.
 
 mod api;
+mod cgroups;
 mod kubegc;
 mod manifest;
 mod pod_objects;
@@ -40,6 +41,8 @@ pub struct Options {
     pub disk_mib: Option<u64>,
     /// Added to the kubelet's command line.
     pub kubelet_flags: Vec<String>,
+    /// Whether each pod has a cgroup of its own. Without it the kubelet ends with a panic when a pod is resized.
+    pub pod_cgroups: bool,
 }
 
 /// The kubelet's own garbage collection.
@@ -82,7 +85,13 @@ pub struct NodeRig {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { version: node_containerd(), kubelet: Collection::Off, disk_mib: None, kubelet_flags: Vec::new() }
+        Self {
+            version: node_containerd(),
+            kubelet: Collection::Off,
+            disk_mib: None,
+            kubelet_flags: Vec::new(),
+            pod_cgroups: false,
+        }
     }
 }
 
@@ -142,6 +151,9 @@ impl NodeRig {
         let (address, cgroup) = (unique_address(), unique_cgroup());
         if let Some(mib) = options.disk_mib {
             disk::small(&dir.path().join("containerd"), mib);
+        }
+        if options.pod_cgroups {
+            cgroups::create(&cgroup);
         }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/node-files.sh");
         let version = options.version.name();
@@ -264,7 +276,8 @@ impl Options {
     fn flags(&self) -> Vec<String> {
         let on = ["--maximum-dead-containers-per-container=1", "--image-gc-high-threshold=85"];
         let own: &[&str] = if self.kubelet == Collection::On { &on } else { &[] };
-        own.iter().map(ToString::to_string).chain(self.kubelet_flags.iter().cloned()).collect()
+        let cgroups = self.pod_cgroups.then(|| "--cgroups-per-qos=true".to_owned());
+        own.iter().map(ToString::to_string).chain(cgroups).chain(self.kubelet_flags.iter().cloned()).collect()
     }
 }
 
