@@ -34,7 +34,7 @@ test-random: ## check the properties on 5,000 new random inputs each
 test-soak: ## run the agent for ten minutes beside a runtime whose pods come and go; as root
 	scripts/test.sh soak
 
-test-churn: ## let fifty pods come and go for five minutes beside a kubelet; as root
+test-churn: ## let a hundred pods come and go for five minutes beside a kubelet; as root
 	scripts/test.sh churn
 
 test-kills: ## kill the leader of two controllers and the API server many times; as root

@@ -6,7 +6,7 @@
 #   long      the six parts below, one after the other (`make test-long`)
 #   random    the properties (proptest) on 5,000 new random inputs each; `make test` has the same 256 in every run
 #   soak      the agent beside a runtime whose pods come and go, for ten minutes
-#   churn     fifty pods that come and go for five minutes, beside a kubelet, with and without the agent
+#   churn     a hundred pods that come and go for five minutes, beside a kubelet, with and without the agent
 #   kills     the leader of two controllers is killed 9 times, the API server 50 times
 #   forests   600 random forests of objects, collected by kube-controller-manager and by kubegc
 #   release   the files of a release for both architectures, built from a clean checkout

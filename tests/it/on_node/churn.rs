@@ -1,6 +1,6 @@
 //! Pods that are created and deleted at random, on a node with the kubelet alone and on a node with kubelet and agent.
 //!
-//! In `make test` there are 15 pods for 20 seconds, in `make test-churn` 50 pods for five minutes.
+//! In `make test` there are 15 pods for 20 seconds, in `make test-churn` 100 pods for five minutes.
 
 mod failures;
 mod script;
@@ -77,7 +77,7 @@ async fn start() -> NodeRig {
 
 /// Runs the whole sequence and returns what pods reported.
 async fn play(node: &NodeRig, lasts: Duration) -> Found {
-    let count = FEWEST_PODS.max(usize::try_from(lasts.as_secs() / 6).unwrap());
+    let count = FEWEST_PODS.max(usize::try_from(lasts.as_secs() / 3).unwrap());
     let failures = Failures::follow(node.pods(), Api::namespaced(node.kube(), "default"));
     let begun = Instant::now();
     let mut players = JoinSet::new();
