@@ -13,8 +13,8 @@
 #   pause NAME    sends SIGSTOP; resume NAME sends SIGCONT
 #
 # End of input ends the cell: the kernel kills all its processes and drops its mounts, and the script unmounts a disk at
-# DIR/containerd, DIR/crio or DIR/crio/images. So a test leaves nothing but files, even if it is killed. DIR/pid has the process whose namespaces can
-# be entered (`nsenter --target PID --mount --pid`).
+# DIR/containerd, DIR/crio or DIR/crio/images. So a test leaves nothing but files, even if it is killed. DIR/pid has the process
+# whose namespaces can be entered (`nsenter --target PID --mount --pid`).
 set -euo pipefail
 
 if [ "${1:-}" != inside ]; then

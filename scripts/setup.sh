@@ -5,7 +5,7 @@
 #   scripts/setup.sh build    installs what the compiler needs: SQLite and jemalloc are built from their C source
 #   scripts/setup.sh          also installs what the tests need: ext4, loop devices, namespaces, containerd,
 #                           Kubernetes, kubectl, Helm, Prometheus, a browser, lintian, rpm, rpmlint, and the shells whose
-#                           completions are tested. The tests themselves have no network
+#                           completions are tested, and CRI-O if KUBEGC_CRIO names one. The tests themselves have no network
 #   scripts/setup.sh release  also installs what the files of a release and their tests need: a C compiler for arm64, and
 #                           an emulator that runs its programs
 #
@@ -31,6 +31,8 @@ done
 # gcc alone compiles but does not link: the files of the C library are in a package that gcc only recommends.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
 [ "${1:-}" != release ] || [ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || missing+=(libc6-dev-arm64-cross)
+# conmon, which CRI-O starts for each container, is fetched without its library.
+[ -z "${KUBEGC_CRIO:-}" ] || ldconfig -p | grep -q 'libglib-2\.0\.so\.0 ' || missing+=(libglib2.0-0)
 
 if [ ${#missing[@]} -gt 0 ]; then
   [ "$(id -u)" -eq 0 ] || die "missing: ${missing[*]}. Install with: apt-get install ${missing[*]}"
@@ -45,6 +47,7 @@ command -v cargo >/dev/null || die "missing: cargo. Rust comes from https://rust
 [ "${1:-}" != build ] || exit 0
 "$(dirname "$0")/containerd.sh" >/dev/null
 "$(dirname "$0")/kubernetes.sh" >/dev/null
+[ -z "${KUBEGC_CRIO:-}" ] || "$(dirname "$0")/crio.sh" >/dev/null
 "$(dirname "$0")/kubectl.sh" >/dev/null
 "$(dirname "$0")/helm.sh"
 "$(dirname "$0")/prometheus.sh" >/dev/null
