@@ -70,10 +70,13 @@ impl Engine {
                 if let Some(identity) = identity {
                     self.failed(identity, error.to_string());
                 }
+                let wait = error.retry_after().unwrap_or_default();
                 if error.is_of_request() {
                     self.queue.defer(key, UNRESOLVED_RETRY);
+                } else if error.is_throttled() && !wait.is_zero() {
+                    self.queue.throttled(key, wait);
                 } else {
-                    self.queue.fail(key, error.retry_after().unwrap_or_default());
+                    self.queue.fail(key, wait);
                 }
             }
             Ok(Next::Again) => self.queue.fail(key, Duration::ZERO),

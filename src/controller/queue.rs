@@ -21,6 +21,8 @@ use crate::model::Backoff;
 const FIRST: Duration = Duration::from_millis(5);
 /// The longest back-off of a key.
 const LONGEST: Duration = Duration::from_mins(5);
+/// How many times the wait that a busy server wants a key waits at most.
+const THROTTLED: u32 = 4;
 
 /// Keys to process, in order.
 #[derive(Debug)]
@@ -119,9 +121,19 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Ends the processing of a key that failed. It is ready again after its back-off, and not before `at_least`.
     pub(super) fn fail(&self, key: &K, at_least: Duration) {
+        self.try_again(key, |backoff| backoff.max(at_least));
+    }
+
+    /// Ends the processing of a key that failed because the server has too many requests. Its back-off remains near the wait
+    /// that the server wants: the server is free again before a back-off of minutes ends.
+    pub(super) fn throttled(&self, key: &K, wait: Duration) {
+        self.try_again(key, |backoff| backoff.clamp(wait, wait * THROTTLED));
+    }
+
+    fn try_again(&self, key: &K, wait: impl FnOnce(Duration) -> Duration) {
         let mut state = self.state();
         let failures = state.failures.entry(key.clone()).or_default();
-        let wait = Backoff::new(FIRST, LONGEST).after(*failures).wait().max(at_least);
+        let wait = wait(Backoff::new(FIRST, LONGEST).after(*failures).wait());
         *failures += 1;
         state.totals.retries += 1;
         state.delay(key.clone(), Instant::now() + wait);
@@ -331,6 +343,21 @@ mod tests {
             let (metric, value) = sample.split_once(' ').unwrap();
             assert!(text.contains(&format!("workqueue_{metric}{name} {value}\n")), "{sample}\n{text}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_busy_server_is_tried_again_soon_however_often_it_refuses() {
+        let queue = WorkQueue::default();
+        queue.add("ns1".into(), "a");
+        for _ in 0..30 {
+            let begun = Instant::now();
+            assert_eq!(queue.next().await, Some("a"));
+            assert!(begun.elapsed() <= Duration::from_secs(4), "{:?}", begun.elapsed());
+            queue.throttled(&"a", Duration::from_secs(1));
+        }
+        let begun = Instant::now();
+        queue.next().await;
+        assert!(begun.elapsed() >= Duration::from_secs(1), "the wait that the server wants");
     }
 
     #[tokio::test(start_paused = true)]

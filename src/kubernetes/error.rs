@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kube::core::Status;
@@ -174,14 +175,20 @@ impl KubernetesError {
     }
 
     /// Returns how long the API server wants to be left alone before the next try, at most a minute: an aggregated API
-    /// could want years (G5).
+    /// could want years (G5). A part of a second is added, because requests that are refused at once and repeated at once
+    /// are refused again.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { retry_after, .. } | Self::Foreign { retry_after, .. } => {
-                retry_after.map(|wait| wait.min(LONGEST_RETRY_AFTER))
+                retry_after.map(|wait| wait.min(LONGEST_RETRY_AFTER) + part_of_a_second())
             }
             _ => None,
         }
+    }
+
+    /// Returns whether the API server has too many requests (429). That says nothing about the object.
+    pub fn is_throttled(&self) -> bool {
+        self.code() == Some(429) || matches!(self, Self::Foreign { code: 429, .. })
     }
 
     /// Returns whether the API server itself reports that an object of this kind and name does not exist. Only this 404
@@ -210,6 +217,13 @@ impl KubernetesError {
         !matches!(self, Self::TooLarge { .. } | Self::InvalidRequest { .. })
             && self.code().is_none_or(|code| code == 401)
     }
+}
+
+/// Returns another part of a second each time. Multiples of the golden ratio are far from each other.
+fn part_of_a_second() -> Duration {
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9);
+    Duration::from_millis((u64::from(turn) * 1000) >> 32)
 }
 
 /// Returns the text of an error of kube, whose own text is often only an internal name and the text of the cause.

@@ -64,6 +64,20 @@ async fn a_command_honors_the_retry_delay_and_reads_again() {
     }
 }
 
+/// A server that serves few requests at once would refuse them again.
+#[tokio::test(start_paused = true)]
+async fn requests_that_are_refused_at_once_are_repeated_one_by_one() {
+    let waits = (0..20).map(async |_| {
+        let (connection, begun) = (server([answer(429, Some("1"), "Too many requests")]).repeating(), Instant::now());
+        assert_eq!(list(&connection).await, Ok(0));
+        begun.elapsed().as_millis()
+    });
+    let mut waits = futures::future::join_all(waits).await;
+    waits.sort_unstable();
+    let nearest = waits.windows(2).map(|pair| pair[1] - pair[0]).min();
+    assert!(nearest > Some(10) && waits[0] >= 1000 && waits[19] < 2000, "{waits:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_command_gives_up_after_ten_retries() {
     let connection = server((0..11).map(|_| answer(429, Some("1"), "Too many requests"))).repeating();
