@@ -38,8 +38,8 @@ pub use in_turn::{Scenario, in_turn};
 pub use kubegc::{Daemon, Ran, binary};
 pub use names::Names;
 pub use node::{
-    Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, kubernetes_minor, node_containerd,
-    unique_address,
+    Collection, Manifest, NodeRig, Options, Program, eventually, kubernetes_bins, kubernetes_minor, kubernetes_version,
+    node_containerd, unique_address,
 };
 pub use pod::Pod;
 pub use systemd::Systemd;

@@ -1,5 +1,7 @@
 //! `kubegc controller plan` and `why` on a real API server, without any controller beside it.
 
+mod since_1_36;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
@@ -49,7 +51,6 @@ async fn plans_explanations_and_documents() {
     .await;
 }
 
-/// Server 1.20 has neither aggregated discovery nor any object that only a newer one has.
 async fn a_plan_shows_what_would_be_deleted_and_what_follows_and_changes_nothing(node: &NodeRig) {
     let parent = create(node, "parent", &[]).await;
     create(node, "child", &[owner("parent", &parent)]).await;

@@ -291,9 +291,14 @@ pub fn kubernetes_bins() -> Vec<PathBuf> {
     kubernetes_lines().iter().map(|line| Path::new(&line[1]).join("bin")).collect()
 }
 
+/// Returns the version of the Kubernetes under test, as `1.20.2`.
+pub fn kubernetes_version() -> &'static str {
+    &kubernetes_lines()[1][2]
+}
+
 /// Returns the minor version of the Kubernetes under test: 20 of 1.20.2.
 pub fn kubernetes_minor() -> u32 {
-    kubernetes_lines()[1][2].split('.').nth(1).unwrap().parse().unwrap()
+    kubernetes_version().split('.').nth(1).unwrap().parse().unwrap()
 }
 
 /// Returns the containerd of a node: the newest one that the kubelet under test supports.
