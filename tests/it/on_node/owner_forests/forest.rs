@@ -18,7 +18,7 @@ pub const KINDS: [(&str, &str, &str, bool); 8] = [
     ("example.com/v1", "Gadget", "gadgets", false),
 ];
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Forest {
     pub name: String,
     pub objects: Vec<ForestObject>,
@@ -26,7 +26,7 @@ pub struct Forest {
     pub states: Vec<State>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct ForestObject {
     pub id: String,
     pub kind: String,

@@ -73,9 +73,17 @@ impl Player {
             stream::iter(lists).all(|list| list).await
         };
         assert!(becomes_true(served).await, "the custom resources are not served");
-        let uids = stream::iter(forests.iter().map(|forest| plant(&client, forest)));
-        let uids = uids.buffered(AT_ONCE).collect().await;
-        Self { client, forests, uids }
+        let mut player = Self { client, forests: Vec::new(), uids: Vec::new() };
+        player.add(forests).await;
+        player
+    }
+
+    /// Creates the objects of more forests.
+    pub async fn add(&mut self, forests: Vec<Forest>) {
+        let uids = stream::iter(forests.iter().map(|forest| plant(&self.client, forest)));
+        let uids: Vec<_> = uids.buffered(AT_ONCE).collect().await;
+        self.forests.extend(forests);
+        self.uids.extend(uids);
     }
 
     /// Returns the forests.

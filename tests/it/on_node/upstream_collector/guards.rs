@@ -12,6 +12,8 @@ use crate::rig::{Daemon, NodeRig};
 #[derive(Default)]
 pub struct Guarded {
     by_brake: BTreeSet<(String, String)>,
+    /// How many plans were made.
+    plans: usize,
 }
 
 // === impl Guarded ===
@@ -22,6 +24,7 @@ impl Guarded {
         let kubeconfig = node.kubeconfig("admin").display().to_string();
         let plan = [&["controller", "plan", "-o", "json", "--kubeconfig", &kubeconfig], args].concat();
         let plan = node.kubegc(&plan).json();
+        self.plans += 1;
         // The brake is a state of `run`: it names the resource in its log, and the plan says what it would delete.
         let log = run.log();
         let is_paused = |object: &Value| {
@@ -50,7 +53,7 @@ impl Guarded {
 
     /// Fails if the brake kept nothing, because then this test shows nothing about it.
     pub fn assert_the_brake_acted(&self) {
-        println!("kept by guards.brake_count: {}", self.by_brake.len());
+        println!("kept by guards.brake_count: {}, in {} plans", self.by_brake.len(), self.plans);
         assert!(!self.by_brake.is_empty());
     }
 }

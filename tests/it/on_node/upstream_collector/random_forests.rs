@@ -1,7 +1,8 @@
 //! Random forests from a seed.
 //!
-//! What kube-controller-manager 1.20.2 does differently from 1.36.2 is not generated: list kinds, which it takes for served
-//! kinds that have no object, and two references of one object with the same uid, which its patches cannot distinguish.
+//! Two things are not generated: list kinds, which kube-controller-manager takes for served kinds that have no object, in
+//! 1.20.2 and in 1.36.2, and which kubegc keeps; and two references of one object with the same uid, which the patches of
+//! 1.20.2 cannot distinguish.
 //!
 //! What ends in two ways with any collector is not generated either: an object whose owner is deleted with the finalizer
 //! `orphan` has no other owner. It lives if the other owner's reference is dropped first, and is deleted if the reference

@@ -31,6 +31,13 @@ pub fn forest(step: usize) -> Forest {
     Forest { name: name(step), objects, steps, states: Vec::new() }
 }
 
+/// Returns a forest of which no step deletes the owner.
+pub fn without_steps(number: usize) -> Forest {
+    // Its absent owner is its own.
+    let objects = forest(1000 + number).objects;
+    Forest { name: format!("{PREFIX}withoutsteps{number}"), objects, steps: Vec::new(), states: Vec::new() }
+}
+
 /// Lists what a collector has still to do after `steps` steps: it drops the missing owner at the start, and deletes both
 /// dependents when their owner is deleted.
 pub fn waits(steps: usize, states: &BTreeMap<String, State>, collector: &str) -> Vec<String> {
