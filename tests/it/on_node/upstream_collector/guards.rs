@@ -12,6 +12,9 @@ use crate::rig::{Daemon, NodeRig};
 #[derive(Default)]
 pub struct Guarded {
     by_brake: BTreeSet<(String, String)>,
+    /// The owners that were deleted with the policy orphan. A dependent that is checked later loses the reference and lives
+    /// (`orphan_wait`); kube-controller-manager deletes it.
+    orphaning: BTreeSet<(String, String)>,
     /// How many plans were made.
     plans: usize,
 }
@@ -27,6 +30,7 @@ impl Guarded {
         self.plans += 1;
         // The brake is a state of `run`: it names the resource in its log, and the plan says what it would delete.
         let log = run.log();
+        self.orphaning.extend(log.lines().filter(|line| line.contains("action=orphan ")).filter_map(orphaned));
         let is_paused = |object: &Value| {
             let (api_version, _, plural, _) = KINDS.iter().find(|(_, kind, ..)| object["kind"] == *kind).unwrap();
             let group = api_version.split_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
@@ -42,13 +46,15 @@ impl Guarded {
     }
 
     /// Returns whether a guard explains a difference: it keeps the object, an owner of it, or a dependent for which the
-    /// deletion of the object waits.
+    /// deletion of the object waits; or the object has lost a reference instead of being deleted, or depends on one that has.
     pub fn explains(&self, forests: &[Forest], difference: &Difference) -> bool {
         let forest = forests.iter().find(|forest| forest.name == difference.forest).unwrap();
         let above = reachable(&difference.id, |id| owners(forest, id));
         let below = reachable(&difference.id, |id| dependents(forest, id));
         let is_kept = |id: &String| self.by_brake.contains(&(forest.name.clone(), id.clone()));
-        above.iter().any(is_kept) || difference.is_terminating() && below.iter().any(is_kept)
+        let orphans = |id: &String| self.orphaning.contains(&(forest.name.clone(), id.clone()));
+        let is_late = difference.ours.is_some() && above.iter().any(|id| *id != difference.id && orphans(id));
+        is_late || above.iter().any(is_kept) || difference.is_terminating() && below.iter().any(is_kept)
     }
 
     /// Fails if the brake kept nothing, because then this test shows nothing about it.
@@ -60,8 +66,18 @@ impl Guarded {
 
 /// Returns the forest and the id of an object.
 fn place(object: &Value) -> Option<(String, String)> {
-    let (forest, id) = object["name"].as_str()?.strip_prefix("p-")?.split_once('-')?;
+    place_of(object["name"].as_str()?)
+}
+
+fn place_of(name: &str) -> Option<(String, String)> {
+    let (forest, id) = name.strip_prefix("p-")?.split_once('-')?;
     Some((forest.to_owned(), id.to_owned()))
+}
+
+/// Returns the object of a line of the log.
+fn orphaned(line: &str) -> Option<(String, String)> {
+    let name = line.split("object=\"").nth(1)?.split_once('/')?.1;
+    place_of(name.split([' ', '"']).next()?)
 }
 
 fn owners(forest: &Forest, id: &str) -> Vec<String> {
