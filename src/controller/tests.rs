@@ -1,6 +1,7 @@
 //! The workers against an API server in memory, one key at a time: which calls they make, and what is left.
 
 mod absence;
+mod answers;
 mod as_shown;
 mod cases;
 mod conflicting_references;

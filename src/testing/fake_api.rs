@@ -165,7 +165,8 @@ impl FakeApi {
         }))
     }
 
-    fn client(&self) -> Client {
+    /// Returns a client without credentials.
+    pub fn client(&self) -> Client {
         let api = self.clone();
         let serve = service_fn(move |request: Request<Body>| {
             let api = api.clone();

@@ -3,6 +3,7 @@
 mod agent;
 mod agent_starts_first;
 mod aggregated_api;
+mod api_answers;
 mod churn;
 mod cluster_cases;
 mod cluster_faults;

@@ -135,8 +135,13 @@ impl Server {
             return answer.clone();
         }
         let Some(object) = inner.objects.get(path).cloned() else { return (404, not_found(path)) };
-        if !inner.ignores_preconditions && !meets(&object, body) {
-            return (409, status(409, "Conflict", &json!({})));
+        if !inner.ignores_preconditions {
+            if !meets(&object, body) {
+                return (409, status(409, "Conflict", &json!({})));
+            }
+            if !body["metadata"]["uid"].is_null() && body["metadata"]["uid"] != object["metadata"]["uid"] {
+                return (422, another_uid(&object));
+            }
         }
         match *method {
             Method::GET => (200, object),
@@ -169,7 +174,9 @@ impl Inner {
         object["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
         // As of a pod that no kubelet has: nothing but finalizers holds it.
         object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
-        self.write(path, object)
+        let now = self.write(path, object);
+        let is_shown = self.objects.contains_key(path) || now["kind"] == "Pod";
+        if is_shown { now } else { json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}) }
     }
 
     /// An object in deletion without finalizers does not exist any more.
@@ -192,6 +199,13 @@ impl Inner {
     }
 }
 
+/// The answer of an API server to a change of the uid of an object.
+fn another_uid(object: &Value) -> Value {
+    let cause = json!({"field": "metadata.uid", "reason": "FieldValueInvalid"});
+    let details = json!({"name": object["metadata"]["name"], "kind": object["kind"], "causes": [cause.clone(), cause]});
+    status(422, "Invalid", &details)
+}
+
 /// Each change names the uid and the version.
 fn identifies(method: &Method, body: &Value) {
     let condition = if *method == Method::DELETE { &body["preconditions"] } else { &body["metadata"] };
@@ -200,14 +214,13 @@ fn identifies(method: &Method, body: &Value) {
     }
 }
 
-/// Returns whether the preconditions of a deletion and the version of a patch hold.
+/// Returns whether the preconditions of a deletion and the version of a patch hold. A real server compares them first.
 fn meets(object: &Value, body: &Value) -> bool {
     let metadata = &object["metadata"];
     let wanted = [
         (&body["preconditions"]["uid"], &metadata["uid"]),
         (&body["preconditions"]["resourceVersion"], &metadata["resourceVersion"]),
         (&body["metadata"]["resourceVersion"], &metadata["resourceVersion"]),
-        (&body["metadata"]["uid"], &metadata["uid"]),
     ];
     wanted.into_iter().all(|(wanted, is)| wanted.is_null() || wanted == is)
 }

@@ -57,12 +57,16 @@ impl WholeServer {
     }
 
     pub(in super::super) fn connection(&self) -> Connection {
+        Connection::through(self.client(), "a test")
+    }
+
+    pub(in super::super) fn client(&self) -> Client {
         let server = self.clone();
         let serve = service_fn(move |request: Request<Body>| {
             let server = server.clone();
             async move { server.respond(request).await }
         });
-        Connection::through(Client::new(serve, "default"), "a test")
+        Client::new(serve, "default")
     }
 
     /// Serves these resources from now on; the group-versions `down` do not work.
@@ -147,12 +151,22 @@ impl WholeServer {
             _ if *method == Method::POST => return (201, body.clone()),
             _ => {}
         }
+        let before = self.objects.lock().objects.get(path).cloned();
         let (code, answer) = self.objects.answer(method, path, body);
         if *method == Method::GET || code != 200 {
             return (code, answer);
         }
-        let word = if self.objects.get(&answer).is_some() { "MODIFIED" } else { "DELETED" };
-        self.show(word, &answer);
+        let (now, version) = {
+            let objects = self.objects.lock();
+            (objects.objects.get(path).cloned(), objects.version)
+        };
+        if let Some(now) = now {
+            self.show("MODIFIED", &now);
+        } else {
+            let mut deleted = before.unwrap_or_default();
+            deleted["metadata"]["resourceVersion"] = version.to_string().into();
+            self.show("DELETED", &deleted);
+        }
         (code, self.state().written.get(path).cloned().unwrap_or(answer))
     }
 
