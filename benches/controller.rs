@@ -1,7 +1,8 @@
 //! `kubegc controller`: memory for a million objects, deletions beside kube-controller-manager, and how soon it works.
 //!
-//! `cargo bench --bench controller`, or with `-- million`, `-- start` or `-- contest` for one part. The million objects come
-//! from a simulated API server in this process. The other parts need root and use real API servers (`scripts/kubernetes.sh`).
+//! `cargo bench --bench controller`, or with `-- million`, `-- start`, `-- lists` or `-- contest` for one part. The million
+//! objects come from a simulated API server in this process. The other parts need root and use real API servers
+//! (`scripts/kubernetes.sh`).
 
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +19,8 @@
 mod contest;
 #[path = "common/figures.rs"]
 mod figures;
+#[path = "controller/lists.rs"]
+mod lists;
 #[path = "controller/million.rs"]
 mod million;
 #[path = "controller/process.rs"]
@@ -44,6 +47,9 @@ fn main() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     if is_wanted("start") {
         runtime.block_on(start::measure());
+    }
+    if is_wanted("lists") {
+        runtime.block_on(lists::measure());
     }
     if is_wanted("contest") {
         runtime.block_on(contest::measure());

@@ -1,4 +1,4 @@
-//! The dependents of many owners on a real API server, deleted by kubegc and by kube-controller-manager 1.20.2 in turn,
+//! The dependents of many owners on a real API server, deleted by kubegc and by kube-controller-manager in turn,
 //! each on an API server of its own and with its limits on calls raised. Bare deletions, of which the client knows all names
 //! beforehand, show what the API server itself takes on this machine.
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::figures::{median, mib};
 use crate::process::{Usage, usage, with_argument};
-use crate::rig::{NodeRig, Program, becomes_true_within};
+use crate::rig::{NodeRig, Program, becomes_true_within, kubernetes_version};
 
 const OWNERS: usize = 200;
 const DEPENDENTS: usize = 20_000;
@@ -42,7 +42,8 @@ pub async fn measure() {
         bare.push(bare_deletions().await);
     }
     println!(
-        "{DEPENDENTS} dependents of {OWNERS} owners, background, real API server 1.20.2; medians of {ROUNDS} rounds"
+        "{DEPENDENTS} dependents of {OWNERS} owners, background, real API server {}; medians of {ROUNDS} rounds",
+        kubernetes_version()
     );
     println!("                        kubegc  kube-controller-manager  ratio in a round");
     row("deletions per second", &rounds, |it| it.per_second, "at least 1");

@@ -8,7 +8,7 @@ use crate::figures::median;
 use crate::rig::{NodeRig, becomes_true_within};
 
 const RUNS: usize = 5;
-/// The resources that are added to the some 50 of a bare API server 1.20.2.
+/// The resources that are added to the some 50 of a bare API server.
 const ADDED: usize = 60;
 
 pub async fn measure() {
