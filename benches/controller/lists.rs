@@ -25,7 +25,7 @@ struct Start {
 
 pub async fn measure() {
     let node = NodeRig::start_api_alone().await;
-    let server = with_argument("kube-apiserver\0--etcd-servers");
+    let server = with_argument(&format!("kube-apiserver\0--etcd-servers=http://{}:2379", node.name()));
     let empty = start(&node).await;
     fill(&Api::namespaced(node.kube(), "default")).await;
     let (before, mut starts) = (usage(server), Vec::new());
