@@ -79,7 +79,7 @@ prepare() {
 }
 
 fast() {
-  say "building, then running the 1,200 tests that need no root: about 4 minutes on 2 cores after the build"
+  say "building, then running the 1,600 tests that need no root: about 4 minutes on 2 cores after the build"
   scripts/setup.sh build
   without as_root containerd on_crio on_node promtool prometheus in_browser manifests::chart
 }
@@ -156,7 +156,7 @@ long() {
 
 case ${1:-} in
   '')
-    say "building, then running about 1,460 tests: about 10 minutes on 2 cores after the build"
+    say "building, then running about 1,760 tests: about 12 minutes on 2 cores after the build"
     say "they use containerd 1.6, 1.7 and 2.x and real nodes; \`make test-fast\` runs those that need no root"
     prepare
     without "${out[@]}"
