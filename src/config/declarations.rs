@@ -178,6 +178,13 @@ settings! {
     /// Directory of the kubelet's links to container logs.
     "logs.containers_root": LOG_ROOT = policy.logs.containers_root;
 
+    /// Remove older logs of instances that the runtime no longer has while their pod exists. 0 = never.
+    ///
+    /// They count as dead containers then, under `containers.max_per_pod_container` and the rules for containers. The
+    /// kubelet keeps them until their pod is deleted, some of them on purpose: from version 1.36 on it removes all
+    /// containers of a pod that restarts as a whole, and leaves their logs to be read.
+    "logs.leftover_max_age": DURATION = policy.logs.leftover_max_age;
+
     /// Keep younger containers that are created and not started: they may be about to start. 0 = off.
     "guards.created_grace": DURATION = policy.guards.created_grace;
 

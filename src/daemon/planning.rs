@@ -89,7 +89,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
     let has_images = scope != Scope::Containers;
     Needs {
         ends: policy.containers.age_from == AgeFrom::Finished,
-        leftover_logs: scope != Scope::Images && policy.guards.remove_leftover_logs,
+        leftover_logs: scope != Scope::Images && !policy.logs.leftover_max_age.is_zero(),
         image_volumes: has_images,
         image_names: has_images && policy.guards.keep_pod_images,
         // The sizes that the runtime reports are far from those on the disk.

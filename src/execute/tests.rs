@@ -61,7 +61,8 @@ impl Bench {
     fn roots(&self) -> LogRoots {
         let roots = self.sim.log_roots();
         let on_host = |path: PathBuf| Path::new("/").join(path.strip_prefix(self.host.root()).unwrap());
-        let policy = LogPolicy { pods_root: on_host(roots.pods), containers_root: on_host(roots.containers) };
+        let (pods_root, containers_root) = (on_host(roots.pods), on_host(roots.containers));
+        let policy = LogPolicy { pods_root, containers_root, ..LogPolicy::default() };
         LogRoots { host: self.host.clone(), policy }
     }
 

@@ -76,9 +76,6 @@ pub struct Guards {
     pub retry_after: Duration,
     /// Further images are removed while the measured space is below the target, whatever the estimated sizes (I9).
     pub measure_space: bool,
-    /// The logs of instances that the runtime no longer lists are removed under the limits of dead containers. The kubelet
-    /// keeps them until their pod is deleted.
-    pub remove_leftover_logs: bool,
 }
 
 // === impl Guards ===
@@ -112,7 +109,6 @@ impl Guards {
             fall_hold: Duration::from_mins(10),
             retry_after: Duration::from_mins(1),
             measure_space: true,
-            remove_leftover_logs: true,
         }
     }
 
@@ -136,7 +132,6 @@ impl Guards {
             fall_hold: Duration::ZERO,
             retry_after: Duration::ZERO,
             measure_space: false,
-            remove_leftover_logs: false,
         }
     }
 }

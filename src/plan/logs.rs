@@ -12,6 +12,7 @@ mod leftovers;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
@@ -29,6 +30,8 @@ pub struct LogPolicy {
     pub pods_root: PathBuf,
     /// `logs.containers_root`
     pub containers_root: PathBuf,
+    /// `logs.leftover_max_age`; 0 = a pod keeps the logs of all its instances.
+    pub leftover_max_age: Duration,
 }
 
 /// Containers by ID, also by a prefix of it: the kubelet shortens long names of log symlinks.
@@ -193,7 +196,11 @@ impl<'a> ById<'a> {
 
 impl Default for LogPolicy {
     fn default() -> Self {
-        Self { pods_root: "/var/log/pods".into(), containers_root: "/var/log/containers".into() }
+        Self {
+            pods_root: "/var/log/pods".into(),
+            containers_root: "/var/log/containers".into(),
+            leftover_max_age: Duration::ZERO,
+        }
     }
 }
 

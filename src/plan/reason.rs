@@ -163,6 +163,11 @@ pub enum KeepReason {
         /// `images.max_age`.
         max_age_seconds: i64,
     },
+    /// The runtime no longer has the instance of this log, and the log is not older than `logs.leftover_max_age`.
+    WithinLeftoverMaxAge {
+        /// `logs.leftover_max_age`.
+        max_age_seconds: i64,
+    },
     /// The images before it are enough to reach the low threshold.
     TargetReached {},
     /// Image removal is disabled: the high threshold is 100, and no maximum age is set.

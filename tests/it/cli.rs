@@ -328,6 +328,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     [logs]
     pods_root = "/var/log/pods"                  # built-in
     containers_root = "/var/log/containers"      # built-in
+    leftover_max_age = "0s"                      # built-in
 
     [guards]
     created_grace = "0s"                         # profile kubelet

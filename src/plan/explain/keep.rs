@@ -112,6 +112,12 @@ impl KeepReason {
                 "disk usage reaches the high threshold, the threshold is lower, or images.max_age is set",
             )
             .set_by("images.high_threshold_percent"),
+            Self::WithinLeftoverMaxAge { max_age_seconds } => rule(
+                format!("within logs.leftover_max_age ({})", time(*max_age_seconds)),
+                format!("its instance is not in the runtime, and it is not older than {}", time(*max_age_seconds)),
+                "it is older, or logs.leftover_max_age is shorter",
+            )
+            .set_by("logs.leftover_max_age"),
             Self::WithinMaxAge { max_age_seconds } => rule(
                 format!("within images.max_age ({})", time(*max_age_seconds)),
                 format!(

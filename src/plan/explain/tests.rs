@@ -93,7 +93,9 @@ fn keeps() -> Value {
         json!({ "reason": "rule", "rule": "base images stay", "note": "ask platform@" }),
         json!({ "reason": "rule", "rule": "logs of a day", "limit": "keep_for = 24h" }),
     ];
-    keeps.as_array_mut().unwrap().extend(of_rules);
+    // One list of all would be too long for the macro.
+    let of_logs = json!({ "reason": "within_leftover_max_age", "max_age_seconds": 86400 });
+    keeps.as_array_mut().unwrap().extend(of_rules.into_iter().chain([of_logs]));
     keeps
 }
 

@@ -1,11 +1,13 @@
 //! Decides the logs of instances that the runtime no longer lists, of containers that it lists.
 //!
 //! The kubelet removes a log with its container (1.36, `removeContainer`). If someone else removed the container, its log
-//! remains until its pod is deleted: a crash loop leaves one for each restart (kubernetes#91765). Such a log counts as a dead
-//! instance, after those that the runtime has, under the limits and the rules of containers.
+//! remains until its pod is deleted: a crash loop leaves one for each restart (kubernetes#91765). When the kubelet restarts all
+//! containers of a pod (KEP-5532), it removes them and leaves their logs on purpose. So these logs are kept while their pod
+//! exists (I17). Only with `logs.leftover_max_age` an older one counts as a dead instance, after those that the runtime has, under
+//! the limits and the rules of containers.
 //!
 //! Removes for `over_max_per_pod_container`, `rule`, `pod_deleted` and `pod_terminal`. Keeps for
-//! `within_max_per_pod_container`, `no_limit`, `younger_than_min_age`, `list_incomplete`, `in_use`, `rule`, and by the guards
+//! `within_max_per_pod_container`, `no_limit`, `within_leftover_max_age`, `younger_than_min_age`, `list_incomplete`, `in_use`, `rule`, and by the guards
 //! `newest_instance`, `backing_off`, `runtime_not_seen`, `runtime_just_started`, `list_fell` and `baseline_lost`.
 //!
 //! Without an instance in the runtime the kubelet counts restarts from the names of these files (1.36,
@@ -37,7 +39,7 @@ type Slots<'a> = HashMap<SlotKey<'a>, Instances<'a>>;
 
 /// Decides these logs, except those in directories that this pass removes.
 pub(super) fn decide(context: &Context, builder: &mut PlanBuilder, removed_dirs: &HashSet<PodUid>) {
-    if !context.policy.guards.remove_leftover_logs {
+    if context.policy.logs.leftover_max_age.is_zero() {
         return;
     }
     let Some(logs) = builder.need("leftover_logs", &context.snapshot.leftover_logs) else { return };
@@ -110,7 +112,12 @@ fn verdict(
     }
     // A log of unknown age is young.
     let is_old = |min_age| log.modified_at.is_some_and(|at| plan::is_older(context.now, at, min_age));
-    let why_kept = why_too_young(context, rule, is_old).or_else(|| context.backing_off(Kind::LogFile, id));
+    let max_age = context.policy.logs.leftover_max_age;
+    let within = || KeepReason::WithinLeftoverMaxAge { max_age_seconds: plan::seconds(max_age) };
+    let why_kept = (!is_old(max_age))
+        .then(within)
+        .or_else(|| why_too_young(context, rule, is_old))
+        .or_else(|| context.backing_off(Kind::LogFile, id));
     if let Some(reason) = why_kept {
         return Err(reason);
     }

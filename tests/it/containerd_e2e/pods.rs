@@ -138,7 +138,7 @@ async fn nothing_changes_in_a_dry_run(rig: &Rig) {
 
 /// A container that someone removes, as with `crictl rm`, leaves its log: a crash loop leaves one for each restart.
 #[tokio::test]
-async fn the_logs_of_instances_that_someone_removed_are_found_and_removed() {
+async fn the_logs_of_instances_that_someone_removed_are_kept_unless_a_setting_removes_them() {
     let rig = Rig::start(Version::V2).await;
     let pod = rig.pod("default", "web-0", "uid-web").await;
     let loops = pod.crash_looped("app", 5).await;
@@ -149,22 +149,31 @@ async fn the_logs_of_instances_that_someone_removed_are_found_and_removed() {
         rig.runtime().remove_container(request).await.unwrap();
     }
     let log = |attempt| pod.log_file("app", attempt);
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_hours(1);
+    for old in [log(0), log(1), log(2), rotated.clone()] {
+        std::fs::File::options().append(true).open(old).unwrap().set_modified(hour_ago).unwrap();
+    }
     let plan = rig.kubegc(&with_settings(&["plan", "-o", "json"])).ok().json();
+    let logs = |plan: &Value| {
+        plan["actions"].as_array().unwrap().iter().filter(|it| it["action"] == "remove_log_file").count()
+    };
+    assert_eq!(logs(&plan), 0, "the pod exists: {plan:#}");
+
+    let plan = rig.kubegc(&with_age(&["plan", "-o", "json"])).ok().json();
     let actions = plan["actions"].as_array().unwrap();
     let files: Vec<_> = actions.iter().filter(|action| action["action"] == "remove_log_file").collect();
     let expected = [0, 1, 2].map(|attempt| json!(log(attempt)));
     assert_eq!(files.iter().map(|action| action["path"].clone()).collect::<Vec<_>>(), expected);
     assert!(files.iter().all(|action| action["reason"] == "over_max_per_pod_container"), "{files:?}");
-    let why = rig.kubegc(&with_settings(&["why", log(1).to_str().unwrap(), "-o", "json"])).ok().json();
+    let why = rig.kubegc(&with_age(&["why", log(1).to_str().unwrap(), "-o", "json"])).ok().json();
     let decisions: Vec<_> = why.as_array().unwrap().iter().map(|found| (&found["kind"], &found["decision"])).collect();
     assert_eq!(decisions, [(&json!("log_dir"), &json!("keep")), (&json!("log_file"), &json!("remove"))], "{why:#}");
-    rig.kubegc(&with_settings(&["collect"])).ok();
+    rig.kubegc(&with_age(&["collect"])).ok();
     let left = [0, 1, 2, 3, 4].map(|attempt| log(attempt).exists());
     assert_eq!((left, rotated.exists()), ([false, false, false, false, true], false));
-    let plan = rig.kubegc(&with_settings(&["plan", "-o", "json"])).ok().json();
-    let logs = plan["actions"].as_array().unwrap().iter().filter(|action| action["action"] == "remove_log_file");
-    assert_eq!(logs.count(), 0, "{plan:#}");
-    let history = rig.kubegc(&with_settings(&["history", "--kind", "log-file", "-o", "json"])).ok();
+    let plan = rig.kubegc(&with_age(&["plan", "-o", "json"])).ok().json();
+    assert_eq!(logs(&plan), 0, "{plan:#}");
+    let history = rig.kubegc(&with_age(&["history", "--kind", "log-file", "-o", "json"])).ok();
     assert_eq!(history.lines().count(), 3);
 }
 
@@ -229,4 +238,8 @@ fn is_planned_by_itself(name: &str) -> bool {
 
 fn with_settings<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [args, &SETTINGS].concat()
+}
+
+fn with_age<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&with_settings(args), &["--set", "logs.leftover_max_age=1m"][..]].concat()
 }

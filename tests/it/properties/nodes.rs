@@ -349,6 +349,7 @@ pub fn a_policy() -> impl Strategy<Value = Policy> {
             policy.images.min_age = Duration::from_secs(image_min_age);
             policy.images.max_age = Duration::from_secs(max_age);
             policy.images.all_unused = all_unused;
+            policy.logs.leftover_max_age = Duration::from_secs(1);
             policy.rules = rules;
             policy.images.keep = if keep { vec!["*/i1:*".into()] } else { Vec::new() };
             policy

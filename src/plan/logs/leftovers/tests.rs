@@ -7,9 +7,14 @@ use crate::plan::Kind;
 use crate::plan::tests::node::{Node, hold, node};
 use crate::rules::{Limits, Rule, RuleFor, RuleText, Then};
 
+/// Returns a node on which such logs are removed.
+fn collecting() -> Node {
+    node().set(|policy| policy.logs.leftover_max_age = Duration::from_secs(1))
+}
+
 /// Returns a pod with a running container that was restarted five times.
 fn restarted() -> Node {
-    node().pod("web").running("web/app", "now", 30).whose(|container| container.attempt = 5)
+    collecting().pod("web").running("web/app", "now", 30).whose(|container| container.attempt = 5)
 }
 
 /// Adds the attempt of the container that was added last.
@@ -53,8 +58,10 @@ fn logs_count_as_dead_instances() {
             "2.log 3.log: younger_than_min_age", "1.log: over_max_per_pod_container"),
         ("an unknown age", restarted().leftover("web/app", 1, 90)
             .but(no_age)
-            .set(|policy| policy.containers.max_per_pod_container = Some(0)), "1.log: younger_than_min_age", ""),
-        ("without guards they are kept", logs(restarted()).kubelet(), "", ""),
+            .set(|policy| policy.containers.max_per_pod_container = Some(0)), "1.log: within_leftover_max_age", ""),
+        ("by default a pod keeps all", logs(restarted()).set(|policy| policy.logs.leftover_max_age = Duration::ZERO), "", ""),
+        ("what is younger than the setting does not count", logs(restarted()).set(|policy| policy.logs.leftover_max_age = Duration::from_mins(75)),
+            "2.log: within_max_per_pod_container, 3.log: within_leftover_max_age", "1.log: over_max_per_pod_container"),
         ("a removal failed before", most(logs(restarted()), Some(0)).failed("log_file//var/log/pods/default_web_web/app/1.log", 1),
             "1.log: backing_off", "2.log 3.log: over_max_per_pod_container"),
         ("the instance exists", restarted().leftover("web/app", 5, 90), "5.log: in_use", ""),
@@ -66,11 +73,11 @@ fn logs_count_as_dead_instances() {
             "1.log 2.log 3.log: runtime_not_seen", ""),
         ("the logs are unavailable", restarted().but(|snapshot| snapshot.leftover_logs = Seen::NotSeen("blocked".to_owned())),
             "", ""),
-        ("a terminated pod", node().pod_in(Phase::Succeeded, "web").exited("web/app", "last", 30).evicting()
+        ("a terminated pod", collecting().pod_in(Phase::Succeeded, "web").exited("web/app", "last", 30).evicting()
             .whose(|container| container.attempt = 5).leftover("web/app", 4, 70), "", "4.log: pod_terminal"),
-        ("a deleted pod whose directory is kept", node().deleted("web").exited("web/app", "last", 30).failed("container/last", 1)
+        ("a deleted pod whose directory is kept", collecting().deleted("web").exited("web/app", "last", 30).failed("container/last", 1)
             .leftover("web/app", 4, 70).dir("default_web_web"), "", "4.log: pod_deleted"),
-        ("the log directory of a deleted pod is removed as a whole", logs(node().deleted("web").dir("default_web_web")),
+        ("the log directory of a deleted pod is removed as a whole", logs(collecting().deleted("web").dir("default_web_web")),
             "", ""),
     ]);
 }

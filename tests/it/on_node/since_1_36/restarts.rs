@@ -1,8 +1,4 @@
 //! Containers that restart alone or together, those that run beside them, and a volume that is an image.
-//!
-//! Not asserted yet: that the log files which `RestartAllContainers` leaves remain. The kubelet removes the containers,
-//! keeps their logs, and counts the restarts from the names of the logs. To kubegc they are the logs of dead containers, and it
-//! removes those over the limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -155,11 +151,14 @@ async fn all_containers_restart_together(node: &NodeRig, service: &Service<'_>) 
         }
         node.await_pod("all", "ready", is_ready).await;
         service.passes(1).await;
-        let counts = ["first", "app", "trigger"].map(|name| (name, node.container_status("all", name)));
-        for (name, status) in counts {
-            assert_eq!(status.await.restart_count, round, "all/{name} after {round} restarts");
+        // The kubelet removes the containers and keeps their logs, from whose names it counts the restarts.
+        let logs = logs(node, "all").await;
+        for name in ["first", "app", "trigger"] {
+            let count = node.container_status("all", name).await.restart_count;
+            assert_eq!(count, round, "all/{name} after {round} restarts");
+            let of_name = (0..=round).map(|attempt| format!("{name}/{attempt}.log")).collect();
+            assert!(logs.is_superset(&of_name), "all/{name} after {round} restarts: {logs:?}");
         }
-        println!("after {round} restarts of all containers: {:?}", logs(node, "all").await);
         if round < ROUNDS {
             go(node, "all").await;
         }
