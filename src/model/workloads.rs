@@ -23,6 +23,7 @@ pub struct Workload {
     pub left_out: u64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
