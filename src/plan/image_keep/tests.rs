@@ -87,7 +87,7 @@ fn while_the_image_of_a_container_is_not_listed_images_without_names_are_kept() 
         node.containers = Seen::Seen(vec![serde_json::from_value(container).unwrap()]);
         let kept = plan(&node, policy).kept;
         let bare = kept.into_iter().find(|kept| kept.id == "sha256:bare");
-        bare.filter(|kept| kept.reason == KeepReason::PossiblyInUse { container: "c1".to_owned() }).is_some()
+        bare.is_some_and(|kept| kept.reason == KeepReason::PossiblyInUse { container: "c1".to_owned() })
     };
     let old = format!("docker.io/library/web@sha256:{}", "e".repeat(64));
     let guards = Guards { match_image_names: false, ..Guards::default() };
