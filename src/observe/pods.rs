@@ -19,7 +19,7 @@ pub use kube_api::KubeApi;
 pub use kubelet::KubeletSource;
 pub use select::PodSourceOptions;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -132,11 +132,14 @@ impl RuntimePods {
     }
 }
 
-/// Returns the pods that run according to the lists.
-fn running_uids<'a>(containers: &'a Seen<Vec<Container>>, sandboxes: &'a Seen<Vec<Sandbox>>) -> HashSet<&'a PodUid> {
+/// Returns the pods that run according to the lists, of those that are available.
+fn known_running<'a>(
+    containers: &'a Seen<Vec<Container>>,
+    sandboxes: &'a Seen<Vec<Sandbox>>,
+) -> impl Iterator<Item = &'a PodRef> {
     let containers = containers.as_ref().map_or(&[][..], Vec::as_slice);
     let sandboxes = sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
-    running_pods(containers, sandboxes).map(|pod| &pod.uid).collect()
+    running_pods(containers, sandboxes)
 }
 
 fn pod(of: &PodRef) -> Pod {

@@ -6,10 +6,11 @@
 //!
 //! Where nothing runs, at least the directory of pods must exist.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::running_uids;
+use super::known_running;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{Container, PodUid, Sandbox, Seen};
 use crate::observe::{ObserveError, logs};
@@ -61,7 +62,7 @@ impl PodDirs {
     /// Returns the pods that have a directory of the kubelet that runs here; unavailable if its root must be another
     /// one, or if the root has no directory of pods.
     pub fn of_running(self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<Vec<PodUid>> {
-        let running = running_uids(containers, sandboxes);
+        let running: HashSet<_> = known_running(containers, sandboxes).map(|pod| &pod.uid).collect();
         if !running.is_empty() && !self.uids.iter().any(|uid| running.contains(uid)) {
             let cause = format!("no running pod has a directory in {}", self.directory.display());
             return Seen::NotSeen(self.with_hint(&cause));

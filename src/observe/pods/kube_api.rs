@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use super::PodSource;
 use super::machine::Machine;
+use super::{PodSource, known_running};
 use crate::host_path::HostFs;
 use crate::kubernetes::{Clock, Connection, KnownPods, NodeInfo, PodWatch, Timing, list_workloads, pod_exists};
 use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, Sandbox, Seen, Workload, running_pods};
@@ -168,8 +168,7 @@ fn spread(node: &str) -> Duration {
 
 /// Returns whether one of these pods runs here.
 fn names_running(pods: &[Pod], containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> bool {
-    let (Seen::Seen(containers), Seen::Seen(sandboxes)) = (containers, sandboxes) else { return false };
-    let running: HashSet<_> = running_pods(containers, sandboxes).map(PodRef::identity).collect();
+    let running: HashSet<_> = known_running(containers, sandboxes).map(PodRef::identity).collect();
     pods.iter().any(|pod| running.contains(&pod.identity()))
 }
 
