@@ -66,7 +66,7 @@ impl Run<'_> {
         if let Some(pod) = self.named_by(&image).await {
             return Ok(Done { note: Some(format!("the pod {pod} names it")), ..Done::refused(Refusal::NamedByPod) });
         }
-        if !self.is_removed(image, tags).await? {
+        if !self.remove_all_names(image, tags).await? {
             return Err(ExecuteError::VerifyImage { id: id.clone() });
         }
         if self.exec.remover.is_dry() {
@@ -93,7 +93,7 @@ impl Run<'_> {
 
     /// Removes an image, and returns whether the runtime does not have it any more. CRI-O removes one name of an artifact with each
     /// call.
-    async fn is_removed(&self, mut image: Image, tags: &[String]) -> Result<bool, ExecuteError> {
+    async fn remove_all_names(&self, mut image: Image, tags: &[String]) -> Result<bool, ExecuteError> {
         for _ in 0..MOST_NAMES {
             self.exec.remover.remove_image(&image).await?;
             if self.exec.remover.is_dry() {

@@ -113,7 +113,7 @@ impl Pod {
     }
 
     /// Returns whether an object of the runtime is of this pod: uid, namespace and name agree (I16). The uid alone proves
-    /// nothing: whoever may create a pod may write the uid of another one into its annotation `kubernetes.io/config.hash`.
+    /// nothing: a user who may create pods can write the uid of any pod into the annotation `kubernetes.io/config.hash`.
     pub fn is(&self, pod: &PodRef) -> bool {
         self.uid == pod.uid && self.is_named(&pod.namespace, &pod.name)
     }
