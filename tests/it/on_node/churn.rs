@@ -36,9 +36,9 @@ const HARD: [&str; 4] = [
 /// ignore the case and emit no event.
 const OVERTAKEN: &str = "event FailedSync: error determining status: rpc error: code = NotFound";
 
-/// The event of the kubelet if the shim of a sandbox ends while containerd sends it the kill. kubegc stops no sandbox in
-/// the state READY, so the two are the kubelet's and the runtime's own.
-const SHIM_ENDED: &str = "in \\\"SANDBOX_READY\\\" state: failed to kill sandbox container: ttrpc: closed";
+/// The event of the kubelet if a container or a sandbox ends by itself while containerd sends it the kill: containerd has closed
+/// its connection to the shim already. kubegc kills nothing, so the two are the kubelet's and the runtime's own.
+const SHIM_ENDED: &str = "ttrpc: closed";
 
 /// How many unused images are imported meanwhile.
 const IMPORTS: u32 = 15;
