@@ -8,12 +8,17 @@
 //! What a rule can do is bounded: the length and the depth of an expression, loops in loops, the length of a list. An expression
 //! sees the facts of one object and nothing else: no files, no network, no clock other than the time of the pass.
 
+mod budget;
 mod check;
 mod compile;
+mod doubts;
 mod facts;
+mod parts;
+mod prepare;
 mod score;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +26,11 @@ use std::time::Duration;
 use jiff::civil::Date;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
+pub use budget::Budget;
 pub use cel::Value;
+use compile::Compiled;
 pub use compile::MAX_LENGTH;
-pub use facts::{FACTS, Fact, Facts, Uses, Values, World, labels, number, seconds, texts, time};
+pub use facts::{FACTS, Fact, Facts, MAX_LIST, Uses, Values, World, labels, number, seconds, texts, time};
 pub use score::Score;
 
 /// What a rule is about.
@@ -86,8 +93,9 @@ pub struct RuleText {
 #[derive(Clone, Debug)]
 pub struct Rule {
     text: RuleText,
-    program: Arc<cel::Program>,
+    condition: Arc<cel::IdedExpr>,
     uses: Uses,
+    doubts: Vec<String>,
 }
 
 /// The rules, in order.
@@ -147,8 +155,8 @@ impl Rule {
     /// Each fault of the condition, with its line and column: syntax, an unknown fact or function, wrong types, a result that is
     /// not a boolean, or too long or too deep.
     pub fn compile(text: RuleText) -> Result<Self, Vec<String>> {
-        let (program, uses) = compile::compile(text.of, &text.when, facts::a_bool)?;
-        Ok(Self { text, program: Arc::new(program), uses })
+        let Compiled { expression, uses, doubts } = compile::compile(text.of, &text.when, facts::a_bool)?;
+        Ok(Self { text, condition: Arc::new(expression), uses, doubts })
     }
 
     /// Returns the rule as it was written.
@@ -159,6 +167,11 @@ impl Rule {
     /// Returns the facts that its condition uses.
     pub fn uses(&self) -> &Uses {
         &self.uses
+    }
+
+    /// Returns what is allowed in its condition and probably not meant, each with line and column.
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
     }
 
     /// Returns whether the rule applies on a day.
@@ -183,8 +196,8 @@ impl Rule {
     }
 
     /// Evaluates the condition for an object.
-    pub fn evaluate(&self, facts: &Facts<'_>) -> Verdict {
-        facts.evaluate(&self.program)
+    fn evaluate(&self, facts: &Facts<'_>) -> Verdict {
+        facts.evaluate(&self.condition)
     }
 }
 

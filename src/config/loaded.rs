@@ -11,6 +11,7 @@ use super::settings::Settings;
 use super::sockets::Sockets;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::host_path::HostFs;
+use crate::rules::Rule;
 
 /// The keys of the sockets.
 const RUNTIME: &str = "runtime.endpoint";
@@ -102,7 +103,16 @@ impl Loaded {
             }
             _ => None,
         };
-        self.warnings.iter().cloned().chain(off).collect()
+        self.warnings.iter().cloned().chain(off).chain(self.doubts_of_rules()).collect()
+    }
+
+    /// Returns what is allowed in the rules and probably not intended, each with line and column of the condition.
+    fn doubts_of_rules(&self) -> impl Iterator<Item = String> {
+        let doubts = |rule: &Rule| {
+            let name = rule.text().name.clone();
+            rule.doubts().iter().map(move |doubt| format!("rule {name:?}: when: {doubt}")).collect::<Vec<_>>()
+        };
+        self.settings.policy.rules.iter().flat_map(doubts)
     }
 
     /// Takes the sockets from the first program that names the runtime's, if no setting names it. The image

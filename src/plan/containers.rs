@@ -27,7 +27,7 @@ use super::pods::{Completeness, PodStatus};
 use super::rule_book::time_limit;
 use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{Container, ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
-use crate::rules::{Rule, Then};
+use crate::rules::Rule;
 
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -157,13 +157,11 @@ fn rule_or_why_kept<'a>(
     }
     let rule = context.rules.container(container);
     let since = context.policy.containers.age_from.of(container);
-    if let Some(reason) = why_too_young(context, rule, |min_age| is_old_enough(context, since, min_age)) {
+    let limits_of = rule.as_ref().ok().copied().flatten();
+    if let Some(reason) = why_too_young(context, limits_of, |min_age| is_old_enough(context, since, min_age)) {
         return Err(reason);
     }
-    match rule {
-        Some(rule) if rule.text().then == Then::Keep => Err(rule.keeps()),
-        rule => context.backing_off(Kind::Container, container.id.as_str()).map_or(Ok(rule), Err),
-    }
+    context.backing_off(Kind::Container, container.id.as_str()).map_or(rule, Err)
 }
 
 /// Returns why a container is not dead, or may not be, if so.

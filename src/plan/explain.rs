@@ -127,13 +127,13 @@ impl RemoveReason {
                 "disk usage is lower, a container uses it, images.keep matches it, or the threshold is higher",
             )
             .set_by("images.high_threshold_percent"),
-            Self::Rule(RuleReason { rule: name, limit: None, note }) => rule(
+            Self::Rule(RuleReason { rule: name, limit: None, note, .. }) => rule(
                 format!("rule {name:?}"),
                 format!("nothing uses it, and the rule {name:?} removes it{}", with_note(note)),
                 "it is in use, a guard keeps it, or the rule no longer matches",
             )
             .set_by("rule"),
-            Self::Rule(RuleReason { rule: name, limit: Some(limit), note }) => rule(
+            Self::Rule(RuleReason { rule: name, limit: Some(limit), note, .. }) => rule(
                 format!("rule {name:?} ({limit})"),
                 format!("it is over a limit of the rule {name:?}: {limit}{}", with_note(note)),
                 "the rule has a higher limit, or no longer matches",

@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::plan_builder::{Context, PlanBuilder};
-use super::rule_book::time_limit;
+use super::rule_book::{ImageRules, time_limit};
 use super::{Action, ImageOrder, KeepReason, RemoveReason, Target};
 use crate::model::{Image, ImageMemory};
-use crate::rules::{Limits, Rule};
+use crate::rules::Rule;
 
 /// An unused image and its history.
 pub(super) struct Candidate<'a> {
@@ -18,8 +18,8 @@ pub(super) struct Candidate<'a> {
     first_seen: Option<Timestamp>,
     /// `None` = never.
     pub last_used: Option<Timestamp>,
-    /// The rule that decides it, if one does.
-    pub rule: Option<&'a Rule>,
+    /// What the rules decide of it.
+    pub rules: ImageRules<'a>,
     /// Its score by `images.order`.
     score: Option<f64>,
 }
@@ -30,14 +30,20 @@ impl<'a> Candidate<'a> {
     /// Creates a candidate. An image without a history counts as first seen now.
     fn new(image: &'a Image, past: Option<&ImageMemory>, now: Timestamp) -> Self {
         let first_seen = past.map_or(Some(now), |past| past.first_seen);
-        Self { image, first_seen, last_used: past.and_then(|past| past.last_used), rule: None, score: None }
+        Self {
+            image,
+            first_seen,
+            last_used: past.and_then(|past| past.last_used),
+            rules: ImageRules::default(),
+            score: None,
+        }
     }
 
     /// Returns whether the image was unused for strictly longer than the maximum age. To the kubelet a never-used image is
     /// infinitely old, even a new one. kubegc counts from the time when it was first seen, and applies the minimum age
     /// too.
     pub fn is_too_old(&self, context: &Context) -> bool {
-        let max_age = self.max_age(context);
+        let (_, max_age) = self.max_age(context);
         if max_age.is_zero() {
             return false;
         }
@@ -50,9 +56,9 @@ impl<'a> Candidate<'a> {
 
     /// Returns why the maximum age does not apply, if there is a maximum age.
     pub fn why_not_old(&self, context: &Context) -> Option<KeepReason> {
-        let max_age = Some(self.max_age(context)).filter(|max_age| !max_age.is_zero())?;
-        let within = || match self.limit(|limits| limits.max_age) {
-            Some((rule, _)) => rule.keeps_within(time_limit("max_age", max_age)),
+        let (rule, max_age) = Some(self.max_age(context)).filter(|(_, max_age)| !max_age.is_zero())?;
+        let within = || match rule {
+            Some(rule) => rule.keeps_within(time_limit("max_age", max_age)),
             None => KeepReason::WithinMaxAge { max_age_seconds: super::seconds(max_age) },
         };
         Some(self.too_young(context).unwrap_or_else(within))
@@ -60,10 +66,10 @@ impl<'a> Candidate<'a> {
 
     /// Returns why an image is removed that is too old.
     pub fn why_old(&self, context: &Context) -> RemoveReason {
-        let max_age = self.max_age(context);
+        let (rule, max_age) = self.max_age(context);
         let unused_seconds = self.last_used.map(|at| context.age_seconds(at));
-        match self.limit(|limits| limits.max_age) {
-            Some((rule, _)) => rule.removes(time_limit("max_age", max_age)),
+        match rule {
+            Some(rule) => rule.removes(time_limit("max_age", max_age)),
             None => RemoveReason::Age { max_age_seconds: super::seconds(max_age), unused_seconds },
         }
     }
@@ -78,23 +84,18 @@ impl<'a> Candidate<'a> {
 
     /// Returns that the image is younger than its minimum age, if so.
     fn too_young(&self, context: &Context) -> Option<KeepReason> {
-        let of_rule = self.limit(|limits| limits.min_age);
-        let min_age = of_rule.map_or(context.policy.images.min_age, |(_, min_age)| min_age);
+        let (rule, min_age) = self.rules.longest(context.policy.images.min_age, |limits| limits.min_age, |age| age);
         self.first_seen.filter(|at| !super::is_older(context.now, *at, min_age))?;
-        Some(match of_rule {
-            Some((rule, min_age)) => rule.keeps_within(time_limit("min_age", min_age)),
+        Some(match rule {
+            Some(rule) => rule.keeps_within(time_limit("min_age", min_age)),
             None => KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(min_age) },
         })
     }
 
-    fn max_age(&self, context: &Context) -> Duration {
-        self.limit(|limits| limits.max_age).map_or(context.policy.images.max_age, |(_, max_age)| max_age)
-    }
-
-    /// Returns a limit that a rule sets for the image, with the rule.
-    fn limit(&self, limit: impl Fn(&Limits) -> Option<Duration>) -> Option<(&'a Rule, Duration)> {
-        let rule = self.rule?;
-        Some((rule, limit(rule.limits()?)?))
+    /// Returns the maximum age, and the rule that sets it. Zero is the longest: there is none.
+    fn max_age(&self, context: &Context) -> (Option<&'a Rule>, Duration) {
+        let length = |age: Duration| if age.is_zero() { Duration::MAX } else { age };
+        self.rules.longest(context.policy.images.max_age, |limits| limits.max_age, length)
     }
 
     pub fn action(&self, context: &Context, estimated_bytes: u64, reason: RemoveReason) -> Action {

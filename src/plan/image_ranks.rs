@@ -1,10 +1,10 @@
 //! The rank of each image within its repository, by the time of its build.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use super::rule_facts::repository;
+use super::rule_facts::repositories_of;
 use crate::model::{Image, ImageDetails, ImageId, Seen, Snapshot};
 
 /// Before this, a time of a build is a placeholder: builds that are to be reproducible write 1970 or 1980.
@@ -53,9 +53,4 @@ fn ranked<'a>(images: &[(&'a ImageId, Option<Timestamp>)]) -> Vec<(&'a ImageId, 
     times.sort_unstable(); // `None` first
     let newer = |built| times.len() - times.partition_point(|other| *other <= built);
     images.iter().map(|(id, built)| (*id, 1 + newer(*built) as u64)).collect()
-}
-
-fn repositories_of(image: &Image) -> BTreeSet<String> {
-    let names = image.tags.iter().chain(&image.digests).filter(|name| !name.is_empty());
-    names.map(|name| repository(name)).collect()
 }

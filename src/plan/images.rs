@@ -25,7 +25,7 @@ use super::reclaim::{Estimates, Order};
 use super::store::StoreIndex;
 use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, Pace, PlanError, RemoveReason};
 use crate::model::{FileSystem, Image, Seen, Workload};
-use crate::rules::{Score, Then};
+use crate::rules::Score;
 
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -103,18 +103,20 @@ fn not_read() -> Seen<Vec<Workload>> {
     Seen::NotSeen("the snapshot has no workloads".to_owned())
 }
 
-/// Records that a rule keeps a candidate, if so. Another rule is noted in the candidate.
+/// Records that a rule keeps a candidate, if so. Other rules are noted in the candidate.
 fn is_kept_by_rule<'a: 'i, 'i>(
     context: &Context<'a>,
     builder: &mut PlanBuilder,
     candidate: &mut Candidate<'i>,
 ) -> bool {
-    candidate.rule = context.rules.image(candidate.image, context.memory_of(candidate.image));
-    let keeps = candidate.rule.filter(|rule| rule.text().then == Then::Keep);
-    if let Some(rule) = keeps {
-        keep(context, builder, candidate.image, rule.keeps());
+    match context.rules.image(candidate.image, context.memory_of(candidate.image)) {
+        Ok(rules) => candidate.rules = rules,
+        Err(reason) => {
+            keep(context, builder, candidate.image, reason);
+            return true;
+        }
     }
-    keeps.is_some()
+    false
 }
 
 /// Keeps all images without a known use, because a container may have them mounted.
@@ -190,7 +192,7 @@ fn remove_by_rule<'i>(
 ) -> Vec<Candidate<'i>> {
     let mut rest = Vec::new();
     for candidate in candidates {
-        let Some(rule) = candidate.rule.filter(|rule| rule.text().then == Then::Remove) else {
+        let Some(rule) = candidate.rules.removing() else {
             rest.push(candidate);
             continue;
         };

@@ -96,9 +96,11 @@ fn why_dir_kept(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &Lo
 /// Returns the rule that keeps the log directory of a deleted pod, if one does. The pod is deleted since it is missing.
 fn kept_by_rule(context: &Context, dir: &LogDir, pod: &PodRef) -> Option<KeepReason> {
     let missing_for = context.pods.missing_for(&pod.uid);
-    let rule = context.rules.log_dir(dir, pod, missing_for)?;
-    let Some(limits) = rule.limits() else { return Some(rule.keeps()) };
-    let keep_for = limits.keep_for?;
+    let rule = match context.rules.log_dir(dir, pod, missing_for) {
+        Ok(rule) => rule?,
+        Err(reason) => return Some(reason),
+    };
+    let keep_for = rule.limits()?.keep_for?;
     (missing_for < keep_for).then(|| rule.keeps_within(time_limit("keep_for", keep_for)))
 }
 

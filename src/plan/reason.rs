@@ -22,6 +22,9 @@ pub struct RuleReason {
     /// Its note; empty = none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// Why its condition could not be evaluated, so that it keeps the object; `null` = the condition holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// The reason to remove an object.

@@ -1,16 +1,21 @@
 //! The rules of the operator in a plan: the verdicts on each object, and what the plan says of each rule.
 
+mod image_rules;
+
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(super) use image_rules::ImageRules;
+
 use super::rule_facts::FactSource;
 use super::{ImageOrder, KeepReason, Policy, RemoveReason, RuleReason};
 use crate::model::{Container, Image, ImageMemory, LeftoverLog, LogDir, PodRef, Sandbox, Snapshot, duration_text};
-use crate::rules::{Facts, Rule, RuleFor, Score, Then, Verdict};
+use crate::rules::{Budget, Facts, Rule, RuleFor, Score, Then, Verdict};
 
 /// What a pass has seen of a rule.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -40,7 +45,11 @@ pub(super) struct RuleBook<'a> {
     facts: Option<FactSource<'a>>,
     notes: RefCell<Vec<RuleNote>>,
     day: jiff::civil::Date,
+    budget: Budget,
 }
+
+/// Why conditions could not be evaluated for an object, by the place of their rule.
+type Errors = BTreeMap<usize, String>;
 
 /// An object, as the notes of the rules have it.
 #[derive(Clone, Copy)]
@@ -64,7 +73,7 @@ impl<'a> RuleBook<'a> {
         let notes = RefCell::new(rules.iter().map(note).collect());
         let needs_facts = !rules.is_empty() || policy.images.order != ImageOrder::LeastRecentlyUsed;
         let facts = needs_facts.then(|| FactSource::new(snapshot, policy.facts_in_use()));
-        Self { rules, facts, notes, day }
+        Self { rules, facts, notes, day, budget: Budget::default() }
     }
 
     /// Returns what the plan says of the rules.
@@ -72,70 +81,107 @@ impl<'a> RuleBook<'a> {
         self.notes.borrow().clone()
     }
 
-    /// Returns the rule that decides an image.
-    pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Option<&'a Rule> {
+    /// Returns what the rules decide of an image: each of its repositories is decided by itself, and what keeps the image longest
+    /// counts. So a name that somebody adds never takes a protection away.
+    pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Result<ImageRules<'a>, KeepReason> {
         let object = Object { of: RuleFor::Image, id: image.id.as_str(), bytes: Some(image.size_bytes) };
-        self.first(object, |facts| facts.image(image, past))
+        let Some(source) = self.facts_for(object.of) else { return Ok(ImageRules::default()) };
+        let mut errors = Errors::new();
+        let mut first = |repository: Option<String>| {
+            self.first(object.of, &source.image(image, repository.as_deref(), past), &mut errors)
+        };
+        let found: Vec<_> = source.repositories(image).into_iter().map(&mut first).collect();
+        let keeping = found.iter().flatten().find(|(_, rule)| rule.text().then == Then::Keep).copied();
+        let rules = ImageRules::new(found.iter().map(|found| found.map(|(_, rule)| rule)).collect());
+        let counts = |place: usize, rule: &Rule| match keeping {
+            Some((keeping, _)) => place == keeping,
+            None => rules.removing().is_some() || rule.text().then != Then::Remove,
+        };
+        let deciding = found.iter().flatten().filter(|(place, rule)| counts(*place, rule)).map(|(place, _)| *place);
+        self.note(object, &deciding.collect(), &errors);
+        unless_kept(keeping, &errors).map(|_| rules)
     }
 
-    /// Returns the score of an image.
+    /// Returns the score of an image: the lowest of its repositories, because the highest score is removed first.
     pub fn score(&self, score: &Score, image: &Image, past: Option<&ImageMemory>) -> Option<f64> {
-        score.evaluate(&self.facts.as_ref()?.image(image, past))
+        let source = self.facts.as_ref()?;
+        let scores = source.repositories(image).into_iter();
+        let scores = scores.map(|repository| score.evaluate(&source.image(image, repository.as_deref(), past)));
+        scores.reduce(|one, other| Some(one?.min(other?)))?
     }
 
-    /// Returns the rule that decides a container.
-    pub fn container(&self, container: &Container) -> Option<&'a Rule> {
+    /// Returns the rule that decides a container, or why a rule keeps it.
+    pub fn container(&self, container: &Container) -> Result<Option<&'a Rule>, KeepReason> {
         let object = Object { of: RuleFor::Container, id: container.id.as_str(), bytes: container.log_bytes };
-        self.first(object, |facts| facts.container(container))
+        self.decide(object, |facts| facts.container(container))
     }
 
     /// Returns the rule for containers that decides the log of an instance which the runtime no longer lists.
-    pub fn leftover_log(&self, log: &LeftoverLog, path: &str) -> Option<&'a Rule> {
+    pub fn leftover_log(&self, log: &LeftoverLog, path: &str) -> Result<Option<&'a Rule>, KeepReason> {
         let object = Object { of: RuleFor::Container, id: path, bytes: Some(log.size_bytes) };
-        self.first(object, |facts| facts.leftover_log(log))
+        self.decide(object, |facts| facts.leftover_log(log))
     }
 
-    /// Returns the rule that decides a sandbox.
-    pub fn sandbox(&self, sandbox: &Sandbox) -> Option<&'a Rule> {
+    /// Returns the rule that decides a sandbox, or why a rule keeps it.
+    pub fn sandbox(&self, sandbox: &Sandbox) -> Result<Option<&'a Rule>, KeepReason> {
         let object = Object { of: RuleFor::Sandbox, id: sandbox.id.as_str(), bytes: None };
-        self.first(object, |facts| facts.sandbox(sandbox))
+        self.decide(object, |facts| facts.sandbox(sandbox))
     }
 
-    /// Returns the rule that decides the log directory of a pod that is missing for so long.
-    pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Option<&'a Rule> {
+    /// Returns the rule that decides the log directory of a pod that is missing for so long, or why a rule keeps it.
+    pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Result<Option<&'a Rule>, KeepReason> {
         let object = Object { of: RuleFor::Log, id: &dir.name, bytes: dir.size_bytes };
-        self.first(object, |facts| facts.log_dir(dir, pod, missing_for))
+        self.decide(object, |facts| facts.log_dir(dir, pod, missing_for))
     }
 
-    /// Returns the first rule whose condition holds.
-    fn first(&self, object: Object, facts: impl for<'f> FnOnce(&'f FactSource<'a>) -> Facts<'f>) -> Option<&'a Rule> {
-        let is_for = |rule: &Rule| rule.text().of == object.of && rule.applies_on(self.day);
-        if !self.rules.iter().any(|rule| is_for(rule)) {
-            return None;
-        }
-        let facts = facts(self.facts.as_ref()?);
-        let mut applicable = self.rules.iter().enumerate().filter(|(_, rule)| is_for(rule));
-        let (place, rule) = applicable.find(|(place, rule)| self.holds(*place, rule, object.id, &facts))?;
-        self.change(place, |note| {
-            note.objects += 1;
-            note.bytes += object.bytes.unwrap_or_default();
-        });
-        Some(rule)
+    fn decide(
+        &self,
+        object: Object,
+        facts: impl for<'f> FnOnce(&'f FactSource<'a>) -> Facts<'f>,
+    ) -> Result<Option<&'a Rule>, KeepReason> {
+        let Some(source) = self.facts_for(object.of) else { return Ok(None) };
+        let mut errors = Errors::new();
+        let found = self.first(object.of, &facts(source), &mut errors);
+        self.note(object, &found.iter().map(|(place, _)| *place).collect(), &errors);
+        unless_kept(found, &errors)
     }
 
-    /// Returns whether a condition holds. What cannot be evaluated is kept.
-    fn holds(&self, place: usize, rule: &Rule, id: &str, facts: &Facts) -> bool {
-        match rule.evaluate(facts) {
+    /// Returns the source of facts if there is a rule for such objects.
+    fn facts_for(&self, of: RuleFor) -> Option<&FactSource<'a>> {
+        self.facts.as_ref().filter(|_| self.rules.iter().any(|rule| self.applies(rule, of)))
+    }
+
+    fn applies(&self, rule: &Rule, of: RuleFor) -> bool {
+        rule.text().of == of && rule.applies_on(self.day)
+    }
+
+    /// Returns the first rule whose condition holds, with its place. What cannot be evaluated is kept.
+    fn first(&self, of: RuleFor, facts: &Facts, errors: &mut Errors) -> Option<(usize, &'a Rule)> {
+        let mut applicable = self.rules.iter().copied().enumerate().filter(|(_, rule)| self.applies(rule, of));
+        applicable.find(|(place, rule)| match self.budget.evaluate(rule, facts) {
             Verdict::Holds(holds) => holds,
             Verdict::Error(error) => {
-                let error = format!("{id}: {error}");
-                self.change(place, |note| {
-                    note.errors += 1;
-                    // The first by id, so that the order of a list does not matter.
-                    note.error = Some(note.error.take().map_or(error.clone(), |known| known.min(error)));
-                });
+                errors.insert(*place, error);
                 rule.text().then == Then::Keep
             }
+        })
+    }
+
+    /// Notes which rules decide an object, and for which its evaluation failed.
+    fn note(&self, object: Object, deciding: &BTreeSet<usize>, errors: &Errors) {
+        for place in deciding {
+            self.change(*place, |note| {
+                note.objects += 1;
+                note.bytes += object.bytes.unwrap_or_default();
+            });
+        }
+        for (place, error) in errors {
+            let error = format!("{}: {error}", object.id);
+            self.change(*place, |note| {
+                note.errors += 1;
+                // The first by id, so that the order of a list does not matter.
+                note.error = Some(note.error.take().map_or(error.clone(), |known| known.min(error)));
+            });
         }
     }
 
@@ -143,6 +189,14 @@ impl<'a> RuleBook<'a> {
         if let Some(note) = self.notes.borrow_mut().get_mut(place) {
             change(note);
         }
+    }
+}
+
+/// Returns the rule that decides an object, or that it keeps it, with the error if it keeps what it could not evaluate.
+fn unless_kept<'a>(found: Option<(usize, &'a Rule)>, errors: &Errors) -> Result<Option<&'a Rule>, KeepReason> {
+    match found {
+        Some((place, rule)) if rule.text().then == Then::Keep => Err(rule.keeps(errors.get(&place).cloned())),
+        found => Ok(found.map(|(_, rule)| rule)),
     }
 }
 
@@ -154,9 +208,9 @@ pub(super) fn time_limit(name: &str, limit: Duration) -> String {
 // === impl Rule ===
 
 impl Rule {
-    /// Returns why the rule keeps an object.
-    pub(super) fn keeps(&self) -> KeepReason {
-        self.keeps_within(None)
+    /// Returns why the rule keeps an object: its condition holds, or could not be evaluated.
+    fn keeps(&self, error: Option<String>) -> KeepReason {
+        KeepReason::Rule(RuleReason { error, ..self.reason(None) })
     }
 
     /// Returns why an object is kept that is within a limit of the rule.
@@ -181,7 +235,7 @@ impl Rule {
     }
 
     fn reason(&self, limit: Option<String>) -> RuleReason {
-        RuleReason { rule: self.text().name.clone(), limit, note: self.text().note.clone() }
+        RuleReason { rule: self.text().name.clone(), limit, note: self.text().note.clone(), error: None }
     }
 }
 

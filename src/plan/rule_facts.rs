@@ -1,7 +1,7 @@
 //! The facts of one pass for the rules of the operator. Only those are made that a condition uses.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,7 @@ use crate::model::{
     Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, PodRef, RuntimeStore, Sandbox,
     Seen, Snapshot, full_image_name,
 };
-use crate::rules::{Facts, Uses, Value, Values, World, labels, number, seconds, texts, time};
+use crate::rules::{Facts, MAX_LIST, Uses, Value, Values, World, labels, number, seconds, texts, time};
 
 /// What the facts of the objects of a pass are made of.
 pub(super) struct FactSource<'a> {
@@ -43,9 +43,22 @@ impl<'a> FactSource<'a> {
         Self { snapshot, uses, world, pods, ranks: OnceCell::new(), store: OnceCell::new(), layers: OnceCell::new() }
     }
 
-    /// Returns the facts of an image.
-    pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Facts<'_> {
-        let names = Names::new(image);
+    /// Returns the repositories of an image, each of which a rule decides by itself. Where no condition asks for them, `None` is the
+    /// only one.
+    pub fn repositories(&self, image: &Image) -> Vec<Option<String>> {
+        let repositories = if self.uses.has_any("image", &["repository", "registry"]) {
+            repositories_of(image)
+        } else {
+            BTreeSet::new()
+        };
+        // More than that are not available, as any list that is too long.
+        let known = repositories.into_iter().map(Some).collect::<Vec<_>>();
+        if known.is_empty() || known.len() > MAX_LIST { vec![None] } else { known }
+    }
+
+    /// Returns the facts of an image under the name of one of its repositories.
+    pub fn image(&self, image: &Image, repository: Option<&str>, past: Option<&ImageMemory>) -> Facts<'_> {
+        let registry = || repository?.split_once('/').map(|(registry, _)| registry.into());
         let first_seen = past.map_or(Some(self.snapshot.taken_at), |past| past.first_seen);
         let last_used = past.and_then(|past| past.last_used);
         let details = self.snapshot.image_details.get(&image.id).and_then(Seen::as_ref);
@@ -54,8 +67,8 @@ impl<'a> FactSource<'a> {
             .fact("id", || Some(image.id.as_str().into()))
             .fact("tags", || texts(&image.tags))
             .fact("digests", || texts(&image.digests))
-            .fact("repository", || names.repository().map(Into::into))
-            .fact("registry", || names.registry().map(Into::into))
+            .fact("repository", || repository.map(Into::into))
+            .fact("registry", registry)
             .fact("size_bytes", || Some(number(image.size_bytes)))
             .fact("own_bytes", || self.own_bytes(image).map(number))
             .fact("workloads", || self.workloads_of(image))
@@ -223,28 +236,14 @@ fn world(snapshot: &Snapshot, uses: &Uses) -> World {
     World::new(snapshot.taken_at, node.values, facts.values)
 }
 
-/// The repository of the first name of an image.
-struct Names(Option<String>);
-
-// === impl Names ===
-
-impl Names {
-    fn new(image: &Image) -> Self {
-        let name = image.tags.iter().chain(&image.digests).find(|name| !name.is_empty());
-        Self(name.map(|name| repository(name)))
-    }
-
-    fn repository(&self) -> Option<&str> {
-        self.0.as_deref()
-    }
-
-    fn registry(&self) -> Option<&str> {
-        Some(self.repository()?.split_once('/')?.0)
-    }
+/// Returns the repositories of all names of an image.
+pub(super) fn repositories_of(image: &Image) -> BTreeSet<String> {
+    let names = image.tags.iter().chain(&image.digests).filter(|name| !name.is_empty());
+    names.map(|name| repository(name)).collect()
 }
 
 /// Returns the full name without its tag or digest.
-pub(super) fn repository(name: &str) -> String {
+fn repository(name: &str) -> String {
     let full = full_image_name(name);
     let name = full.split_once('@').map_or(&*full, |(name, _)| name);
     let last = name.rfind('/').map_or(0, |at| at + 1);

@@ -15,7 +15,6 @@ use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
 use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{PodUid, Sandbox, SandboxId, SandboxState};
-use crate::rules::Rule;
 
 /// The number of containers that this pass keeps, by sandbox.
 pub(super) type ContainersBySandbox<'a> = HashMap<&'a SandboxId, usize>;
@@ -110,8 +109,8 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
     if super::age(context.now, sandbox.created_at) < guards.sandbox_grace {
         return Some(KeepReason::YoungSandbox { sandbox_grace_seconds: super::seconds(guards.sandbox_grace) });
     }
-    let rule = context.rules.sandbox(sandbox);
-    rule.map(Rule::keeps).or_else(|| context.backing_off(Kind::Sandbox, sandbox.id.as_str()))
+    let kept_by_rule = context.rules.sandbox(sandbox).err();
+    kept_by_rule.or_else(|| context.backing_off(Kind::Sandbox, sandbox.id.as_str()))
 }
 
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {

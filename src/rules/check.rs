@@ -162,11 +162,15 @@ impl<'a> Check<'a> {
         !self.scope.contains(&name) && objects(self.of).any(|object| object == name)
     }
 
-    /// Adds a fault. A part that a macro has made has no place of its own.
     fn fault(&mut self, id: u64, what: &str) {
-        let offset = self.program.source_info().offset_for(id).map_or(0, |(start, _)| start as usize);
-        let before = self.when.get(..offset).unwrap_or_default();
-        let (line, last) = (1 + before.matches('\n').count(), before.rsplit('\n').next().unwrap_or_default());
-        self.faults.push(format!("{line}:{}: {what}", 1 + last.chars().count()));
+        self.faults.push(placed(self.program, self.when, id, what));
     }
+}
+
+/// Formats a fault with its line and column. A part that a macro has made has no place of its own.
+pub(super) fn placed(program: &Program, when: &str, id: u64, what: &str) -> String {
+    let offset = program.source_info().offset_for(id).map_or(0, |(start, _)| start as usize);
+    let before = when.get(..offset).unwrap_or_default();
+    let (line, last) = (1 + before.matches('\n').count(), before.rsplit('\n').next().unwrap_or_default());
+    format!("{line}:{}: {what}", 1 + last.chars().count())
 }

@@ -6,18 +6,28 @@
 
 use std::any::Any;
 
-use cel::{ParseErrors, Program};
+use cel::{IdedExpr, ParseErrors, Program};
 
+use super::doubts::doubts;
 use super::facts::{Wants, World};
-use super::{RuleFor, Uses, check};
+use super::{RuleFor, Uses, check, prepare};
 
 /// The longest expression in bytes.
 pub const MAX_LENGTH: usize = 1024;
 /// The stack of the parser. It is reserved and not used, except by an expression that consists of brackets.
 const STACK: usize = 128 << 20;
 
-/// Compiles an expression over the facts of an object. Returns the facts that it uses, too.
-pub(super) fn compile(of: RuleFor, when: &str, wants: Wants) -> Result<(Program, Uses), Vec<String>> {
+/// An expression that can be evaluated.
+pub(super) struct Compiled {
+    pub expression: IdedExpr,
+    /// The facts that it uses.
+    pub uses: Uses,
+    /// What is allowed and doubtful, each with line and column.
+    pub doubts: Vec<String>,
+}
+
+/// Compiles an expression over the facts of an object.
+pub(super) fn compile(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Vec<String>> {
     if when.len() > MAX_LENGTH {
         return Err(vec![format!("has {} bytes, and at most {MAX_LENGTH} are allowed", when.len())]);
     }
@@ -29,16 +39,22 @@ pub(super) fn compile(of: RuleFor, when: &str, wants: Wants) -> Result<(Program,
 }
 
 /// A panic of the parser is a fault of the expression.
-fn panicked(_: Box<dyn Any + Send>) -> Result<(Program, Uses), Vec<String>> {
+fn panicked(_: Box<dyn Any + Send>) -> Result<Compiled, Vec<String>> {
     Err(vec!["cannot be parsed".to_owned()])
 }
 
-fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<(Program, Uses), Vec<String>> {
+fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Vec<String>> {
     let program = Program::compile(when).map_err(|errors| syntax(&errors))?;
     let uses = check::check(of, &program, when)?;
-    // The language has no types before the evaluation, so the facts of an example show wrong ones.
-    World::example(of).with([]).check_type(&program, wants).map_err(|error| vec![error])?;
-    Ok((program, uses))
+    let placed = |faults: Vec<(u64, String)>| -> Vec<String> {
+        faults.into_iter().map(|(id, what)| check::placed(&program, when, id, &what)).collect()
+    };
+    let expression = prepare::prepare(program.expression()).map_err(placed)?;
+    let faults = World::example(of).with([]).check_types(&expression, wants);
+    if !faults.is_empty() {
+        return Err(placed(faults));
+    }
+    Ok(Compiled { expression, uses, doubts: placed(doubts(program.expression())) })
 }
 
 /// Formats the faults of the syntax. The first line of a message is what is wrong; the others repeat the expression.

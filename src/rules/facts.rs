@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
-use cel::{Context, Env, ExecutionError, Program, Value};
+use cel::{Context, Env, ExecutionError, IdedExpr, Program, Value};
 use chrono::{DateTime, TimeDelta};
 use jiff::Timestamp;
 
-use super::{RuleFor, Verdict};
+use super::{RuleFor, Verdict, prepare, types};
 
 /// The longest list of an image or a pod. A longer one is not available: a name is what a tenant may write.
-const MAX_LIST: usize = 256;
+pub const MAX_LIST: usize = 256;
 
 /// A fact.
 #[derive(Debug)]
@@ -38,8 +38,8 @@ facts! {
     "image.id", "string", "The id.", "'sha256:5db2c03fbaa9'";
     "image.tags", "list of strings", "All names with a tag.", "['registry.example.com/team/app:1.2']";
     "image.digests", "list of strings", "All names with a digest.", "['registry.example.com/team/app@sha256:0123']";
-    "image.repository", "string", "The repository of the first name, with the registry.", "'registry.example.com/team/app'";
-    "image.registry", "string", "The registry of the first name.", "'registry.example.com'";
+    "image.repository", "string", "The repository of a name, with the registry. Of an image with several, see below.", "'registry.example.com/team/app'";
+    "image.registry", "string", "The registry of a name, as above.", "'registry.example.com'";
     "image.size_bytes", "int, bytes", "The size that the runtime reports.", "209715200";
     "image.own_bytes", "int, bytes", "What only this image holds on the disk; absent if the store of the runtime cannot be read.", "52428800";
     "image.created", "timestamp", "When it was built, as its builder wrote it; absent if that is before 1981, as in reproducible builds, or in the future.", "timestamp('2026-10-01T00:00:00Z')";
@@ -164,6 +164,7 @@ impl World {
 
     fn of(variables: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
+        prepare::add_functions(&mut context);
         variables.into_iter().for_each(|(name, value)| context.add_variable_from_value(name, value));
         Self(context)
     }
@@ -194,8 +195,8 @@ impl World {
 
 impl Facts<'_> {
     /// Evaluates a condition.
-    pub(super) fn evaluate(&self, program: &Program) -> Verdict {
-        match self.value(program) {
+    pub(super) fn evaluate(&self, condition: &IdedExpr) -> Verdict {
+        match self.value(condition) {
             Ok(Value::Bool(holds)) => Verdict::Holds(holds),
             Ok(other) => Verdict::Error(format!("is of type {}, and wants a bool", other.type_of())),
             Err(error) => Verdict::Error(error),
@@ -203,24 +204,13 @@ impl Facts<'_> {
     }
 
     /// Evaluates an expression.
-    pub(super) fn value(&self, program: &Program) -> Result<Value, String> {
-        program.execute(&self.0).map_err(|error| shown(&error))
+    pub(super) fn value(&self, expression: &IdedExpr) -> Result<Value, String> {
+        Value::resolve(expression, &self.0).map_err(|error| shown(&error))
     }
 
-    /// Evaluates an expression for an example, and returns what is wrong with its type. An error that depends on the values is
-    /// none.
-    pub(super) fn check_type(&self, program: &Program, wants: Wants) -> Result<(), String> {
-        match program.execute(&self.0) {
-            Ok(value) => wants(&value).map_err(|wanted| format!("is of type {}, and wants {wanted}", value.type_of())),
-            Err(
-                ExecutionError::NoSuchKey(_)
-                | ExecutionError::IndexOutOfBounds(_)
-                | ExecutionError::DivisionByZero(_)
-                | ExecutionError::RemainderByZero(_)
-                | ExecutionError::Overflow(..),
-            ) => Ok(()),
-            Err(error) => Err(shown(&error)),
-        }
+    /// Checks the types of an expression for an example. Each fault has the id of its place.
+    pub(super) fn check_types(&self, expression: &IdedExpr, wants: Wants) -> Vec<(u64, String)> {
+        types::check(expression, &self.0, wants)
     }
 }
 
@@ -230,7 +220,7 @@ pub(super) fn a_bool(value: &Value) -> Result<(), &'static str> {
 }
 
 /// Formats an error. It may contain values, which are what others write.
-fn shown(error: &ExecutionError) -> String {
+pub(super) fn shown(error: &ExecutionError) -> String {
     error.to_string().chars().take(200).collect()
 }
 

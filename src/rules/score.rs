@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use cel::Value;
+use cel::{IdedExpr, Value};
 
 use super::RuleFor;
-use super::compile::compile;
+use super::compile::{Compiled, compile};
 use super::facts::{Facts, Uses};
 
 /// An expression that gives a number for an image.
 #[derive(Clone, Debug)]
 pub struct Score {
     text: String,
-    program: Arc<cel::Program>,
+    expression: Arc<IdedExpr>,
     uses: Uses,
 }
 
@@ -24,8 +24,9 @@ impl Score {
     /// # Errors
     /// Each fault of the expression, with its line and column, as of a condition; or a result that is no number.
     pub fn compile(text: &str) -> Result<Self, Vec<String>> {
-        let (program, uses) = compile(RuleFor::Image, text, |value| number(value).map(drop).ok_or("a number"))?;
-        Ok(Self { text: text.to_owned(), program: Arc::new(program), uses })
+        let Compiled { expression, uses, .. } =
+            compile(RuleFor::Image, text, |value| number(value).map(drop).ok_or("a number"))?;
+        Ok(Self { text: text.to_owned(), expression: Arc::new(expression), uses })
     }
 
     /// Returns the expression as it was written.
@@ -40,7 +41,7 @@ impl Score {
 
     /// Returns the number for an image; `None` = the expression cannot be evaluated, or its result is no finite number.
     pub fn evaluate(&self, facts: &Facts<'_>) -> Option<f64> {
-        number(&facts.value(&self.program).ok()?)
+        number(&facts.value(&self.expression).ok()?)
     }
 }
 

@@ -15,7 +15,7 @@ fn faults(when: &str) -> Vec<String> {
 fn holds(when: &str) -> Verdict {
     World::example(RuleFor::Image)
         .with([])
-        .evaluate(&rule(RuleFor::Image, when).unwrap_or_else(|error| panic!("{error:?}")).program)
+        .evaluate(&rule(RuleFor::Image, when).unwrap_or_else(|error| panic!("{error:?}")).condition)
 }
 
 #[test]
@@ -33,6 +33,8 @@ fn conditions_hold_for_the_facts_of_an_object() {
         "disk.used_percent >= 90 && node.name in ['node-1', 'node-2']",
         "image.tags.map(tag, size(tag)).all(length, length < 100)",
         "type(image.size_bytes) == int",
+        "image.unused == duration('3d') && image.unused < duration('1w')",
+        "image.size_bytes > 1.5 && image.last_used != null",
     ] {
         assert_eq!(holds(when), Verdict::Holds(true), "{when}");
         assert_eq!(holds(&format!("!({when})")), Verdict::Holds(false), "{when}");
@@ -55,10 +57,47 @@ fn faults_have_a_line_and_a_column() {
         ("image.id.matches('(')", "matches"),
         ("image.id.matches(image.registry)", "1:23: matches wants a text as its pattern"),
         ("google.protobuf.Empty{} == null", "there are no message types"),
+        // What the example never comes to is checked too.
+        ("image.pinned && image.unused > 72", "1:30: found no matching overload"),
+        ("!image.pinned || image.size_bytes > '1'", "found no matching overload for '_>_' applied to '(int, string)'"),
+        ("image.pinned && image.size_bytes", "is of type int, and wants a bool"),
+        (
+            "image.pinned ? image.size_bytes > 1 : image.id > 1",
+            "found no matching overload for '_>_' applied to '(string, int)'",
+        ),
+        ("image.pinned ? true : 1", "is of type int, and wants a bool"),
+        ("image.pinned && image.unused > duration('1 parsec')", "duration"),
+        ("image.pinned && image.tags.exists(tag, tag > 1)", "found no matching overload"),
+        ("image.size_bytes == '5'", "compares int with string, which are never equal"),
+        ("image.id.matches('(a{1000}){1000}')", "matches: Compiled regex exceeds size limit"),
     ] {
         let found = faults(when);
         assert!(found.iter().any(|found| found.contains(fault)), "{when}: {found:?}");
     }
+}
+
+/// A label that is not there is an error of the evaluation. The last of each pair asks first.
+#[test]
+fn a_label_that_is_not_asked_for_is_a_doubt() {
+    for (doubtful, asked) in [
+        ("image.labels['keep'] == 'true'", "'keep' in image.labels && image.labels['keep'] == 'true'"),
+        ("image.pinned ||\nimage.labels.keep == 'true'", "has(image.labels.keep) && image.labels.keep == 'true'"),
+    ] {
+        let doubts = |when| rule(RuleFor::Image, when).unwrap().doubts().to_vec();
+        let line = 1 + doubtful.matches('\n').count();
+        let expected = format!("{line}:13: without 'keep' in image.labels the condition cannot be evaluated");
+        assert!(doubts(doubtful)[0].starts_with(&expected), "{:?}", doubts(doubtful));
+        assert_eq!(doubts(asked), Vec::<String>::new());
+    }
+}
+
+/// The first evaluation of a pass is not later than the others.
+#[test]
+fn without_time_left_nothing_is_evaluated() {
+    let (world, rule) = (World::example(RuleFor::Image), rule(RuleFor::Image, "true").unwrap());
+    assert_eq!(Budget::default().evaluate(&rule, &world.with([])), Verdict::Holds(true));
+    let error = "not evaluated: the rules of this pass took 20 s".to_owned();
+    assert_eq!(Budget::spent().evaluate(&rule, &world.with([])), Verdict::Error(error));
 }
 
 #[test]
@@ -97,7 +136,7 @@ fn the_deepest_condition_is_evaluated_on_a_small_stack() {
     let deepest = (1..60).rev().find_map(|count| rule(RuleFor::Image, &deep(count)).ok()).unwrap();
     let evaluated = std::thread::Builder::new()
         .stack_size(1 << 20)
-        .spawn(move || World::example(RuleFor::Image).with([]).evaluate(&deepest.program));
+        .spawn(move || World::example(RuleFor::Image).with([]).evaluate(&deepest.condition));
     assert_eq!(evaluated.unwrap().join().unwrap(), Verdict::Holds(true));
 }
 
@@ -105,7 +144,7 @@ fn the_deepest_condition_is_evaluated_on_a_small_stack() {
 fn what_is_not_there_is_an_error_and_not_a_guess() {
     let world = World::new(jiff::Timestamp::UNIX_EPOCH, Values::new(), Values::new());
     let facts = world.with([("image", Values::new())]);
-    let verdict = |when| facts.evaluate(&rule(RuleFor::Image, when).unwrap().program);
+    let verdict = |when| facts.evaluate(&rule(RuleFor::Image, when).unwrap().condition);
     assert_eq!(verdict("image.last_used < now"), Verdict::Error("No such key: last_used".to_owned()));
     assert_eq!(verdict("disk.used_percent > 1"), Verdict::Error("No such key: used_percent".to_owned()));
     assert_eq!(verdict("has(image.last_used)"), Verdict::Holds(false));
@@ -118,7 +157,7 @@ fn each_fact_has_an_example() {
     for Fact { name, kind, example, meaning } in FACTS {
         let object = name.split('.').next().unwrap().parse().unwrap_or(RuleFor::Container);
         let same = rule(object, &format!("type({name}) == type({example}) && {name} == {example}")).unwrap();
-        assert_eq!(World::example(object).with([]).evaluate(&same.program), Verdict::Holds(true), "{name}");
+        assert_eq!(World::example(object).with([]).evaluate(&same.condition), Verdict::Holds(true), "{name}");
         let value = cel::Program::compile(example).unwrap().execute(&cel::Context::default()).unwrap();
         let word = kind.split([',', ' ']).next().unwrap();
         assert_eq!(value.type_of().to_string(), word, "{name}");
@@ -206,7 +245,7 @@ proptest::proptest! {
     fn no_text_breaks_the_process(when in a_condition()) {
         if let Ok(rule) = rule(RuleFor::Image, &when) {
             let on_small_stack = std::thread::Builder::new().stack_size(1 << 20);
-            let evaluated = on_small_stack.spawn(move || World::example(RuleFor::Image).with([]).evaluate(&rule.program));
+            let evaluated = on_small_stack.spawn(move || World::example(RuleFor::Image).with([]).evaluate(&rule.condition));
             evaluated.unwrap().join().unwrap();
         }
     }

@@ -283,13 +283,19 @@ impl KeepReason {
                 "the runtime uses another sandbox image",
             )
             .set_by("profile"),
-            Self::Rule(RuleReason { rule: name, limit: Some(limit), note }) => rule(
+            Self::Rule(RuleReason { rule: name, limit: Some(limit), note, .. }) => rule(
                 format!("rule {name:?} ({limit})"),
                 format!("it is within a limit of the rule {name:?}: {limit}{}", super::with_note(note)),
                 "it is over the limit, or the rule no longer matches",
             )
             .set_by("rule"),
-            Self::Rule(RuleReason { rule: name, limit: None, note }) => rule(
+            Self::Rule(RuleReason { rule: name, error: Some(error), note, .. }) => rule(
+                format!("rule {name:?} (not evaluated)"),
+                format!("the rule {name:?} could not be evaluated, and so keeps it: {error}{}", super::with_note(note)),
+                "its condition can be evaluated and does not hold; has(…) asks whether there is a fact",
+            )
+            .set_by("rule"),
+            Self::Rule(RuleReason { rule: name, limit: None, note, .. }) => rule(
                 format!("rule {name:?}"),
                 format!("the rule {name:?} keeps it{}", super::with_note(note)),
                 "the rule no longer matches, it expires, or a rule before it decides",

@@ -22,7 +22,7 @@ use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, 
 use crate::plan;
 use crate::plan::containers::why_too_young;
 use crate::plan::pods::Completeness;
-use crate::rules::{Rule, Then};
+use crate::rules::Rule;
 
 /// The instances of one container.
 #[derive(Default)]
@@ -104,12 +104,7 @@ fn verdict(
     if let Some(reason) = why_no_candidate(context, instances, log, whole_pod.is_some()) {
         return Err(reason);
     }
-    let rule = context.rules.leftover_log(log, id);
-    if let Some(rule) = rule
-        && rule.text().then == Then::Keep
-    {
-        return Err(rule.keeps());
-    }
+    let rule = context.rules.leftover_log(log, id)?;
     // A log of unknown age is young.
     let is_old = |min_age| log.modified_at.is_some_and(|at| plan::is_older(context.now, at, min_age));
     let max_age = context.policy.logs.leftover_max_age;

@@ -61,6 +61,48 @@ fn the_first_rule_that_matches_an_image_decides() {
     ]);
 }
 
+/// Somebody adds a second name, which is first in the alphabet.
+fn two_names() -> Node {
+    let names =
+        |image: &mut crate::model::Image| image.tags = vec!["r.example/a/x:1".into(), "r.example/base/x:1".into()];
+    node().image("both", 300).used(200).which(names).disk(500)
+}
+
+#[test]
+#[rustfmt::skip]
+fn each_name_of_an_image_is_decided_and_what_keeps_it_longest_counts() {
+    use Then::{Keep, Remove};
+    let (a, base) = ("image.repository == 'r.example/a/x'", "image.repository == 'r.example/base/x'");
+    let any = "image.registry == 'r.example'";
+    let max_age = |when, minutes_of| limits(RuleFor::Image, when, Limits { max_age: Some(minutes(minutes_of)), ..Limits::default() });
+    let min_age = |when, minutes_of| limits(RuleFor::Image, when, Limits { min_age: Some(minutes(minutes_of)), ..Limits::default() });
+    let of_settings = |policy: &mut Policy| policy.images.max_age = minutes(150);
+    let least_used = |order: &str| {
+        let score = Score::compile(order).unwrap();
+        move |policy: &mut Policy| policy.images.order = ImageOrder::Score(score.clone())
+    };
+    let other = |node: Node| node.image("other", 300).used(100).which(|image| image.tags = vec!["r.example/c/x:1".into()]).disk(100);
+    hold(&[Kind::Image], [
+        ("kept under one name", two_names().set(rules(&[(Keep, base)])).set(of_settings), "both: rule", "") as Row,
+        ("also if a rule before removes the other name", two_names().set(rules(&[(Remove, a), (Keep, base)])), "both: rule", ""),
+        ("not removed if only one name is to be", two_names().set(rules(&[(Remove, a)])), "both: below_threshold", ""),
+        ("removed if all names are to be", two_names().set(rules(&[(Remove, any)])), "", "both: rule"),
+        ("also by two rules", two_names().set(rules(&[(Remove, a), (Remove, base)])), "", "both: rule"),
+        ("a short maximum age of one name", two_names().set(max_age(a, 150)), "both: below_threshold", ""),
+        ("a long one of one name", two_names().set(of_settings).set(max_age(base, 250)), "both: rule", ""),
+        ("a short one of both", two_names().set(max_age(any, 150)), "", "both: rule"),
+        ("a minimum age of one name", two_names().set(of_settings).set(min_age(base, 350)), "both: rule", ""),
+        ("a short minimum age of one name", two_names().set(of_settings).set(|policy| policy.images.min_age = minutes(350)).set(min_age(a, 1)),
+            "both: younger_than_min_age", ""),
+        ("the order is that of the name that is removed last", other(two_names()).set(least_used("image.repository.contains('/base/') ? 0 : image.repository.contains('/c/') ? 5 : 9"))
+            .set(|policy| policy.images.low_threshold_percent = 89), "both: target_reached", "other: space"),
+        ("a rule without names decides once", two_names().set(rules(&[(Remove, "image.unused > duration('1h')")])), "", "both: rule"),
+    ]);
+    let notes = two_names().set(rules(&[(Remove, a), (Keep, base)])).plan().rules;
+    let shown: Vec<_> = notes.iter().map(|note| (note.objects, note.bytes, note.errors)).collect();
+    assert_eq!(shown, [(0, 0, 0), (1, 30, 0)], "one image");
+}
+
 #[test]
 fn a_rule_keeps_containers() {
     let keeps = |when: &str| {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::pod_of_dir;
-use crate::rules::{FACTS, Rule, RuleFor, RuleText, Then, Verdict};
+use crate::rules::{Budget, FACTS, Rule, RuleFor, RuleText, Then, Verdict};
 
 /// A node with an image and a container of which all is known, and with ones of which nothing is.
 fn snapshot() -> Snapshot {
@@ -81,8 +81,11 @@ fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
     let container =
         || snapshot.containers.as_ref().unwrap().iter().find(|container| container.id.as_str() == id).unwrap();
     let past = snapshot.memory.images.iter().find(|past| past.id.as_str() == id);
-    rule.evaluate(&match of {
-        RuleFor::Image => source.image(image(), past),
+    let facts = match of {
+        RuleFor::Image => {
+            let [repository] = &source.repositories(image())[..] else { panic!("{id} has several names") };
+            source.image(image(), repository.as_deref(), past)
+        }
         RuleFor::Container => source.container(container()),
         RuleFor::Sandbox => {
             source.sandbox(snapshot.sandboxes.as_ref().unwrap().iter().find(|one| one.id.as_str() == id).unwrap())
@@ -91,7 +94,8 @@ fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
             let dir = snapshot.log_dirs.as_ref().unwrap().iter().find(|dir| dir.name == id).unwrap();
             source.log_dir(dir, &pod_of_dir(&dir.name).unwrap_or_default(), Duration::from_hours(2))
         }
-    })
+    };
+    Budget::default().evaluate(&rule, &facts)
 }
 
 /// The object, the fact, its value for the object of which all is known, and whether the object of which nothing is lacks it.

@@ -1,0 +1,75 @@
+//! Prepares a checked expression for many evaluations: patterns are compiled once, and durations are read as the settings are.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, RwLock};
+
+use cel::common::ast::{CallExpr, Expr, LiteralValue};
+use cel::extractors::This;
+use cel::{Context, IdedExpr};
+use regex::{Regex, RegexBuilder};
+
+use super::parts::for_each_mut;
+
+/// The name of `matches` after the preparation. It cannot be written.
+const MATCHES: &str = "@matches";
+/// The most memory of a compiled pattern in bytes, and of each of its caches.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+
+/// The patterns of all conditions of this process. They are the operator's: each is a literal text in a condition.
+static PATTERNS: LazyLock<RwLock<HashMap<String, Regex>>> = LazyLock::new(RwLock::default);
+
+/// Returns the expression with prepared patterns and durations, or the faults of its patterns, each with the id of its place.
+pub(super) fn prepare(expression: &IdedExpr) -> Result<IdedExpr, Vec<(u64, String)>> {
+    let (mut prepared, mut faults) = (expression.clone(), Vec::new());
+    for_each_mut(&mut prepared, &mut |part| {
+        let id = part.id;
+        if let Expr::Call(call) = &mut part.expr {
+            match call.func_name.as_str() {
+                "matches" => faults.extend(prepare_pattern(call).err().map(|fault| (id, fault))),
+                "duration" => prepare_duration(call),
+                _ => {}
+            }
+        }
+    });
+    if faults.is_empty() { Ok(prepared) } else { Err(faults) }
+}
+
+/// Adds the functions that a prepared expression calls.
+pub(super) fn add_functions(context: &mut Context<'_, '_>) {
+    // The name is not declared by the language, so the addition cannot fail.
+    let _ = context.add_function(MATCHES, |This(text): This<Arc<String>>, pattern: Arc<String>| {
+        let patterns = PATTERNS.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        patterns.get(pattern.as_str()).is_some_and(|regex| regex.is_match(&text))
+    });
+}
+
+fn prepare_pattern(call: &mut CallExpr) -> Result<(), String> {
+    let Some(pattern) = call.args.last().and_then(literal) else { return Ok(()) };
+    let regex = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
+    let regex = regex.map_err(|error| format!("matches: {}", last_line(&error.to_string())))?;
+    PATTERNS.write().unwrap_or_else(std::sync::PoisonError::into_inner).insert(pattern.to_owned(), regex);
+    MATCHES.clone_into(&mut call.func_name);
+    Ok(())
+}
+
+/// The language has no days. What a setting accepts is written in its units; the rest stays as it is.
+fn prepare_duration(call: &mut CallExpr) {
+    let Some(argument) = call.args.first_mut() else { return };
+    if let Some(time) = literal(argument).and_then(|text| humantime::parse_duration(text).ok()) {
+        let text = format!("{}s{}ns", time.as_secs(), time.subsec_nanos());
+        argument.expr = Expr::Literal(LiteralValue::String(text.into()));
+    }
+}
+
+/// Returns a literal text; `None` = the expression is something else.
+pub(super) fn literal(expression: &IdedExpr) -> Option<&str> {
+    match &expression.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// A message of the crate repeats the pattern first.
+fn last_line(message: &str) -> &str {
+    message.lines().last().unwrap_or_default().trim_start_matches("error: ")
+}
