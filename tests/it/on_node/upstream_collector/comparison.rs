@@ -1,9 +1,16 @@
 //! Compares what two collectors left, object by object. An object is the same if its forest and its id are.
+//!
+//! An object loses its references to absent owners if it is checked while another owner exists, and goes with all references if
+//! that owner went before. Which comes first depends on the order of two calls, in kube-controller-manager too, and nothing reads
+//! the references of an object in deletion. So those to owners that never existed do not count there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::on_node::owner_forests::forest::{Forest, Left, State};
+
+/// The middle of each uid of an owner that never existed.
+pub const NEVER_EXISTED: &str = "-0000-4000-";
 
 /// An object that two collectors left in different states.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,10 +37,25 @@ pub fn compare(
             upstream: upstream.get(id).cloned(),
             ours: ours.get(id).cloned(),
         };
-        let is_different = |id: &&String| upstream.get(*id) != ours.get(*id);
+        let is_different = |id: &&String| !is_same(upstream.get(*id), ours.get(*id));
         ids.into_iter().filter(is_different).map(difference).collect::<Vec<_>>()
     };
     forests.iter().flat_map(different).collect()
+}
+
+/// Returns whether two collectors left an object alike.
+pub fn is_same(one: Option<&Left>, other: Option<&Left>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) if one.terminating && other.terminating => {
+            without_absent_owners(one) == without_absent_owners(other)
+        }
+        _ => one == other,
+    }
+}
+
+fn without_absent_owners(left: &Left) -> Left {
+    let owners = left.owners.iter().filter(|(id, ..)| !id.contains(NEVER_EXISTED)).cloned();
+    Left { owners: owners.collect(), ..left.clone() }
 }
 
 // === impl Difference ===

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::Difference;
+use super::comparison::{Difference, NEVER_EXISTED, is_same};
 use super::{PATIENCE, plant, sentinel};
 use crate::on_node::owner_forests::forest::{Forest, ForestObject, Reference, State};
 use crate::on_node::owner_forests::player::Player;
@@ -18,8 +18,6 @@ const CREATED_BEFORE: usize = 10;
 const STARTS: usize = 5;
 /// More forests than this differ by a rule, so they would differ again.
 const MOST_FORESTS: usize = 10;
-/// The middle of each uid of an owner that never existed.
-const MIDDLE: &str = "-0000-4000-";
 
 /// What kube-controller-manager left of the forests that were played again.
 #[derive(Default)]
@@ -51,7 +49,7 @@ impl Replays {
     /// Returns how many copies of a forest have each of these objects as our collector left it.
     fn count(&self, steps: usize, different: &[Difference]) -> usize {
         let Some(after) = self.outcomes.get(&different[0].forest) else { return 0 };
-        let is_ours = |state: &&State| different.iter().all(|it| state.get(&it.id) == it.ours.as_ref());
+        let is_ours = |state: &&State| different.iter().all(|it| is_same(state.get(&it.id), it.ours.as_ref()));
         after[steps.min(after.len() - 1)].iter().filter(is_ours).count()
     }
 
@@ -143,7 +141,7 @@ async fn settled(player: &Player, steps: usize) -> BTreeMap<String, State> {
 /// Returns a copy whose absent owners are its own.
 fn copy(forest: &Forest, number: usize) -> Forest {
     let of_copy = |references: &[Reference]| {
-        let uid = |uid: &String| uid.replace(MIDDLE, &middle(number));
+        let uid = |uid: &String| uid.replace(NEVER_EXISTED, &middle(number));
         references.iter().map(|it| Reference { uid: it.uid.as_ref().map(uid), ..it.clone() }).collect()
     };
     let objects = forest.objects.iter().map(|object| ForestObject {
@@ -158,7 +156,7 @@ fn copy(forest: &Forest, number: usize) -> Forest {
 fn state_of(states: &BTreeMap<String, State>, forest: &Forest, number: usize) -> State {
     let mut state = states.get(&name_of(forest, number)).cloned().unwrap_or_default();
     for (uid, ..) in state.values_mut().flat_map(|left| &mut left.owners) {
-        *uid = uid.replace(&middle(number), MIDDLE);
+        *uid = uid.replace(&middle(number), NEVER_EXISTED);
     }
     state
 }
