@@ -22,7 +22,7 @@ pub mod signals;
 mod usage;
 pub mod watchdog;
 
-pub use clock::{Clock, now};
+pub use clock::{Clock, Monotonic, now};
 pub use cycle::Cycle;
 pub use failed_sources::failed_sources;
 pub use planning::{PassKind, needs_of_rules};

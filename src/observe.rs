@@ -10,6 +10,7 @@
 //! `guards.settle` counts from the connection that had to be made again, and the owner of the listening socket
 //! (`SO_PEERCRED`) distinguishes the two cases.
 
+mod clock_jumps;
 mod clock_skew;
 mod disk;
 mod error;
@@ -42,9 +43,10 @@ use tokio::time::{Instant, timeout};
 use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, FileSystem, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen, Snapshot,
-    SnapshotKind, Workload, last_part_of_name, last_parts,
+    Container, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen,
+    Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
 };
+pub use clock_jumps::{ClockJumps, Moment};
 use clock_skew::ClockSkew;
 use image_details::DetailsReader;
 use pods::PodDirs;
@@ -84,6 +86,7 @@ pub struct Observer {
     disks: Arc<dyn Disks>,
     statuses: Statuses,
     clock_skew: ClockSkew,
+    jumps: Arc<ClockJumps>,
     image_names: Arc<ImageNames>,
     store: StoreReader,
     image_details: DetailsReader,
@@ -117,7 +120,14 @@ impl Observer {
         let (statuses, clock_skew) = (Statuses::default(), ClockSkew::default());
         let (image_names, image_details, store) = (Arc::default(), DetailsReader::default(), StoreReader::default());
         let node = node.into();
-        Self { reader, places, node, pods, disks, statuses, clock_skew, image_names, store, image_details }
+        let jumps = Arc::default();
+        Self { reader, places, node, pods, disks, statuses, clock_skew, jumps, image_names, store, image_details }
+    }
+
+    /// Uses these jumps of the clock, which others find.
+    #[must_use]
+    pub fn with_jumps(self, jumps: &Arc<ClockJumps>) -> Self {
+        Self { jumps: Arc::clone(jumps), ..self }
     }
 
     /// Returns the image names that were resolved so far. Callers may resolve more names.
@@ -214,6 +224,7 @@ impl Observer {
         let pods = self.pods.list(&containers, &sandboxes).await;
         drop((containers, sandboxes));
         (snapshot.pod_dirs, snapshot.pods) = (pod_dirs, pods);
+        ClockSkew::after_jumps(&mut snapshot, &self.jumps);
         self.clock_skew.correct(&mut snapshot);
         snapshot
     }
@@ -237,7 +248,11 @@ impl Observer {
         let places = snapshot.containers.as_ref().map(|containers| leftover_logs::places(containers));
         if let Some(places) = places.filter(|places| !places.is_empty()) {
             let find = move |_: &HostFs, root: &Path| leftover_logs::find(root, &places);
-            snapshot.leftover_logs = self.look(&self.places.pod_logs, find).await;
+            snapshot.leftover_logs = self.look(&self.places.pod_logs, find).await.map(|mut logs| {
+                let times = logs.iter_mut().filter_map(|log: &mut LeftoverLog| log.modified_at.as_mut());
+                times.for_each(|at| *at = self.jumps.moved(*at));
+                logs
+            });
         }
     }
 

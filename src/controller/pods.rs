@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ControllerError;
@@ -38,6 +39,7 @@ pub struct PodCollector {
     /// Receives what was done at once.
     report: Box<dyn Fn(PodNotice<'_>) + Send + Sync>,
     missing: MissingNodes,
+    begun: Instant,
     nodes: nodes::NodeReads,
     /// By uid, the cause of the last failure.
     failures: BTreeMap<String, String>,
@@ -60,6 +62,7 @@ impl PodCollector {
             clock,
             report: Box::new(report),
             missing: MissingNodes::default(),
+            begun: Instant::now(),
             nodes: nodes::NodeReads::default(),
             failures: BTreeMap::new(),
         }
@@ -91,7 +94,7 @@ impl PodCollector {
     /// Plans a snapshot, with a live read of each node whose quarantine has ended.
     pub async fn plan(&mut self, snapshot: &PodsSnapshot) -> PodPlan {
         self.nodes.clear();
-        let due = self.missing.observe(snapshot, self.settings.policy.node_quarantine);
+        let due = self.missing.observe(snapshot, self.begun.elapsed(), self.settings.policy.node_quarantine);
         let reads = due.into_iter().map(|node| async { (self.read_node(&node).await, node) });
         let answers: Vec<_> = stream::iter(reads).buffered(WORKERS).collect().await;
         let states = self.missing.resolve(answers.into_iter().map(|(answer, node)| (node, answer)));

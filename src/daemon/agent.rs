@@ -11,6 +11,7 @@ pub use monitoring::PageOf;
 pub use reload::Load;
 pub use start::lock_and_open;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -30,6 +31,7 @@ use super::{Cycle, now, watchdog};
 use crate::config::{Environment, Loaded, Mode, Settings};
 use crate::cri::InProgress;
 use crate::model::size_text;
+use crate::observe::ClockJumps;
 use crate::plan::{Scope, is_emergency};
 use crate::record::events::Events;
 use crate::record::{Lock, Pass, Store};
@@ -48,6 +50,7 @@ struct Agent<'a> {
     reloads: Reloads<'a>,
     started_at: Timestamp,
     removals: InProgress,
+    jumps: Arc<ClockJumps>,
     has_served: bool,
 }
 
@@ -109,8 +112,9 @@ async fn serve(
     log_settings(&loaded);
     let requests = Requests { reload: reload.clone(), inbox: Inbox::closed(now()), progress: progress.clone() };
     let reloads = Reloads { load, in_force: loaded.settings.clone() };
-    let (started_at, removals, has_served) = (now(), InProgress::default(), false);
-    let mut agent = Agent { stop, notifier, monitoring, lock, requests, reloads, started_at, removals, has_served };
+    let (started_at, removals, jumps, has_served) = (now(), InProgress::default(), Arc::default(), false);
+    let mut agent =
+        Agent { stop, notifier, monitoring, lock, requests, reloads, started_at, removals, jumps, has_served };
     let mut node = None;
     loop {
         let known = match node.take() {
@@ -140,7 +144,7 @@ async fn serve(
 impl Agent<'_> {
     /// Waits until the runtime answers.
     async fn find_node(&mut self, loaded: &Loaded) -> Result<Search, AgentError> {
-        let Self { stop, notifier, monitoring, requests, reloads, removals, has_served, .. } = self;
+        let Self { stop, notifier, monitoring, requests, reloads, removals, jumps, has_served, .. } = self;
         let stall = Limits::of(&loaded.settings.runtime.options).stall;
         let search = wait_for_node(loaded, stop, notifier, monitoring, !*has_served);
         let found = tokio::select! {
@@ -152,7 +156,7 @@ impl Agent<'_> {
         };
         Ok(found.map_or(Search::Stopped, |found| {
             let found = found.counted(monitoring.metrics.calls());
-            Search::Found(LocalNode { removals: removals.clone(), ..found })
+            Search::Found(LocalNode { removals: removals.clone(), jumps: Arc::clone(jumps), ..found })
         }))
     }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::accounts::Accounts;
-use super::clock::{self, Clock};
+use super::clock::{self, Clock, Monotonic};
 use super::node::LocalNode;
 use super::planning::{PassKind, Planned};
 use super::pressure::PressureMonitor;
@@ -24,7 +24,7 @@ use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
-use crate::observe::{Needs, Observer};
+use crate::observe::{ClockJumps, Moment, Needs, Observer};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
 
@@ -37,6 +37,8 @@ pub struct Cycle {
     /// The start of the agent's observations.
     started_at: Timestamp,
     clock: Clock,
+    monotonic: Monotonic,
+    jumps: Arc<ClockJumps>,
     /// What the last dry pass of each scope would have removed. The next one does not log it again.
     logged: Mutex<BTreeMap<String, Logged>>,
     metrics: AgentMetrics,
@@ -97,7 +99,8 @@ impl Cycle {
 
     /// Returns what the passes before remembered.
     fn memory(&self, taken_at: Timestamp) -> Memory {
-        let memory = self.store.recall(self.started_at, taken_at);
+        let now = Moment { wall: taken_at, monotonic: (self.monotonic)() };
+        let memory = self.store.recall(taken_at, || (self.jumps.look(now), self.jumps.moved(self.started_at)));
         // Without a pod source no new list of pods replaces the remembered one, so the images that its pods named are
         // forgotten.
         let has_pods = !self.settings.pods.sources.contains(&PodSourceName::None);
@@ -232,9 +235,22 @@ impl Cycle {
         let options = options(&settings, node.space_settle);
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let (logged, metrics) = (Mutex::default(), AgentMetrics::default());
-        let clock = clock::system();
+        let (clock, monotonic, jumps) = (clock::system(), clock::since_boot(), Arc::clone(&node.jumps));
         let (accounts, rules) = (Accounts::default(), RuleLog::default());
-        Self { observer, settings, executor, store, started_at, clock, logged, metrics, accounts, rules }
+        Self {
+            observer,
+            settings,
+            executor,
+            store,
+            started_at,
+            clock,
+            monotonic,
+            jumps,
+            logged,
+            metrics,
+            accounts,
+            rules,
+        }
     }
 
     /// Returns whether its passes remove nothing.
@@ -252,10 +268,16 @@ impl Cycle {
         self.store
     }
 
-    /// Sets the clock of all passes. Default: the system clock.
+    /// Sets the clock of all passes, which never jumps. Default: the system clock.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
-        Self { clock, ..self }
+        Self { monotonic: clock::as_it_passes(&clock), clock, ..self }
+    }
+
+    /// Sets the clock by which jumps of the other one are found. Default: the time since the start of the host.
+    #[must_use]
+    pub fn with_monotonic(self, monotonic: Monotonic) -> Self {
+        Self { monotonic, ..self }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::host_path::HostFs;
 use crate::kubernetes::{Connection, CredentialCandidates, ExecPlugins, KubeletAccess};
 use crate::metrics::CriCalls;
 use crate::model::PodSourceName;
-use crate::observe::{Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions};
+use crate::observe::{ClockJumps, Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions};
 
 /// The parts of a node that are not in the settings.
 #[derive(Clone)]
@@ -27,6 +27,8 @@ pub struct LocalNode {
     pub calls: CriCalls,
     /// The removals without an answer yet. They may outlive a reload of the settings.
     pub removals: InProgress,
+    /// The jumps of the clock. They may outlive a reload too.
+    pub jumps: Arc<ClockJumps>,
 }
 
 // === impl LocalNode ===
@@ -34,8 +36,8 @@ pub struct LocalNode {
 impl LocalNode {
     /// Creates a node from its parts, whose space is free at once.
     pub fn new(endpoint: Endpoint, disks: Arc<dyn Disks>, pods: Arc<dyn PodSource>) -> Self {
-        let (calls, removals) = (CriCalls::default(), InProgress::default());
-        Self { endpoint, disks, pods, space_settle: Duration::ZERO, calls, removals }
+        let (calls, removals, jumps) = Default::default();
+        Self { endpoint, disks, pods, space_settle: Duration::ZERO, calls, removals, jumps }
     }
 
     /// Finds the runtime of this host and checks whether it answers.
@@ -75,7 +77,7 @@ impl LocalNode {
     pub fn observer(&self, settings: &Settings) -> Observer {
         let (pods, disks) = (Arc::clone(&self.pods), Arc::clone(&self.disks));
         let places = Places { other_sockets: self.endpoint.others.clone(), ..places(settings) };
-        Observer::new(self.reader(settings), places, settings.node.clone(), pods, disks)
+        Observer::new(self.reader(settings), places, settings.node.clone(), pods, disks).with_jumps(&self.jumps)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -152,22 +152,34 @@ impl Memory {
     /// the clock was set back, and would keep objects until the clock reaches them again.
     #[must_use]
     pub fn until(mut self, now: Timestamp) -> Self {
-        fn clamp(at: &mut Timestamp, latest: Timestamp) {
-            *at = latest.min(*at);
-        }
-        for image in &mut self.images {
-            image.first_seen.iter_mut().chain(&mut image.last_used).for_each(|at| clamp(at, now));
-        }
-        self.absent_since.iter_mut().for_each(|absence| clamp(&mut absence.since, now));
+        self.for_each_time(|at| *at = now.min(*at));
         let latest_retry = now.saturating_add(Self::LONGEST_WAIT).unwrap_or(Timestamp::MAX);
-        self.failures.values_mut().for_each(|failure| clamp(&mut failure.retry_at, latest_retry));
-        self.agent_started_at.iter_mut().for_each(|at| clamp(at, now));
-        self.fall.iter_mut().for_each(|fall| clamp(&mut fall.since, now));
-        self.recent_counts.iter_mut().for_each(|recent| clamp(&mut recent.since, now));
-        self.baseline_lost.iter_mut().flat_map(|loss| &mut loss.since).for_each(|at| clamp(at, now));
-        self.runtime.iter_mut().for_each(|runtime| clamp(&mut runtime.first_seen, now));
-        self.named_images.iter_mut().for_each(|named| clamp(&mut named.as_of, now));
+        self.failures.values_mut().for_each(|failure| failure.retry_at = latest_retry.min(failure.retry_at));
         self
+    }
+
+    /// Moves all stored times by a jump of the wall clock, so that the time since each is what passed without the jump (I15).
+    #[must_use]
+    pub fn after_jump(mut self, by: SignedDuration) -> Self {
+        let later = |at: Timestamp| at.saturating_add(by).unwrap_or(Timestamp::MAX);
+        self.for_each_time(|at| *at = later(*at));
+        self.failures.values_mut().for_each(|failure| failure.retry_at = later(failure.retry_at));
+        self.runtime.iter_mut().flat_map(|runtime| &mut runtime.listening_since).for_each(|at| *at = later(*at));
+        self
+    }
+
+    /// Calls `change` for each time at which a pass saw something.
+    fn for_each_time(&mut self, mut change: impl FnMut(&mut Timestamp)) {
+        for image in &mut self.images {
+            image.first_seen.iter_mut().chain(&mut image.last_used).for_each(&mut change);
+        }
+        self.absent_since.iter_mut().for_each(|absence| change(&mut absence.since));
+        self.agent_started_at.iter_mut().for_each(&mut change);
+        self.fall.iter_mut().for_each(|fall| change(&mut fall.since));
+        self.recent_counts.iter_mut().for_each(|recent| change(&mut recent.since));
+        self.baseline_lost.iter_mut().flat_map(|loss| &mut loss.since).for_each(&mut change);
+        self.runtime.iter_mut().for_each(|runtime| change(&mut runtime.first_seen));
+        self.named_images.iter_mut().for_each(|named| change(&mut named.as_of));
     }
 }
 

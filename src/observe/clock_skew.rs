@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
+use super::clock_jumps::ClockJumps;
 use crate::model::{Seen, Snapshot};
 
 /// Times that the wall clock does not show.
@@ -31,6 +32,22 @@ struct Future<'a> {
 // === impl ClockSkew ===
 
 impl ClockSkew {
+    /// Moves the times of objects from before a jump of the clock, so that a jump makes none of them older.
+    pub fn after_jumps(snapshot: &mut Snapshot, jumps: &ClockJumps) {
+        let change = |at: &mut Timestamp| *at = jumps.moved(*at);
+        if let Seen::Seen(containers) = &mut snapshot.containers {
+            containers.iter_mut().for_each(|one| {
+                [Some(&mut one.created_at), one.finished_at.as_mut()].into_iter().flatten().for_each(change)
+            });
+        }
+        if let Seen::Seen(sandboxes) = &mut snapshot.sandboxes {
+            sandboxes.iter_mut().for_each(|one| change(&mut one.created_at));
+        }
+        if let Seen::Seen(since) = &mut snapshot.listening_since {
+            since.iter_mut().for_each(change);
+        }
+    }
+
     /// Moves creation times after `taken_at` back to the time at which this agent first saw the container or sandbox.
     pub fn correct(&self, snapshot: &mut Snapshot) {
         let now = snapshot.taken_at;

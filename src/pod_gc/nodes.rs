@@ -9,9 +9,10 @@ use jiff::Timestamp;
 
 use super::{NodeMeta, PodsSnapshot};
 
-/// The nodes that pods name and the list lacks, since when.
+/// The nodes that pods name and the list lacks, since when: by the wall clock for people, and by a clock that nobody sets for the
+/// quarantine (I15).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct MissingNodes(BTreeMap<String, Timestamp>);
+pub struct MissingNodes(BTreeMap<String, (Timestamp, Duration)>);
 
 /// The answer to the live read of a node.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,17 +45,17 @@ pub type NodeStates = BTreeMap<String, NodeState>;
 
 impl MissingNodes {
     /// Updates the quarantine with a snapshot, and returns the nodes to read live: those whose quarantine has ended. A
-    /// node that is in the list again, or that no pod names any more, leaves the quarantine.
-    pub fn observe(&mut self, snapshot: &PodsSnapshot, quarantine: Duration) -> Vec<String> {
+    /// node that is in the list again, or that no pod names any more, leaves the quarantine. `now` is the time since any start,
+    /// by a clock that nobody sets.
+    pub fn observe(&mut self, snapshot: &PodsSnapshot, now: Duration, quarantine: Duration) -> Vec<String> {
         let known: HashSet<_> = snapshot.nodes.iter().map(|node| &node.name).collect();
         let named = snapshot.pods.iter().map(|pod| &pod.node).filter(|node| !node.is_empty());
         let missing: HashSet<_> = named.filter(|node| !known.contains(node)).collect();
         self.0.retain(|node, _| missing.contains(node));
         for node in missing {
-            self.0.entry(node.clone()).or_insert(snapshot.taken_at);
+            self.0.entry(node.clone()).or_insert((snapshot.taken_at, now));
         }
-        let is_due = |since: Timestamp| snapshot.taken_at.duration_since(since).unsigned_abs() >= quarantine;
-        let due = self.0.iter().filter(|(_, since)| **since <= snapshot.taken_at && is_due(**since));
+        let due = self.0.iter().filter(|(_, (_, since))| now.saturating_sub(*since) >= quarantine);
         due.map(|(node, _)| node.clone()).collect()
     }
 
@@ -71,14 +72,14 @@ impl MissingNodes {
             };
             states.insert(node, state);
         }
-        states.extend(self.0.iter().map(|(node, since)| (node.clone(), NodeState::InQuarantine(*since))));
+        states.extend(self.0.iter().map(|(node, (since, _))| (node.clone(), NodeState::InQuarantine(*since))));
         states
     }
 
     /// Lists the nodes in quarantine, and since when.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Timestamp)> {
-        self.0.iter().map(|(node, since)| (node.as_str(), *since))
+        self.0.iter().map(|(node, (since, _))| (node.as_str(), *since))
     }
 }
 

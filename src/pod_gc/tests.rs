@@ -281,10 +281,15 @@ fn pods_of_a_deleted_node_are_deleted_after_quarantine() {
         };
         let policy = PodGcPolicy::upstream();
         let mut missing = MissingNodes::default();
-        assert_eq!(missing.observe(&look(0, row.nodes[0]), policy.node_quarantine), [""; 0], "{}", row.name);
+        assert_eq!(
+            missing.observe(&look(0, row.nodes[0]), Duration::ZERO, policy.node_quarantine),
+            [""; 0],
+            "{}",
+            row.name
+        );
         assert_eq!(missing.iter().count(), row.quarantined, "{}", row.name);
         let second = look(row.seconds, row.nodes[1]);
-        let due = missing.observe(&second, policy.node_quarantine);
+        let due = missing.observe(&second, Duration::from_secs(row.seconds.unsigned_abs()), policy.node_quarantine);
         let states = missing.resolve(due.into_iter().map(|node| (node, row.answer.clone())));
         let plan = plan(&second, &states, &policy);
         assert_eq!((names(&plan), marked(&plan)), (row.deleted.to_vec(), row.marked.to_vec()), "{}", row.name);
@@ -379,11 +384,11 @@ fn a_missing_node_is_read_after_its_quarantine() {
         }
     };
     let mut missing = MissingNodes::default();
-    assert_eq!(missing.observe(&look(0, &["a"]), QUARANTINE), [""; 0]);
+    assert_eq!(missing.observe(&look(0, &["a"]), Duration::from_secs(0), QUARANTINE), [""; 0]);
     assert_eq!(missing.iter().count(), 0);
-    assert_eq!(missing.observe(&look(0, &[]), QUARANTINE), [""; 0]);
-    assert_eq!(missing.observe(&look(39, &[]), QUARANTINE), [""; 0]);
-    assert_eq!(missing.observe(&look(40, &[]), QUARANTINE), ["a"]);
+    assert_eq!(missing.observe(&look(0, &[]), Duration::from_secs(0), QUARANTINE), [""; 0]);
+    assert_eq!(missing.observe(&look(39, &[]), Duration::from_secs(39), QUARANTINE), [""; 0]);
+    assert_eq!(missing.observe(&look(40, &[]), Duration::from_secs(40), QUARANTINE), ["a"]);
     let answers = [
         (NodeAnswer::Exists(NodeMeta::default()), NodeState::Exists),
         (NodeAnswer::Unavailable("down".to_owned()), NodeState::Unavailable("down".to_owned())),
@@ -392,17 +397,20 @@ fn a_missing_node_is_read_after_its_quarantine() {
     for (answer, state) in answers {
         let mut again = missing.clone();
         assert_eq!(again.resolve([("a".to_owned(), answer)]), BTreeMap::from([("a".to_owned(), state)]));
-        assert_eq!(again.observe(&look(41, &[]), QUARANTINE), [""; 0]);
-        assert_eq!(again.observe(&look(81, &[]), QUARANTINE), ["a"]);
+        assert_eq!(again.observe(&look(41, &[]), Duration::from_secs(41), QUARANTINE), [""; 0]);
+        assert_eq!(again.observe(&look(81, &[]), Duration::from_secs(81), QUARANTINE), ["a"]);
     }
     // Without an answer the quarantine continues.
     let since = Timestamp::UNIX_EPOCH;
     assert_eq!(missing.resolve([]), BTreeMap::from([("a".to_owned(), NodeState::InQuarantine(since))]));
     // A node that is in the list again leaves the quarantine.
-    assert_eq!(missing.observe(&look(50, &["a"]), QUARANTINE), [""; 0]);
-    assert_eq!(missing.observe(&look(60, &[]), QUARANTINE), [""; 0]);
-    // A clock that was set back proves nothing.
-    assert_eq!(missing.observe(&look(0, &[]), QUARANTINE), [""; 0]);
+    assert_eq!(missing.observe(&look(50, &["a"]), Duration::from_secs(50), QUARANTINE), [""; 0]);
+    assert_eq!(missing.observe(&look(60, &[]), Duration::from_secs(60), QUARANTINE), [""; 0]);
+    // A clock that is set proves nothing.
+    for wall in [0, 3600] {
+        assert_eq!(missing.observe(&look(wall, &[]), Duration::from_secs(80), QUARANTINE), [""; 0]);
+    }
+    assert_eq!(missing.observe(&look(3600, &[]), Duration::from_secs(100), QUARANTINE), ["a"]);
     // One command has no memory: only without a quarantine is the node read at once.
-    assert_eq!(MissingNodes::default().observe(&look(0, &[]), Duration::ZERO), ["a"]);
+    assert_eq!(MissingNodes::default().observe(&look(0, &[]), Duration::from_secs(0), Duration::ZERO), ["a"]);
 }

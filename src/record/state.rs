@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::fault::Cause;
 use super::outcomes::after_outcomes;
@@ -69,12 +69,14 @@ pub(super) struct Unwritten {
 // === impl StoreState: passes ===
 
 impl StoreState {
-    /// Returns the memory for a pass at `taken_at`. `started_at` becomes its `agent_started_at`. Times after `taken_at` are
-    /// set to it, for later passes too.
-    pub fn recall(&mut self, started_at: Timestamp, taken_at: Timestamp) -> Memory {
-        let started_at = started_at.min(taken_at);
-        let mut memory = Memory::clone(&self.memory).until(taken_at);
-        if memory != *self.memory {
+    /// Returns the memory for a pass at `taken_at`. `look` returns how far the clock jumped forward since the last pass, by which all
+    /// times are moved, and the start of the agent, which becomes `agent_started_at`. Passes can overlap, so it is called once the
+    /// memory is locked. Times after `taken_at` are set to it. All this is for later passes too.
+    pub fn recall(&mut self, taken_at: Timestamp, look: impl FnOnce() -> (SignedDuration, Timestamp)) -> Memory {
+        let (jump, started_at) = look();
+        let (moved, started_at) = (Memory::clone(&self.memory).after_jump(jump), started_at.min(taken_at));
+        let mut memory = moved.clone().until(taken_at);
+        if memory != moved {
             tracing::warn!(%taken_at, "the store holds times that lie in the future; they are set to now");
         }
         memory.agent_started_at.get_or_insert(started_at);

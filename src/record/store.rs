@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::error::StoreError;
 use super::fault::Cause;
@@ -111,8 +111,8 @@ impl Store {
     }
 
     /// Returns the memory for a pass at `taken_at`, as [`StoreState::recall`].
-    pub fn recall(&self, started_at: Timestamp, taken_at: Timestamp) -> Memory {
-        lock(&self.state).recall(started_at, taken_at)
+    pub fn recall(&self, taken_at: Timestamp, look: impl FnOnce() -> (SignedDuration, Timestamp)) -> Memory {
+        lock(&self.state).recall(taken_at, look)
     }
 
     /// Returns when this memory began, if it has: the start of the first agent.

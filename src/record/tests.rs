@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 
 use super::{HistoryEntry, HistoryFilter, Retention, Run, RunEnd, RunEntry, RunStart, Store, StoreReader};
@@ -33,6 +33,11 @@ const EPOCH: i64 = 1_790_000_000;
 /// Returns the time `seconds` after the start time of the tests.
 pub(super) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(EPOCH + seconds).unwrap()
+}
+
+/// Returns what a look at the clocks finds without a jump, and this start of the agent.
+pub(super) fn no_jump(started_at: Timestamp) -> impl FnOnce() -> (SignedDuration, Timestamp) {
+    move || (SignedDuration::ZERO, started_at)
 }
 
 pub(super) fn container(id: &str) -> Action {

@@ -1,6 +1,10 @@
-use crate::plan::{Guards, Policy, Profile};
+use std::sync::Mutex;
 
 use super::*;
+use crate::cri::Endpoint;
+use crate::observe::{DiskFn, RuntimePods};
+use crate::plan::{Guards, Policy, Profile};
+use crate::sim::{Node, Sim};
 
 fn of(profile: Profile) -> ExecuteOptions {
     let policy = Policy { profile, guards: Guards::of(profile), ..Policy::default() };
@@ -15,4 +19,69 @@ fn the_rechecks_follow_the_guards() {
         |options: ExecuteOptions| (options.confirms_deletions, options.keeps_pod_images, options.kubelet_pods);
     assert_eq!(rechecks(safe), (true, true, Some("/var/lib/kubelet/pods".into())));
     assert_eq!(rechecks(kubelet), (false, false, None));
+}
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// The clocks of a test: the wall clock, and the time since its start.
+#[derive(Clone)]
+struct Clocks(Arc<Mutex<(Timestamp, Duration)>>);
+
+impl Clocks {
+    fn pass(&self, time: Duration) {
+        self.set(time);
+        self.0.lock().unwrap().1 += time;
+    }
+
+    /// Sets the wall clock forward.
+    fn set(&self, by: Duration) {
+        self.0.lock().unwrap().0 += by;
+    }
+}
+
+/// Returns the names of the removed objects of a pass over these objects.
+async fn removed(cycle: &Cycle, scope: Scope) -> Vec<String> {
+    let pass = cycle.pass(PassKind::Regular(scope), &CancellationToken::new(), |_, _| {}).await;
+    pass.reports.iter().map(|report| report.action.target.id().to_owned()).collect()
+}
+
+/// I15: a jump makes nothing old, and what is old by the clock that passes is removed.
+#[tokio::test]
+async fn a_jump_of_the_clock_removes_nothing_by_age() {
+    let start = clock::now();
+    let node = Node::new().now(start).disk(100 << 30, 10 << 30).image("r.example/new:1", &[("new", 1 << 20)]);
+    let node = node
+        .pod("default", "web", "u0")
+        .id("c0")
+        .exited("app", "r.example/gone:1")
+        .id("c1")
+        .exited("app", "r.example/gone:1");
+    let sim = Sim::start(node).unwrap();
+    let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    let policy = &mut settings.policy;
+    (policy.logs.pods_root, policy.logs.containers_root) = (sim.log_roots().pods, sim.log_roots().containers);
+    (policy.images.max_age, policy.containers.min_age) = (7 * DAY, DAY);
+    (policy.guards.settle, policy.containers.max_per_pod_container) = (Duration::ZERO, Some(0));
+    policy.guards.keep_newest_instance = false;
+    let place =
+        LocalNode::new(Endpoint::at(sim.endpoint()), Arc::new(DiskFn(sim.disk_reader())), Arc::new(RuntimePods));
+    let clocks = Clocks(Arc::new(Mutex::new((start + Duration::from_secs(5), Duration::ZERO))));
+    let (wall, monotonic) = (clocks.clone(), clocks.clone());
+    let store = Store::without_file(Memory::default());
+    let cycle = Cycle::live(settings, &place, store, start)
+        .with_clock(Arc::new(move || wall.0.lock().unwrap().0))
+        .with_monotonic(Arc::new(move || monotonic.0.lock().unwrap().1));
+    let nothing: [&str; 0] = [];
+    assert_eq!(removed(&cycle, Scope::All).await, nothing);
+    clocks.pass(Duration::from_mins(1));
+    assert_eq!(removed(&cycle, Scope::All).await, nothing);
+    clocks.set(8 * DAY);
+    for _ in 0..3 {
+        clocks.pass(Duration::from_mins(1));
+        assert_eq!(removed(&cycle, Scope::All).await, nothing, "after the jump");
+    }
+    clocks.pass(DAY);
+    assert_eq!(removed(&cycle, Scope::All).await, ["c0", "c1"]);
+    clocks.pass(6 * DAY);
+    assert_eq!(removed(&cycle, Scope::All).await.len(), 1, "the image");
 }

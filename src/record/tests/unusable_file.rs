@@ -5,7 +5,7 @@ use crate::record::StoreFault;
 
 /// Makes one run that records a removal of each id.
 fn run_of(store: &TestStore, seconds: i64, ids: &[&str]) {
-    store.store.recall(at(0), at(seconds));
+    store.store.recall(at(seconds), no_jump(at(0)));
     let mut after = store.memory();
     let id = format!("sha256:run-{seconds}").into();
     after.images.push(ImageMemory { id, first_seen: Some(at(seconds)), last_used: None, last_used_by: None });
@@ -117,7 +117,7 @@ fn a_store_locked_on_open_keeps_the_files_data() {
     assert!(fault.ends_with("database is locked; continuing in memory, without its history"), "{fault}");
     assert_eq!(store.memory().baseline_lost, Some(BaselineLoss::default()));
     // The first pass lists the images, and a later one an image that the file has too.
-    store.store.recall(at(0), at(60));
+    store.store.recall(at(60), no_jump(at(0)));
     let image = |id: &str, seconds| ImageMemory {
         id: id.into(),
         first_seen: Some(at(seconds)),

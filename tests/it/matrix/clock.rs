@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
-use kubegc::daemon::Clock;
+use kubegc::daemon::{Clock, Monotonic};
 use tokio::time::Instant;
 
 /// The clock of one cell.
@@ -35,6 +35,12 @@ impl TestClock {
     /// Returns the time that it would show without steps.
     pub fn unset(&self) -> Timestamp {
         self.base + SignedDuration::try_from(self.started.elapsed()).unwrap()
+    }
+
+    /// Returns the clock that no step changes.
+    pub fn as_monotonic(self: &Arc<Self>) -> Monotonic {
+        let clock = Arc::clone(self);
+        Arc::new(move || clock.started.elapsed())
     }
 
     /// Returns the clock for the cycle.

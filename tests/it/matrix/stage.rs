@@ -73,7 +73,7 @@ impl Stage {
         let place = Place::new(endpoint, disks, pods);
         let started = self.clock.now();
         let cycle = Cycle::live(settings(&self.sim), &place, store, started).with_clock(self.clock.as_clock());
-        self.cycle = Some(cycle);
+        self.cycle = Some(cycle.with_monotonic(self.clock.as_monotonic()));
     }
 
     /// Makes one pass.
