@@ -52,6 +52,14 @@ struct Made {
     again: Option<Instant>,
 }
 
+/// The answers of a stream.
+pub struct Batches<A> {
+    stream: Streaming<(A, u64)>,
+    bytes: u64,
+    /// The most bytes of all answers together: a stream may have no end.
+    limit: u64,
+}
+
 /// A method, as its path `/PACKAGE.SERVICE/NAME`. Calls use the path instead of the generated clients, so that answers
 /// can be decoded into types with fewer fields than the published messages.
 #[derive(Clone, Copy, Debug)]
@@ -190,16 +198,17 @@ impl Socket {
         self.counted(method, call).await
     }
 
-    /// Sends a request and receives a stream of answers of at most `limit` bytes each, each with its size in bytes.
+    /// Sends a request and receives a stream of answers of at most `limit` bytes together.
     pub async fn stream<Q: Sent, A: Answer>(
         &self,
         method: Method,
         request: Q,
         limit: usize,
-    ) -> Result<Streaming<(A, u64)>, Status> {
+    ) -> Result<Batches<A>, Status> {
         let mut grpc = self.grpc(limit).await?;
         let path = PathAndQuery::from_static(method.0);
-        Ok(grpc.server_streaming(self.request(request), path, Measuring::<Q, A>(PhantomData)).await?.into_inner())
+        let answer = grpc.server_streaming(self.request(request), path, Measuring::<Q, A>(PhantomData)).await?;
+        Ok(Batches { stream: answer.into_inner(), bytes: 0, limit: limit as u64 })
     }
 
     /// Converts a status into an error: never connected, connection broken, or the runtime's own answer.
@@ -227,6 +236,25 @@ impl Socket {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(limit);
         grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
         Ok(grpc)
+    }
+}
+
+// === impl Batches ===
+
+impl<A> Batches<A> {
+    /// Receives the next answer; `None` = the stream has ended.
+    pub async fn next(&mut self) -> Result<Option<A>, Status> {
+        let Some((batch, bytes)) = self.stream.message().await? else { return Ok(None) };
+        self.bytes += bytes;
+        if self.bytes > self.limit {
+            return Err(Status::internal(format!("the stream has more than {} bytes", self.limit)));
+        }
+        Ok(Some(batch))
+    }
+
+    /// Returns the bytes of the answers so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

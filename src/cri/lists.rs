@@ -107,14 +107,12 @@ pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Received
 
 async fn receive<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
     let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
-    let mut received = Received { items: Vec::new(), bytes: 0, streamed: true };
-    let mut begun = false;
-    while let Some((batch, bytes)) = batches.message().await.map_err(|status| broken_off(status, begun))? {
+    let (mut items, mut begun) = (Vec::new(), false);
+    while let Some(batch) = batches.next().await.map_err(|status| broken_off(status, begun))? {
         begun = true;
-        received.bytes += bytes;
-        received.items.extend(batch.into_items());
+        items.extend(batch.into_items());
     }
-    Ok(received)
+    Ok(Received { items, bytes: batches.bytes(), streamed: true })
 }
 
 /// Changes the code of an error that arrives after the first batch. Otherwise Unimplemented would mean "the runtime

@@ -10,7 +10,7 @@ pub struct CriOptions {
     /// `runtime.removal_timeout`: how long the client waits for one removal. After that it stops waiting, but does not
     /// cancel the call: a canceled removal leaves stray records in containerd (containerd#13875).
     pub removal_timeout: Duration,
-    /// The largest answer. About 3,000 containers exceed tonic's own limit of 4 MiB.
+    /// The largest answer, in one message or in a stream. About 3,000 containers exceed tonic's own limit of 4 MiB.
     pub max_message_bytes: usize,
     /// For a Version call: the first call, and the probe after a call without an answer. Also for a lookup of the socket file.
     pub answer_timeout: Duration,

@@ -249,6 +249,18 @@ async fn a_hanging_stream_times_out_without_partial_list() {
     assert!(matches!(listed(&reader).await, Err(CriError::Timeout { .. })));
 }
 
+/// A stream has a size as well as a time: 2 GiB arrive in seconds.
+#[tokio::test]
+async fn a_stream_without_end_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime =
+        Scripted::start(dir.path(), |_| (0..200).map(|_| containers(&["c1"; 100])).chain([Step::Hang]).collect());
+    let reader = reader(runtime.endpoint(), CriOptions { max_message_bytes: 10_000, ..quick() });
+    let error = listed(&reader).await.unwrap_err();
+    assert!(error.to_string().contains("the stream has more than 10000 bytes"), "{error}");
+    assert_eq!(runtime.methods(), ["StreamContainers"]);
+}
+
 #[tokio::test]
 async fn a_list_for_one_sandbox_is_never_streamed() {
     let dir = tempfile::tempdir().unwrap();

@@ -123,7 +123,7 @@ impl StoreCalls {
         let receive = async {
             let (mut batches, mut all) =
                 (self.socket.stream::<Q, A>(method, request, self.max_bytes).await?, Vec::new());
-            while let Some((batch, _)) = batches.message().await? {
+            while let Some(batch) = batches.next().await? {
                 all.push(batch);
             }
             Ok(all)
