@@ -4,19 +4,28 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::action_result::{Done, ExecuteError};
 use super::run::Run;
 use super::{LogError, RemovedStats};
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{ContainerId, ContainerState, EntryKind, LinkTarget, PodUid, container_id_of_link, pod_uid_of_dir};
+use crate::model::{
+    Container, ContainerId, ContainerState, EntryKind, LinkTarget, PodUid, container_id_of_link, pod_uid_of_dir,
+};
 use crate::plan::{Action, Refusal, RemoveReason};
 
+/// How long a list of the containers of a pod counts while its logs are removed.
+const MOMENT: Duration = Duration::from_secs(1);
+
 impl Run<'_> {
-    /// Removes the log directory of a pod that has no sandbox or container in the runtime and no directory of the
-    /// kubelet (I11).
-    pub(super) async fn log_dir(&self, path: &Path) -> Result<Done, ExecuteError> {
+    /// Removes the log directory of a pod that has no sandbox or container in the runtime and, unless it is terminated, no
+    /// directory of the kubelet (I11).
+    pub(super) async fn log_dir(&self, action: &Action, path: &Path) -> Result<Done, ExecuteError> {
         let name = match self.exec.roots.dir_name(path) {
             Ok(name) => name,
             Err(error) => return Done::refused_if_foreign(error),
@@ -29,7 +38,8 @@ impl Run<'_> {
             Err(error) => return Done::refused_if_foreign(error),
         }
         let uid = pod_uid_of_dir(&name.to_string_lossy());
-        if self.is_known_to_kubelet(&uid).await? {
+        let is_terminated = matches!(action.reason, RemoveReason::PodTerminal { .. });
+        if !is_terminated && self.is_known_to_kubelet(&uid).await? {
             return Ok(Done::refused(Refusal::PodPresent));
         }
         if self.is_in_runtime(&uid).await? {
@@ -67,12 +77,27 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the attempts of the instances of a container in the runtime.
+    /// Returns the attempts of the instances of a container in the runtime. A list of the pod counts for a moment: a container
+    /// may have thousands of such logs, and this pass removes one after the other.
     async fn attempts(&self, uid: &PodUid, container: &str) -> Result<BTreeSet<u32>, ExecuteError> {
-        let containers = self.exec.reader.containers(Only::Pod(uid.clone())).await?;
+        let containers = self.containers_of(uid).await?;
         let is_left = |id: &ContainerId| !self.state().noted.containers.contains(id);
         let of_slot = containers.iter().filter(|one| one.name == container && is_left(&one.id));
         Ok(of_slot.map(|one| one.attempt).collect())
+    }
+
+    async fn containers_of(&self, uid: &PodUid) -> Result<Arc<Vec<Container>>, ExecuteError> {
+        let known = {
+            let listed = &mut self.state().listed;
+            listed.retain(|_, (at, _)| at.elapsed() < MOMENT);
+            listed.get(uid).map(|(_, containers)| Arc::clone(containers))
+        };
+        if let Some(containers) = known {
+            return Ok(containers);
+        }
+        let containers = Arc::new(self.exec.reader.containers(Only::Pod(uid.clone())).await?);
+        self.state().listed.insert(uid.clone(), (Instant::now(), Arc::clone(&containers)));
+        Ok(containers)
     }
 
     /// Removes a dangling log symlink whose container exited or no longer exists. The symlink of a running container

@@ -1,7 +1,7 @@
 //! The execution of one plan: its actions in order, each with its recheck, and their reports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ use super::pace::RemovalTimes;
 use super::side_by_side::Outlet;
 use super::space::Space;
 use super::{Executor, ReportSink};
-use crate::model::{ContainerId, PodUid, SandboxId, Seen};
+use crate::model::{Container, ContainerId, PodUid, SandboxId, Seen};
 use crate::plan::{Action, Kind, Measure, Outcome, Plan, Refusal, Report, Summary, Target};
 
 /// The execution of one plan.
@@ -33,6 +33,8 @@ pub(super) struct State {
     pub lookups: BTreeMap<PodUid, Seen<bool>>,
     /// The total time of the lookups without an answer.
     pub lookups_waited: Duration,
+    /// The last lists of the containers of pods, and when each was made.
+    pub listed: BTreeMap<PodUid, (Instant, Arc<Vec<Container>>)>,
     /// The number of times that the runtime did not answer so far, and when it was counted last, per kind.
     pub unanswered: BTreeMap<Kind, (u32, Option<Instant>)>,
     /// Whether an action in progress had no answer when `stop_wait` ended.
@@ -174,7 +176,7 @@ impl Run<'_> {
         match &action.target {
             Target::RemoveContainer { id, name, state } => self.container(action, id, name, *state).await,
             Target::RemoveSandbox { id } => self.sandbox(id).await,
-            Target::RemoveLogDir { path } => self.log_dir(path).await,
+            Target::RemoveLogDir { path } => self.log_dir(action, path).await,
             Target::RemoveLogFile { path } => self.log_file(action, path).await,
             Target::RemoveLogLink { path } => self.log_link(path).await,
             Target::RemoveImage { id, tags, .. } => self.image(action, id, tags).await,

@@ -156,6 +156,9 @@ impl Watched for ApiPod {
     }
 }
 
+/// The most images that a pod protects: no pod needs as many, and one that names thousands would fill the memory of the agent.
+const MOST_IMAGES: usize = 500;
+
 // === impl PodSpec ===
 
 impl PodSpec {
@@ -166,6 +169,7 @@ impl PodSpec {
         let mut images: Vec<String> = of_containers.chain(of_volumes).filter(|image| !image.is_empty()).collect();
         images.sort_unstable();
         images.dedup();
+        images.truncate(MOST_IMAGES);
         images.shrink_to_fit();
         images
     }

@@ -14,10 +14,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::stream::{self, StreamExt};
 
 use crate::cri::{CriError, RuntimeReader};
-use crate::model::{Image, ImageId, Seen, Snapshot};
+use crate::model::{Image, ImageId, Seen, Snapshot, full_image_name};
 
 /// The most calls at the same time.
 const AT_ONCE: usize = 16;
+/// The most calls of one pass: what pods name is up to tenants. The next pass resolves more names.
+const MOST_CALLS: usize = if cfg!(test) { 50 } else { 2_000 };
 
 /// The results so far.
 #[derive(Debug, Default)]
@@ -35,14 +37,16 @@ struct Known {
 // === impl ImageNames ===
 
 impl ImageNames {
-    /// Resolves every name that a pod of the snapshot uses, a pod of the last complete list, or a pull in progress. The
-    /// first time-out ends it: a runtime that hangs would cost a deadline for each name.
+    /// Resolves every name that a pod of the snapshot uses, a pod of the last complete list, or a pull in progress. A full name
+    /// that the list of images has needs no call: no alias applies to it. The first time-out ends it: a runtime that hangs would
+    /// cost a deadline for each name.
     pub async fn resolve(&self, reader: &RuntimeReader, snapshot: &mut Snapshot) {
         let Seen::Seen(images) = &snapshot.images else { return };
         self.forget_other_lists(images);
         let names = names(snapshot);
+        self.learn_from_list(images, &names);
         let unknown = names.clone().into_iter().filter(|name| !self.known().ids.contains_key(name));
-        let calls = stream::iter(unknown).map(|name| async move { (reader.image(&name).await, name) });
+        let calls = stream::iter(unknown).take(MOST_CALLS).map(|name| async move { (reader.image(&name).await, name) });
         let mut answers = pin!(calls.buffer_unordered(AT_ONCE));
         let (mut failed, mut hang) = (BTreeMap::new(), None);
         while hang.is_none()
@@ -54,7 +58,8 @@ impl ImageNames {
                 Err(error) => drop(failed.insert(name, error.to_string())),
             }
         }
-        let unknown = |name: &String| failed.get(name).or(hang.as_ref()).cloned().unwrap_or_default();
+        let too_many = || format!("not asked for: more than {MOST_CALLS} names are new to this pass");
+        let unknown = |name: &String| failed.get(name).or(hang.as_ref()).cloned().unwrap_or_else(too_many);
         let known = self.known();
         let answer =
             |name: &String| known.ids.get(name).cloned().map_or_else(|| Seen::NotSeen(unknown(name)), Seen::Seen);
@@ -75,6 +80,16 @@ impl ImageNames {
         let id = image.as_ref().map(|image| image.id.clone());
         self.learn(name.to_owned(), image);
         Ok(id)
+    }
+
+    fn learn_from_list(&self, images: &[Image], names: &BTreeSet<String>) {
+        let mut known = self.known();
+        for image in images {
+            let listed = image.tags.iter().chain(&image.digests).filter(|name| full_image_name(name) == name.as_str());
+            for name in listed.filter(|name| names.contains(*name)) {
+                known.ids.insert(name.clone(), Some(image.id.clone()));
+            }
+        }
     }
 
     fn learn(&self, name: String, image: Option<Image>) {
@@ -171,6 +186,26 @@ mod tests {
         sim.state().also(|node| node.image("docker.io/library/new:1", &[("new", MIB)])).unwrap();
         names.resolve(&reader(&sim), &mut snapshot(&sim, &["busybox"]).await).await;
         assert_eq!(requested(&sim), ["absent:1", "busybox", "busybox"]);
+    }
+
+    /// A pod may name thousands of images.
+    #[tokio::test]
+    async fn listed_names_need_no_call_and_other_calls_are_limited() {
+        let (sim, names) = (sim(), ImageNames::default());
+        let named: Vec<_> = (0..70).map(|number| format!("absent:{number:02}")).collect();
+        let named: Vec<_> = named.iter().map(String::as_str).chain([QUAY]).collect();
+        let mut first = snapshot(&sim, &named).await;
+        names.resolve(&reader(&sim), &mut first).await;
+        assert!(first.resolved_images[QUAY].as_ref().is_some_and(Option::is_some), "{first:?}");
+        assert_eq!(requested(&sim).len(), MOST_CALLS);
+        assert!(first.resolved_images["absent:69"].cause().unwrap().contains("more than 50 names"), "the last ones");
+        let mut second = snapshot(&sim, &named).await;
+        names.resolve(&reader(&sim), &mut second).await;
+        assert!(
+            second.resolved_images.values().all(|answer| answer.as_ref().is_some()),
+            "the next pass has the others"
+        );
+        assert_eq!(requested(&sim).len(), 70);
     }
 
     #[tokio::test]

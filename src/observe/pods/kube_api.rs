@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::machine::Machine;
 use super::{PodSource, known_running};
@@ -17,6 +17,8 @@ use crate::model::{Confirms, Container, Pod, PodList, PodRef, PodSourceReport, S
 
 /// How long a list of the workloads counts. Each is a list of all ReplicaSets of the cluster, from each node.
 const WORKLOADS: Duration = Duration::from_mins(5);
+/// The longest time for all these lists: a server may send pages without end.
+const ALL_WORKLOADS: Duration = Duration::from_mins(1);
 /// How much longer it counts on some nodes, so that the lists of a fleet that was started at once are not sent at once.
 const SPREAD: Duration = Duration::from_mins(1);
 
@@ -141,12 +143,14 @@ impl PodSource for KubeApi {
         if let Some(workloads) = self.known_workloads(Instant::now()) {
             return Seen::Seen(workloads);
         }
-        let listed = list_workloads(&self.connection, Timing::default().answer).await;
+        let listed = timeout(ALL_WORKLOADS, list_workloads(&self.connection, Timing::default().answer)).await;
+        let no_end = |_| format!("the lists of workloads did not end within {} s", ALL_WORKLOADS.as_secs());
+        let listed = listed.map_err(no_end).and_then(|listed| listed.map_err(|error| error.to_string()));
         let mut known = self.workloads.lock().unwrap_or_else(PoisonError::into_inner);
         let until = Instant::now() + WORKLOADS + spread(&self.node);
         match (listed, &mut *known) {
             (Ok(listed), known) => *known = Some((until, listed)),
-            (Err(error), None) => return Seen::NotSeen(error.to_string()),
+            (Err(error), None) => return Seen::NotSeen(error),
             (Err(error), Some((counts, _))) => {
                 tracing::warn!(%error, "the workloads of an earlier list count");
                 *counts = until;
