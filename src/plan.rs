@@ -100,6 +100,8 @@ pub struct Policy {
     pub pressure: PressurePolicy,
     /// Which disk has pressure now, so that objects of terminated pods are removed, and unused images until it has none.
     pub under_pressure: Option<Pressure>,
+    /// Under disk pressure: the passes before did not end it, so the logs of terminated pods go too.
+    pub last_resort: bool,
     /// What kubegc keeps although the kubelet would remove it.
     pub guards: Guards,
     /// `rule`

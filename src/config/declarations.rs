@@ -12,11 +12,11 @@ pub(super) const TABLES: &[(&str, &str)] = &[
     (
         "pressure",
         "Any one of the settings `free_*` is enough for disk pressure. They apply to the disk of the images and to the\n\
-         disks of the pod logs and of the kubelet. Under disk pressure kubegc removes all dead containers of\n\
-         terminated pods with their log files, and their sandboxes, and then unused images, least recently used first,\n\
-         until the disk has no pressure with a tenth of the limit to spare. Images on another disk are kept. The\n\
-         directories of the logs stay. The guards still apply. The kubelet removes every unused image before it\n\
-         evicts pods: set these values above its thresholds.",
+         disks of the pod logs and of the kubelet. Under disk pressure kubegc removes unused images, least recently used\n\
+         first, until the disk has no pressure with a tenth of the limit to spare; images on another disk are kept. If\n\
+         it still has pressure, all dead containers and sandboxes of terminated pods go, without their logs, and the\n\
+         images that these used. The logs of terminated pods are last. The guards still apply. The kubelet removes every\n\
+         unused image before it evicts pods: set these values above its thresholds.",
     ),
     ("logs", "kubegc deletes no log outside these two directories."),
     (

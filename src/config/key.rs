@@ -154,6 +154,7 @@ mod tests {
         // others are limits that only tests change.
         let no_settings = [
             "under_pressure",
+            "last_resort",
             "pods.by_person",
             "pods.own_kubeconfig",
             "guards.fall_percent",

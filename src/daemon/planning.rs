@@ -13,6 +13,8 @@ pub enum PassKind {
     Regular(Scope),
     /// What ends disk pressure. The plan and the history contain the disk pressure as the reason.
     Pressure(Pressure, Scope),
+    /// What may end disk pressure that the passes before did not end: the logs of terminated pods.
+    LastResort(Pressure),
     /// What a saved plan contains, except for objects that changed since.
     Saved(Box<Plan>),
 }
@@ -38,6 +40,7 @@ impl PassKind {
     pub fn scope(&self) -> Scope {
         match self {
             Self::Regular(scope) | Self::Pressure(_, scope) => *scope,
+            Self::LastResort(_) => Scope::Containers,
             Self::Saved(_) => Scope::All,
         }
     }
@@ -55,9 +58,11 @@ impl Planned {
         taken_at: Timestamp,
         memory: Memory,
     ) -> Self {
-        let (pressure, scope) = match kind {
-            PassKind::Regular(scope) => (None, scope),
-            PassKind::Pressure(pressure, scope) => (Some(pressure), scope),
+        let scope = kind.scope();
+        let (pressure, policy) = match kind {
+            PassKind::Regular(_) => (None, policy.clone()),
+            PassKind::Pressure(pressure, _) => (Some(pressure.clone()), policy.under_pressure(pressure)),
+            PassKind::LastResort(pressure) => (Some(pressure.clone()), policy.as_last_resort(pressure)),
             PassKind::Saved(saved) => {
                 let snapshot = observer.snapshot(needs_of_saved(&saved, policy), taken_at, memory).await;
                 let Confirmed { plan, denied } = confirm(*saved, &snapshot, policy);
@@ -65,7 +70,7 @@ impl Planned {
                 return Self { scope: Scope::All, snapshot, plan, refused };
             }
         };
-        let policy = &pressure.clone().map_or_else(|| policy.clone(), |pressure| policy.under_pressure(pressure));
+        let policy = &policy;
         let mut snapshot = observer.snapshot(needs(policy, scope).and(shown), taken_at, memory).await;
         let mut plan = decide(&snapshot, &without_workloads(policy), scope);
         // Most passes remove no image, and the others need what the lists of the CRI do not show.

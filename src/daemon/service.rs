@@ -110,10 +110,9 @@ where
     }
 
     /// Checks the disks for pressure. Under pressure, removes what ends it, unless a recent pass could not reduce
-    /// the pressure. The first pass covers the containers, sandboxes and logs of deleted and terminated pods. The
-    /// second pass covers unused images, if the image disk is still under pressure. The kubelet uses the same order:
-    /// removing images on a separate disk frees no space on another. The pass over images does not wait for containers
-    /// whose removal hangs.
+    /// the pressure. What is worth least goes first, and the disks are measured in between: unused images, if their disk is
+    /// under pressure; the containers and sandboxes of deleted and terminated pods, without the logs of the latter; the images
+    /// that these used; at last those logs.
     async fn relieve(&self) {
         let mut relief = self.relief.lock().await;
         let (monitor, backoff) = &mut *relief;
@@ -121,22 +120,35 @@ where
         if !backoff.allows(Instant::now()) {
             return;
         }
-        let mut containers = Box::pin(self.pass_under(pressure, Scope::Containers));
+        tracing::warn!(%pressure, "disk pressure: removing unused objects");
+        // Images on a disk of their own free no space on another.
+        let mut removed = self.relieve_images(monitor).await;
+        if let Some(pressure) = monitor.look(self.pressure()).await {
+            removed += Box::pin(self.relieve_containers(monitor, pressure)).await;
+        }
+        if let Some(pressure) = monitor.look(self.pressure()).await {
+            removed += self.pass_under(PassKind::LastResort(pressure)).await;
+        }
+        backoff.ended(removed, Instant::now());
+    }
+
+    /// Removes what deleted and terminated pods left, and then unused images. The pass over images does not wait for containers
+    /// whose removal hangs. Returns the number of removed objects.
+    async fn relieve_containers(&self, monitor: &mut PressureMonitor, pressure: Pressure) -> usize {
+        let mut containers = Box::pin(self.pass_under(PassKind::Pressure(pressure, Scope::Containers)));
         let early = timeout(self.hold_up, &mut containers).await.ok();
         let images = Box::pin(self.relieve_images(monitor));
-        let removed = if let Some(removed) = early {
-            removed + images.await
-        } else {
-            let (containers, images) = tokio::join!(containers, images);
-            containers + images
-        };
-        backoff.ended(removed, Instant::now());
+        if let Some(removed) = early {
+            return removed + images.await;
+        }
+        let (containers, images) = tokio::join!(containers, images);
+        containers + images
     }
 
     /// Removes unused images if their disk is under pressure. Returns how many.
     async fn relieve_images(&self, monitor: &mut PressureMonitor) -> usize {
         match monitor.look_at_images(self.pressure()).await {
-            Some(pressure) if !self.stop.is_cancelled() => self.pass_under(pressure, Scope::Images).await,
+            Some(pressure) => self.pass_under(PassKind::Pressure(pressure, Scope::Images)).await,
             _ => 0,
         }
     }
@@ -146,9 +158,12 @@ where
     }
 
     /// Runs a pass under disk pressure. Returns how many objects it removed.
-    async fn pass_under(&self, pressure: Pressure, scope: Scope) -> usize {
-        tracing::warn!(%scope, %pressure, "disk pressure: removing unused objects");
-        let pass = self.scheduled(PassKind::Pressure(pressure, scope), scope).await;
+    async fn pass_under(&self, kind: PassKind) -> usize {
+        if self.stop.is_cancelled() {
+            return 0;
+        }
+        let scope = kind.scope();
+        let pass = self.scheduled(kind, scope).await;
         self.ended(scope, &pass);
         pass.summary.total().removed
     }

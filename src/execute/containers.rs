@@ -47,8 +47,11 @@ impl Run<'_> {
         let pod = status.pod.or_else(|| action.pod.clone());
         let link = self.link_path(pod.as_ref(), name, id);
         let logs = ContainerLogs { path: status.log_path, pod, link };
-        let ContainerLogsRemoved { stats, left } =
-            self.exec.remover.remove_container_logs(&self.exec.roots, logs).await?;
+        let ContainerLogsRemoved { stats, left } = if action.reason.spares_logs() {
+            ContainerLogsRemoved::default()
+        } else {
+            self.exec.remover.remove_container_logs(&self.exec.roots, logs).await?
+        };
         self.exec.remover.remove_container(id).await?;
         if self.exec.remover.is_dry() {
             self.state().noted.containers.insert(id.clone());

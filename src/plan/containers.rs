@@ -311,7 +311,8 @@ fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'
     let Container { id, name, state, pod, created_at, log_bytes, .. } = dead.container;
     let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state };
     let age_seconds = instances::known(*created_at).map(|created_at| context.age_seconds(created_at));
-    if builder.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes: *log_bytes, reason }) {
+    let size_bytes = log_bytes.filter(|_| !reason.spares_logs());
+    if builder.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes, reason }) {
         builder.note_removed(dead.position);
     }
 }

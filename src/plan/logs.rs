@@ -64,7 +64,9 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
         if let Some(reason) = why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(kind, &id)) {
             builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason });
         } else {
-            let (target, reason) = (Target::RemoveLogDir { path }, RemoveReason::PodDeleted {});
+            let status = context.pods.status(pod.as_ref(), Completeness::Required);
+            let reason = status.removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
+            let target = Target::RemoveLogDir { path };
             if builder.remove(Action { target, pod, age_seconds, size_bytes, reason }) {
                 removed.insert(pod_uid_of_dir(&dir.name));
             }
@@ -82,6 +84,7 @@ fn why_dir_kept(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &Lo
         return Some(KeepReason::Unrecognized {});
     }
     match context.pods.status(Some(&pod), Completeness::Required) {
+        PodStatus::Exists { terminated: true } if context.policy.last_resort => {}
         PodStatus::Exists { .. } => return Some(KeepReason::PodPresent { source: context.pods.source() }),
         PodStatus::Unknown(reason) | PodStatus::Guarded(reason) => return Some(reason),
         PodStatus::Deleted => {}

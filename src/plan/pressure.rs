@@ -128,6 +128,12 @@ impl Policy {
         Self { under_pressure: Some(pressure), ..self.clone() }
     }
 
+    /// Returns the same policy if the disk still has pressure after that: it removes the logs of terminated pods, too.
+    #[must_use]
+    pub fn as_last_resort(&self, pressure: Pressure) -> Self {
+        Self { last_resort: true, ..self.under_pressure(pressure) }
+    }
+
     /// Returns whether the objects of terminated pods are removed.
     pub(super) fn evicts_terminated_pods(&self) -> bool {
         self.containers.evict_terminated_pods || self.under_pressure.is_some()

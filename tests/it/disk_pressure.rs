@@ -72,13 +72,14 @@ async fn disk_pressure_removes_terminated_pods_objects_and_unused_images() {
     let (_signals, _, reload) = signals::listen().unwrap();
     let stop = CancellationToken::new();
 
+    let log = sim.log_roots().pods.join("default_u-job_u-job/job/0.log");
     let mut passes = Vec::new();
     let after = |scope, pass: &kubegc::record::Pass| {
-        passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len()));
+        passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len(), log.is_file()));
         match (scope, passes.len()) {
             // There was no disk pressure until now. Other data fills the disk.
             (_, 2) => sim.state().set_other_bytes(85 * GIB),
-            (_, 4) => stop.cancel(),
+            (_, 6) => stop.cancel(),
             _ => {}
         }
     };
@@ -89,30 +90,38 @@ async fn disk_pressure_removes_terminated_pods_objects_and_unused_images() {
     let (used, _) = tokio::time::timeout(MINUTE, service).await.expect("a disk that is short is answered");
     used.close().await;
 
-    assert_eq!(passes[..2], [(Scope::Containers, None, 0), (Scope::Images, None, 0)]);
-    for (pass, scope, actions) in [(&passes[2], Scope::Containers, 2), (&passes[3], Scope::Images, 2)] {
-        assert_eq!((pass.0, pass.2), (scope, actions));
-        let short = matches!(pass.1, Some(Pressure::FreePercent { free_percent: 9, limit_percent: 20, .. }));
-        assert!(short, "{pass:?}");
+    assert_eq!(passes[..2], [(Scope::Containers, None, 0, true), (Scope::Images, None, 0, true)]);
+    // The unused image, what the terminated pod left, the image that it used, and at last its logs.
+    let order = [(Scope::Images, 1), (Scope::Containers, 2), (Scope::Images, 1), (Scope::Containers, 1)];
+    for (pass, expected) in passes[2..].iter().zip(order) {
+        assert_eq!((pass.0, pass.2), expected);
+        assert!(matches!(pass.1, Some(Pressure::FreePercent { limit_percent: 20, .. })), "{pass:?}");
     }
+    let with_log: Vec<_> = passes.iter().map(|pass| pass.3).collect();
+    assert_eq!(with_log, [true, true, true, true, true, false], "the logs are last");
     let left = sim.state();
     assert_eq!(left.container_names(), ["u-web/web#0 exited"], "what an existing pod may need stays");
     assert_eq!(left.sandbox_names().len(), 1);
     assert_eq!(left.image_names(), ["r.example/next:1"], "an existing pod names it");
-    assert!(sim.log_roots().pods.join("default_u-job_u-job").is_dir(), "the logs of a pod that exists stay");
+    assert!(sim.log_roots().pods.join("default_u-web_u-web").is_dir(), "the logs of a pod that is restarted stay");
     drop(left);
 
     let store = StoreReader::open(&store).unwrap().unwrap();
     let runs = store.runs(10).unwrap();
     let triggers: Vec<_> = runs.iter().map(|run| run.triggered_by.is_some()).collect();
     // The two first passes had nothing to do.
-    assert_eq!(triggers, [true, true, false, false], "{runs:?}");
-    let trigger = runs[0].triggered_by.as_deref().unwrap_or_default();
+    assert_eq!(triggers, [true, true, true, true, false, false], "{runs:?}");
+    let trigger = runs[3].triggered_by.as_deref().unwrap_or_default();
     assert!(trigger.ends_with("is 9 % free, pressure.free_percent = 20"), "{runs:?}");
     let mut why: Vec<_> = store.history(&HistoryFilter::default()).unwrap();
     why.sort_by_key(|entry| entry.kind);
     let why: Vec<_> = why.iter().map(|entry| (entry.kind.as_str(), entry.reason.as_str())).collect();
-    let expected =
-        [("container", "pod_terminal"), ("sandbox", "pod_terminal"), ("image", "unused"), ("image", "unused")];
+    let expected = [
+        ("container", "pod_terminal"),
+        ("sandbox", "pod_terminal"),
+        ("log_dir", "pod_terminal"),
+        ("image", "unused"),
+        ("image", "unused"),
+    ];
     assert_eq!(why, expected);
 }

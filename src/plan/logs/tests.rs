@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::model::{EntryKind, LinkTarget, ListCounts, Seen, Snapshot};
-use crate::plan::Kind;
-use crate::plan::tests::node::{Node, hold, node};
+use crate::model::{EntryKind, LinkTarget, ListCounts, Phase, Seen, Snapshot};
+use crate::plan::tests::node::{Node, Row, hold, node};
+use crate::plan::{Kind, Policy, Pressure};
 
 /// An ID whose first digits are those of the shortened names.
 const ID: &str = "0123456789abcdef";
@@ -69,6 +69,36 @@ fn the_log_directory_of_a_deleted_pod_is_removed() {
             web(gone()).set(|policy| policy.guards.gone_after = Duration::from_hours(2)),
             "default_web_web: pod_missing", ""),
     ]);
+}
+
+/// Only after all else was removed.
+#[test]
+fn the_logs_of_a_terminated_pod_are_the_last_resort() {
+    let pressure = |policy: &mut Policy| *policy = policy.under_pressure(Pressure::Requested {});
+    let last = |policy: &mut Policy| *policy = policy.as_last_resort(Pressure::Requested {});
+    let job = || node().pod_in(Phase::Succeeded, "job").dir("default_job_job");
+    let rows = [
+        ("without pressure", job(), "default_job_job: pod_present", "") as Row,
+        ("under pressure", job().set(pressure), "default_job_job: pod_present", ""),
+        ("as the last resort", job().set(last), "", "default_job_job: pod_terminal"),
+        (
+            "not of a pod that runs",
+            node().pod("web").dir("default_web_web").set(last),
+            "default_web_web: pod_present",
+            "",
+        ),
+        (
+            "not while the runtime has something of it",
+            job().exited("job/app", "c", 30).failed("container/c", 1).set(last),
+            "default_job_job: pod_in_runtime",
+            "",
+        ),
+        ("not if the list is incomplete", job().incomplete().set(last), "default_job_job: pod_present", ""),
+    ];
+    hold(&[Kind::LogDir], rows);
+    let plan = job().exited("job/app", "c", 30).whose(|container| container.log_bytes = Some(7)).set(pressure).plan();
+    let container = plan.actions.iter().find(|action| action.target.kind() == Kind::Container).unwrap();
+    assert!(container.reason.spares_logs() && container.size_bytes.is_none(), "its logs stay: {container:?}");
 }
 
 #[test]
