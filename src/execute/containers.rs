@@ -12,7 +12,7 @@ use super::action_result::{Done, ExecuteError};
 use super::run::Run;
 use super::{ContainerLogs, ContainerLogsRemoved, RemovedStats};
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
-use crate::plan::{Action, Measure, Refusal};
+use crate::plan::{Action, Measure, Refusal, Target};
 
 /// The time between the stop signal and the kill, for a container in state unknown: the minimum of the kubelet.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -47,11 +47,12 @@ impl Run<'_> {
         let pod = status.pod.or_else(|| action.pod.clone());
         let link = self.link_path(pod.as_ref(), name, id);
         let logs = ContainerLogs { path: status.log_path, pod, link };
-        let ContainerLogsRemoved { stats, left } = if action.reason.spares_logs() {
-            ContainerLogsRemoved::default()
-        } else {
-            self.exec.remover.remove_container_logs(&self.exec.roots, logs).await?
-        };
+        let ContainerLogsRemoved { stats, left } =
+            if matches!(action.target, Target::RemoveContainer { keeps_logs: true, .. }) {
+                ContainerLogsRemoved::default()
+            } else {
+                self.exec.remover.remove_container_logs(&self.exec.roots, logs).await?
+            };
         self.exec.remover.remove_container(id).await?;
         if self.exec.remover.is_dry() {
             self.state().noted.containers.insert(id.clone());

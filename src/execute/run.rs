@@ -174,7 +174,7 @@ impl Run<'_> {
             return Ok(refused);
         }
         match &action.target {
-            Target::RemoveContainer { id, name, state } => self.container(action, id, name, *state).await,
+            Target::RemoveContainer { id, name, state, .. } => self.container(action, id, name, *state).await,
             Target::RemoveSandbox { id } => self.sandbox(id).await,
             Target::RemoveLogDir { path } => self.log_dir(action, path).await,
             Target::RemoveLogFile { path } => self.log_file(action, path).await,

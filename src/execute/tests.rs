@@ -170,7 +170,7 @@ fn action(target: Target) -> Action {
 }
 
 fn container(id: &str, state: ContainerState) -> Action {
-    action(Target::RemoveContainer { id: id.into(), name: "app".to_owned(), state })
+    action(Target::RemoveContainer { id: id.into(), name: "app".to_owned(), state, keeps_logs: false })
 }
 
 fn exited(id: &str) -> Action {

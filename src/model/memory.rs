@@ -35,6 +35,8 @@ pub struct Memory {
     pub runtime: Option<RuntimeMemory>,
     /// The pods of the last complete list, for the images in their specs (I6).
     pub named_images: Option<NamedImages>,
+    /// What rules for logs ask of pods: each pod as a pass last saw it, by uid, while it exists or has a log directory.
+    pub log_pods: Arc<Vec<Pod>>,
     /// The images that containers have mounted as volumes (I6).
     pub image_volumes: Arc<ImageVolumes>,
 }

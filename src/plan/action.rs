@@ -35,7 +35,7 @@ pub struct Action {
 #[serde(tag = "action", rename_all = "snake_case")]
 #[expect(clippy::enum_variant_names, reason = "the words of the document")]
 pub enum Target {
-    /// A dead container with its log files and its log symlink. The container is removed last.
+    /// A dead container with its log files and its log symlink, unless these stay. The container is removed last.
     RemoveContainer {
         /// The ID of the container.
         id: ContainerId,
@@ -44,6 +44,9 @@ pub enum Target {
         name: String,
         /// The state of the container in the snapshot. The container is not removed if its state has changed since.
         state: ContainerState,
+        /// Whether its logs stay: a rule keeps them, or the pod is terminated and its logs are last under disk pressure.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        keeps_logs: bool,
     },
     /// A dead sandbox. It is stopped, then removed.
     RemoveSandbox {

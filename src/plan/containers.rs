@@ -21,11 +21,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use super::instances;
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
 use super::rule_book::time_limit;
 use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
+use super::{instances, logs};
 use crate::model::{Container, ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
 use crate::rules::Rule;
 
@@ -82,6 +82,7 @@ struct Slot<'a> {
 pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
     let partial = context.snapshot.partial.containers.as_ref();
     let Some(containers) = builder.need_listed("containers", &context.snapshot.containers, partial) else { return };
+    builder.kept_logs = logs::kept_by_rules(context);
     let mut slots = slots(context, builder, containers);
     remove_whole_pods(context, builder, &mut slots);
     by_rule::apply(context, builder, &mut slots);
@@ -309,9 +310,14 @@ fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: Ve
 
 fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>, reason: RemoveReason) {
     let Container { id, name, state, pod, created_at, log_bytes, .. } = dead.container;
-    let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state };
+    let keeps_logs = match reason {
+        RemoveReason::PodTerminal { pressure } => pressure,
+        RemoveReason::PodDeleted {} => pod.as_ref().is_some_and(|pod| builder.kept_logs.contains(&pod.uid)),
+        _ => false,
+    };
+    let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state, keeps_logs };
     let age_seconds = instances::known(*created_at).map(|created_at| context.age_seconds(created_at));
-    let size_bytes = log_bytes.filter(|_| !reason.spares_logs());
+    let size_bytes = log_bytes.filter(|_| !keeps_logs);
     if builder.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes, reason }) {
         builder.note_removed(dead.position);
     }

@@ -22,6 +22,7 @@ use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
     container_id_of_link, is_log_link, pod_of_dir, pod_uid_of_dir,
 };
+use crate::rules::{Rule, RuleFor};
 
 /// The directories with logs.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,10 +97,27 @@ fn why_dir_kept(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &Lo
     }
 }
 
+/// Returns the pods whose logs a rule keeps once they are deleted. Their containers are removed without their logs.
+pub(super) fn kept_by_rules(context: &Context) -> HashSet<PodUid> {
+    let dirs =
+        context.snapshot.log_dirs.as_ref().into_iter().flatten().filter(|_| context.rules.has_any_for(RuleFor::Log));
+    let pods = dirs.filter_map(|dir| Some((dir, pod_of_dir(&dir.name)?)));
+    let kept = pods.filter(|(dir, pod)| {
+        let missing_for = context.pods.missing_for(&pod.uid);
+        kept_for(context.rules.would_keep_log_dir(dir, pod, missing_for), missing_for).is_some()
+    });
+    kept.map(|(_, pod)| pod.uid).collect()
+}
+
 /// Returns the rule that keeps the log directory of a deleted pod, if one does. The pod is deleted since it is missing.
 fn kept_by_rule(context: &Context, dir: &LogDir, pod: &PodRef) -> Option<KeepReason> {
     let missing_for = context.pods.missing_for(&pod.uid);
-    let rule = match context.rules.log_dir(dir, pod, missing_for) {
+    kept_for(context.rules.log_dir(dir, pod, missing_for), missing_for)
+}
+
+/// Returns why logs are kept for which a rule decided this.
+fn kept_for(decided: Result<Option<&Rule>, KeepReason>, missing_for: Duration) -> Option<KeepReason> {
+    let rule = match decided {
         Ok(rule) => rule?,
         Err(reason) => return Some(reason),
     };

@@ -13,7 +13,7 @@ use super::{
     Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
     RemoveReason, WorkloadNote,
 };
-use crate::model::{Container, Image, ImageId, ImageMemory, SandboxId, Seen, Snapshot};
+use crate::model::{Container, Image, ImageId, ImageMemory, PodUid, SandboxId, Seen, Snapshot};
 
 /// The facts that every step uses.
 pub(super) struct Context<'a> {
@@ -39,6 +39,8 @@ pub(super) struct PlanBuilder<'a> {
     /// The containers that this pass removes, by their position in the snapshot. On a node with many containers a lookup
     /// by position is much faster than by ID.
     removed_containers: HashSet<usize>,
+    /// The pods whose logs a rule keeps once they are deleted.
+    pub kept_logs: HashSet<PodUid>,
     /// The sandboxes that this pass removes.
     pub removed_sandboxes: HashSet<&'a SandboxId>,
 }

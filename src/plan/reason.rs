@@ -86,15 +86,6 @@ pub enum RemoveReason {
     },
 }
 
-// === impl RemoveReason ===
-
-impl RemoveReason {
-    /// Returns whether a container goes without its logs: those of terminated pods are removed last under disk pressure.
-    pub fn spares_logs(&self) -> bool {
-        matches!(self, Self::PodTerminal { pressure: true })
-    }
-}
-
 /// The reason to keep an object. Reasons that only the profile `safe` uses are guards.
 #[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[strum(serialize_all = "snake_case")]

@@ -134,6 +134,23 @@ impl<'a> RuleBook<'a> {
         self.decide(object, |facts| facts.log_dir(dir, pod, missing_for))
     }
 
+    /// Returns the same as [`Self::log_dir`], without a note: the plan decides the directory later.
+    pub fn would_keep_log_dir(
+        &self,
+        dir: &LogDir,
+        pod: &PodRef,
+        missing_for: Duration,
+    ) -> Result<Option<&'a Rule>, KeepReason> {
+        let Some(source) = self.facts_for(RuleFor::Log) else { return Ok(None) };
+        let mut errors = Errors::new();
+        unless_kept(self.first(RuleFor::Log, &source.log_dir(dir, pod, missing_for), &mut errors), &errors)
+    }
+
+    /// Returns whether there is a rule for such objects.
+    pub fn has_any_for(&self, of: RuleFor) -> bool {
+        self.rules.iter().any(|rule| self.applies(rule, of))
+    }
+
     fn decide(
         &self,
         object: Object,
@@ -148,7 +165,7 @@ impl<'a> RuleBook<'a> {
 
     /// Returns the source of facts if there is a rule for such objects.
     fn facts_for(&self, of: RuleFor) -> Option<&FactSource<'a>> {
-        self.facts.as_ref().filter(|_| self.rules.iter().any(|rule| self.applies(rule, of)))
+        self.facts.as_ref().filter(|_| self.has_any_for(of))
     }
 
     fn applies(&self, rule: &Rule, of: RuleFor) -> bool {

@@ -11,8 +11,8 @@ use super::image_ranks::{Ranks, build_time};
 use super::pods::ListedPods;
 use super::store::StoreIndex;
 use crate::model::{
-    Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, PodRef, RuntimeStore, Sandbox,
-    Seen, Snapshot, full_image_name,
+    Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, Pod, PodRef, RuntimeStore,
+    Sandbox, Seen, Snapshot, full_image_name,
 };
 use crate::rules::{Facts, MAX_LIST, Uses, Value, Values, World, labels, number, seconds, texts, time};
 
@@ -147,13 +147,25 @@ impl<'a> FactSource<'a> {
             .fact("name", || Some(dir.name.as_str().into()))
             .fact("age", || Some(seconds(super::seconds(missing_for))))
             .fact("bytes", || dir.size_bytes.map(number));
-        self.world.with([facts.finish(), self.pod(Some(pod)).finish()])
+        self.world.with([facts.finish(), self.pod_as_seen(Some(pod), self.remembered(pod)).finish()])
+    }
+
+    /// Returns a deleted pod as a pass last saw it.
+    fn remembered(&self, pod: &PodRef) -> Option<&Pod> {
+        let known = &self.snapshot.memory.log_pods;
+        let at = known.binary_search_by(|known| known.uid.cmp(&pod.uid)).ok()?;
+        known.get(at).filter(|known| known.is(pod))
     }
 
     /// Adds the facts of the pod of an object.
     fn pod(&self, pod: Option<&PodRef>) -> Object<'_> {
+        self.pod_as_seen(pod, None)
+    }
+
+    /// Adds the facts of a pod that is in the list, or that a pass saw before.
+    fn pod_as_seen<'p>(&'p self, pod: Option<&PodRef>, before: Option<&'p Pod>) -> Object<'p> {
         let known = pod.filter(|pod| !pod.uid.is_empty());
-        let pod = known.and_then(|pod| self.pods.find(pod));
+        let pod = known.and_then(|pod| self.pods.find(pod)).or(before);
         let details = pod.and_then(|pod| pod.details.as_deref());
         let phase = pod.map(|pod| pod.phase).filter(|phase| *phase != Phase::Unknown);
         self.object("pod")

@@ -4,6 +4,8 @@
 //! memory. A pod is absent since the first of an unbroken series of snapshots without it. A snapshot that does not show
 //! whether the pod exists changes nothing.
 
+mod log_pods;
+
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -37,6 +39,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
         fall: lists.fall,
         runtime: runtime(snapshot),
         named_images: named_images(snapshot),
+        log_pods: log_pods::remember(snapshot, policy),
         image_volumes: Arc::clone(snapshot.image_volumes.as_ref().unwrap_or(&before.image_volumes)),
     }
 }

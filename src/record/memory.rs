@@ -28,6 +28,9 @@ const RUNTIME: &str = "runtime";
 /// The key of the pods of the last complete list.
 const NAMED_IMAGES: &str = "named_images";
 
+/// The key of the pods for the rules for logs.
+const LOG_PODS: &str = "log_pods";
+
 /// Returns the memory in a file. Its `agent_started_at` is the time at which it began; `None` = nothing is stored yet.
 pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
     Ok(Memory {
@@ -41,6 +44,7 @@ pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
         fall: fact(connection, FALL)?,
         runtime: fact(connection, RUNTIME)?,
         named_images: fact(connection, NAMED_IMAGES)?,
+        log_pods: fact(connection, LOG_PODS)?.unwrap_or_default(),
         image_volumes: Arc::new(image_volumes(connection)?),
     })
 }
@@ -58,6 +62,8 @@ pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after
     write_fact(transaction, BASELINE_LOST, before.baseline_lost.as_ref(), after.baseline_lost.as_ref())?;
     write_fact(transaction, FALL, before.fall.as_ref(), after.fall.as_ref())?;
     write_fact(transaction, RUNTIME, before.runtime.as_ref(), after.runtime.as_ref())?;
+    let pods = |memory: &Memory| Some(Arc::clone(&memory.log_pods)).filter(|pods| !pods.is_empty());
+    write_fact(transaction, LOG_PODS, pods(before).as_ref(), pods(after).as_ref())?;
     write_fact(transaction, NAMED_IMAGES, before.named_images.as_ref(), after.named_images.as_ref())
 }
 

@@ -42,7 +42,12 @@ pub(super) fn no_jump(started_at: Timestamp) -> impl FnOnce() -> (SignedDuration
 
 pub(super) fn container(id: &str) -> Action {
     Action {
-        target: Target::RemoveContainer { id: id.into(), name: "app".to_owned(), state: ContainerState::Exited },
+        target: Target::RemoveContainer {
+            id: id.into(),
+            name: "app".to_owned(),
+            state: ContainerState::Exited,
+            keeps_logs: false,
+        },
         pod: Some(PodRef { uid: "u1".into(), namespace: "default".to_owned(), name: "web-0".to_owned() }),
         age_seconds: Some(90),
         size_bytes: None,
@@ -225,6 +230,7 @@ pub(super) fn memory() -> Memory {
             first_seen: at(1),
             sandbox_image: Seen::Seen(Some("registry.k8s.io/pause:3.9".to_owned())),
         }),
+        log_pods: Arc::new(vec![Pod { uid: "p2".into(), ..Pod::default() }]),
         named_images: Some(NamedImages { as_of: at(30), pods: Arc::new(vec![pod]) }),
         image_volumes: Arc::new([("c1".into(), vec!["sha256:aa".to_owned()]), ("c2".into(), Vec::new())].into()),
     }

@@ -54,7 +54,7 @@ fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Ve
     if !faults.is_empty() {
         return Err(placed(faults));
     }
-    Ok(Compiled { expression, uses, doubts: placed(doubts(program.expression())) })
+    Ok(Compiled { expression, uses, doubts: placed(doubts(of, program.expression())) })
 }
 
 /// Formats the faults of the syntax. The first line of a message is what is wrong; the others repeat the expression.

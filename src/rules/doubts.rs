@@ -1,20 +1,32 @@
-//! What is allowed in a condition and probably not meant: a label that is read without asking whether there is one.
+//! What is allowed in a condition and probably not meant: a label that is read without asking whether there is one, and what a
+//! rule for logs may not know of a deleted pod.
 
 use std::collections::BTreeSet;
 
 use cel::IdedExpr;
 use cel::common::ast::{Expr, operators};
 
+use super::RuleFor;
 use super::facts::FACTS;
 use super::parts::for_each_mut;
 use super::prepare::literal;
 
+/// What only the pod itself has. A rule for logs decides when the pod is deleted.
+pub const OF_POD: [&str; 6] = ["phase", "deleting", "labels", "annotations", "owner_kind", "owner_name"];
+
 /// Returns the doubts about a condition, each with the id of its place.
-pub(super) fn doubts(condition: &IdedExpr) -> Vec<(u64, String)> {
+pub(super) fn doubts(of: RuleFor, condition: &IdedExpr) -> Vec<(u64, String)> {
     let (mut read, mut asked) = (Vec::new(), BTreeSet::new());
+    let mut of_pods = Vec::new();
     for_each_mut(&mut condition.clone(), &mut |part| match &part.expr {
-        Expr::Select(select) if select.test => asked.extend(entry(&select.operand, Some(&select.field))),
-        Expr::Select(select) => read.extend(Some(part.id).zip(entry(&select.operand, Some(&select.field)))),
+        Expr::Select(select) if select.test => {
+            asked.extend(entry(&select.operand, Some(&select.field)));
+            asked.extend(of_pod(&select.operand, &select.field));
+        }
+        Expr::Select(select) => {
+            read.extend(Some(part.id).zip(entry(&select.operand, Some(&select.field))));
+            of_pods.extend(Some(part.id).zip(of_pod(&select.operand, &select.field)));
+        }
         Expr::Call(call) => match (call.func_name.as_str(), &*call.args) {
             (operators::INDEX, [map, key]) => read.extend(Some(part.id).zip(entry(map, literal(key)))),
             (operators::IN, [key, map]) => asked.extend(entry(map, literal(key))),
@@ -25,7 +37,17 @@ pub(super) fn doubts(condition: &IdedExpr) -> Vec<(u64, String)> {
     read.retain(|(_, entry)| !asked.contains(entry));
     let doubt =
         |entry| format!("without {entry} the condition cannot be evaluated, and `keep` keeps what has no such entry");
-    read.into_iter().map(|(id, entry)| (id, doubt(entry))).collect()
+    of_pods.retain(|(_, fact)| of == RuleFor::Log && !asked.contains(fact));
+    let of_deleted =
+        |fact| format!("{fact} is known only of a pod that a pass saw before it was deleted; `keep` keeps other logs");
+    let of_pods = of_pods.into_iter().map(|(id, fact)| (id, of_deleted(fact)));
+    read.into_iter().map(|(id, entry)| (id, doubt(entry))).chain(of_pods).collect()
+}
+
+/// Returns a fact that only the pod itself has, as `pod.phase`.
+fn of_pod(object: &IdedExpr, field: &str) -> Option<String> {
+    let is_pod = matches!(&object.expr, Expr::Ident(name) if name == "pod");
+    (is_pod && OF_POD.contains(&field)).then(|| format!("pod.{field}"))
 }
 
 /// Returns an entry of a fact that is a map, as `'keep' in image.labels`; `None` = the expression is no such fact.

@@ -91,6 +91,17 @@ fn a_label_that_is_not_asked_for_is_a_doubt() {
     }
 }
 
+#[test]
+fn a_rule_for_logs_may_not_know_the_pod() {
+    let doubts = |when| rule(RuleFor::Log, when).unwrap().doubts().to_vec();
+    let expected =
+        "1:4: pod.phase is known only of a pod that a pass saw before it was deleted; `keep` keeps other logs";
+    assert_eq!(doubts("pod.phase == 'failed'"), [expected]);
+    assert_eq!(doubts("has(pod.phase) && pod.phase == 'failed' && pod.namespace == 'ci'"), [""; 0]);
+    let of_container = rule(RuleFor::Container, "pod.phase == 'failed'").unwrap();
+    assert_eq!(of_container.doubts(), [""; 0]);
+}
+
 /// The first evaluation of a pass is not later than the others.
 #[test]
 fn without_time_left_nothing_is_evaluated() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::{EntryKind, LinkTarget, ListCounts, Phase, Seen, Snapshot};
 use crate::plan::tests::node::{Node, Row, hold, node};
-use crate::plan::{Kind, Policy, Pressure};
+use crate::plan::{Kind, Policy, Pressure, Target};
 
 /// An ID whose first digits are those of the shortened names.
 const ID: &str = "0123456789abcdef";
@@ -97,8 +97,8 @@ fn the_logs_of_a_terminated_pod_are_the_last_resort() {
     ];
     hold(&[Kind::LogDir], rows);
     let plan = job().exited("job/app", "c", 30).whose(|container| container.log_bytes = Some(7)).set(pressure).plan();
-    let container = plan.actions.iter().find(|action| action.target.kind() == Kind::Container).unwrap();
-    assert!(container.reason.spares_logs() && container.size_bytes.is_none(), "its logs stay: {container:?}");
+    assert!(matches!(plan.actions[0].target, Target::RemoveContainer { keeps_logs: true, .. }), "{plan:?}");
+    assert_eq!(plan.actions[0].size_bytes, None, "its logs stay");
 }
 
 #[test]

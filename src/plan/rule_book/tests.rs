@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::model::{Phase, Seen};
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
-use crate::plan::{ImageOrder, Kind, Policy};
+use crate::plan::{ImageOrder, Kind, Policy, Target};
 use crate::rules::{Limits, Rule, RuleFor, RuleText, Score, Then};
 
 fn rule(of: RuleFor, then: Then, when: &str) -> Rule {
@@ -257,6 +258,65 @@ fn rules_keep_sandboxes_and_logs() {
         ("long enough", gone().set(keep_for(60)), "", "s default_gone_gone: pod_deleted"),
     ];
     hold(&[Kind::Sandbox, Kind::LogDir], rows);
+}
+
+/// The container goes, and the files stay until the time is over.
+#[test]
+fn a_rule_that_keeps_logs_keeps_the_files_of_removed_containers() {
+    let keep_for = |time| limits(RuleFor::Log, "true", Limits { keep_for: Some(time), ..Limits::default() });
+    let gone = || node().deleted("gone").exited("gone/app", "c", 90).dir("default_gone_gone");
+    let keeps_logs = |node: Node| {
+        let plan = node.plan();
+        let container = plan.actions.iter().find(|action| action.target.kind() == Kind::Container).unwrap();
+        matches!(container.target, Target::RemoveContainer { keeps_logs: true, .. })
+    };
+    assert!(!keeps_logs(gone()));
+    assert!(keeps_logs(gone().set(keep_for(minutes(61)))));
+    assert!(!keeps_logs(gone().set(keep_for(minutes(60)))));
+    let notes = gone().set(keep_for(minutes(61))).plan().rules;
+    assert_eq!((notes[0].objects, notes[0].errors), (1, 0), "each directory once");
+}
+
+/// The pod is deleted when its logs are decided.
+#[test]
+fn a_rule_for_logs_sees_a_pod_as_a_pass_last_saw_it() {
+    let keep = |policy: &mut Policy| {
+        let when = "'team' in pod.labels && pod.labels['team'] == 'shop' && pod.phase == 'failed'";
+        policy.rules = [rule(RuleFor::Log, Then::Keep, when)].into_iter().collect();
+    };
+    let labels = Some([("team".to_owned(), "shop".to_owned())].into());
+    let details = Some(Box::new(crate::model::PodDetails { labels, ..Default::default() }));
+    let exists = node().pod_in(Phase::Failed, "web").dir("default_web_web").set(keep).but(|snapshot| {
+        let Seen::Seen(list) = &mut snapshot.pods else { unreachable!() };
+        list.pods[0].details = details.clone();
+    });
+    let (snapshot, mut policy) = (exists.snapshot(), Policy::default());
+    keep(&mut policy);
+    let seen = crate::plan::update_memory(&snapshot, &policy).log_pods;
+    let gone = |name: &str| {
+        let seen = seen.clone();
+        node()
+            .deleted(name)
+            .dir(&format!("default_{name}_{name}"))
+            .set(keep)
+            .but(move |snapshot| snapshot.memory.log_pods = seen)
+    };
+    hold(
+        &[Kind::LogDir],
+        [
+            ("seen before", gone("web"), "default_web_web: rule", "") as Row,
+            // Without the facts, what `keep` might keep is kept too, and the plan says so.
+            ("not seen", gone("db"), "default_db_db: rule", ""),
+        ],
+    );
+    let errors = |name| gone(name).plan().rules[0].errors;
+    assert_eq!((errors("web"), errors("db")), (0, 1));
+    let without_rule = crate::plan::update_memory(&snapshot, &Policy::default()).log_pods;
+    assert!(without_rule.is_empty(), "no rule asks");
+    let after = crate::plan::update_memory(&gone("web").snapshot(), &policy).log_pods;
+    assert_eq!(after, seen, "while it has logs");
+    let without_logs = gone("web").but(|snapshot| snapshot.log_dirs = Seen::Seen(Vec::new())).snapshot();
+    assert!(crate::plan::update_memory(&without_logs, &policy).log_pods.is_empty(), "its logs are gone");
 }
 
 #[test]
