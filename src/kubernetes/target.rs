@@ -15,8 +15,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use super::error::with_causes;
 use super::exec_plugin::{ExecCredential, ExecPlugin};
-use super::pem;
 use super::proxies::{self, Proxies};
+use super::tls;
 
 /// An API server with the credentials for it.
 pub(super) struct Target {
@@ -172,10 +172,10 @@ fn data_or_file(name: &str, data: Option<&str>, file: Option<&String>) -> Result
 
 fn identity(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     let chain = some_certificates("client-certificate", certificate)?;
-    pem::identity(chain, key).map_err(|cause| format!("client-key: {cause}"))
+    tls::identity(chain, key).map_err(|cause| format!("client-key: {cause}"))
 }
 
 fn some_certificates(name: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found = pem::certificates(pem);
+    let found = tls::certificates(pem);
     if found.is_empty() { Err(format!("{name}: no certificate in PEM")) } else { Ok(found) }
 }

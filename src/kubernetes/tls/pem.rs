@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
 /// Returns the certificates in a text with PEM blocks.
-pub(super) fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+pub(in crate::kubernetes) fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect()
 }
 
@@ -21,7 +21,10 @@ pub(super) fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
 /// # Errors
 ///
 /// The fault of the key.
-pub(super) fn identity(chain: Vec<CertificateDer<'static>>, key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
+pub(in crate::kubernetes) fn identity(
+    chain: Vec<CertificateDer<'static>>,
+    key: &[u8],
+) -> Result<Arc<CertifiedKey>, String> {
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| error.to_string())?;
     let key = any_supported_type(&key).map_err(|error| error.to_string())?;
     let identity = CertifiedKey::new(chain, key);

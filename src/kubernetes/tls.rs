@@ -1,0 +1,5 @@
+//! TLS: certificates and keys.
+
+mod pem;
+
+pub(super) use pem::{certificates, identity};
