@@ -20,7 +20,7 @@ export PATH=$tools/bin:$PATH
 # The inputs to begin with, by target.
 seeds() {
   case $1 in
-    kubeconfig) ls tests/data/cases/*kubeconfig*.yaml tests/data/cases/fake.kubeconfig ;;
+    kubeconfig) ls tests/data/cases/*kubeconfig*.yaml tests/data/cases/t4/*.yaml tests/data/cases/fake.kubeconfig ;;
     kubelet_config) ls tests/data/cases/N{3,10}-*.yaml tests/data/cases/N2-eks/config.json ;;
     crictl_config) ls config/default.toml ;;
     snapshot) ls tests/data/cases/{N6,X2}*.json tests/data/snapshots/*.json ;;

@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::error::with_causes;
 use super::exec_plugin::{ExecCredential, ExecPlugin};
 use super::proxies::{self, Proxies};
-use super::tls;
+use super::tls::{self, Authorities};
 
 /// An API server with the credentials for it.
 pub(super) struct Target {
@@ -42,13 +42,13 @@ impl Target {
     /// A value that cannot be used, or a file that cannot be read. The error names it.
     pub(super) fn new(cluster: &Cluster, user: AuthInfo, proxies: Option<&Proxies>) -> Result<Self, String> {
         let url = url(cluster)?;
-        let authorities = authorities(cluster)?;
+        let verifier = authorities(cluster)?;
         let proxy = match &cluster.proxy_url {
             Some(proxy) => Some(proxies::named(proxy)?),
             None => proxies.and_then(|proxies| proxies.of(&url)),
         };
         let mut config = Config::new(url);
-        config.root_cert = authorities;
+        config.root_cert = verifier.as_ref().map(|_| Vec::new());
         config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
         config.tls_server_name.clone_from(&cluster.tls_server_name);
         check(&user)?;
@@ -61,12 +61,17 @@ impl Target {
         (user.client_certificate, user.client_certificate_data) = (None, None);
         (user.client_key, user.client_key_data) = (None, None);
         config.auth_info = user;
-        Ok(Self { config, identity, verifier: None, proxy, plugin })
+        Ok(Self { config, identity, verifier, proxy, plugin })
     }
 
     /// Creates a target that has its credentials in `config`.
-    pub(super) fn of(config: Config) -> Self {
-        Self { config, identity: None, verifier: None, proxy: None, plugin: None }
+    pub(super) fn of(mut config: Config) -> Self {
+        let authorities = config.root_cert.iter().flatten().cloned().map(CertificateDer::from).collect();
+        let verifier = Authorities::new(authorities).map(|it| Arc::new(it) as Arc<dyn ServerCertVerifier>);
+        if verifier.is_some() {
+            (config.root_cert, config.root_cert_file) = (Some(Vec::new()), None);
+        }
+        Self { config, identity: None, verifier, proxy: None, plugin: None }
     }
 
     /// Uses the credentials that a plugin printed.
@@ -90,16 +95,16 @@ fn url(cluster: &Cluster) -> Result<Uri, String> {
     }
 }
 
-/// Returns the authorities for the certificate of the server; `None` = those of the system.
-fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, String> {
+/// Returns the verifier of the server's certificate; `None` = the authorities of the system decide.
+fn authorities(cluster: &Cluster) -> Result<Option<Arc<dyn ServerCertVerifier>>, String> {
     let read = ExecAuthCluster::try_from(cluster).map_err(|error| with_causes(&error))?;
     match read.certificate_authority_data {
         Some(_) if cluster.insecure_skip_tls_verify == Some(true) => {
             Err("certificate-authority: not together with insecure-skip-tls-verify".to_owned())
         }
         Some(pem) => {
-            let found = some_certificates("certificate-authority", &pem)?;
-            Ok(Some(found.into_iter().map(|der| der.to_vec()).collect()))
+            let found = Authorities::new(some_certificates("certificate-authority", &pem)?);
+            Ok(Some(Arc::new(found.ok_or("certificate-authority: no certificate in it can be read")?)))
         }
         None => Ok(None),
     }

@@ -1,5 +1,15 @@
-//! TLS: certificates and keys.
+//! TLS as client-go has it: the same certificates and keys, in the same files, are accepted.
+//!
+//! The cryptography is that of ring. What Go accepts beyond it and webpki is here: keys on P-521 (`p521`), and servers whose
+//! own certificate is the authority (`authorities`). `tests/it/kubectl_access` compares kubegc with kubectl.
 
+mod authorities;
+mod p521;
 mod pem;
 
+pub(super) use authorities::Authorities;
+pub(super) use p521::provider;
 pub(super) use pem::{certificates, identity};
+
+/// What kubegc can use, for errors.
+const KEYS: &str = "RSA keys of 2048 to 4096 bits, ECDSA keys on P-256, P-384 and P-521, and Ed25519 keys";

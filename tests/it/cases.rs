@@ -3,6 +3,7 @@
 pub mod fake_api;
 mod hosts;
 mod shared_uid;
+mod tls;
 
 use kubegc::model::Snapshot;
 use kubegc::plan::{KeepReason, Kind, Plan, Policy, Scope, decide};

@@ -19,10 +19,14 @@ impl Shell {
     }
 
     pub fn with(self, name: &str, text: &str) -> Self {
+        self.write(name, text);
+        self
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
-        self
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

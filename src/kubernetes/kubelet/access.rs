@@ -8,7 +8,7 @@ use http::Uri;
 use kube::Config;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
@@ -16,7 +16,7 @@ use super::KubeletError;
 use crate::host_path::HostFs;
 use crate::kubernetes::error::paths;
 use crate::kubernetes::target::{Target, check_token};
-use crate::kubernetes::tls::{certificates, identity};
+use crate::kubernetes::tls::{certificates, identity, provider};
 
 /// The kubelet's own serving certificates beneath its root: the self-signed one, and the one that the cluster signed.
 const OWN: [&str; 2] = ["pki/kubelet.crt", "pki/kubelet-server-current.pem"];
@@ -139,7 +139,7 @@ fn unusable(path: &Path, cause: impl std::fmt::Display) -> KubeletError {
 
 impl Expected {
     fn new(certificates: Vec<CertificateDer<'static>>, names: Vec<ServerName<'static>>) -> Self {
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(provider());
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(certificates.iter().cloned());
         // If no certificate can be an authority, only a server with exactly one of these certificates is accepted.

@@ -19,6 +19,17 @@ What is odd about a scenario is in its file:
   delete_error {"group/version/resource": [code, reason, message]}
   generate     {"count": N, "annotation_bytes": N, "resource": "configmaps"}   N dangling objects with a large annotation
   readyz       [code, text]
+  legacy       true   discovery in the form before 1.26
+  mixed        "/api" or "/apis"   with "legacy", this path alone answers in the aggregated form
+  no_preferred true   with "legacy", each group has an empty preferredVersion
+  empty_groups ["group/version"]   with "legacy", group-versions without resources
+  raw          {"path": {"body": {}} or {"code": N, "text": "", "type": ""}}   with "legacy", the answer to a path
+  prefix       "/path"   where the API begins, as behind a proxy
+  unauthorized true   every answer is 401
+  odd_list     {"group/version/resource": {"patch": {}}}   each item of the list has these fields of metadata
+               {"group/version/resource": {"expire": N, "inconsistent": true}}   the first N later pages are 410, with a token to go on if inconsistent
+  copies       {"object": {}, "count": N}   N copies of an object; names and uids are numbered
+  tls          {"identity": "FILE", "clients": "FILE"}   TLS with this certificate and key; clients need a certificate of this authority
   tell         true   each end of an object is a line of the output at once
   end_after    N      ends after N seconds, so that no client waits for ever
 At the end (Ctrl-C or SIGTERM) it prints what it saw: TCP connections, requests by verb, answers by code, rule violations.
@@ -43,6 +54,11 @@ class World:
         self.violations, self.notes = [], []
         for o in scenario.get("objects", []):
             self.put(o)
+        c = scenario.get("copies", {"count": 0})
+        for n in range(c["count"]):
+            o = copy.deepcopy(c["object"])
+            o["metadata"].update(name=f"{o['metadata']['name']}{n:05}", uid=f"{o['metadata']['uid'][:24]}{n:012x}")
+            self.put(o)
         g = scenario.get("generate")
         if g:
             blob = "x" * g["annotation_bytes"]
@@ -52,6 +68,8 @@ class World:
                     "annotations": {"kubectl.kubernetes.io/last-applied-configuration": blob},
                     "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone",
                                          "uid": "11111111-1111-4111-8111-111111111111"}]}})
+    def gv_paths(self):
+        return {("/apis/" if "/" in x["apiVersion"] else "/api/") + x["apiVersion"] for x in self.s["serve"]} | {"/apis/" + e for e in self.s.get("empty_groups", [])}
     @staticmethod
     def path_of(x):
         root = "/apis" if "/" in x["apiVersion"] else "/api"
@@ -98,9 +116,15 @@ class Handler(BaseHTTPRequestHandler):
 
     # --- routing
     def route(self):
-        w, u = self.world, urlsplit(self.path)
-        self.q, self.instead = {k: v[-1] for k, v in parse_qs(u.query).items()}, None
+        w, self.instead = self.world, None
+        if w.s.get("prefix"):
+            if not self.path.startswith(w.s["prefix"] + "/"):
+                return self.answer(404, b"<html><body>not found</body></html>", kind="text/html")
+            self.path = self.path[len(w.s["prefix"]):]
+        u = urlsplit(self.path)
+        self.q = {k: v[-1] for k, v in parse_qs(u.query).items()}
         w.connections.add(self.client_address); w.verbs[self.command] += 1
+        if w.s.get("unauthorized"): return self.status(401, "Unauthorized", "Unauthorized")
         t = w.s.get("throttle")
         if t and t.get("match", "") in u.path:
             w.seen[u.path] += 1
@@ -117,6 +141,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(code, text.encode(), kind="text/plain")
         if u.path == "/version":
             return self.answer(200, {"major": "1", "minor": "36", "gitVersion": "v1.36.0-fake"})
+        if w.s.get("legacy") and u.path != w.s.get("mixed") and u.path in {"/api", "/apis", *w.gv_paths()}: return self.legacy(u.path)
         if u.path in ("/api", "/apis"):
             return self.answer(200, self.discovery(u.path), kind="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
         m = re.match(r"^(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?(?:/([^/]+))(?:/([^/]+))?(?:/([^/]+))?$", u.path)
@@ -154,6 +179,26 @@ class Handler(BaseHTTPRequestHandler):
     @staticmethod
     def wait(rule):
         return [("Retry-After", str(rule["retry_after"]))] if "retry_after" in rule else []
+    def legacy(self, path):
+        w = self.world
+        over = w.s.get("raw", {}).get(path)
+        if over is not None:
+            if "code" in over: return self.answer(over["code"], over["text"].encode(), kind=over.get("type", "text/plain"))
+            return self.answer(200, over["body"])
+        if path == "/api": return self.answer(200, {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "10.0.0.1:443"}]})
+        gvs = {}
+        for x in w.s["serve"]:
+            if "/" in x["apiVersion"]: gvs.setdefault(x["apiVersion"].split("/")[0], []).append(x["apiVersion"])
+        for e in w.s.get("empty_groups", []): gvs.setdefault(e.split("/")[0], []).append(e)
+        if path == "/apis":
+            gs = []
+            for g, vs in gvs.items():
+                vs = list(dict.fromkeys(vs)); d = [{"groupVersion": v, "version": v.split("/")[1]} for v in vs]
+                gs.append({"name": g, "versions": d, "preferredVersion": {"groupVersion": "", "version": ""} if w.s.get("no_preferred") else d[0], "serverAddressByClientCIDRs": None})
+            return self.answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": gs})
+        gv = path.split("/", 2)[2]
+        rs = [{"name": x["resource"], "singularName": "", "namespaced": x["namespaced"], "kind": x["kind"], "verbs": x.get("verbs", ALL_VERBS)} for x in w.s["serve"] if x["apiVersion"] == gv]
+        return self.answer(200, {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": gv, "resources": rs})
     def discovery(self, path):
         groups = {}
         for x in self.world.s["serve"]:
@@ -179,6 +224,12 @@ class Handler(BaseHTTPRequestHandler):
             partial = "PartialObjectMetadataList" in (self.headers.get("Accept") or "")
             kind = ("PartialObjectMetadataList", "meta.k8s.io/v1") if partial else (x["kind"] + "List", x["apiVersion"])
             odd = w.s.get("odd_list", {}).get(w.gvr(x))
+            if isinstance(odd, dict) and "patch" in odd:
+                return self.answer(200, {"kind": kind[0], "apiVersion": kind[1], "metadata": meta, "items": [{"kind": "PartialObjectMetadata" if partial else x["kind"], "apiVersion": "meta.k8s.io/v1" if partial else x["apiVersion"], "metadata": {**o["metadata"], **odd["patch"]}} for o in page]})
+            if isinstance(odd, dict) and "expire" in odd and at:
+                w.seen["E" + path] += 1
+                if w.seen["E" + path] <= odd["expire"]:
+                    return self.answer(410, {"kind": "Status", "apiVersion": "v1", "metadata": {"continue": str(at) if odd.get("inconsistent") else ""}, "status": "Failure", "message": "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results.", "reason": "Expired", "code": 410})
             if odd == "null_items" and not page: return self.answer(200, {"kind": kind[0], "apiVersion": kind[1], "metadata": meta, "items": None})
             if odd == "no_items" and not page: return self.answer(200, {"kind": kind[0], "apiVersion": kind[1], "metadata": meta})
             if odd == "406": return self.status(406, "NotAcceptable", "only the following media types are accepted: application/json")
@@ -276,9 +327,14 @@ if __name__ == "__main__":
     signal.alarm(w.s.get("end_after", 0))
     ThreadingHTTPServer.handle_error = lambda *_: None      # a client that closes its connection is no news
     server = ThreadingHTTPServer(("127.0.0.1", a.port), Handler); server.daemon_threads = True
+    if "tls" in w.s:
+        import ssl
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); tls.load_cert_chain(w.s["tls"]["identity"])
+        if "clients" in w.s["tls"]: tls.verify_mode = ssl.CERT_REQUIRED; tls.load_verify_locations(w.s["tls"]["clients"])
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     def end(*_): threading.Thread(target=server.shutdown).start()
     signal.signal(signal.SIGTERM, end); signal.signal(signal.SIGINT, end)
-    print(f"serving {a.scenario} at http://127.0.0.1:{server.server_address[1]}", flush=True)
+    print(f"serving {a.scenario} at http{'s' if 'tls' in w.s else ''}://127.0.0.1:{server.server_address[1]}", flush=True)
     server.serve_forever(0.1)
     print("TCP connections:", len(w.connections)); print("requests:", dict(w.verbs)); print("codes:", dict(w.codes))
     for n in w.notes: print(" ", n)

@@ -8,6 +8,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use super::{DATA, data};
+use crate::manifests::kubectl;
 use crate::shell::Shell;
 
 /// The server of one scenario.
@@ -32,21 +33,34 @@ impl Fake {
         Self::of(&scenario.to_string())
     }
 
-    fn start(scenario: &str) -> Self {
+    pub(super) fn start(scenario: &str) -> Self {
         Self::of(&data(scenario))
     }
 
     fn of(scenario: &str) -> Self {
         let shell = Shell::new().with("scenario.json", scenario);
-        let scenario = shell.path("scenario.json");
         let mut server = Command::new("python3");
-        server.arg("fake_api.py").arg(scenario).args(["--port", "0"]).current_dir(DATA);
+        server.arg("fake_api.py").arg(shell.path("scenario.json")).args(["--port", "0"]).current_dir(DATA);
         let mut process = server.stdout(Stdio::piped()).spawn().unwrap();
         let (mut output, mut first) = (BufReader::new(process.stdout.take().unwrap()), String::new());
         output.read_line(&mut first).unwrap();
         let address = first.trim_end().rsplit(' ').next().unwrap().to_owned();
-        let kubeconfig = data("fake.kubeconfig").replace("http://127.0.0.1:18080", &address);
+        let prefix = serde_json::from_str::<Value>(scenario).unwrap()["prefix"].as_str().unwrap_or_default().to_owned();
+        let kubeconfig = data("fake.kubeconfig").replace("http://127.0.0.1:18080", &format!("{address}{prefix}"));
         Self { process, output, shell: shell.with("kubeconfig", &kubeconfig), address }
+    }
+
+    /// Uses another kubeconfig, which has the address of the example.
+    pub(super) fn with_kubeconfig(self, text: &str) -> Self {
+        self.shell.write("kubeconfig", &text.replace("https://127.0.0.1:18080", &self.address));
+        self
+    }
+
+    /// Runs kubectl at this server, and returns whether it succeeded.
+    pub(super) fn accepts_kubectl(&self, arguments: &[&str]) -> bool {
+        let mut command = Command::new(kubectl());
+        command.args(arguments).args(["--kubeconfig", "kubeconfig"]).current_dir(self.shell.path("")).env_clear();
+        command.output().unwrap().status.success()
     }
 
     /// Runs `kubegc controller` at this server.
