@@ -25,11 +25,12 @@ pub(super) fn read(text: &str) -> Result<Kubeconfig, String> {
 }
 
 /// Joins kubeconfigs, as those that `KUBECONFIG` lists. Of objects with one name the first counts, and the first current
-/// context.
+/// context that is not empty.
 pub(super) fn merge(files: impl IntoIterator<Item = Kubeconfig>) -> Kubeconfig {
     let mut whole = Kubeconfig::default();
     for file in files {
-        whole.current_context = whole.current_context.or(file.current_context);
+        let named = file.current_context.filter(|name| !name.is_empty());
+        whole.current_context = whole.current_context.or(named);
         whole.clusters.extend(file.clusters);
         whole.contexts.extend(file.contexts);
         whole.auth_infos.extend(file.auth_infos);

@@ -253,6 +253,9 @@ const B: &str = "current-context: z
 contexts: [{name: x, context: {cluster: far, user: b}}, {name: z, context: {cluster: c, user: d}}]
 users: [{name: a, user: {token: wrong}}, {name: d, user: {tokenFile: token}}]\n";
 
+/// As tools write it that begin with an empty file.
+const EMPTY: &str = "apiVersion: v1\nkind: Config\nclusters: null\ncontexts: null\nusers: null\ncurrent-context: ''\n";
+
 fn several(name: &'static str, flags: &'static [&'static str]) -> Row {
     let env = &[("KUBECONFIG", "HERE/a:HERE/nowhere:HERE/sub/b:")];
     Row {
@@ -277,6 +280,7 @@ fn flags_row(name: &'static str, flags: &'static [&'static str]) -> Row {
 fn several_kubeconfigs_count_as_one() {
     compare(vec![
         several("the first current context", &[]),
+        Row { files: vec![("a", EMPTY), ("sub/b", A)], ..several("the first current context that is not empty", &[]) },
         several("a context of the second file, with a file beside it", &["--context", "z"]),
         several("another context", &["--context", "y"]),
         several("a context that does not exist", &["--context", "w"]),
