@@ -11,6 +11,7 @@ mod connection;
 mod discovery;
 mod error;
 mod exec_plugin;
+mod id_token;
 mod kubeconfig;
 mod kubelet;
 mod lease;

@@ -9,7 +9,7 @@ use kube::config::{AuthInfo, Config, Kubeconfig};
 use super::error::with_causes;
 use super::proxies::Proxies;
 use super::target::Target;
-use super::{Clock, ConfigOverrides, KubernetesError, kubeconfig};
+use super::{Clock, ConfigOverrides, KubernetesError, id_token, kubeconfig};
 use crate::host_path::HostFs;
 
 /// The kubelet's own credentials on a node that kubeadm set up.
@@ -190,6 +190,9 @@ impl Access {
         let is_by_program = user.exec.is_some() || user.auth_provider.as_ref().is_some_and(|it| it.name != "oidc");
         if is_by_program && (self.from.plugins == ExecPlugins::Never || user.exec.is_none()) {
             return Err(KubernetesError::RunsProgram { path: joined(paths) });
+        }
+        if let (Some(provider), Some(now)) = (&user.auth_provider, self.from.clock) {
+            id_token::check(provider, now()).map_err(unusable)?;
         }
         Target::new(&cluster, user, self.from.proxies.as_ref()).map_err(unusable)
     }
