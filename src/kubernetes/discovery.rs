@@ -71,12 +71,15 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
     ready(connection, limit).await?;
     let core: Answer = get(connection, "/api", limit).await?;
     let groups: Answer = get(connection, "/apis", limit).await?;
-    let is_aggregated = |answer: &Answer| answer.kind == "APIGroupDiscoveryList";
-    let mut found = match (is_aggregated(&core), is_aggregated(&groups)) {
-        (true, true) => Discovered::aggregated(core.items.into_iter().chain(groups.items)),
-        (false, false) => legacy(connection, &core.versions, &groups.groups, limit).await,
-        _ => return Err(unreadable(WHAT, "/api and /apis have different forms".to_owned())),
-    };
+    let mut found = Discovered::default();
+    // While a cluster is upgraded, servers with and without the aggregated form answer.
+    for answer in [core, groups] {
+        found.add(if answer.kind == "APIGroupDiscoveryList" {
+            Discovered::aggregated(answer.items)
+        } else {
+            legacy(connection, &answer.versions, &answer.groups, limit).await
+        });
+    }
     if !found.resources.iter().any(|resource| resource.api_version == "v1") {
         return Err(unreadable(WHAT, "it has no resources of the core group".to_owned()));
     }
@@ -139,17 +142,23 @@ async fn legacy(connection: &Connection, core: &[String], groups: &[APIGroup], l
     found
 }
 
-/// Lists the versions of a group, the preferred one first, as in the aggregated form.
+/// Lists the versions of a group, the preferred one first, as in the aggregated form. The preference may be empty.
 fn versions(group: &APIGroup) -> impl Iterator<Item = String> {
-    let preferred = group.preferred_version.iter();
-    let others = group.versions.iter().filter(|version| Some(*version) != group.preferred_version.as_ref());
-    preferred.chain(others).map(|version| version.group_version.clone())
+    let preferred = group.preferred_version.as_ref().map(|version| version.group_version.as_str());
+    let all = group.versions.iter().map(|version| version.group_version.as_str());
+    let others = all.filter(move |version| Some(*version) != preferred);
+    preferred.into_iter().chain(others).filter(|version| !version.is_empty()).map(str::to_owned)
 }
 
 // === impl Discovered ===
 
 impl Discovered {
-    fn aggregated(groups: impl Iterator<Item = APIGroupDiscovery>) -> Self {
+    fn add(&mut self, other: Self) {
+        self.resources.extend(other.resources);
+        self.unavailable.extend(other.unavailable);
+    }
+
+    fn aggregated(groups: Vec<APIGroupDiscovery>) -> Self {
         let mut found = Self::default();
         for group in groups {
             let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();

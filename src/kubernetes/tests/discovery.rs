@@ -134,7 +134,7 @@ async fn without_the_core_group_there_is_no_result() {
     let rows = [
         ("no core group", (200, empty()), (200, empty()), "no resources of the core group"),
         ("no path for the core group", missing(), (200, empty()), "404"),
-        ("an answer in each form", (200, core_group()), (200, legacy()), "have different forms"),
+        ("no core group in the older form", (200, legacy()), (200, empty()), "no resources of the core group"),
         ("a page of a proxy", (200, "<html>".to_owned()), (200, empty()), "the response is incomplete or invalid"),
         ("no permission", (403, status_text(403, "Forbidden")), (200, empty()), "may not discover"),
     ];
