@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Request, Response};
@@ -20,6 +20,7 @@ use super::clients::Clients;
 use super::error::cause_of;
 use super::{Clock, CredentialCandidates, KubernetesError, repeats};
 use crate::host_path::BoundedCalls;
+use crate::model::printable_text;
 
 /// The largest answer. An API server stores objects of a few MiB at most; a page of a list that is larger is requested
 /// again with fewer objects.
@@ -28,8 +29,13 @@ pub(super) const LARGEST_ANSWER_BYTES: usize = 16 << 20;
 const ORDINARY_ANSWER_BYTES: usize = 1 << 20;
 /// Larger answers at once, apart from lists. Without this limit the objects of one tenant could fill the memory (G5).
 const LARGE_ANSWERS: usize = 8;
+/// The failing checks of a server that are named at most.
+const MOST_CHECKS: usize = 20;
 /// The longest error that is read. An API server sends no longer ones.
 const LONGEST_ERROR_BYTES: usize = 64 << 10;
+
+/// How a line of `/readyz` begins that names a check that fails.
+pub(super) const FAILING_CHECK: &str = "[-]";
 
 /// A connection to the API server. It opens with the first request, and again after the credentials changed.
 pub struct Connection {
@@ -43,6 +49,8 @@ pub struct Connection {
     /// How often one request is sent again.
     repeats: u32,
     observer: OnceLock<Observer>,
+    /// The failing checks of the server that a warning has named.
+    failing_checks: std::sync::Mutex<Vec<String>>,
 }
 
 /// Receives the method of each request, the status of its answer, and the time until the answer began. `None` = no answer.
@@ -109,7 +117,8 @@ impl Connection {
     fn with(source: Source) -> Self {
         let large_answers = Semaphore::new(LARGE_ANSWERS);
         let (held, calls) = (Mutex::default(), BoundedCalls::default());
-        Self { source, held, calls, large_answers, clock: None, limit: None, repeats: 0, observer: OnceLock::new() }
+        let (observer, failing_checks) = Default::default();
+        Self { source, held, calls, large_answers, clock: None, limit: None, repeats: 0, observer, failing_checks }
     }
 
     /// Returns the same connection, which sends a request again as client-go does: after the wait that the server wants
@@ -129,6 +138,20 @@ impl Connection {
     pub fn observe(&self, observer: impl Fn(&Method, Option<u16>, Duration) + Send + Sync + 'static) {
         // The first one remains.
         let _ = self.observer.set(Box::new(observer));
+    }
+
+    /// Logs the failing checks of the server whenever they change.
+    pub(super) fn warn_of_checks(&self, failing: Vec<String>) {
+        let mut warned = self.failing_checks.lock().unwrap_or_else(PoisonError::into_inner);
+        if *warned != failing {
+            let checks = printable_text(&failing.join(", "));
+            if failing.is_empty() {
+                tracing::info!("the API server is ready");
+            } else {
+                tracing::warn!(checks, "the API server answers, but reports that it is not ready");
+            }
+            *warned = failing;
+        }
     }
 
     /// Returns the clients in use. New ones need credentials.
@@ -297,10 +320,18 @@ async fn refusal(what: &str, response: Response<Body>, deadline: Deadline) -> Ku
             refused(what, status, retry_after)
         }
         _ => {
-            let text = String::from_utf8_lossy(&body).trim().chars().take(80).collect();
+            let text = beginning(&String::from_utf8_lossy(&body));
             KubernetesError::Foreign { what: what.to_owned(), code, text, retry_after }
         }
     }
+}
+
+/// Returns the beginning of an answer. Of a list of checks, those that fail are first.
+fn beginning(text: &str) -> String {
+    let short = |text: &str| text.chars().take(80).collect::<String>();
+    let failing: Vec<_> =
+        text.lines().filter(|line| line.starts_with(FAILING_CHECK)).map(short).take(MOST_CHECKS).collect();
+    if failing.is_empty() { short(text.trim()) } else { failing.join("\n") }
 }
 
 /// Returns the error for a `Status` of the API server itself. The header or the status may want a wait.

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource};
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery, APIVersionDiscovery};
 use serde::Deserialize;
 
-use super::connection::{built, unreadable};
+use super::connection::{FAILING_CHECK, built, unreadable};
 use super::{ApiResource, Connection, KubernetesError};
 
 /// The aggregated form is preferred. A server takes the first that it knows.
@@ -99,15 +99,43 @@ pub async fn server_version(connection: &Connection, limit: Duration) -> Result<
 }
 
 /// Requests `/readyz`. An API server that starts serves its custom resources last, so until it is ready their kinds look as
-/// if they were not served. An API server that does not let this user read the path counts as ready.
+/// if they were not served. Other checks that fail are a warning: the API server answers all the same, and its requests show
+/// what does not work. An API server that does not let this user read the path counts as ready.
 async fn ready(connection: &Connection, limit: Duration) -> Result<(), KubernetesError> {
     let request = built(WHAT, Request::get("/readyz").body(Vec::new()))?;
-    match connection.bytes(WHAT, request, limit).await {
-        Err(KubernetesError::Foreign { code, .. }) if code >= 500 => Err(KubernetesError::NotReady { code }),
-        Err(KubernetesError::Foreign { .. }) | Ok(_) => Ok(()),
-        Err(error) if error.code().is_some() => Ok(()),
-        Err(error) => Err(error),
-    }
+    let failing = match connection.bytes(WHAT, request, limit).await {
+        Err(KubernetesError::Foreign { code, text, .. }) if code >= 500 => {
+            let checks: Vec<_> = failing_checks(&text).map(str::to_owned).collect();
+            if checks.is_empty() || checks.iter().any(|check| concerns_discovery(check)) {
+                return Err(KubernetesError::NotReady { code, checks });
+            }
+            checks
+        }
+        Err(KubernetesError::Foreign { .. }) | Ok(_) => Vec::new(),
+        Err(error) if error.code().is_some() => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    connection.warn_of_checks(failing);
+    Ok(())
+}
+
+/// Returns the failing checks in an answer of `/readyz`, such as `[-]etcd failed: reason withheld`.
+fn failing_checks(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.strip_prefix(FAILING_CHECK)?.split_whitespace().next())
+}
+
+/// Returns whether an API server with this failing check may not serve all its kinds yet, or no longer (kube-apiserver 1.36).
+fn concerns_discovery(check: &str) -> bool {
+    const CHECKS: [&str; 7] = [
+        "apiextensions",
+        "apiservice",
+        "autoregist",
+        "crd-informer",
+        "informer-sync",
+        "kube-aggregator-informers",
+        "shutdown",
+    ];
+    CHECKS.iter().any(|part| check.contains(part))
 }
 
 async fn get<T: serde::de::DeserializeOwned>(

@@ -100,10 +100,12 @@ pub enum KubernetesError {
         retry_after: Option<Duration>,
     },
     /// The API server says that it is not ready, for example because it starts or stops.
-    #[error("the API server is not ready: it answers /readyz with {code}")]
+    #[error("the API server is not ready: it answers /readyz with {code}{}", failing(checks))]
     NotReady {
         /// The HTTP code.
         code: u16,
+        /// Its checks that fail, as far as it names them.
+        checks: Vec<String>,
     },
     /// An answer that is incomplete or has an unexpected type.
     #[error("cannot {what}: the response is incomplete or invalid: {cause}")]
@@ -246,6 +248,11 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
         next = cause.source();
     }
     text
+}
+
+fn failing(checks: &[String]) -> String {
+    let names = printable_text(&checks.join(", "));
+    if checks.is_empty() { String::new() } else { format!(", because of {names}") }
 }
 
 pub(super) fn paths(paths: &[PathBuf]) -> String {
