@@ -158,6 +158,25 @@ impl Loaded {
         }
     }
 
+    /// Adds the file to an error of a socket, if another program's file names the socket.
+    #[must_use]
+    pub fn explain(&self, error: CriError) -> CriError {
+        let runtime = &self.settings.runtime;
+        let text = error.to_string();
+        let is_of = |socket: &Option<String>| {
+            let path = socket.as_ref().map(|socket| socket.trim_start_matches("unix://"));
+            path.is_some_and(|path| text.contains(path))
+        };
+        let mut named = [(RUNTIME, &runtime.endpoint), (IMAGES, &runtime.image_endpoint)].into_iter();
+        let origin = named.find(|(_, socket)| is_of(socket)).and_then(|(key, _)| self.origins.get(key));
+        match origin {
+            Some(origin @ Origin::OtherProgram(..)) if error.is_unreachable() => {
+                CriError::NamedElsewhere { named_by: origin.to_string(), source: Box::new(error) }
+            }
+            _ => error,
+        }
+    }
+
     /// Sets the sockets that are not set yet.
     fn default_sockets(&mut self, [runtime, images]: Sockets) {
         let settings = &mut self.settings.runtime;

@@ -130,6 +130,14 @@ pub enum CriError {
         /// The setting that names it.
         named_by: String,
     },
+    /// A socket that cannot be used, and that the file of another program names. A person may not know of that file.
+    #[error("{source}; {named_by} names this socket")]
+    NamedElsewhere {
+        /// The file, and its name of the setting.
+        named_by: String,
+        /// Why the socket cannot be used.
+        source: Box<CriError>,
+    },
     /// No endpoint was named, and none of the well-known sockets exists.
     #[error(
         "no runtime found; name its socket with --runtime-endpoint or runtime.endpoint (looked for {})",
@@ -168,6 +176,11 @@ impl CriError {
         Self::Unconnected { endpoint: endpoint.to_path_buf(), cause }
     }
 
+    /// Returns the error without the file that names the socket.
+    fn of_socket(&self) -> &Self {
+        if let Self::NamedElsewhere { source, .. } = self { source } else { self }
+    }
+
     /// Returns whether the socket file does not exist.
     pub(super) fn is_no_socket(&self) -> bool {
         matches!(self, Self::Unconnected { cause, .. } if cause.kind() == io::ErrorKind::NotFound)
@@ -190,13 +203,13 @@ impl CriError {
 
     /// Returns whether the runtime hangs: it did not answer in time, or the call was not sent for that reason.
     pub fn is_hang(&self) -> bool {
-        matches!(self, Self::Timeout { .. } | Self::Unanswered { .. } | Self::NotSent { .. })
+        matches!(self.of_socket(), Self::Timeout { .. } | Self::Unanswered { .. } | Self::NotSent { .. })
     }
 
     /// Returns whether no usable runtime was reached: exit code 3.
     pub fn is_unreachable(&self) -> bool {
         matches!(
-            self,
+            self.of_socket(),
             Self::Unconnected { .. }
                 | Self::Access(_)
                 | Self::Unanswered { .. }
@@ -236,7 +249,7 @@ impl CriError {
     /// Returns whether a runtime that is starting may cause this error.
     pub(super) fn is_away(&self) -> bool {
         let unavailable = matches!(self, Self::Call { status, .. } if status.code() == Code::Unavailable);
-        unavailable || matches!(self, Self::Unconnected { .. } | Self::Broken { .. })
+        unavailable || matches!(self.of_socket(), Self::Unconnected { .. } | Self::Broken { .. })
     }
 }
 

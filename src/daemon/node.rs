@@ -46,10 +46,12 @@ impl LocalNode {
     /// No usable runtime was found, or it does not answer. There is no wait for one that starts.
     pub async fn find(loaded: &Loaded) -> Result<Self, CriError> {
         let (settings, candidates) = (&loaded.settings, loaded.candidates());
-        let endpoint = cri::resolve(&candidates, &settings.runtime.options).await?;
+        let endpoint = cri::resolve(&candidates, &settings.runtime.options).await;
+        let endpoint = endpoint.map_err(|error| loaded.explain(error))?;
         let chosen_by = candidates.runtime.as_ref().map_or("well-known sockets", |named| &named.named_by);
         let options = CriOptions { patience: Duration::ZERO, ..settings.runtime.options.clone() };
-        RuntimeReader::new(&endpoint.runtime, &endpoint.images, options).check().await?;
+        let answers = RuntimeReader::new(&endpoint.runtime, &endpoint.images, options).check().await;
+        answers.map_err(|error| loaded.explain(error))?;
         tracing::info!(endpoint = endpoint.runtime, chosen_by, "runtime found");
         Ok(Self::of_host(settings, endpoint))
     }

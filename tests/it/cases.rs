@@ -1,6 +1,7 @@
 //! Inputs after reports of people who operate clusters (`tests/data/cases`), and what is right for each.
 
 pub mod fake_api;
+mod files;
 mod hosts;
 mod shared_uid;
 mod tls;
