@@ -100,11 +100,15 @@ pub(super) fn drop_ins(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// Reads a document as the kubelet does: the first of several, and if its strict decoder refuses it, by its lenient one, which
 /// takes the last of repeated keys. The second value says what is doubtful.
+///
+/// It reads YAML 1.1, in which a leading zero makes a number octal: `0122` is 82.
 fn decode(text: &str) -> Result<(Json, Option<String>), serde_saphyr::Error> {
-    let (documents, cause) = match serde_saphyr::from_multiple::<Json>(text) {
+    let strict = serde_saphyr::options! { legacy_octal_numbers: true };
+    let (documents, cause) = match serde_saphyr::from_multiple_with_options::<Json>(text, strict) {
         Ok(documents) => (documents, None),
         Err(error) => {
-            let lenient = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+            let lenient =
+                serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, legacy_octal_numbers: true };
             let documents = serde_saphyr::from_multiple_with_options(text, lenient)?;
             (documents, Some(format!("of repeated keys the last counts ({})", first_line(&yaml_error_text(&error)))))
         }
@@ -237,6 +241,10 @@ mod tests {
         for (row, (body, entries), is_doubtful) in [
             ("a key twice", high("imageGCHighThresholdPercent: 70\nimageGCHighThresholdPercent: 82\n"), true),
             ("a float", high("imageGCHighThresholdPercent: 82.0\n"), false),
+            ("an octal number", high("imageGCHighThresholdPercent: 0122\n"), false),
+            ("an octal number of YAML 1.2", high("imageGCHighThresholdPercent: 0o122\n"), false),
+            ("a hexadecimal number", high("imageGCHighThresholdPercent: 0x52\n"), false),
+            ("a zero before a decimal number", high("imageGCHighThresholdPercent: 082\n"), false),
             ("an end of the document", high("imageGCHighThresholdPercent: 82\n---\n"), false),
             (
                 "a second document",

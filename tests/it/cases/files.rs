@@ -14,3 +14,15 @@ fn a_stale_socket_is_reported_with_the_file_that_names_it() {
     let text = Shell::new().with("crictl.yaml", crictl).run(&named);
     assert!(text.contains("no such socket") && !text.contains("names this socket"), "a flag is known: {text}");
 }
+
+/// The kubelet reads YAML 1.1.
+#[test]
+fn octal_numbers_of_a_kubelet_configuration_are_read() {
+    let header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+    let config = format!("{header}imageGCHighThresholdPercent: 0122\nimageGCLowThresholdPercent: 0x46\n");
+    let arguments = ["config", "show", "--kubelet-config", "kubelet.yaml", "--set", "runtime.endpoint=/run/x.sock"];
+    let text = Shell::new().with("kubelet.yaml", &config).run(&arguments);
+    for line in ["high_threshold_percent = 82 ", "low_threshold_percent = 70 "] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
