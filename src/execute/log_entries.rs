@@ -15,7 +15,8 @@ use super::{LogError, RemovedStats};
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, ContainerId, ContainerState, EntryKind, LinkTarget, PodUid, container_id_of_link, pod_uid_of_dir,
+    Container, ContainerId, ContainerState, EntryKind, LinkTarget, PodRef, PodUid, container_id_of_link,
+    is_log_link_without_id, log_link_name, pod_uid_of_dir,
 };
 use crate::plan::{Action, Refusal, RemoveReason};
 
@@ -127,13 +128,25 @@ impl Run<'_> {
         self.exec.roots.in_links(move |roots| roots.look_at_link(&name)).await
     }
 
-    /// Returns whether the container of a symlink exists and has not exited. `false` if the name contains no container
-    /// id.
+    /// Returns whether the container of a symlink exists and has not exited. `false` if the name can be that of no container.
     async fn may_still_write(&self, link: &OsStr) -> Result<bool, ExecuteError> {
-        let Some(id) = container_id_of_link(&link.to_string_lossy()) else { return Ok(false) };
+        let link = link.to_string_lossy();
+        if is_log_link_without_id(&link) {
+            return self.has_link_name(&link).await;
+        }
+        let Some(id) = container_id_of_link(&link) else { return Ok(false) };
         let status = self.exec.reader.container_status(&id).await?;
         let is_left = |id: &ContainerId| !self.state().noted.containers.contains(id);
         Ok(status.is_some_and(|status| status.state != ContainerState::Exited && is_left(&status.id)))
+    }
+
+    /// Returns whether a container that has not exited has a log symlink of this name.
+    async fn has_link_name(&self, link: &str) -> Result<bool, ExecuteError> {
+        let containers = self.exec.reader.containers(Only::All).await?;
+        Ok(containers.iter().filter(|container| container.state != ContainerState::Exited).any(|container| {
+            let name = |pod: &PodRef| log_link_name(&pod.name, &pod.namespace, &container.name, &container.id);
+            container.pod.as_ref().is_some_and(|pod| name(pod) == link)
+        }))
     }
 
     async fn is_in_runtime(&self, uid: &PodUid) -> Result<bool, ExecuteError> {

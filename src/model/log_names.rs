@@ -36,7 +36,7 @@ pub fn pod_of_dir(name: &str) -> Option<PodRef> {
 /// Returns the pod, the namespace, the container and the ID in the name of a log symlink, if it is in the kubelet's
 /// format.
 pub fn container_of_link(name: &str) -> Option<(&str, &str, &str, &str)> {
-    let name = name.strip_suffix(SUFFIX).filter(|_| is_log_link(name))?;
+    let name = name.strip_suffix(SUFFIX).filter(|_| has_id(name))?;
     let (name, id) = name.rsplit_once('-')?;
     let mut parts = name.split('_');
     Some((parts.next()?, parts.next()?, parts.next()?, id))
@@ -44,6 +44,21 @@ pub fn container_of_link(name: &str) -> Option<(&str, &str, &str, &str)> {
 
 /// Returns whether a log symlink has a name in the kubelet's format: `POD_NAMESPACE_CONTAINER-ID.log`, possibly shortened.
 pub fn is_log_link(name: &str) -> bool {
+    has_id(name) || is_log_link_without_id(name)
+}
+
+/// Returns whether a log symlink has a name of the kubelet from which too little of the ID is left: it has the greatest
+/// length, and begins as `POD_NAMESPACE_CONTAINER-ID`.
+pub fn is_log_link_without_id(name: &str) -> bool {
+    let Some(rest) = name.strip_suffix(SUFFIX).filter(|_| name.len() == MAX_NAME && !has_id(name)) else {
+        return false;
+    };
+    let (whole, cut) = rest.rsplit_once('_').unwrap_or(("", rest));
+    let is_whole = whole.is_empty() || whole.split('_').all(is_name);
+    is_whole && rest.matches('_').count() <= 2 && (cut.is_empty() || cut.bytes().all(is_word)) && !rest.starts_with('_')
+}
+
+fn has_id(name: &str) -> bool {
     let Some(id) = container_id_of_link(name) else { return false };
     let is_hex = id.as_str().bytes().all(|byte| byte.is_ascii_hexdigit());
     is_hex && name.matches('_').count() == 2
@@ -52,8 +67,11 @@ pub fn is_log_link(name: &str) -> bool {
 /// Returns whether a name has only ASCII letters, digits, dots and dashes, and at least one letter or digit. All
 /// Kubernetes names in a path do. `.` and `..` do not.
 fn is_name(name: &str) -> bool {
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
     name.bytes().all(is_word) && name.bytes().any(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.'
 }
 
 fn is_uuid(uid: &str) -> bool {
@@ -188,6 +206,37 @@ mod tests {
         for (name, id, is_link) in rows {
             assert_eq!((container_id_of_link(name), is_log_link(name)), (id.map(ContainerId::from), is_link), "{name}");
         }
+    }
+
+    #[test]
+    fn a_long_log_symlink_name_may_have_no_id() {
+        let name = |pod: usize, container: &str| {
+            log_link_name(&"x".repeat(pod), "default", container, &"0123456789abcdef".into())
+        };
+        for (pod, container, is_without) in [
+            (226, "app", false),
+            (232, "app", false),
+            (234, "app", true),
+            (235, "app", true),
+            (238, "app", true),
+            (241, "app", true),
+            (246, "app", true),
+            (253, "app", true),
+            (220, "with-a-long-container", true),
+        ] {
+            let name = name(pod, container);
+            assert_eq!(
+                (name.len(), is_log_link_without_id(&name), is_log_link(&name)),
+                (255, is_without, true),
+                "{name}"
+            );
+            assert_eq!(container_of_link(&name).is_none(), is_without, "{name}");
+        }
+        for rest in ["x".repeat(250), format!("{}_a_b_c", "x".repeat(245)), format!("a b{}", "x".repeat(248))] {
+            assert!(!is_log_link(&format!("{rest}.log")), "{rest}");
+        }
+        assert!(!is_log_link(&format!("_{}.log", "x".repeat(250))));
+        assert!(!is_log_link(&format!("a__{}.log", "x".repeat(248))));
     }
 
     #[test]

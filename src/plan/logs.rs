@@ -20,7 +20,7 @@ use super::rule_book::time_limit;
 use super::{Action, KeepReason, Kept, Kind, RemoveReason, Target};
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
-    container_id_of_link, is_log_link, pod_of_dir, pod_uid_of_dir,
+    container_id_of_link, is_log_link, is_log_link_without_id, log_link_name, pod_of_dir, pod_uid_of_dir,
 };
 use crate::rules::{Rule, RuleFor};
 
@@ -40,6 +40,8 @@ pub struct LogPolicy {
 struct ById<'a> {
     whole: HashMap<&'a ContainerId, ContainerState>,
     sorted: Vec<&'a Container>,
+    /// Those that have not exited, by the name of a log symlink that has too little of the ID.
+    without_id: HashMap<String, ContainerState>,
 }
 
 /// Decides log directories, log files, then log symlinks.
@@ -174,11 +176,25 @@ fn why_link_kept(context: &Context, containers: &Seen<ById>, link: &LogLink) -> 
         LinkTarget::Unknown => return Some(KeepReason::TargetUnknown {}),
         LinkTarget::Missing => {}
     }
-    let id = container_id_of_link(&link.name)?;
+    let id = container_id_of_link(&link.name);
+    if id.is_none() && !is_log_link_without_id(&link.name) {
+        return None;
+    }
     match containers {
-        Seen::Seen(containers) => containers.not_exited(&id).map(|state| KeepReason::ContainerNotExited { state }),
+        Seen::Seen(containers) => {
+            let of_id = id.and_then(|id| containers.not_exited(&id));
+            let of_any = of_id.or_else(|| containers.without_id.get(&link.name).copied());
+            of_any.map(|state| KeepReason::ContainerNotExited { state })
+        }
         Seen::NotSeen(cause) => is_careful.then(|| KeepReason::RuntimeNotSeen { cause: cause.clone() }),
     }
+}
+
+/// Returns the name of the log symlink of a container that has not exited, if the name has too little of the ID.
+fn without_id(container: &Container) -> Option<(String, ContainerState)> {
+    let pod = container.pod.as_ref().filter(|_| container.state != ContainerState::Exited)?;
+    let name = log_link_name(&pod.name, &pod.namespace, &container.name, &container.id);
+    is_log_link_without_id(&name).then_some((name, container.state))
 }
 
 /// Returns whether a uid can be the name of a directory of the kubelet.
@@ -199,6 +215,7 @@ impl<'a> ById<'a> {
         containers.sort_by(|a, b| a.id.cmp(&b.id));
         Self {
             whole: containers.iter().map(|container| (&container.id, container.state)).collect(),
+            without_id: containers.iter().filter_map(|container| without_id(container)).collect(),
             sorted: containers,
         }
     }

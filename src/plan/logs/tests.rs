@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{EntryKind, LinkTarget, ListCounts, Phase, Seen, Snapshot};
+use crate::model::{EntryKind, LinkTarget, ListCounts, Phase, Seen, Snapshot, log_link_name};
 use crate::plan::tests::node::{Node, Row, hold, node};
 use crate::plan::{Kind, Policy, Pressure, Target};
 
@@ -99,6 +99,24 @@ fn the_logs_of_a_terminated_pod_are_the_last_resort() {
     let plan = job().exited("job/app", "c", 30).whose(|container| container.log_bytes = Some(7)).set(pressure).plan();
     assert!(matches!(plan.actions[0].target, Target::RemoveContainer { keeps_logs: true, .. }), "{plan:?}");
     assert_eq!(plan.actions[0].size_bytes, None, "its logs stay");
+}
+
+/// The names of long pods are cut in the container or before it.
+#[test]
+fn a_dangling_log_symlink_may_have_no_id() {
+    let long = "x".repeat(240);
+    let (slot, name) = (format!("{long}/app"), log_link_name(&long, "default", "app", &ID.into()));
+    let link = || node().pod(&long).link(&name, LinkTarget::Missing);
+    let is = |reason: &str| -> &'static str { format!("{name}: {reason}").leak() };
+    hold(
+        &[Kind::LogLink],
+        [
+            ("no container has the name", link(), "", is("dangling")),
+            ("a running container has it", link().running(&slot, ID, 9), is("container_not_exited"), ""),
+            ("an exited container has it", link().exited(&slot, ID, 9), "", is("dangling")),
+            ("the list of containers is unavailable", link().but(no_containers), is("runtime_not_seen"), ""),
+        ],
+    );
 }
 
 #[test]

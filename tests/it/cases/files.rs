@@ -1,5 +1,9 @@
 //! Files that the kubelet, crictl and their administrators leave on a node.
 
+use std::os::unix::fs::symlink;
+
+use super::data;
+use crate::cli_on_sim::{Host, node};
 use crate::shell::Shell;
 
 /// The settings of a shell name no socket, so that of another program counts.
@@ -24,5 +28,27 @@ fn octal_numbers_of_a_kubelet_configuration_are_read() {
     let text = Shell::new().with("kubelet.yaml", &config).run(&arguments);
     for line in ["high_threshold_percent = 82 ", "low_threshold_percent = 70 "] {
         assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+/// The kubelet cuts the names to 255 characters, so the ids of some are gone. It removes all that dangle.
+#[test]
+fn n1_dangling_links_of_long_names_are_removed() {
+    let long = "x".repeat(240);
+    let host = Host::with(node().pod("default", &long, "u-long").id("c-long").running("app", "r.example/web:2"));
+    let links = host.sim.log_roots().containers;
+    let names: Vec<_> = data("t4/T4-N1-links.txt").lines().map(str::to_owned).collect();
+    let kept = [format!("{long}_default_ap.log"), format!("{}.log", &"no_link_of a kubelet-".repeat(12)[..251])];
+    for name in names.iter().chain(&kept) {
+        // The simulated node makes those of its containers.
+        let _ = std::fs::remove_file(links.join(name));
+        symlink("/nowhere/0.log", links.join(name)).unwrap();
+    }
+    let left = || names.iter().filter(|name| links.join(name).is_symlink()).count();
+    assert_eq!((names.len(), left()), (12, 12));
+    let text = host.run(&["collect"]);
+    assert_eq!(left(), 0, "{text}");
+    for name in &kept {
+        assert!(links.join(name).is_symlink(), "{name}: {text}");
     }
 }
