@@ -1,5 +1,6 @@
 //! Inputs after reports of people who operate clusters (`tests/data/cases`), and what is right for each.
 
+mod discovery;
 pub mod fake_api;
 mod files;
 mod hosts;
