@@ -34,10 +34,10 @@ pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, Sho
 pub use guards::OwnerGuards;
 pub use plan::{
     ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, doubtful_owners, plan,
-    predict_deletion,
+    plan_under, predict_deletion,
 };
 pub use recent::Recent;
 pub use served::{Meaning, ServedKinds};
 pub use snapshot::{
-    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
+    ClusterSnapshot, ClusterSnapshotKind, ListedResource, METRICS, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
 };

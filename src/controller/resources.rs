@@ -6,10 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::served::Served;
+pub(super) use crate::owners::METRICS;
 use crate::owners::{ResourceId, UnavailableGroup};
-
-/// The end of the names of groups whose objects are only measured, so they have no owners.
-pub(super) const METRICS: &str = "metrics.k8s.io";
 
 /// What is known of each resource.
 #[derive(Debug, Default)]

@@ -86,6 +86,8 @@ pub enum ObjectKeepReason {
     SharesUid(Identity),
     /// The state of an owner is unknown; the cause.
     OwnerUnverified(OwnerReference, String),
+    /// Its deletion would end, but these resources have no list, and may have dependents of it (G4).
+    DependentsNotListed(Vec<String>),
 }
 
 /// Why an object is deleted.

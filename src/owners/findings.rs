@@ -31,6 +31,9 @@ pub struct Finding {
     /// The dependents that the deletion waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<Identity>,
+    /// The resources without a list that the deletion waits for: they may have dependents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for_lists: Vec<String>,
 }
 
 /// The kind of a finding.
@@ -90,8 +93,13 @@ pub(super) fn of_deletion(world: &World<'_>, object: &Object) -> Option<Finding>
     if !object.meta.is_deleting() {
         return None;
     }
+    let mut waits_for_lists = Vec::new();
     let waits_for = match world.verdict(object) {
         Verdict::Keep(ObjectKeepReason::BeingDeleted) => Vec::new(),
+        Verdict::Keep(ObjectKeepReason::DependentsNotListed(names)) => {
+            waits_for_lists = names;
+            Vec::new()
+        }
         Verdict::WaitForDependents(_) => {
             let dependents = world.dependents(&object.identity);
             let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocks());
@@ -103,7 +111,7 @@ pub(super) fn of_deletion(world: &World<'_>, object: &Object) -> Option<Finding>
     };
     let finalizers = object.foreign_finalizers().map(str::to_owned).collect();
     let since = object.meta.deletion_timestamp;
-    Some(Finding { since, finalizers, waits_for, ..Finding::about(FindingKind::BeingDeleted, object) })
+    Some(Finding { since, finalizers, waits_for, waits_for_lists, ..Finding::about(FindingKind::BeingDeleted, object) })
 }
 
 // === impl Finding ===
@@ -118,6 +126,7 @@ impl Finding {
             since: None,
             finalizers: Vec::new(),
             waits_for: Vec::new(),
+            waits_for_lists: Vec::new(),
         }
     }
 }

@@ -12,8 +12,8 @@ pub struct OwnerGuards {
     /// of the first read. Off: only the owner references count, so a finalizer `orphan` set in between is lost.
     pub compare_after_conflict: bool,
     /// How long the dependents of an owner with the finalizer `orphan` wait for resources that were never listed. A
-    /// dependent that appears later loses its reference. 0 = no wait, and a late dependent is deleted
-    /// (kubernetes#125796).
+    /// dependent that appears later loses its reference. The default is that of kube-controller-manager after its start. 0 = no
+    /// wait, and a late dependent is deleted (kubernetes#125796).
     pub orphan_wait: Duration,
     /// In `run`: how many objects of a resource may be deleted in ten minutes if no owner of them was ever seen alive,
     /// before this pauses. 0 = no limit.
@@ -42,7 +42,7 @@ impl Default for OwnerGuards {
         Self {
             strict_not_found: true,
             compare_after_conflict: true,
-            orphan_wait: Duration::from_mins(5),
+            orphan_wait: Duration::from_secs(30),
             brake_count: 100,
             brake_percent: 5,
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, findings};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::world::{Object, World};
-use super::{DeleteReason, OwnerState, Propagation, Verdict};
+use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
 use crate::model::{Identity, OwnerReference};
 
 /// What `kubegc controller plan` shows.
@@ -108,10 +108,15 @@ pub fn doubtful_owners(snapshot: &ClusterSnapshot) -> Vec<Identity> {
     World::new(snapshot).doubtful()
 }
 
-/// Plans the cluster. Guards need a live read or a running service, so they are not applied. The order of the
-/// lists in the snapshot does not change the plan.
+/// Plans the cluster under the guards of the profile `safe`. The order of the lists in the snapshot does not change the plan.
 pub fn plan(snapshot: &ClusterSnapshot) -> ClusterPlan {
-    let mut world = World::new(snapshot);
+    plan_under(snapshot, &OwnerGuards::default())
+}
+
+/// Plans the cluster. Of the guards only the wait for lists is applied: the others need a live read or a running service.
+pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPlan {
+    let world = World::new(snapshot);
+    let mut world = if guards.orphan_wait.is_zero() { world.without_wait() } else { world };
     let (mut kept, findings) = (kept(&world), findings(&world));
     kept.sort_by_cached_key(|kept| order(&kept.object));
     let actions = wave(&mut world);

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{ApiKind, Identity, ObjectMeta, Seen, Uid};
 
+/// The end of the names of groups whose objects are only measured, so they have no owners.
+pub const METRICS: &str = "metrics.k8s.io";
+
 /// All that a plan of the cluster depends on.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct ClusterSnapshot {
@@ -47,6 +50,20 @@ impl ClusterSnapshot {
         missing
     }
 
+    /// Names the resources without a list, as `deployments.apps`, and the unavailable group-versions of which no resource is
+    /// known. Those of metrics have no owners.
+    pub(super) fn without_list(&self) -> Vec<String> {
+        let unlisted = self.resources.iter().filter(|listed| listed.objects.cause().is_some());
+        let resources = unlisted.map(|listed| listed.served.name());
+        let group = |api_version: &str| api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
+        let is_known = |name: &str| self.resources.iter().any(|listed| listed.served.kind.group() == name);
+        let groups = self.unavailable.iter().map(|group| &group.api_version);
+        let groups = groups.filter(|it| !is_known(&group(it)) && !group(it).ends_with(METRICS)).cloned();
+        let mut names: Vec<_> = resources.chain(groups).collect();
+        names.sort();
+        names
+    }
+
     fn unread_owners(&self) -> Vec<String> {
         let mut by_kind = BTreeMap::<_, Vec<&str>>::new();
         for OwnerRead { owner, answer, .. } in &self.owners {
@@ -81,6 +98,18 @@ pub struct ServedKind {
     pub resource: String,
     /// Whether its objects have a namespace.
     pub namespaced: bool,
+}
+
+// === impl ServedKind ===
+
+impl ServedKind {
+    /// Returns the name of the resource with its group, as `deployments.apps`.
+    fn name(&self) -> String {
+        match self.kind.group() {
+            "" => self.resource.clone(),
+            group => format!("{}.{group}", self.resource),
+        }
+    }
 }
 
 /// A group-version whose discovery failed. What it serves is unknown, so nothing in it counts as absent.

@@ -17,6 +17,8 @@ pub(super) struct World<'a> {
     /// The objects whose owner references name this uid.
     dependents: HashMap<Uid, Vec<usize>>,
     reads: HashMap<&'a Identity, &'a OwnerRead>,
+    /// The resources and group-versions that a finalizer of garbage collection waits for, because they have no list.
+    unlisted: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,6 +41,7 @@ impl<'a> World<'a> {
             by_uid: HashMap::new(),
             dependents: HashMap::new(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
+            unlisted: snapshot.without_list(),
         };
         // The core group first: if two groups serve one object, that of the core group counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
@@ -50,6 +53,11 @@ impl<'a> World<'a> {
         }
         world.hold_namespaces();
         world
+    }
+
+    /// Does not wait for lists, as without the guard.
+    pub(super) fn without_wait(self) -> Self {
+        Self { unlisted: Vec::new(), ..self }
     }
 
     fn hold_namespaces(&mut self) {
@@ -177,6 +185,9 @@ impl<'a> World<'a> {
         };
         match (&verdict, self.of_uid(&object.identity.uid).find(lives)) {
             (Verdict::Delete { .. }, Some(other)) => Verdict::Keep(ObjectKeepReason::SharesUid(other.identity.clone())),
+            (Verdict::EndForeground | Verdict::Orphan(_), _) if !self.unlisted.is_empty() => {
+                Verdict::Keep(ObjectKeepReason::DependentsNotListed(self.unlisted.clone()))
+            }
             _ => verdict,
         }
     }

@@ -12,7 +12,7 @@ use crate::cli::session::block_on;
 use crate::cli::{CliError, ErrorKind, Output};
 use crate::controller::PodCollector;
 use crate::daemon::now;
-use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan};
+use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan_under};
 
 /// Show what would be deleted because of owner references, and why
 ///
@@ -48,7 +48,8 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     if args.pods_only {
         return pods(args, source, output);
     }
-    let mut plan = plan(&source.snapshot(args.snapshot.as_ref())?);
+    let guards = source.settings().controller.guards.clone();
+    let mut plan = plan_under(&source.snapshot(args.snapshot.as_ref())?, &guards);
     if let Some(namespace) = args.namespace.get() {
         keep_only(&mut plan, namespace);
     }

@@ -123,7 +123,10 @@ pub(super) fn detail(finding: &Finding) -> String {
             [one] => Some(format!("waits for {one}")),
             [first, others @ ..] => Some(format!("waits for {first} and {} more", others.len())),
         };
-        return [since, finalizers, waits].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let lists = (!finding.waits_for_lists.is_empty()).then(|| {
+            format!("waits for the list of {}, which may have dependents", finding.waits_for_lists.join(", "))
+        });
+        return [since, finalizers, waits, lists].into_iter().flatten().collect::<Vec<_>>().join("; ");
     }
     if let (FindingKind::SharedUid, Some(first)) = (finding.kind, &finding.found) {
         return format!("with {first}");

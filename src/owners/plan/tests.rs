@@ -6,7 +6,7 @@ mod properties;
 use jiff::Timestamp;
 
 use super::*;
-use crate::model::{ApiKind, FOREGROUND, ObjectMeta, Seen, Uid};
+use crate::model::{ApiKind, FOREGROUND, ORPHAN, ObjectMeta, Seen, Uid};
 use crate::owners::{ClusterSnapshotKind, FindingKind, ListedResource, ServedKind, UnavailableGroup};
 
 /// A cluster that serves ConfigMap, `Deployment` and `Node`.
@@ -205,6 +205,30 @@ fn cluster_scoped_objects_with_a_namespaced_owner_are_kept() {
     assert_eq!(doubtful_owners(&snapshot), []);
     let plan = plan(&snapshot);
     assert_eq!((&*plan.kept[0].reason, finding_kinds(&plan)), ("owner_namespaced", vec![FindingKind::NamespacedOwner]));
+}
+
+/// As `run` and `collect` do: a dependent that is not listed would be deleted, or would not delay the deletion.
+#[test]
+fn finalizers_wait_for_resources_without_a_list() {
+    let (first, second, child) = (config_map("first"), config_map("second"), config_map("child"));
+    let objects =
+        [deleting(&first, &[FOREGROUND]), deleting(&second, &[ORPHAN]), object(&child, &[&config_map("gone")])];
+    let mut snapshot = cluster(&objects);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    assert_eq!(names(&plan(&snapshot).actions), ["delete child", "end_foreground first", "orphan second"]);
+    let unlisted = snapshot.resources.iter_mut().find(|listed| &*listed.served.kind.kind == "Node").unwrap();
+    unlisted.objects = Seen::NotSeen("500".to_owned());
+    let groups = ["example.com/v1", "custom.metrics.k8s.io/v1"];
+    let unavailable = |group: &str| UnavailableGroup { api_version: group.to_owned(), cause: "503".to_owned() };
+    snapshot.unavailable = groups.map(unavailable).to_vec();
+    let held = plan(&snapshot);
+    assert_eq!((names(&held.actions), names(&held.predicted)), (vec!["delete child".to_owned()], vec![]));
+    let waits: Vec<_> = held.findings.iter().map(|it| (&*it.object.name, it.waits_for_lists.join(" "))).collect();
+    let lists = || "example.com/v1 nodes".to_owned();
+    assert_eq!(waits, [("first", lists()), ("second", lists())]);
+    assert_eq!(held.kept[0].reason, "dependents_not_listed");
+    let unguarded = plan_under(&snapshot, &OwnerGuards::none());
+    assert_eq!(names(&unguarded.actions), ["delete child", "end_foreground first", "orphan second"]);
 }
 
 #[test]

@@ -122,6 +122,26 @@ fn odd_owner_references_are_findings() {
     assert!(text.contains("kept: 1 owner exists, 11 owner kind not served, 2 owner unverified."), "{text}");
 }
 
+/// Nothing else waits for a resource whose conversion webhook is broken, and the plan is what the collection does.
+#[test]
+fn only_finalizers_wait_for_a_resource_without_a_list() {
+    let text = plan("broken-conversion");
+    let waits = |name: &str| {
+        let of_name = |line: &&str| line.starts_with("being deleted") && line.contains(&format!(" {name} "));
+        text.lines().find(of_name).is_some_and(|line| line.contains("waits for the list of widgets.example.com"))
+    };
+    assert!(waits("foreground") && waits("orphaning"), "{text}");
+    assert!(!text.contains("orphan dependents") && !text.contains("end foreground"), "{text}");
+    assert!(text.contains("2 objects to delete"), "{text}");
+    let fake = Fake::start("t4/broken-conversion.json");
+    let report = fake.run(&["collect"]);
+    assert!(report.contains("2 objects deleted, 0 changed."), "{report}");
+    let left = fake.end();
+    for name in ["foreground (deleting)", "orphaning (deleting)", "of-orphaning", "of-widget"] {
+        assert!(left.contains(&format!("ConfigMap/{name}")), "{name}: {left}");
+    }
+}
+
 /// Kubernetes writes times of failed pods in several forms.
 #[test]
 fn evicted_pods_are_deleted_first() {
