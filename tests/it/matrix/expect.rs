@@ -7,7 +7,7 @@ use kubegc::sim::{Defect, Fault, Rpc};
 use tonic::Code;
 
 use super::cell::{CellFault, Often, Scope, is_of_store};
-use super::node::GONE;
+use super::node::{GONE, TERMINATED};
 use super::protected::{Things, Why, held, protected};
 use super::run::{Reference, Run};
 use super::stage::Kind;
@@ -158,7 +158,8 @@ fn is_waived(run: &Run, why: Why) -> bool {
 
 /// Says whether a thing may differ from the reference. If a runtime reports a wrong log file when a container is
 /// removed, the right one is not known later. If it reports wrong states of sandboxes, containers of unknown state stay,
-/// and so their image was used later.
+/// and so their image was used later. The logs of a terminated pod stay under disk pressure, but go with an instance that an
+/// earlier pass removed because it was over the limit.
 fn may_differ(run: &Run, thing: &str) -> bool {
     let has_garbage = |methods: &[Rpc]| match run.cell().fault {
         CellFault::Call { method, fault, .. } => methods.contains(&method) && fault == Fault::Answer(Defect::Garbage),
@@ -170,7 +171,8 @@ fn may_differ(run: &Run, thing: &str) -> bool {
     }
     let is_log = thing.starts_with(LOG_DIR) || thing.starts_with(LOG_LINK);
     let is_of_container = is_log || [CONTAINER, IMAGE].iter().any(|kind| thing.starts_with(kind));
-    (wrong_log && thing.starts_with(LOG_DIR)) || (has_no_ages(run) && is_of_container)
+    let is_of_terminated = run.cell().scope == Scope::Pressure && is_log && thing.contains(TERMINATED);
+    is_of_terminated || (wrong_log && thing.starts_with(LOG_DIR)) || (has_no_ages(run) && is_of_container)
 }
 
 fn class(why: Why) -> &'static str {
