@@ -63,7 +63,7 @@ pub use explain::Explanation;
 pub use guards::{Guards, Profile};
 pub use image_goal::ImageTarget;
 pub use image_users::{ImageUsers, images};
-pub use images::{ImageOrder, ImagePolicy};
+pub use images::{ImageOrder, ImagePolicy, kept_images_text};
 pub use instances::known as known_time;
 pub use logs::LogPolicy;
 pub use pace::{Pace, is_emergency};

@@ -10,6 +10,8 @@
 //! `possible_image_volume`, `image_volumes_unknown`, `rule`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
 //! `named_by_pod` (all I6), `named_by_workload`, `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
+mod kept_bytes;
+
 use std::time::Duration;
 
 use super::disk::{self, Usage};
@@ -26,6 +28,7 @@ use super::store::StoreIndex;
 use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, Pace, PlanError, RemoveReason};
 use crate::model::{FileSystem, Image, Seen, Workload};
 use crate::rules::Score;
+pub use kept_bytes::kept_images_text;
 
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]

@@ -10,6 +10,7 @@ use crate::cli::{format, pods};
 use crate::model::ImageId;
 use crate::plan::{
     ImageSummary, ImageTrigger, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target, WorkloadNote,
+    kept_images_text,
 };
 
 /// The most workloads that are named.
@@ -51,6 +52,9 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     text += &images(&plan.images, has_image, paint);
     text.extend(plan.rules.iter().filter_map(rule_note).map(|note| line(&paint.yellow("Rule:"), &note)));
     text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &plan_error(error))));
+    let is_short = |error: &PlanError| matches!(error, PlanError::FreeDiskSpaceFailed { .. });
+    let kept = Some(kept_images_text(plan)).filter(|kept| !kept.is_empty() && plan.errors.iter().any(is_short));
+    text.extend(kept.map(|kept| line("Kept:", &kept)));
     text + &summary(plan, paint) + "\n"
 }
 

@@ -1,6 +1,7 @@
 //! Which events a pass causes, and their messages.
 
-use crate::plan::{Kind, Plan, PlanError, Scope};
+use crate::model::size_text;
+use crate::plan::{Kind, Plan, PlanError, Scope, kept_images_text};
 use crate::record::Pass;
 
 /// The reason of an event. The first four names are the kubelet's.
@@ -136,10 +137,18 @@ fn too_little_freed(pass: &Pass) -> Option<Notice> {
         return None;
     }
     let used = pass.plan.images.used_percent.unwrap_or_default();
+    let kept = kept_images_text(&pass.plan);
+    let (freed, target) = (size_text(freed), size_text(target));
+    let is_dry = pass.summary.of(Kind::Image).would_remove > 0;
+    let freed = if is_dry {
+        "nothing was removed, because kubegc only observes".to_owned()
+    } else {
+        format!("{freed} were reclaimed")
+    };
+    let kept = if kept.is_empty() { "No image is kept.".to_owned() } else { format!("Kept: {kept}.") };
     let message = format!(
-        "Failed to free sufficient space by deleting unused images: {used} % of the image filesystem was used, {target} \
-         bytes were to be freed, {freed} bytes were reclaimed. Other data uses the disk: images in use, logs, volumes, or \
-         files that containers wrote."
+        "Failed to free sufficient space by deleting unused images: {used} % of the image filesystem was used, {target} were \
+         to be freed, {freed}. {kept} The rest is other data: logs, volumes, files that containers wrote."
     );
     Some(Notice::new(Reason::FreeDiskSpaceFailed, "", message))
 }

@@ -157,8 +157,24 @@ fn a_still_full_disk_is_reported_with_measured_bytes() {
     let sent_at_once = sent(Scope::Images, &[&pass]);
     let (reason, words) = &sent_at_once[0];
     assert_eq!(*reason, "FreeDiskSpaceFailed");
-    assert!(words.contains("93 %") && words.contains("1000 bytes") && words.contains("250 bytes"), "{words}");
+    assert!(words.contains("93 %") && words.contains("1000B were to be freed, 250B were reclaimed"), "{words}");
     assert_eq!(reasons(Scope::Images, &[&pass, &pass]), ["FreeDiskSpaceFailed", "ImagesRemoved", "ImageGCFailed"]);
+}
+
+/// The reason may be that all unused images are too young, or that the agent only observes.
+#[test]
+fn a_still_full_disk_says_what_is_kept_and_why() {
+    let mut pass = with_images(full_disk(), &[(Outcome::WouldRemove {}, 0)]);
+    pass.plan.kept.push(
+        serde_json::from_value(serde_json::json!({
+            "kind": "image", "id": "sha256:1", "age_seconds": 60, "size_bytes": 3_758_096_384_u64,
+            "reason": "younger_than_min_age", "min_age_seconds": 120,
+        }))
+        .unwrap(),
+    );
+    let (_, words) = &sent(Scope::Images, &[&pass])[0];
+    assert!(words.contains("nothing was removed, because kubegc only observes"), "{words}");
+    assert!(words.contains("Kept: 3.5GiB in 1 image: younger than min_age (2m) until "), "{words}");
 }
 
 #[test]
