@@ -27,7 +27,7 @@ use crate::daemon::schedule::Limits;
 use crate::daemon::signals::Signal;
 use crate::daemon::{Cycle, PassKind, failed_sources, now, signals};
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
-use crate::plan::{Outcome, Plan, PlanError, Report, Scope, Summary};
+use crate::plan::{Kept, Outcome, Plan, PlanError, Report, Scope, Summary};
 use crate::record::{Pass, Store, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
@@ -83,6 +83,8 @@ pub(super) struct Collection<'a> {
     summary: &'a Summary,
     /// The number of objects kept.
     kept: usize,
+    /// The kept objects that the command names, and why; empty if it names none.
+    named: &'a [Kept],
     /// Why a step could not be completed.
     errors: &'a [PlanError],
 }
@@ -95,7 +97,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let loaded = &lists.applied(args.what_if.applied(loaded));
     let needs_history = args.wait.is_none() && args.plan.is_none();
     let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
-    let (pass, listed, written, interrupted_by) = block_on(async {
+    let (pass, mut listed, written, interrupted_by) = block_on(async {
         if needs_history {
             warn_without_history(&loaded.settings, output.format).await?;
         }
@@ -110,17 +112,22 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
             count_no_pass(&metrics, args.scope);
             write_metrics(args, loaded, &metrics).await?;
         }
+        let pass = pass.map_err(|error| error.ended_by(first.get().copied()));
         let ((pass, listed), written) = (pass?, write_metrics(args, loaded, &metrics).await);
         Ok((pass, listed, written, first.get().copied()))
     })?;
     if lists.removes() {
-        listed::print(listed, &pass.reports, output)?;
+        listed::print(&mut listed, &pass.reports, output)?;
     } else {
         print(&pass, args, loaded, output)?;
     }
     written?;
     if is_dry(args.dry_run, loaded) && !args.dry_run {
         return Err(observing());
+    }
+    let ambiguous = listed.iter().filter(|one| one.is_ambiguous()).count();
+    if ambiguous > 0 {
+        return Err(listed::ambiguous(ambiguous));
     }
     verdict(&pass, interrupted_by, failed_sources(&pass.plan, &loaded.settings))
 }
@@ -215,12 +222,17 @@ async fn pass(
     let cycle = Cycle::live(settings, &node, store, started_at).with_metrics(metrics);
     if let Some(limit) = args.wait {
         wait::for_ages(&cycle, args.scope, limit, stop).await;
+        if stop.is_cancelled() {
+            cycle.into_store().close().await;
+            return Err(wait::interrupted());
+        }
     }
     Ok(Box::pin(one_pass(cycle, args, saved, stop)).await)
 }
 
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
 async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
+    let loaded = &args.only.applied(loaded.clone());
     let (snapshot, plan) = look(loaded, args.scope).await?;
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
@@ -254,13 +266,18 @@ fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Resu
     let dry_run = is_dry(args.dry_run, loaded);
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
-    let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, errors };
+    let named = if args.only.names_objects() { &*pass.plan.kept } else { &[] };
+    let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, named, errors };
     let paint = output.paint;
     let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
     let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
     let names = targets.map(|target| reference(target.kind(), &target.id()));
     output.list(&document, names, |wide| {
-        if args.quiet { render::totals(pass, paint) } else { render::collection(pass, wide, paint) }
+        if args.quiet {
+            render::totals(pass, paint)
+        } else {
+            render::named(named, wide) + &render::collection(pass, wide, paint)
+        }
     })
 }
 

@@ -86,6 +86,15 @@ impl CliError {
         Self::message(ErrorKind::Interrupted(signal), message)
     }
 
+    /// Sets the signal, if one ended the command.
+    #[must_use]
+    pub fn ended_by(self, signal: Option<Signal>) -> Self {
+        match (self.kind, signal) {
+            (ErrorKind::Interrupted(_), Some(signal)) => Self { kind: ErrorKind::Interrupted(signal), ..self },
+            _ => self,
+        }
+    }
+
     /// Sets the hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {

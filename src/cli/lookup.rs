@@ -167,6 +167,20 @@ impl<'a> Place<'a> {
         if subjects.len() > 1 { Finding::Ambiguous(candidates(&found)) } else { Finding::Objects(found) }
     }
 
+    /// Finds the images that a line of a list refers to: those that [`Self::find`] finds, with how precisely. A part of a name is
+    /// marked, because another image may be meant.
+    pub(super) fn find_images(self, logs: &LogPolicy, word: &str) -> (bool, Vec<&'a Image>) {
+        let word = word.split_once("://").map_or(word, |(_, id)| id);
+        let text = word.split_once('/').filter(|(kind, _)| WordKind::of(kind) == Some(WordKind::Object(Kind::Image)));
+        let text = text.map_or(word, |(_, rest)| rest);
+        let word = Word { text, kind: Some(WordKind::Object(Kind::Image)), logs };
+        let images = self.snapshot.images.as_ref().into_iter().flatten();
+        let found: Vec<_> = images.filter_map(|image| Some((word.image(image)?, image))).collect();
+        let best = found.iter().map(|(precision, _)| *precision).min();
+        let is_part = best == Some(Precision::Part) && !text.contains(CUT);
+        (is_part, found.into_iter().filter(|(precision, _)| Some(*precision) == best).map(|(_, image)| image).collect())
+    }
+
     /// Returns the number of containers that have the word as their name and are not among the objects found: the word also
     /// names an image or a pod, which is more precise.
     pub(super) fn namesakes(self, word: &str, found: &[Found]) -> usize {
@@ -324,13 +338,25 @@ impl<'a> Word<'a> {
         };
         let short = image.tags.iter().any(is_short).then_some(Precision::Short);
         let part = image.tags.iter().find_map(|tag| self.part(tag));
-        let whole = image.is_named(self.text).then_some(Precision::Whole);
+        let is_whole = image.is_named(self.text) || has_digest(image, self.text);
+        let whole = is_whole.then_some(Precision::Whole);
         least([whole, self.id(image.id.as_str()), digests, short, part])
     }
 }
 
 fn least<const N: usize>(matches: [Option<Precision>; N]) -> Option<Precision> {
     matches.into_iter().flatten().min()
+}
+
+/// Returns whether a name with a digest refers to an image that the runtime lists with this repository in a tag, and with this
+/// digest under another name: containerd lists an imported image as `import-2026-11-21@sha256:…`.
+fn has_digest(image: &Image, text: &str) -> bool {
+    let full = full_image_name(text);
+    let Some((repository, digest)) = full.split_once('@') else { return false };
+    let is_of_repository =
+        |tag: &String| full_image_name(tag).rsplit_once(':').is_some_and(|(of_tag, _)| of_tag == repository);
+    let mut known = image.digests.iter().filter_map(|name| Some(name.split_once('@')?.1));
+    image.tags.iter().any(is_of_repository) && (known.any(|known| known == digest) || image.id.canonical() == digest)
 }
 
 /// Returns whether a name ends in these whole parts.
@@ -529,5 +555,40 @@ mod tests {
         let Finding::Nothing(similar) = find("wbe-0") else { panic!("{:?}", find("wbe-0")) };
         assert!(!similar.is_empty() && near.contains(&similar[0]), "{similar:?}");
         assert_eq!(find("zzzzzz"), Finding::Nothing(Vec::new()));
+    }
+
+    #[test]
+    fn a_line_of_a_list_finds_an_image_by_every_form() {
+        let mut node = node();
+        let imported = serde_json::json!({"id": "sha256:3333cccc", "tags": ["r.example/imported:1"],
+            "digests": ["import-2026-11-21@sha256:4444dddd"]});
+        node.images = node.images.map(|mut all| {
+            all.push(serde_json::from_value(imported).unwrap());
+            all
+        });
+        let find = |line| {
+            let (is_part, found) = place(&node).find_images(&LogPolicy::default(), line);
+            (is_part, found.iter().map(|image| image.id.as_str()).collect::<Vec<_>>())
+        };
+        let [nginx, imported] = ["sha256:1111aaaa", "sha256:3333cccc"];
+        for (line, found) in [
+            ("nginx", (false, vec![nginx])),
+            ("image/nginx", (false, vec![nginx])),
+            ("image/sha256:1111aaaa", (false, vec![nginx])),
+            ("1111aaaa", (false, vec![nginx])),
+            ("1111aa", (false, vec![nginx])),
+            ("sha256:1111", (false, vec![nginx])),
+            ("docker.io/li…inx:latest", (false, vec![nginx])),
+            ("docker.io/library/nginx@sha256:2222bbbb", (false, vec![nginx])),
+            ("r.example/imported@sha256:4444dddd", (false, vec![imported])),
+            ("r.example/imported@sha256:5555eeee", (false, vec![])),
+            ("r.example/other@sha256:4444dddd", (false, vec![])),
+            ("sha256:4444dddd", (false, vec![imported])),
+            ("r.example/n:9", (false, vec![])),
+            ("import", (true, vec![imported])),
+            ("c1234567", (false, vec![])),
+        ] {
+            assert_eq!(find(line), found, "{line}");
+        }
     }
 }

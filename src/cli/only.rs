@@ -7,8 +7,9 @@ use clap_complete::ArgValueCompleter;
 use super::lookup::{Finding, Place, ambiguous, nothing, with_kind};
 use super::namespace::NamespaceArgs;
 use super::{CliError, ErrorKind, completions};
+use crate::config::Loaded;
 use crate::model::Snapshot;
-use crate::plan::{Action, Kept, Kind, Plan, Policy};
+use crate::plan::{Action, Kept, Kind, Pace, Plan, Policy, RemoveReason};
 
 /// Flags that limit a plan.
 #[derive(Debug, clap::Args)]
@@ -29,6 +30,21 @@ impl OnlyArgs {
     /// Returns whether any limit is set.
     pub(super) fn is_set(&self) -> bool {
         !self.objects.is_empty() || !self.kind.is_empty() || self.namespace.get().is_some()
+    }
+
+    /// Returns whether single objects are named.
+    pub(super) fn names_objects(&self) -> bool {
+        !self.objects.is_empty()
+    }
+
+    /// Returns the settings for a plan of the named objects: the disk usage is no reason to keep an image that is named, and
+    /// the pace counts no others. Every guard and the minimum age remain.
+    pub(super) fn applied(&self, mut loaded: Loaded) -> Loaded {
+        if self.names_objects() {
+            let images = &mut loaded.settings.policy.images;
+            (images.all_unused, images.pace) = (true, Pace::default());
+        }
+        loaded
     }
 
     /// Checks that no object is named beside a list of images. The kind may be named, as in `collect images --remove-list`.
@@ -62,6 +78,9 @@ impl OnlyArgs {
             is_of_kind(kept.kind) && self.namespace.includes(kept.pod.as_ref()) && is_named(kept.kind, &kept.id)
         };
         plan.kept.retain(is_meant);
+        if self.names_objects() {
+            plan.actions.iter_mut().for_each(|action| by_name(&mut action.reason));
+        }
         Ok(plan)
     }
 
@@ -76,5 +95,12 @@ impl OnlyArgs {
             }
         }
         Ok(named)
+    }
+}
+
+/// Sets the reason of an image that is removed because it is named.
+fn by_name(reason: &mut RemoveReason) {
+    if *reason == (RemoveReason::Unused { pressure: false }) {
+        *reason = RemoveReason::Named {};
     }
 }

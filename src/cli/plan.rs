@@ -33,7 +33,7 @@ pub struct Args {
 
 /// Makes a plan and prints it.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let loaded = args.what_if.applied(loaded);
+    let loaded = args.only.applied(args.what_if.applied(loaded));
     let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure().or(plan.pressure.clone()), ..plan };
     if let Some(file) = &args.snapshot {
         let decide = |snapshot: &Snapshot| {

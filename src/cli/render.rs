@@ -12,7 +12,7 @@ use super::values::word;
 use crate::model::{PodRef, container_of_link, short_id};
 use crate::plan::Kind;
 
-pub(super) use collection::{collection, totals};
+pub(super) use collection::{collection, named, totals};
 pub(super) use grid::table;
 pub(super) use plan::{plan, rule_note};
 pub(super) use screen::Screen;

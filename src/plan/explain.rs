@@ -168,8 +168,15 @@ impl RemoveReason {
                 "images.all_unused is false",
             )
             .set_by("images.all_unused"),
+            Self::Listed {} => named("removed by list (--remove-list)", "the list of the command"),
+            Self::Named {} => named("named in the command", "the command"),
         }
     }
+}
+
+/// Returns the texts about an unused image that a command names.
+fn named(phrase: &'static str, by: &str) -> Explanation {
+    rule(phrase, format!("it is unused, and {by} names it"), "it is in use, or a guard keeps it")
 }
 
 fn dead(limit: u64) -> String {

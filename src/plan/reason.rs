@@ -84,6 +84,10 @@ pub enum RemoveReason {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pressure: bool,
     },
+    /// The image is unused, and a list of the command names it.
+    Listed {},
+    /// The image is unused, and the command names it.
+    Named {},
 }
 
 /// The reason to keep an object. Reasons that only the profile `safe` uses are guards.

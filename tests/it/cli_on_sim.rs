@@ -798,6 +798,79 @@ fn a_list_of_images_is_removed_as_far_as_the_guards_allow() {
     assert_eq!(lines(&rest)[1]["why"], "in use by a container");
 }
 
+/// The forms are those that kubegc prints, and a part of a name may mean an image that this node does not have.
+#[test]
+fn a_line_of_a_list_has_every_form_and_removes_no_other_image() {
+    let host = Host::new();
+    let [old, older] = ["old", "older"].map(|name| host.sim.state().image_id(&format!("r.example/{name}:1")).unwrap());
+    let used = host.sim.state().image_id("r.example/web:2").unwrap();
+    let list = format!("image/{used}\n{}\nimage/r.example/old:1\nolde\n", &used["sha256:".len()..][..13]);
+    let shown = host.shell.run_on(&list, &["collect", "--remove-list", "-", "--set", "images.min_age=0s"]);
+    let rows: Vec<_> = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(shown.starts_with("exit Some(1)"), "{shown}");
+    for wanted in [" kept in use by a container", "olde ambiguous only a part of the name of r.example/older:1"] {
+        assert!(rows.iter().any(|row| row.ends_with(wanted)), "{wanted}: {shown}");
+    }
+    assert!(rows.iter().any(|row| row.starts_with("image/r.example/old:1 removed")), "{shown}");
+    assert!(shown.contains("error: cannot remove images for 1 line of the list: ambiguous"), "{shown}");
+    let images = host.rest()[2].join(" ");
+    assert!(
+        !images.contains("old:1") && images.contains("older:1") && images.contains("web:2"),
+        "{images} {old} {older}"
+    );
+    let history = host.run(&["history"]);
+    assert!(history.contains("removed by list (--remove-list)"), "{history}");
+    assert!(host.run(&["history", "--sums"]).contains("removed by list (--remove-list)"));
+}
+
+#[test]
+fn sums_separate_flags_from_settings() {
+    let host = Host::new();
+    host.run(&["collect", "image/r.example/older:1", "--set", "images.min_age=0s"]);
+    host.run(&["collect", "--pressure", "--set", "images.min_age=0s"]);
+    let sums = host.run(&["history", "--sums"]);
+    assert!(sums.contains("named in the command\n") && sums.contains("unused (--pressure)\n"), "{sums}");
+}
+
+/// The example in the help. What is not removed has its reason.
+#[test]
+fn a_named_image_is_removed_or_its_reason_is_shown() {
+    let host = Host::new();
+    let before = host.rest();
+    let young = host.run(&["collect", "image/r.example/old:1", "--set", "images.min_age=300h"]);
+    assert!(young.contains("kept     younger than min_age") && young.contains("Nothing removed. 1 kept."), "{young}");
+    let used = host.run(&["collect", "image/r.example/web:2", "--set", "images.min_age=0s"]);
+    assert!(used.contains("kept     in use by a container"), "{used}");
+    let json = host.run(&["collect", "image/r.example/web:2", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["named"][0]["reason"], "in_use", "{json}");
+    assert_eq!(host.rest(), before);
+    let plan = host.run(&["plan", "image/r.example/old:1", "--set", "images.min_age=0s"]);
+    assert!(plan.contains("named in the command"), "{plan}");
+    let removed = host.run(&["collect", "image/r.example/old:1", "--set", "images.min_age=0s"]);
+    assert!(removed.contains("Removed: 1 image"), "{removed}");
+    let images = before[2].iter().filter(|name| *name != "r.example/old:1").cloned().collect();
+    assert_eq!(host.rest(), [before[0].clone(), before[1].clone(), images]);
+    assert!(host.run(&["history"]).contains("named in the command"));
+}
+
+#[tokio::test]
+async fn a_signal_during_the_wait_for_ages_ends_with_its_status() {
+    use std::io::BufRead as _;
+    for (signal, status) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let host = Host::new();
+        let mut collection =
+            host.spawn(&["collect", "--wait", "--set", "images.min_age=1h", "--set", "images.all_unused=true"]);
+        let mut said = std::io::BufReader::new(collection.stderr.take().unwrap()).lines();
+        let waits = |line: Result<String, _>| line.unwrap().contains("waiting ");
+        assert!(said.by_ref().any(waits), "it does not wait");
+        kill(Pid::from_raw(i32::try_from(collection.id()).unwrap()), signal).unwrap();
+        let rest = said.map(Result::unwrap).collect::<Vec<_>>().join("\n");
+        assert_eq!(collection.wait().unwrap().code(), Some(status), "{rest}");
+        assert!(rest.contains("interrupted before the end of the wait; nothing was removed"), "{rest}");
+    }
+}
+
 #[test]
 fn a_list_with_a_bad_line_removes_nothing() {
     let host = Host::new();

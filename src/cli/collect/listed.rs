@@ -1,21 +1,23 @@
 //! Lists of images from other programs, such as scanners: `--remove-list` and `--keep-list`.
 //!
-//! A list names images in full: by a name with its tag or digest, or by the id. What it names is removed only if it is unused and
-//! nothing keeps it, as with `images.all_unused`.
+//! A line names an image as in `why`: by a name, a digest or an id. A line that is only a part of a name, and one that several images
+//! have, is ambiguous and removes nothing: a scanner's list names images that this node may not have. What a line names is removed
+//! only if it is unused and nothing keeps it, as with `images.all_unused`.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cli::lookup::Place;
+use crate::cli::namespace::NamespaceArgs;
 use crate::cli::render::{reference, table};
 use crate::cli::session::look;
 use crate::cli::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::Loaded;
-use crate::model::{Image, ImageId, Seen, full_image_name, is_image_pattern};
-use crate::plan::{KeepReason, Kind, Plan, Report, Scope};
+use crate::model::{Image, ImageId, Snapshot, full_image_name, is_image_pattern};
+use crate::plan::{KeepReason, Kind, LogPolicy, Plan, RemoveReason, Report, Scope};
 
 /// Flags for lists of images.
 #[derive(Debug, clap::Args)]
@@ -49,9 +51,11 @@ pub(in crate::cli) struct ListedImage {
     name: String,
     /// The id; `null` = the node has no such image.
     id: Option<ImageId>,
-    /// `absent`, `kept`, `unknown` if the images cannot be listed, or the outcome of the removal.
+    /// All names of the image, which its removal removes together; empty = the node has no such image.
+    tags: Vec<String>,
+    /// `absent`, `ambiguous`, `kept`, `unknown` if the images cannot be listed, or the outcome of the removal.
     outcome: &'static str,
-    /// Why it is kept, refused or not known; empty otherwise.
+    /// Why it is kept, refused, ambiguous or not known; empty otherwise.
     why: String,
     /// The bytes that the removal reclaimed; `null` = not removed or not measured.
     freed_bytes: Option<u64>,
@@ -83,10 +87,12 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
     lines.map(|(line, number)| name(line).ok_or_else(|| no_name(path, number, line))).collect()
 }
 
-/// Returns the name on a line. A wildcard would be a condition, and a list names images.
+/// Returns the name on a line. A wildcard would be a condition, and a list names images. A table may have shortened a name with `…`,
+/// and other commands print `image/ID`.
 fn name(line: &str) -> Option<String> {
-    let is_name = !line.contains('*') && !line.contains(char::is_whitespace) && is_image_pattern(line);
-    is_name.then(|| line.to_owned())
+    let line_of = line.split_once("://").map_or(line, |(_, id)| id);
+    let is_name = !line.contains('*') && !line.contains(char::is_whitespace);
+    (is_name && is_image_pattern(&line_of.replace('…', ""))).then(|| line.to_owned())
 }
 
 fn no_name(path: &Path, number: usize, line: &str) -> CliError {
@@ -120,10 +126,11 @@ impl Lists {
     pub(super) async fn plan(&self, loaded: &Loaded) -> Result<(Plan, Vec<ListedImage>), CliError> {
         let (snapshot, mut plan) = look(loaded, Scope::Images).await?;
         let names = self.remove.iter().flatten();
-        let known = Known::new(&snapshot.images, &plan);
+        let known = Known::new(&snapshot, &plan, &loaded.settings.policy.logs);
         let listed: Vec<_> = names.map(|name| ListedImage::new(name, &known)).collect();
         let ids: HashSet<_> = listed.iter().filter_map(|one| one.id.as_ref().map(ImageId::as_str)).collect();
         plan.actions.retain(|action| ids.contains(action.target.id().as_str()));
+        plan.actions.iter_mut().for_each(|action| action.reason = RemoveReason::Listed {});
         plan.kept.retain(|kept| kept.kind == Kind::Image && ids.contains(kept.id.as_str()));
         plan.images.reserve.clear();
         Ok((plan, listed))
@@ -132,38 +139,81 @@ impl Lists {
 
 /// The images of the node, and why some are kept: a list may have thousands of names.
 struct Known<'a> {
-    ids: HashMap<Cow<'a, str>, &'a ImageId>,
+    by_name: HashMap<String, &'a Image>,
+    place: Place<'a>,
+    logs: &'a LogPolicy,
     kept: HashMap<&'a str, &'a KeepReason>,
-    /// Why the images are not known.
-    unavailable: Option<&'a str>,
+}
+
+/// What a name in a list refers to.
+enum Meant<'a> {
+    Image(&'a Image),
+    Nothing,
+    Unclear(String),
 }
 
 // === impl Known ===
 
 impl<'a> Known<'a> {
-    fn new(images: &'a Seen<Vec<Image>>, plan: &'a Plan) -> Self {
-        let listed = images.as_ref().into_iter().flatten();
-        let ids = listed.flat_map(|image| image.names().map(|name| (name, &image.id))).collect();
+    fn new(snapshot: &'a Snapshot, plan: &'a Plan, logs: &'a LogPolicy) -> Self {
+        static ALL: NamespaceArgs = NamespaceArgs { namespace: None, all_namespaces: false };
+        let listed = snapshot.images.as_ref().into_iter().flatten();
+        let by_name = listed.flat_map(|image| image.names().map(move |name| (name.into_owned(), image))).collect();
         let kept = plan.kept.iter().filter(|kept| kept.kind == Kind::Image);
         let kept = kept.map(|kept| (kept.id.as_str(), &kept.reason)).collect();
-        Self { ids, kept, unavailable: images.cause() }
+        Self { by_name, place: Place { snapshot, namespace: &ALL }, logs, kept }
     }
+
+    /// Finds the image by its whole name, else in every form that `why` accepts.
+    fn meant(&self, name: &str) -> Meant<'a> {
+        if let Some(image) = self.by_name.get(&*full_image_name(name)) {
+            return Meant::Image(image);
+        }
+        let (is_part, found) = self.place.find_images(self.logs, name);
+        match found[..] {
+            [] => Meant::Nothing,
+            [image] if !is_part => Meant::Image(image),
+            _ if is_part => Meant::Unclear(format!("only a part of the name of {}", format::list(&names_of(&found)))),
+            _ => Meant::Unclear(format!("names {}", format::list(&names_of(&found)))),
+        }
+    }
+}
+
+fn names_of(images: &[&Image]) -> Vec<String> {
+    images.iter().map(|image| image.tags.first().cloned().unwrap_or_else(|| image.id.to_string())).collect()
 }
 
 // === impl ListedImage ===
 
 impl ListedImage {
     fn new(name: &str, known: &Known) -> Self {
-        let id = known.ids.get(&full_image_name(name)).copied();
-        let kept = id.and_then(|id| known.kept.get(id.as_str()));
-        let (outcome, why) = match (known.unavailable, id, kept) {
-            (Some(cause), ..) => ("unknown", cause.to_owned()),
-            (_, None, _) => ("absent", String::new()),
-            (_, _, Some(reason)) => ("kept", reason.explain().phrase.into_owned()),
-            (_, Some(_), None) => ("not_begun", String::new()),
+        let no_image = |outcome, why| (None, outcome, why);
+        let (image, outcome, why) = match (known.place.snapshot.images.cause(), known.meant(name)) {
+            (Some(cause), _) => no_image("unknown", cause.to_owned()),
+            (None, Meant::Nothing) => no_image("absent", String::new()),
+            (None, Meant::Unclear(why)) => no_image("ambiguous", why),
+            (None, Meant::Image(image)) => match known.kept.get(image.id.as_str()) {
+                Some(reason) => (Some(image), "kept", reason.explain().phrase.into_owned()),
+                None => (Some(image), "not_begun", String::new()),
+            },
         };
-        let (id, name) = (id.cloned(), name.to_owned());
-        Self { kind: "ListedImage", version: 1, name, id, outcome, why, freed_bytes: None }
+        let id = image.map(|image| image.id.clone());
+        let tags = image.map(|image| image.tags.clone()).unwrap_or_default();
+        Self { kind: "ListedImage", version: 1, name: name.to_owned(), id, tags, outcome, why, freed_bytes: None }
+    }
+
+    /// Returns whether the line may mean several images, so that it removed nothing.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.outcome == "ambiguous"
+    }
+
+    /// Returns the text for the table: the cause, and the names that go with the image.
+    fn note(&self) -> String {
+        let is_removed = matches!(self.outcome, "removed" | "would_remove");
+        let all = (is_removed && self.tags.len() > 1)
+            .then(|| format!("all {} names: {}", self.tags.len(), self.tags.join(", ")));
+        let texts = Some(&self.why).filter(|why| !why.is_empty()).cloned().into_iter().chain(all);
+        texts.collect::<Vec<_>>().join("; ")
     }
 
     fn finish(&mut self, report: &Report) {
@@ -173,20 +223,26 @@ impl ListedImage {
     }
 }
 
+/// Returns the error of lines that removed nothing because they may mean several images.
+pub(super) fn ambiguous(lines: usize) -> CliError {
+    let message = format!("cannot remove images for {} of the list: ambiguous", format::count(lines, "line"));
+    CliError::message(ErrorKind::Partial, message).hint("name each image in full, by its tag, digest or id")
+}
+
 /// Prints what became of each name.
-pub(super) fn print(mut listed: Vec<ListedImage>, reports: &[Report], output: &mut Output) -> Result<(), CliError> {
+pub(super) fn print(listed: &mut [ListedImage], reports: &[Report], output: &mut Output) -> Result<(), CliError> {
     let by_id: HashMap<_, _> = reports.iter().map(|report| (report.action.target.id(), report)).collect();
-    for one in &mut listed {
+    for one in &mut *listed {
         if let Some(report) = one.id.as_ref().and_then(|id| by_id.get(id.as_str())) {
             one.finish(report);
         }
     }
     let removed = listed.iter().filter(|one| matches!(one.outcome, "removed" | "would_remove"));
     let names = removed.filter_map(|one| Some(reference(Kind::Image, one.id.as_ref()?.as_str())));
-    output.entries(&listed, names, |_| {
+    output.entries(&*listed, names, |_| {
         let row = |one: &ListedImage| {
             let freed = one.freed_bytes.map(format::size).unwrap_or_default();
-            [one.name.clone(), one.outcome.replace('_', " "), freed, one.why.clone()]
+            [one.name.clone(), one.outcome.replace('_', " "), freed, one.note()]
         };
         table(["IMAGE", "RESULT", "FREED", "WHY"], listed.iter().map(row))
     })
@@ -202,6 +258,10 @@ mod tests {
             ("registry.example.com/app:1", true),
             ("nginx", true),
             ("sha256:0123456789012345678901234567890123456789012345678901234567890123", true),
+            ("image/sha256:0123456789012345678901234567890123456789012345678901234567890123", true),
+            ("5db2c03fbaa9f", true),
+            ("sha256:5db2c03fbaa9f", true),
+            ("regis…com/app:1", true),
             ("registry.example.com/*", false),
             ("app:1 app:2", false),
             ("{\"image\":\"app\"}", false),

@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Args, PROGRESS, advance, observing};
+use super::{Args, PROGRESS, advance};
 use crate::cli::error::warn;
 use crate::cli::render::progress;
 use crate::cli::{CliError, ErrorKind};
@@ -45,7 +45,7 @@ pub(super) async fn collect(
         warn(&format!("{cause}, so this pass is not in the history"));
     }
     if done.observes {
-        return Err(observing());
+        return Err(observes());
     }
     // The agent has logged the outcomes.
     done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
@@ -59,6 +59,13 @@ pub(super) async fn collect(
 pub(super) fn has_own_settings() -> CliError {
     let message = "the running agent makes the pass, with its own settings; flags for rules have no effect on it";
     CliError::message(ErrorKind::Usage, message).hint("change the configuration and reload the agent")
+}
+
+/// Returns the error of an agent that only observes. No flag of this command changes its mode.
+fn observes() -> CliError {
+    let message = "the running agent makes the pass, and its mode is \"observe\": nothing was removed";
+    let hint = "set mode = \"collect\" in the configuration and reload the agent, or stop the agent for one collection";
+    CliError::message(ErrorKind::Partial, message).hint(hint)
 }
 
 fn interrupted() -> CliError {

@@ -6,7 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::error::warn;
 use crate::cli::render::progress;
+use crate::cli::{CliError, ErrorKind};
 use crate::daemon::Cycle;
+use crate::daemon::signals::Signal;
 use crate::plan::{Scope, wait_for_ages};
 
 /// Added to each wait: the next observation must be later than the age, not at the same time.
@@ -30,6 +32,12 @@ pub(super) async fn for_ages(cycle: &Cycle, scope: Scope, limit: Duration, stop:
         left -= bounded;
         show(bounded, stop).await;
     }
+}
+
+/// Returns the error of a signal during the wait.
+pub(super) fn interrupted() -> CliError {
+    let message = "interrupted before the end of the wait; nothing was removed";
+    CliError::message(ErrorKind::Interrupted(Signal::Interrupt), message)
 }
 
 /// Waits, and shows the time left. The bar is drawn on standard error, and only on a terminal.

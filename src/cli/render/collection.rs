@@ -3,12 +3,22 @@
 use super::plan::{more_tags, plan_error};
 use super::{Paint, counts, line, object, table};
 use crate::cli::format;
-use crate::plan::{Action, Kind, Measure, Outcome, Report, Summary};
+use crate::plan::{Action, Kept, Kind, Measure, Outcome, Report, Summary};
 use crate::record::Pass;
 
 /// Formats each object with its result, then the totals. With `wide`, it names images whose removal was not needed too.
 pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {
     details(&pass.reports, wide) + &totals(pass, paint)
+}
+
+/// Formats the kept objects that the command names, and why each is kept.
+pub(in crate::cli) fn named(kept: &[Kept], wide: bool) -> String {
+    let rows = kept.iter().map(|one| {
+        let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), wide);
+        [kind, id, name, pod, "kept".to_owned(), one.reason.explain().phrase.into_owned()]
+    });
+    let titles = ["KIND", "ID", "NAME", "POD", "OUTCOME", "WHY"];
+    if kept.is_empty() { String::new() } else { table(titles, rows) + "\n" }
 }
 
 /// Formats the counts by kind, then the sum.

@@ -23,6 +23,8 @@ fn removals() -> Value {
         { "reason": "age", "max_age_seconds": 7200, "unused_seconds": null },
         { "reason": "unused" },
         { "reason": "unused", "pressure": true },
+        { "reason": "listed" },
+        { "reason": "named" },
         { "reason": "rule", "rule": "old images of builds", "note": "ask platform@" },
         { "reason": "rule", "rule": "ci keeps nothing", "limit": "max_per_pod_container = 0" },
     ])

@@ -63,7 +63,8 @@ async fn collect_beside_an_observing_agent_reports_no_removal() {
     let collected = home.run(&["collect", "--mode", "collect", "--pressure"]);
     let shown = said(&collected);
     assert_eq!(collected.status.code(), Some(1), "{shown}");
-    assert!(shown.contains("mode = \"observe\": nothing was removed"), "{shown}");
+    assert!(shown.contains("its mode is \"observe\": nothing was removed"), "{shown}");
+    assert!(!shown.contains("--mode") && shown.contains("reload the agent"), "{shown}");
     assert!(sim.state().image_id(OLD).is_some());
 }
 
