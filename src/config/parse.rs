@@ -119,11 +119,12 @@ fn image_target(text: &str) -> Option<ImageTarget> {
         }
         "total" => {
             let (above_bytes, until_bytes) = (size(begin)?, size(end)?);
-            (above_bytes > until_bytes).then_some(ImageTarget::Total { above_bytes, until_bytes })
+            (above_bytes > until_bytes && until_bytes > 0).then_some(ImageTarget::Total { above_bytes, until_bytes })
         }
         "inodes" => {
             let (from_percent, until_percent) = (percent(begin)?, percent(end)?);
-            (from_percent > until_percent).then_some(ImageTarget::Inodes { from_percent, until_percent })
+            (from_percent > until_percent && until_percent > 0)
+                .then_some(ImageTarget::Inodes { from_percent, until_percent })
         }
         _ => None,
     }
@@ -133,7 +134,7 @@ fn image_target(text: &str) -> Option<ImageTarget> {
 pub(super) fn wrong_target(value: &Value) -> Option<String> {
     let wrong = target_texts(value)?.into_iter().find(|text| image_target(text).is_none())?;
     let forms = "\"free BYTES..MORE\", \"inodes PERCENT%..LESS%\" or \"total BYTES..LESS\"";
-    Some(format!("{wrong:?} is no target: wants {forms}, where removal begins and where it ends"))
+    Some(format!("{wrong:?} is no target: wants {forms}, where removal begins and where it ends, which is more than 0"))
 }
 
 /// Reads the pace of passes over images, each part at most once.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ContainerId, PodRef};
+use crate::model::{ContainerId, PodRef, size_text};
 
 /// Why a step could not be completed.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -45,6 +45,13 @@ pub enum PlanError {
         /// Used space in percent.
         used_percent: u64,
     },
+    /// A target of `images.targets` ends at more free space than the disk has. Removal ends at the low threshold.
+    TargetBeyondDisk {
+        /// The target, as in the settings.
+        target: String,
+        /// The capacity of the disk in bytes.
+        capacity_bytes: u64,
+    },
 }
 
 // === impl PlanError ===
@@ -76,6 +83,11 @@ impl std::fmt::Display for PlanError {
             Self::InvalidDiskCapacity { mountpoint } => {
                 write!(f, "invalid capacity 0 on image filesystem {}", mountpoint.display())
             }
+            Self::TargetBeyondDisk { target, capacity_bytes } => write!(
+                f,
+                "cannot meet images.targets {target:?}: the image disk has {}; removal ends at images.low_threshold_percent",
+                size_text(*capacity_bytes)
+            ),
             Self::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => write!(
                 f,
                 "{used_percent} % used, {target_bytes} bytes to free, but all removable images have {estimated_bytes} bytes"

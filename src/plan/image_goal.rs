@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::disk::Usage;
 use super::plan_builder::Context;
 use super::pressure::Pressure;
-use super::{ImageTrigger, RemoveReason};
+use super::{ImageTrigger, PlanError, RemoveReason};
 use crate::model::{FileSystem, exact_size_text, size_text};
 
 /// A target for images besides the thresholds, as `images.targets` has it.
@@ -57,7 +57,7 @@ impl Goal {
         let mut goals = Self::of_pressure(context, disk)
             .into_iter()
             .chain(Self::of_thresholds(context, usage))
-            .chain(targets.filter_map(|target| target.goal(disk, all_images)));
+            .chain(targets.filter_map(|target| Self::of_target(context, *target, (disk, usage), all_images)));
         let first = goals.next()?;
         Some(goals.fold(first, |goal, other| Self {
             bytes: goal.bytes.max(other.bytes),
@@ -87,6 +87,22 @@ impl Goal {
                 inodes: 0,
             },
         )
+    }
+
+    /// Returns the goal of a target that has begun. One that the disk cannot meet would remove every unused image, so it ends at the
+    /// low threshold.
+    fn of_target(
+        context: &Context,
+        target: ImageTarget,
+        (disk, usage): (&FileSystem, &Usage),
+        all: u64,
+    ) -> Option<Self> {
+        let goal = target.goal(disk, all)?;
+        if !target.is_beyond(disk) {
+            return Some(goal);
+        }
+        let bytes = goal.bytes.min(usage.bytes_to_free(context.policy.images.low_threshold_percent));
+        (bytes > 0).then_some(Self { bytes, ..goal })
     }
 
     /// Returns whether so much is enough. Inodes that are not known are: the disk is measured after each removal, and the reserve
@@ -124,6 +140,18 @@ impl ImageTarget {
             Self::Total { above_bytes, until_bytes } => (all_images > above_bytes)
                 .then(|| goal(ImageTrigger::TotalBytes, all_images, all_images.saturating_sub(until_bytes), 0)),
         }
+    }
+
+    /// Returns whether the disk is too small for the end of the target.
+    fn is_beyond(self, disk: &FileSystem) -> bool {
+        matches!(self, Self::Free { until_bytes, .. } if until_bytes > disk.capacity_bytes)
+    }
+
+    /// Returns the error of a target that has begun and cannot be met.
+    pub(super) fn error(self, disk: &FileSystem) -> Option<PlanError> {
+        let has_begun = || self.goal(disk, 0).is_some();
+        let (target, capacity_bytes) = (self.to_string(), disk.capacity_bytes);
+        (self.is_beyond(disk) && has_begun()).then_some(PlanError::TargetBeyondDisk { target, capacity_bytes })
     }
 
     /// Returns the state of what the target is about, as a text: `8.0GiB free`.

@@ -252,6 +252,7 @@ fn free_space(context: &Context, builder: &mut PlanBuilder, estimates: Estimates
     };
     let (used_percent, high_threshold_percent) = (usage.used_percent(), context.policy.images.high_threshold_percent);
     builder.images.used_percent = Some(used_percent);
+    context.policy.images.targets.iter().filter_map(|target| target.error(disk)).for_each(|error| builder.fail(error));
     let Some(goal) = Goal::of(context, disk, &usage, all_images(context, &estimates)) else {
         let below = KeepReason::BelowThreshold { used_percent, high_threshold_percent };
         return keep_unless_old(context, builder, &candidates, &below);

@@ -90,6 +90,22 @@ fn the_plan_names_the_target_that_has_begun() {
     );
 }
 
+/// The disk has 1000 MiB, and the low threshold is 80%.
+#[test]
+#[rustfmt::skip]
+fn a_target_that_the_disk_cannot_meet_ends_at_the_low_threshold() {
+    table([
+        ("a bit more than one image is missing", three(99, 500).set(free(100, 2000)), "c: target_reached", "a b: target"),
+        ("the low threshold is reached", three(500, 500).set(free(600, 2000)), "a b c: below_threshold", ""),
+    ]);
+    let errors = |node: Node| node.plan().errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(errors(three(500, 500).set(free(600, 2000))), [
+        "cannot meet images.targets \"free 600MiB..2000MiB\": the image disk has 1000.0MiB; removal ends at images.low_threshold_percent"
+    ]);
+    assert!(errors(three(700, 500).set(free(600, 2000))).is_empty(), "it has not begun");
+    assert!(errors(three(500, 500).set(free(600, 700))).is_empty());
+}
+
 /// Returns the node with pressure on a disk.
 fn pressed(node: Node, mountpoint: &str, limits: PressurePolicy) -> Node {
     let pressure = Pressure::FreeBytes { mountpoint: mountpoint.into(), free_bytes: 1, limit_bytes: 2 };
