@@ -6,6 +6,7 @@ mod accounts;
 pub mod agent;
 mod clock;
 pub mod cycle;
+mod existing;
 mod failed_sources;
 pub mod file_watch;
 mod live;

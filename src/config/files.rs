@@ -1,14 +1,19 @@
 //! The configuration files: which they are, and whether they have changed.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::{Environment, Typed, kubelet};
+use crate::model::exact_size_text;
 
 /// The default configuration file. It is optional.
 const DEFAULT_FILE: &str = "/etc/kubegc/kubegc.toml";
+
+/// The largest configuration file that is read.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// A directory that cannot be listed, and why.
 pub(super) type Unreadable = (PathBuf, std::io::Error);
@@ -56,6 +61,25 @@ impl ConfigFiles {
     }
 }
 
+/// Reads a regular file, and returns its text and its permissions. A FIFO would block for ever, and a device has no end.
+///
+/// # Errors
+/// The file cannot be read, is no regular file, is too large, or is not UTF-8.
+pub(super) fn read_regular(path: &Path) -> std::io::Result<(String, u32)> {
+    let invalid = |text: String| std::io::Error::new(ErrorKind::InvalidData, text);
+    // Without O_NONBLOCK the open of a FIFO waits for a writer.
+    let file = OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(invalid("not a regular file".to_owned()));
+    }
+    let mut text = String::new();
+    if file.take(MAX_BYTES + 1).read_to_string(&mut text)? as u64 > MAX_BYTES {
+        return Err(invalid(format!("larger than {}", exact_size_text(MAX_BYTES))));
+    }
+    Ok((text, metadata.mode()))
+}
+
 /// Returns the configuration file, and whether the command line or the environment names it.
 pub(super) fn main_file<'a>(typed: &'a Typed, environment: &'a Environment) -> (&'a Path, bool) {
     let named = typed.config.as_deref().or(environment.config.as_deref());
@@ -101,6 +125,21 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn only_regular_files_of_a_limited_size_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        nix::unistd::mkfifo(&path("fifo"), nix::sys::stat::Mode::S_IRUSR).unwrap();
+        symlink("/dev/zero", path("zero")).unwrap();
+        fs::File::create(path("large")).unwrap().set_len(MAX_BYTES + 1).unwrap();
+        fs::write(path("file"), "mode = \"observe\"").unwrap();
+        symlink("file", path("link")).unwrap();
+        let error = |name: &str| read_regular(&path(name)).unwrap_err().to_string();
+        assert_eq!([error("fifo"), error("zero")], ["not a regular file", "not a regular file"]);
+        assert_eq!(error("large"), "larger than 4MiB");
+        assert_eq!(read_regular(&path("link")).unwrap().0, "mode = \"observe\"");
+    }
 
     #[test]
     fn every_change_of_a_file_is_another_version() {

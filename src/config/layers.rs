@@ -12,7 +12,7 @@ use super::Environment;
 use super::declarations::KEYS;
 use super::entry::Entry;
 use super::error::{ConfigFault, Origin};
-use super::files::{Unreadable, config_drop_ins, kubelet_drop_ins, main_file};
+use super::files::{Unreadable, config_drop_ins, kubelet_drop_ins, main_file, read_regular};
 use super::key::find;
 use super::kubelet::KubeletFiles;
 use super::sockets::{self, Sockets};
@@ -103,7 +103,13 @@ impl Layers {
 
     /// Reads a file. That it cannot be read is a fault.
     fn text(&mut self, path: &Path) -> Option<String> {
-        std::fs::read_to_string(path).map_err(|error| self.unreadable(path.to_owned(), &error)).ok()
+        let (text, mode) = read_regular(path).map_err(|error| self.unreadable(path.to_owned(), &error)).ok()?;
+        if mode & 0o002 != 0 {
+            let path = path.display();
+            self.warnings
+                .push(format!("every user may write {path}, and so set what is removed; `chmod o-w {path}` ends that"));
+        }
+        Some(text)
     }
 
     fn unreadable(&mut self, path: PathBuf, error: &std::io::Error) {

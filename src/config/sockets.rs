@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::environment::Environment;
 use super::error::{ConfigError, ConfigFault, Origin};
+use super::files::read_regular;
 use super::kubelet::KubeletFiles;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::yaml_error_text;
@@ -34,7 +35,7 @@ pub(super) fn of_crictl(environment: &Environment, host: &HostFs) -> Result<Sock
 }
 
 fn read(path: &Path) -> Result<Sockets, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = read_regular(path).map_err(|error| error.to_string())?.0;
     let document = serde_saphyr::from_str::<Option<BTreeMap<String, Json>>>(&text);
     let document = document.map_err(|error| yaml_error_text(&error))?.unwrap_or_default();
     Ok(named(["runtime-endpoint", "image-endpoint"], |key| Some((path, document.get(key)?))))

@@ -709,3 +709,18 @@ fn a_pace_has_each_part_once_and_none_of_nothing() {
     }
     assert!(pace("'images 1', 'images 2'").is_err());
 }
+
+#[test]
+fn a_file_that_every_user_may_write_gives_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubegc.toml");
+    std::fs::write(&path, "mode = \"observe\"\n").unwrap();
+    let warnings = |mode| {
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        let typed = Typed { config: Some(path.clone()), ..Typed::default() };
+        super::layers::Layers::read(&typed, &Environment::default()).warnings
+    };
+    assert_eq!(warnings(0o664), Vec::<String>::new());
+    let warned = warnings(0o666);
+    assert!(warned.len() == 1 && warned[0].starts_with("every user may write "), "{warned:?}");
+}

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::accounts::Accounts;
 use super::clock::{self, Clock, Monotonic};
+use super::existing;
 use super::node::LocalNode;
 use super::planning::{PassKind, Planned};
 use super::pressure::PressureMonitor;
@@ -22,6 +23,7 @@ use super::usage::file_systems;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
+use crate::host_path::HostFs;
 use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
 use crate::observe::{ClockJumps, Moment, Needs, Observer};
@@ -94,7 +96,10 @@ impl Cycle {
         let taken_at = (self.clock)();
         let memory = self.memory(taken_at);
         // In a box, or the futures of all that plan would be large.
-        Box::pin(Planned::of(kind, shown, &self.observer, &self.settings.policy, taken_at, memory)).await
+        let mut planned =
+            Box::pin(Planned::of(kind, shown, &self.observer, &self.settings.policy, taken_at, memory)).await;
+        existing::refuse(&mut planned.refused, &HostFs::new(&self.settings.host_root)).await;
+        planned
     }
 
     /// Returns what the passes before remembered.

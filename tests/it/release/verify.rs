@@ -165,6 +165,14 @@ fn the_commands_of_the_page_verify_a_signature_and_refuse_changed_files() {
     }
     succeeds("Signature and checksums");
 
+    std::fs::write(release.join("kubegc-extra.tar.gz"), "from elsewhere").unwrap();
+    let ran = verify(&release, "Signature and checksums");
+    assert!(
+        !ran.status.success() && String::from_utf8_lossy(&ran.stdout).contains("kubegc-extra.tar.gz: no checksum"),
+        "{ran:?}"
+    );
+    std::fs::remove_file(release.join("kubegc-extra.tar.gz")).unwrap();
+
     // The key may sign nothing else, and no other key may sign.
     std::fs::write(release.join("release-signers"), signer.replace("kubegc-release", "file")).unwrap();
     assert!(!verify(&release, "Signature and checksums").status.success(), "a key for another namespace");
