@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::ObserveError;
+use super::log_sizes::bytes_on_disk;
 use crate::model::{Container, LeftoverLog, PodRef, attempt_of_log, container_log_dir};
 
 /// The highest number of files of one directory that are examined. What remains is found by a later pass.
@@ -108,7 +109,7 @@ impl LeftoverLog {
     fn add(&mut self, file: &Metadata) {
         let modified_at = file.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
         self.modified_at = self.modified_at.max(modified_at);
-        self.size_bytes += file.len();
+        self.size_bytes += bytes_on_disk(file);
     }
 }
 

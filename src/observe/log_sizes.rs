@@ -1,6 +1,7 @@
 //! Measures the log directories of pods, for display. No decision depends on the sizes, so no pass waits for them.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path};
 
 use tokio::time::Instant;
@@ -33,9 +34,9 @@ fn measure(directory: &Path, until: Instant) -> Option<LogSizes> {
             return None;
         }
         let Some(file) = entry.metadata().ok().filter(std::fs::Metadata::is_file) else { continue };
-        sizes.total += file.len();
+        sizes.total += bytes_on_disk(&file);
         if let Some(instance) = entry.path().strip_prefix(directory).ok().and_then(instance) {
-            *sizes.by_instance.entry(instance).or_default() += file.len();
+            *sizes.by_instance.entry(instance).or_default() += bytes_on_disk(&file);
         }
     }
     Some(sizes)
@@ -48,6 +49,11 @@ fn instance(path: &Path) -> Option<(String, u32)> {
         return None;
     };
     Some((name.to_str()?.to_owned(), attempt_of_log(file.to_str()?)?))
+}
+
+/// Returns the bytes that a removal would reclaim: a sparse file has fewer than its length. The rest of a last block does not count.
+pub(super) fn bytes_on_disk(file: &std::fs::Metadata) -> u64 {
+    file.len().min(file.blocks().saturating_mul(512))
 }
 
 /// Adds the sizes of directories, by name, to the snapshot.
@@ -88,6 +94,18 @@ mod tests {
         let instance = |attempt| sizes.by_instance.get(&("app".to_owned(), attempt)).copied();
         assert_eq!((sizes.total, instance(0), instance(1), instance(2)), (118, Some(100), Some(15), None));
         assert_eq!(measure(&root.path().join("none"), later()), Some(LogSizes::default()));
+    }
+
+    #[test]
+    fn a_sparse_file_has_the_bytes_of_its_blocks() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("app")).unwrap();
+        let file = std::fs::File::create(root.path().join("app/0.log")).unwrap();
+        file.set_len(10 << 30).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"x", 5 << 30).unwrap();
+        file.sync_all().unwrap();
+        let total = measure(root.path(), later()).unwrap().total;
+        assert!((1..1 << 20).contains(&total), "{total}");
     }
 
     #[test]
