@@ -63,7 +63,7 @@ fn warn_of_patterns(snapshot: &Snapshot, loaded: &Loaded) {
     }
 }
 
-/// Makes a plan for each snapshot as soon as it is read. It waits for a second snapshot only if the format depends on
+/// As on a node, an error follows the plans if a list that one of them needs is unavailable. Makes a plan for each snapshot as soon as it is read. It waits for a second snapshot only if the format depends on
 /// whether there is one.
 fn offline(
     mut snapshots: Snapshots,
@@ -72,13 +72,16 @@ fn offline(
 ) -> Result<(), CliError> {
     let Some(first) = snapshots.next().transpose()? else { return Err(snapshots.empty()) };
     let first = decide(&first)?;
+    let mut seen = all_seen(&first);
     let second = if output.format.is_none() { snapshots.next() } else { None };
     output.format.get_or_insert(if second.is_some() { Format::Json } else { Format::Table });
     print(&first, output)?;
     for snapshot in second.into_iter().chain(snapshots) {
-        print(&decide(&snapshot?)?, output)?;
+        let plan = decide(&snapshot?)?;
+        print(&plan, output)?;
+        seen = seen.and(all_seen(&plan));
     }
-    Ok(())
+    seen
 }
 
 /// Prints one plan.

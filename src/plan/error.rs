@@ -90,7 +90,9 @@ impl std::fmt::Display for PlanError {
             ),
             Self::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => write!(
                 f,
-                "{used_percent} % used, {target_bytes} bytes to free, but all removable images have {estimated_bytes} bytes"
+                "image disk usage is {used_percent}%: {} must be freed, and all removable images have {}",
+                size_text(*target_bytes),
+                size_text(*estimated_bytes)
             ),
         }
     }

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Policy, RemoveReason};
-use crate::model::FileSystem;
+use crate::model::{FileSystem, exact_size_text, size_text};
 
 /// The limits for disk pressure. They apply to the image file system, the one of pod logs and the one of the kubelet.
 /// One exceeded limit is enough.
@@ -171,7 +171,8 @@ impl std::fmt::Display for Pressure {
         match self {
             Self::Requested {} => f.write_str("requested by a flag"),
             Self::FreeBytes { mountpoint, free_bytes, limit_bytes } => {
-                write!(f, "{} has {free_bytes} bytes free, pressure.free_bytes = {limit_bytes}", mountpoint.display())
+                let (free, limit) = (size_text(*free_bytes), exact_size_text(*limit_bytes));
+                write!(f, "{} has {free} free, pressure.free_bytes = {limit}", mountpoint.display())
             }
             Self::FreePercent { mountpoint, free_percent, limit_percent } => {
                 write!(f, "{} is {free_percent} % free, pressure.free_percent = {limit_percent}", mountpoint.display())
@@ -211,7 +212,7 @@ mod tests {
         let rows = [
             ("off", policy(0, 0, 0), disk(0, Some((10, 0))), ""),
             ("at the bytes", policy(100, 0, 0), disk(100, None), ""),
-            ("below the bytes", policy(100, 0, 0), disk(99, None), "/d has 99 bytes free, pressure.free_bytes = 100"),
+            ("below the bytes", policy(100, 0, 0), disk(99, None), "/d has 99B free, pressure.free_bytes = 100B"),
             ("at the percentage", policy(0, 10, 0), disk(100, None), ""),
             ("below it by a byte", policy(0, 10, 0), disk(99, None), "/d is 9 % free, pressure.free_percent = 10"),
             ("at the inodes", policy(0, 0, 5), disk(1000, Some((100, 5))), ""),

@@ -208,12 +208,5 @@ fn workload_note(note: &WorkloadNote) -> String {
 
 /// Returns why a step failed.
 pub(super) fn plan_error(error: &PlanError) -> String {
-    match error {
-        PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => format!(
-            "image disk usage is {used_percent}%: {} must be freed, and all removable images have {}",
-            format::size(*target_bytes),
-            format::size(*estimated_bytes)
-        ),
-        other => other.to_string(),
-    }
+    error.to_string()
 }

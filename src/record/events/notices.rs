@@ -156,7 +156,7 @@ fn too_little_freed(pass: &Pass) -> Option<Notice> {
 fn images_removed(pass: &Pass) -> Option<Notice> {
     let (removed, freed) = (pass.summary.of(Kind::Image).removed, freed_by_images(pass));
     let images = if removed == 1 { "image" } else { "images" };
-    let message = format!("Removed {removed} unused {images}; {freed} bytes reclaimed.");
+    let message = format!("Removed {removed} unused {images}; {} reclaimed.", size_text(freed));
     (removed > 0).then(|| Notice::new(Reason::ImagesRemoved, "", message))
 }
 

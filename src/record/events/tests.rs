@@ -196,7 +196,7 @@ fn a_measured_shortfall_is_reported_whatever_was_planned() {
 fn removed_images_are_one_event_a_pass() {
     let pass =
         with_images(quiet(), &[(Outcome::Removed {}, 10), (Outcome::AlreadyRemoved {}, 0), (Outcome::Removed {}, 20)]);
-    let expected = ("ImagesRemoved", "Removed 2 unused images; 30 bytes reclaimed.".to_owned());
+    let expected = ("ImagesRemoved", "Removed 2 unused images; 30B reclaimed.".to_owned());
     assert_eq!(sent(Scope::Images, &[&pass]), [expected]);
     assert!(!Reason::ImagesRemoved.is_warning());
 }

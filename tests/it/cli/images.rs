@@ -102,3 +102,17 @@ fn the_last_user_of_an_image_is_shown() {
     let used = shell.run(&["why", "--snapshot", "node.json", "registry.example.com/web"]);
     assert!(used.contains("last used 0s ago\n  used by: "), "{used}");
 }
+
+/// As on a node.
+#[test]
+fn a_plan_of_a_snapshot_fails_if_a_list_is_unavailable() {
+    let mut snapshot = full_disk();
+    snapshot.containers = kubegc::model::Seen::NotSeen("refused".to_owned());
+    let shell = Shell::new().with("node.json", &serde_json::to_string(&snapshot).unwrap());
+    let planned = shell.run(&["plan", "--snapshot", "node.json"]);
+    assert!(
+        planned.starts_with("exit Some(1)") && planned.contains("! error: containers unavailable: refused"),
+        "{planned}"
+    );
+    assert!(!shell.run(&["plan", "--snapshot", FULL_DISK]).starts_with("exit"));
+}
