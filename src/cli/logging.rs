@@ -15,7 +15,7 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use self::journal::Journal;
 use crate::config::{LogFormat, LogLevel};
-use crate::model::printable_text;
+use crate::model::{cut_text, printable_text};
 use crate::record;
 
 /// The longest value in the log, in characters.
@@ -78,15 +78,7 @@ where
 
 /// Returns a value as text on one line. A tenant chooses the names of objects, and writes no line of the log (G5).
 fn shown(value: &dyn Debug) -> String {
-    printable_text(&cut(format!("{value:?}")))
-}
-
-/// Cuts text that is too long for a log.
-fn cut(text: String) -> String {
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
+    printable_text(&cut_text(&format!("{value:?}"), LONGEST))
 }
 
 fn filter(logging: &Logging) -> Targets {

@@ -7,7 +7,7 @@ use super::decision::{Checked, Decision, Next, namespace, namespace_in_path};
 use super::engine::{Engine, Key, Notice};
 use super::served::Served;
 use crate::kubernetes::{ApiResource, KubernetesError, is_path_segment};
-use crate::model::{Identity, ObjectMeta, OwnerReference, Uid};
+use crate::model::{Identity, ObjectMeta, OwnerReference, Uid, cut_text};
 use crate::owners::{
     Dependent, Event, Item, Meaning, ObjectKeepReason, OwnerState, VALID, Verdict, decide, too_many_owners,
 };
@@ -304,7 +304,8 @@ impl Engine {
     /// requested (G2).
     pub(super) fn known_state(&self, namespace: &str, reference: &OwnerReference) -> Option<OwnerState> {
         if !is_path_segment(&reference.name) {
-            return Some(OwnerState::Unverified(format!("{:?} is no name of an object", reference.name)));
+            let name = cut_text(&reference.name, 80);
+            return Some(OwnerState::Unverified(format!("{name:?} is no name of an object")));
         }
         self.is_known_absent(namespace, reference).then(|| self.absent(reference))
     }

@@ -1,6 +1,7 @@
 //! Kubernetes events about owner references that are wrong, and about the brake. They never delay the collection: a full
 //! queue drops them, and an event is not repeated while it is remembered.
 
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::engine::Notice;
 use crate::kubernetes::{Clock, Connection, create_event};
-use crate::model::{Identity, OwnerReference, Uid};
+use crate::model::{Identity, OwnerReference, Uid, cut_text};
 use crate::owners::Recent;
 
 /// As kube-controller-manager writes them, so that alerts keep working.
@@ -22,6 +23,11 @@ const QUEUE: usize = 256;
 const REMEMBERED: usize = 4096;
 /// The longest wait for one answer.
 const ANSWER: Duration = Duration::from_secs(10);
+/// The longest part of a message that a tenant wrote, in characters. The names of nearly all objects are shorter. A reference
+/// may have a name of some 700 KB, and each event is in the store of the API server for an hour (G5).
+const LONGEST: usize = 256;
+/// The longest part of the name of an object in that of its event.
+const LONGEST_NAME: usize = 200;
 /// The least interval between two events.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -87,7 +93,7 @@ impl EventQueue {
     fn event(&self, about: &Identity, reason: &str, message: &str) -> ClusterEvent {
         let namespace = if about.is_cluster_scoped() { "default" } else { &*about.namespace }.to_owned();
         let now = (self.clock)();
-        let name = format!("{}.{:x}", about.name, now.as_nanosecond());
+        let name = format!("{}.{:x}", event_name(&about.name), now.as_nanosecond());
         let body = json!({
             "apiVersion": "v1", "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
@@ -116,6 +122,7 @@ fn text(notice: &Notice) -> Option<(&Identity, &'static str, String)> {
         }
         Notice::NotServed(object, owner) => {
             let OwnerReference { kind, name, uid, .. } = owner;
+            let (kind, name, uid) = (shown(kind), shown(name), shown(uid));
             let message =
                 format!("the API server does not serve the kind of ownerRef [{kind}, name: {name}, uid: {uid}]");
             Some((object, "OwnerRefUnresolvable", message))
@@ -128,19 +135,70 @@ fn text(notice: &Notice) -> Option<(&Identity, &'static str, String)> {
         }
         Notice::Stuck(owner, dependent) => {
             let Identity { kind, name, .. } = dependent;
-            let message = format!("the foreground deletion waits for its dependents, as {} {name}", kind.kind);
+            let (kind, name) = (shown(&kind.kind), shown(name));
+            let message = format!("the foreground deletion waits for its dependents, as {kind} {name}");
             Some((owner, "DeletionStuck", message))
         }
         Notice::Done(_) | Notice::Failed(_) => None,
     }
 }
 
+fn shown(text: impl Display) -> String {
+    cut_text(&text.to_string(), LONGEST).into_owned()
+}
+
+/// Returns the beginning of the name of an event about an object: with the rest it must have at most 253 characters.
+fn event_name(object: &str) -> &str {
+    object.get(..object.floor_char_boundary(LONGEST_NAME)).unwrap_or_default()
+}
+
 /// The message of kube-controller-manager.
 fn wrong_namespace(object: &Identity, owner: &OwnerReference) -> String {
     let OwnerReference { kind, name, uid, .. } = owner;
-    let (api_version, kind, namespace) = (&kind.api_version, &kind.kind, &object.namespace);
+    let (api_version, kind, namespace) = (shown(&kind.api_version), shown(&kind.kind), &object.namespace);
+    let (name, uid) = (shown(name), shown(uid));
     format!(
         "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace \
          \"{namespace}\""
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ApiKind;
+
+    fn identity(name: &str) -> Identity {
+        Identity {
+            kind: ApiKind::new("v1", "ConfigMap"),
+            namespace: "ns1".into(),
+            name: name.into(),
+            uid: Uid::new("u"),
+        }
+    }
+
+    /// An owner reference may have a name, a kind and a uid of some 700 KB.
+    #[test]
+    fn an_event_does_not_repeat_the_long_text_of_a_tenant() {
+        let long = "x".repeat(700_000);
+        let owner = OwnerReference {
+            kind: ApiKind::new(&long, &long),
+            name: long.as_str().into(),
+            uid: Uid::new(&long),
+            controller: None,
+            blocking: None,
+        };
+        let connection = Arc::new(Connection::by(|| unreachable!("no call is made")));
+        let (mut events, queue) = ClusterEvents::new(connection, || jiff::Timestamp::UNIX_EPOCH);
+        queue.send(&Notice::WrongNamespace(identity("a"), owner.clone()));
+        queue.send(&Notice::NotServed(identity("a"), owner));
+        queue.send(&Notice::Stuck(identity(&"a".repeat(250)), identity(&long)));
+        for reason in ["OwnerRefInvalidNamespace", "OwnerRefUnresolvable", "DeletionStuck"] {
+            let body = events.events.try_recv().unwrap().body;
+            assert_eq!(body["reason"], reason);
+            assert!(body.to_string().len() < 3000, "{}", body.to_string().len());
+            assert!(body["metadata"]["name"].as_str().unwrap().len() <= 253);
+            assert!(body["message"].as_str().unwrap().contains("xxx…"), "{body}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ use super::clients::Clients;
 use super::error::cause_of;
 use super::{Clock, CredentialCandidates, KubernetesError, repeats};
 use crate::host_path::BoundedCalls;
-use crate::model::printable_text;
+use crate::model::{cut_text, printable_text};
 
 /// The largest answer. An API server stores objects of a few MiB at most; a page of a list that is larger is requested
 /// again with fewer objects.
@@ -328,7 +328,7 @@ async fn refusal(what: &str, response: Response<Body>, deadline: Deadline) -> Ku
 
 /// Returns the beginning of an answer. Of a list of checks, those that fail are first.
 fn beginning(text: &str) -> String {
-    let short = |text: &str| text.chars().take(80).collect::<String>();
+    let short = |text: &str| cut_text(text, 80).into_owned();
     let failing: Vec<_> =
         text.lines().filter(|line| line.starts_with(FAILING_CHECK)).map(short).take(MOST_CHECKS).collect();
     if failing.is_empty() { short(text.trim()) } else { failing.join("\n") }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use kube::core::Status;
 
 use super::ApiResource;
-use crate::model::printable_text;
+use crate::model::{cut_text, printable_text};
 
+/// The longest message of a server that is shown, in characters. It may repeat what a tenant wrote.
+const LONGEST_MESSAGE: usize = 1000;
 /// The longest wait that a server may want.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
@@ -70,7 +72,7 @@ pub enum KubernetesError {
         seconds: u64,
     },
     /// The API server denies permission (403).
-    #[error("may not {what}: {}", printable_text(message))]
+    #[error("may not {what}: {}", printable_text(&cut_text(message, LONGEST_MESSAGE)))]
     Forbidden {
         /// The action that failed.
         what: String,
@@ -78,7 +80,7 @@ pub enum KubernetesError {
         message: String,
     },
     /// The API server answered with another error of its own.
-    #[error("cannot {what}: {} ({})", printable_text(&status.message), status.code)]
+    #[error("cannot {what}: {} ({})", printable_text(&cut_text(&status.message, LONGEST_MESSAGE)), status.code)]
     Refused {
         /// The action that failed.
         what: String,

@@ -29,6 +29,7 @@ use tokio::time::timeout;
 
 use super::client::{Maker, Sharing};
 use super::error::{cause_of, with_causes};
+use crate::model::cut_text;
 
 /// The longest wait for a complete answer. The kubelet runs on this host.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -148,7 +149,7 @@ impl Page {
             ),
             403 => format!("may not read {path} from the kubelet: grant `get` on {permission}"),
             _ => {
-                let text: String = String::from_utf8_lossy(text).trim().chars().take(200).collect();
+                let text = cut_text(String::from_utf8_lossy(text).trim(), 200).into_owned();
                 format!("the kubelet answers {code} for {path}: {text:?}")
             }
         })

@@ -9,6 +9,7 @@ use kube::core::Request as Path;
 
 use super::connection::invalid_request;
 use super::{ApiResource, KubernetesError};
+use crate::model::cut_text;
 
 /// Returns whether a name or namespace can be one segment of a path. The API server accepts no other names, by its
 /// function `IsValidPathSegmentName`.
@@ -27,8 +28,7 @@ pub(super) fn segment(what: &str, text: &str) -> Result<String, KubernetesError>
 
 /// Returns why a text is no segment. It may be long.
 fn no_segment(text: &str) -> String {
-    let beginning: String = text.chars().take(80).collect();
-    format!("{beginning:?} is no name of an object")
+    format!("{:?} is no name of an object", cut_text(text, 80))
 }
 
 /// Escapes all characters that may have a meaning in a URI.

@@ -1,5 +1,6 @@
 //! Durations and numbers as text.
 
+use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
@@ -70,6 +71,15 @@ pub fn printable_text(text: &str) -> String {
     printable
 }
 
+/// Cuts text that others wrote, and that is shown, to at most `longest` characters: the API server stores names of a MiB in
+/// owner references. Events, the log, metrics, errors and pages use this function and no other one (G5).
+pub fn cut_text(text: &str, longest: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
+        None => Cow::Borrowed(text),
+    }
+}
+
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
@@ -89,6 +99,13 @@ mod tests {
     #[test]
     fn printable_text_has_no_character_that_acts() {
         assert_eq!(printable_text("a\nb\u{1b}[1m\u{202e}é\u{85}"), "a\\nb\\u{1b}[1m\\u{202e}é\\u{85}");
+    }
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        assert_eq!(cut_text("äöü", 3), "äöü");
+        assert_eq!(cut_text("äöü", 2), "äö…");
+        assert_eq!(cut_text("", 0), "");
     }
 
     #[test]

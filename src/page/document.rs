@@ -12,11 +12,13 @@ use serde::Serialize;
 
 use super::chart::{self, Mark, Span};
 use super::outlook::{Outlook, Removals};
-use crate::model::{FileSystem, count_text, size_text};
+use crate::model::{FileSystem, count_text, cut_text, size_text};
 use crate::record::{HistoryEntry, RunEntry, UsageSample};
 
 /// How far back the charts of file systems reach.
 const USAGE: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// The longest text of a cell, in characters: a user of the cluster may have written it.
+const LONGEST: usize = 1000;
 /// The days of the chart of reclaimed bytes.
 const DAYS: usize = 30;
 
@@ -234,11 +236,11 @@ fn removal(entry: &HistoryEntry) -> Markup {
         tr {
             td { (chart::time(entry.at)) }
             td { (entry.kind.noun()) }
-            td.name { (entry.name.as_ref().unwrap_or(&entry.id)) }
-            td.name { (entry.pod.as_ref().map(ToString::to_string).unwrap_or_default()) }
+            td.name { (cut_text(entry.name.as_ref().unwrap_or(&entry.id), LONGEST)) }
+            td.name { (cut_text(&entry.pod.as_ref().map(ToString::to_string).unwrap_or_default(), LONGEST)) }
             td { (entry.outcome.replace('_', " ")) }
             td { (entry.freed_bytes.map(size_text).unwrap_or_default()) }
-            td { (entry.phrase()) }
+            td { (cut_text(&entry.phrase(), LONGEST)) }
         }
     }
 }
@@ -255,8 +257,8 @@ fn lines(removals: &Removals, label: &str) -> Markup {
         @if !removals.first.is_empty() {
             (table(label, &["Kind", "Name", "Pod", "Size", "Why"], &html! {
                 @for line in &removals.first { tr {
-                    td { (line.kind.noun()) } td.name { (line.name) } td.name { (line.pod) }
-                    td { (line.bytes.map(size_text).unwrap_or_default()) } td { (line.reason) }
+                    td { (line.kind.noun()) } td.name { (cut_text(&line.name, LONGEST)) } td.name { (cut_text(&line.pod, LONGEST)) }
+                    td { (line.bytes.map(size_text).unwrap_or_default()) } td { (cut_text(&line.reason, LONGEST)) }
                 } }
             }))
         }

@@ -16,7 +16,7 @@ use crate::cli::render::{reference, table};
 use crate::cli::session::look;
 use crate::cli::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::Loaded;
-use crate::model::{Image, ImageId, Snapshot, full_image_name, is_image_pattern};
+use crate::model::{Image, ImageId, Snapshot, cut_text, full_image_name, is_image_pattern};
 use crate::plan::{KeepReason, Kind, LogPolicy, Plan, RemoveReason, Report, Scope};
 
 /// Flags for lists of images.
@@ -96,7 +96,7 @@ fn name(line: &str) -> Option<String> {
 }
 
 fn no_name(path: &Path, number: usize, line: &str) -> CliError {
-    let line = format::printable(&line.chars().take(80).collect::<String>());
+    let line = format::printable(&cut_text(line, 80));
     let error = CliError::message(ErrorKind::Usage, format!("{}:{number}: {line:?} names no image", path.display()));
     error.hint("a line has a name with tag or digest, such as registry.example.com/app:1, or an id")
 }

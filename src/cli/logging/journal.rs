@@ -15,8 +15,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use super::cut;
-use crate::model::printable_text;
+use super::LONGEST;
+use crate::model::{cut_text, printable_text};
 
 /// The socket of the journal.
 const SOCKET: &str = "/run/systemd/journal/socket";
@@ -86,8 +86,8 @@ impl Values {
         common.iter().map(|(name, value)| field(name, value)).chain(own).flatten().collect()
     }
 
-    fn take(&mut self, field: &Field, value: String) {
-        let value = cut(value);
+    fn take(&mut self, field: &Field, value: &str) {
+        let value = cut_text(value, LONGEST).into_owned();
         if field.name() == "message" {
             self.message = value;
         } else {
@@ -98,11 +98,11 @@ impl Values {
 
 impl Visit for Values {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.take(field, value.to_owned());
+        self.take(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.take(field, format!("{value:?}"));
+        self.take(field, &format!("{value:?}"));
     }
 }
 

@@ -1,8 +1,11 @@
 //! Which events a pass causes, and their messages.
 
-use crate::model::size_text;
+use crate::model::{cut_text, size_text};
 use crate::plan::{Kind, Plan, PlanError, Scope, kept_images_text};
 use crate::record::Pass;
+
+/// The longest message of an event, in characters: what the API permits in its newer form.
+const LONGEST: usize = 1000;
 
 /// The reason of an event. The first four names are the kubelet's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -75,7 +78,7 @@ impl Notices {
             .flatten()
             .collect();
         match failure_of_images(pass) {
-            Some((class, message)) => notices.extend(self.images_failed(class, message)),
+            Some((class, message)) => notices.extend(self.images_failed(class, &message)),
             // A stopped pass without a failure does not reset the count.
             None if pass.summary.is_stopped => {}
             None => self.image_failures = 0,
@@ -83,7 +86,7 @@ impl Notices {
         notices
     }
 
-    fn images_failed(&mut self, class: &str, message: String) -> Option<Notice> {
+    fn images_failed(&mut self, class: &str, message: &str) -> Option<Notice> {
         self.image_failures = self.image_failures.saturating_add(1);
         (self.image_failures > 1).then(|| Notice::new(Reason::ImageGcFailed, class, message))
     }
@@ -92,14 +95,14 @@ impl Notices {
 // === impl Notice ===
 
 impl Notice {
-    fn new(reason: Reason, class: &str, message: String) -> Self {
-        Self { reason, class: class.to_owned(), message }
+    fn new(reason: Reason, class: &str, message: &str) -> Self {
+        Self { reason, class: class.to_owned(), message: cut_text(message, LONGEST).into_owned() }
     }
 }
 
 fn containers_failed(pass: &Pass) -> Option<Notice> {
     if let Some(halt) = pass.summary.halts.iter().find(|halt| halt.kind.is_none()) {
-        return Some(Notice::new(Reason::ContainerGcFailed, "runtime hangs", halt.to_string()));
+        return Some(Notice::new(Reason::ContainerGcFailed, "runtime hangs", &halt.to_string()));
     }
     let (mut sources, mut messages) = (Vec::new(), Vec::new());
     for error in &pass.plan.errors {
@@ -108,7 +111,7 @@ fn containers_failed(pass: &Pass) -> Option<Notice> {
             messages.push(error.to_string());
         }
     }
-    (!sources.is_empty()).then(|| Notice::new(Reason::ContainerGcFailed, &sources.join(","), messages.join("; ")))
+    (!sources.is_empty()).then(|| Notice::new(Reason::ContainerGcFailed, &sources.join(","), &messages.join("; ")))
 }
 
 /// Returns why an image pass failed: the class and the message. One failed removal is enough, as in the kubelet.
@@ -125,7 +128,7 @@ fn failure_of_images(pass: &Pass) -> Option<(&'static str, String)> {
 
 fn disk_without_capacity(plan: &Plan) -> Option<Notice> {
     let error = plan.errors.iter().find(|error| matches!(error, PlanError::InvalidDiskCapacity { .. }))?;
-    Some(Notice::new(Reason::InvalidDiskCapacity, "", error.to_string()))
+    Some(Notice::new(Reason::InvalidDiskCapacity, "", &error.to_string()))
 }
 
 /// Returns a notice if the disk pressure remains: by measurement or, if nothing was measured, by the reclaimed bytes.
@@ -150,14 +153,14 @@ fn too_little_freed(pass: &Pass) -> Option<Notice> {
         "Failed to free sufficient space by deleting unused images: {used} % of the image filesystem was used, {target} were \
          to be freed, {freed}. {kept} The rest is other data: logs, volumes, files that containers wrote."
     );
-    Some(Notice::new(Reason::FreeDiskSpaceFailed, "", message))
+    Some(Notice::new(Reason::FreeDiskSpaceFailed, "", &message))
 }
 
 fn images_removed(pass: &Pass) -> Option<Notice> {
     let (removed, freed) = (pass.summary.of(Kind::Image).removed, freed_by_images(pass));
     let images = if removed == 1 { "image" } else { "images" };
     let message = format!("Removed {removed} unused {images}; {} reclaimed.", size_text(freed));
-    (removed > 0).then(|| Notice::new(Reason::ImagesRemoved, "", message))
+    (removed > 0).then(|| Notice::new(Reason::ImagesRemoved, "", &message))
 }
 
 fn freed_by_images(pass: &Pass) -> u64 {
