@@ -15,6 +15,7 @@ mod log_names;
 mod memory;
 mod object_meta;
 mod objects;
+mod odd_entries;
 mod pods;
 mod runtime_store;
 mod seen;
@@ -36,11 +37,12 @@ pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
     RuntimeMemory,
 };
-pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time};
+pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time, left_out_owners};
 pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, LeftoverLog, LinkTarget, LogDir, LogLink, Runtime,
     Sandbox, SandboxState,
 };
+pub use odd_entries::MOST_OWNERS;
 pub use pods::{
     Confirms, Phase, Pod, PodDetails, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods,
 };

@@ -25,9 +25,7 @@ mod world;
 
 pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};
-pub use decide::{
-    DeleteReason, MOST_OWNERS, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, too_many_owners,
-};
+pub use decide::{DeleteReason, ObjectKeepReason, OwnerState, Propagation, Verdict, decide};
 pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};

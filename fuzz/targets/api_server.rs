@@ -14,6 +14,7 @@ use kubegc::kubernetes::{
     read_node, server_version,
 };
 use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use tower::service_fn;
 
@@ -30,6 +31,21 @@ fn connection(code: u16, body: &[u8]) -> Connection {
         async move { Ok::<_, Infallible>(answer) }
     });
     Connection::through(Client::new(service, "default"), "a test")
+}
+
+/// An odd entry in the metadata of an object concerns that object only: the list has the other one too.
+async fn lists_beside_an_odd_entry(resource: &ApiResource, entry: &[u8]) {
+    let Ok(entry) = serde_json::from_slice::<Value>(entry) else { return };
+    let owners = [json!([entry]), entry.clone()].map(|owners| {
+        json!({"metadata": {"name": "odd", "uid": "a", "ownerReferences": owners, "finalizers": owners}})
+    });
+    for odd in owners {
+        let items = json!([odd, {"metadata": {"name": "other", "uid": "b"}}]);
+        let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": items});
+        let connection = connection(200, list.to_string().as_bytes());
+        let listed = list_metadata(&connection, resource, LIMIT).await.expect("the list is readable");
+        assert_eq!(listed.len(), 2, "{list}");
+    }
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -51,5 +67,6 @@ fuzz_target!(|input: &[u8]| {
         let _ = read_metadata(&connection, &resource, "shop", "web", LIMIT).await;
         let _ = read_node(&connection, "node-1", LIMIT).await;
         let _ = server_version(&connection, LIMIT).await;
+        lists_beside_an_odd_entry(&resource, body).await;
     });
 });

@@ -69,6 +69,10 @@ impl Calls {
         live: &ObjectMeta,
         references: &[OwnerReference],
     ) -> Result<ObjectMeta, KubernetesError> {
+        if let Some(cause) = live.unknown_owners() {
+            // Those that were left out would be lost.
+            return Err(KubernetesError::InvalidRequest { what: format!("change {:?}", target.name), cause });
+        }
         let references = references.iter().map(written).collect();
         self.patch(target, live, "ownerReferences", references).await
     }

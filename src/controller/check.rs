@@ -7,10 +7,8 @@ use super::decision::{Checked, Decision, Next, namespace, namespace_in_path};
 use super::engine::{Engine, Key, Notice};
 use super::served::Served;
 use crate::kubernetes::{ApiResource, KubernetesError, is_path_segment};
-use crate::model::{Identity, ObjectMeta, OwnerReference, Uid, cut_text};
-use crate::owners::{
-    Dependent, Event, Item, Meaning, ObjectKeepReason, OwnerState, VALID, Verdict, decide, too_many_owners,
-};
+use crate::model::{Identity, ObjectMeta, OwnerReference, Uid, cut_text, left_out_owners};
+use crate::owners::{Dependent, Event, Item, Meaning, ObjectKeepReason, OwnerState, VALID, Verdict, decide};
 
 /// When an object is checked again whose owner's kind is not served, if discovery shows no change before.
 const UNRESOLVED_RETRY: Duration = Duration::from_mins(5);
@@ -100,6 +98,10 @@ impl Engine {
         // Without a uid, a read proves nothing: any object of that name matches.
         if uid.is_empty() || item.is_deleting && !item.waits_for_dependents {
             return Ok(Next::Done.into());
+        }
+        if let Some(cause) = left_out_owners(item.left_out_owners).filter(|_| !item.is_deleting) {
+            self.failed(item.identity, cause);
+            return Ok(Next::Parked.into());
         }
         if item.is_virtual && !is_path_segment(&item.identity.name) {
             self.check_dependents(uid);
@@ -240,7 +242,7 @@ impl Engine {
                 Next::Done
             }
             // Its kind is in a group-version whose discovery failed, or it has no name of an object.
-            ObjectKeepReason::OwnerUnverified(_, cause) => {
+            ObjectKeepReason::OwnerUnverified(_, cause) | ObjectKeepReason::OwnersNotRead(cause) => {
                 self.failed(object(), cause);
                 Next::Parked
             }
@@ -260,14 +262,13 @@ impl Engine {
         namespace: &str,
         live: &ObjectMeta,
     ) -> Result<Vec<OwnerState>, KubernetesError> {
-        let (mut states, too_many) = (Vec::new(), too_many_owners(live.owners.len()));
-        for reference in &live.owners {
-            let state = match (&too_many, self.known_state(namespace, reference)) {
-                (_, Some(state)) => state,
-                (Some(cause), None) => OwnerState::Unverified(cause.clone()),
-                (None, None) => self.owner_state(served, namespace, reference).await?,
-            };
-            states.push(state);
+        let mut states = Vec::new();
+        // Nothing is decided by the owners of an object that names too many.
+        for reference in live.owners.iter().filter(|_| live.left_out_owners == 0) {
+            states.push(match self.known_state(namespace, reference) {
+                Some(state) => state,
+                None => self.owner_state(served, namespace, reference).await?,
+            });
         }
         Ok(states)
     }

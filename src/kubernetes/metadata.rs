@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
 use kube::core::params::GetParams;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::connection::{built, unreadable};
 use super::{ApiResource, Connection, KubernetesError, Watched, list_objects};
@@ -19,8 +19,13 @@ pub(super) const ACCEPT_LIST: HeaderValue =
 /// An object, reduced to its metadata.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MetadataOnly {
-    /// The metadata.
+    /// The metadata. An object without them has no uid, and counts for nothing.
+    #[serde(default, deserialize_with = "null_is_none")]
     pub metadata: ObjectMeta,
+}
+
+fn null_is_none<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// The answer to a request for one object.

@@ -11,6 +11,9 @@ use super::connection::{piece, unreadable};
 /// Far larger than any event: the API accepts objects of about 3 MiB at most.
 const LONGEST_LINE_BYTES: usize = 16 << 20;
 
+/// Nearly all events have at most this size.
+const ORDINARY_LINE_BYTES: usize = 16 << 10;
+
 /// How much longer than requested a watch may last. Then it is cut off: a server that never ends a watch must not
 /// hold it for ever (G5).
 pub(super) const SLACK: Duration = Duration::from_secs(30);
@@ -68,6 +71,10 @@ impl<'a> WatchLines<'a> {
     async fn receive(&mut self) -> Result<bool, KubernetesError> {
         self.received.drain(..self.returned);
         self.returned = 0;
+        if self.received.is_empty() {
+            // One large event must not cost its size as long as the watch lasts.
+            self.received.shrink_to(ORDINARY_LINE_BYTES);
+        }
         if self.received.len() > LONGEST_LINE_BYTES {
             return Err(unreadable(self.what, "an endless event".to_owned()));
         }

@@ -215,6 +215,13 @@ impl fmt::Display for Identity {
 // === impl OwnerReference ===
 
 impl OwnerReference {
+    /// Returns the bytes of its text.
+    pub(super) fn text_bytes(&self) -> usize {
+        let Self { kind: ApiKind { api_version, kind }, name, uid, .. } = self;
+        let uid = if let Compact::Text(text) = &uid.0 { text.len() } else { size_of::<Uid>() };
+        api_version.len() + kind.len() + name.len() + uid
+    }
+
     /// Returns whether the dependent blocks the foreground deletion of the owner.
     pub fn blocks(&self) -> bool {
         self.blocking == Some(true)

@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{ApiKind, Identity, OwnerReference, Uid};
+use super::odd_entries::{KeptOwners, MOST_OWNERS, finalizers, or_default};
+use super::{ApiKind, Identity, OwnerReference, Uid, count_text};
 
 /// The finalizer of garbage collection that releases the dependents.
 pub const ORPHAN: &str = "orphan";
@@ -20,7 +21,7 @@ pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
 
 /// The metadata of an object that decide about it. Nothing else of an object is kept.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ObjectMeta {
     /// Empty for cluster-scoped objects.
@@ -37,7 +38,7 @@ pub struct ObjectMeta {
     #[schemars(skip)]
     pub version: Box<str>,
     /// When its deletion is to be complete.
-    #[serde(alias = "deletionTimestamp", skip_serializing_if = "Option::is_none", deserialize_with = "latest_time")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Timestamp>,
     /// The grace period of its deletion, in seconds. Documents do not have it.
     #[serde(rename = "deletionGracePeriodSeconds", skip_serializing)]
@@ -46,9 +47,59 @@ pub struct ObjectMeta {
     /// Its finalizers, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Its owner references, in order.
-    #[serde(alias = "ownerReferences", skip_serializing_if = "Vec::is_empty")]
+    /// Its owner references, in order, at most 200 of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<OwnerReference>,
+    /// How many owner references are not kept: they are too many, too long, or cannot be read. Nothing is decided about such
+    /// an object, and its references are not changed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out_owners: usize,
+}
+
+/// The metadata as the API or a document has them.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Written {
+    #[serde(deserialize_with = "or_default")]
+    namespace: Arc<str>,
+    #[serde(deserialize_with = "or_default")]
+    name: Arc<str>,
+    #[serde(deserialize_with = "or_default")]
+    uid: Uid,
+    #[serde(rename = "resourceVersion", deserialize_with = "or_default")]
+    version: Box<str>,
+    #[serde(alias = "deletionTimestamp", deserialize_with = "latest_time")]
+    deletion_timestamp: Option<Timestamp>,
+    #[serde(rename = "deletionGracePeriodSeconds", deserialize_with = "or_default")]
+    grace_seconds: Option<i64>,
+    #[serde(deserialize_with = "finalizers")]
+    finalizers: Vec<String>,
+    #[serde(alias = "ownerReferences")]
+    owners: KeptOwners,
+    left_out_owners: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl<'de> Deserialize<'de> for ObjectMeta {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let written = Written::deserialize(from)?;
+        let KeptOwners { kept: owners, left_out } = written.owners;
+        Ok(Self {
+            namespace: written.namespace,
+            name: written.name,
+            uid: written.uid,
+            version: written.version,
+            deletion_timestamp: written.deletion_timestamp,
+            grace_seconds: written.grace_seconds,
+            finalizers: written.finalizers,
+            owners,
+            left_out_owners: left_out.saturating_add(written.left_out_owners),
+        })
+    }
 }
 
 // === impl ObjectMeta ===
@@ -63,6 +114,11 @@ impl ObjectMeta {
     /// Returns whether it has a finalizer.
     pub fn has(&self, finalizer: &str) -> bool {
         self.finalizers.iter().any(|known| known == finalizer)
+    }
+
+    /// Says why nothing is decided by its owners. `None` = all owner references are known.
+    pub fn unknown_owners(&self) -> Option<String> {
+        left_out_owners(self.left_out_owners)
     }
 
     /// Returns whether its deletion has begun.
@@ -85,6 +141,16 @@ impl ObjectMeta {
     pub fn version_number(&self) -> Option<NonZeroU64> {
         self.version.parse().ok().filter(|_| self.version.starts_with(|first: char| matches!(first, '1'..='9')))
     }
+}
+
+/// Says why nothing is decided by the owners of an object, so many of whose references are not kept. `None` = all are.
+pub fn left_out_owners(count: usize) -> Option<String> {
+    let owners = count_text(count, "owner reference");
+    (count > 0).then(|| {
+        format!(
+            "{owners} more than are read: at most {MOST_OWNERS} of an object, and none that is invalid or longer than names are"
+        )
+    })
 }
 
 /// Reads a time. `None` = there is none, or it cannot be read.

@@ -84,6 +84,8 @@ pub enum ObjectKeepReason {
     OwnerNamespaced(OwnerReference),
     /// This object has the same uid, and is not to be deleted.
     SharesUid(Identity),
+    /// Not all of its owner references are known; the cause.
+    OwnersNotRead(String),
     /// The state of an owner is unknown; the cause.
     OwnerUnverified(OwnerReference, String),
     /// Its deletion would end, but these resources have no list, and may have dependents of it (G4).
@@ -100,15 +102,6 @@ pub enum DeleteReason {
     OwnerWaits,
 }
 
-/// The most owners of one object that are read: 15 workers at 100 calls a second read as many of each of their objects in
-/// the 30 s for which a read proves something (G1, G5). More than a few dozen owners are not known to be in use.
-pub const MOST_OWNERS: usize = 200;
-
-/// Says why the owners of an object are not read. `None` = they are not too many.
-pub fn too_many_owners(count: usize) -> Option<String> {
-    (count > MOST_OWNERS).then(|| format!("it has {count} owners, and at most {MOST_OWNERS} of an object are read"))
-}
-
 /// Returns what happens to `live`, the metadata of a live read. `owners` has the state of each of its owner references, in their order; what it lacks
 /// counts as unverified. `dependents` are those of the graph.
 ///
@@ -117,6 +110,9 @@ pub fn too_many_owners(count: usize) -> Option<String> {
 pub fn decide(live: &ObjectMeta, owners: &[OwnerState], dependents: &[Dependent]) -> Verdict {
     if live.is_deleting() {
         return continue_deletion(live, dependents);
+    }
+    if let Some(cause) = live.unknown_owners() {
+        return Verdict::Keep(ObjectKeepReason::OwnersNotRead(cause));
     }
     if live.owners.is_empty() {
         return Verdict::Keep(ObjectKeepReason::NoOwner);

@@ -54,6 +54,8 @@ pub struct Item {
     pub is_deleting: bool,
     /// It has a deletionTimestamp and the finalizer `foregroundDeletion`.
     pub waits_for_dependents: bool,
+    /// How many of its owner references are not kept.
+    pub left_out_owners: usize,
     /// The resource of the monitor that showed it; meaningless if none did.
     pub resource: ResourceId,
 }
@@ -148,6 +150,7 @@ impl Graph {
             is_virtual: node.state != State::Observed,
             is_deleting: node.is_deleting,
             waits_for_dependents: node.waits_for_dependents,
+            left_out_owners: usize::try_from(node.left_out_owners).unwrap_or(usize::MAX),
             resource: node.resource,
         })
     }

@@ -171,7 +171,8 @@ fn wave(world: &mut World<'_>) -> Vec<ClusterAction> {
 
 /// Only an object with owners, or one in deletion, can be concerned. Each comes with its position.
 fn candidates<'w>(world: &'w World<'_>) -> impl Iterator<Item = (usize, &'w Object)> {
-    let is_concerned = |object: &Object| !object.meta.owners.is_empty() || object.meta.is_deleting();
+    let names_owners = |object: &Object| !object.meta.owners.is_empty() || object.meta.left_out_owners > 0;
+    let is_concerned = move |object: &Object| names_owners(object) || object.meta.is_deleting();
     world.objects.iter().enumerate().filter(move |(_, object)| !object.is_removed() && is_concerned(object))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
-use super::{Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, Verdict, decide, too_many_owners};
+use super::{Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, Verdict, decide};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 pub(super) struct World<'a> {
@@ -144,7 +144,7 @@ impl<'a> World<'a> {
 
     fn known(&self, dependent: &Object, owner: &Identity) -> OwnerState {
         let read = self.read(owner);
-        read.map_or_else(|| not_read(dependent.meta.owners.len()), |read| state_of(&read.answer))
+        read.map_or_else(|| not_read(&dependent.meta), |read| state_of(&read.answer))
     }
 
     /// Returns whether the object with the uid of a reference is in another namespace than its dependent.
@@ -168,7 +168,7 @@ impl<'a> World<'a> {
     /// Lists the owners that the lists leave doubtful: those that a live read must find or prove absent.
     pub(super) fn doubtful(&self) -> Vec<Identity> {
         let mut seen = HashSet::new();
-        let read = self.objects.iter().filter(|object| too_many_owners(object.meta.owners.len()).is_none());
+        let read = self.objects.iter().filter(|object| object.meta.left_out_owners == 0);
         let references = read.flat_map(|object| object.meta.owners.iter().map(move |owner| (object, owner)));
         let meant = references.filter_map(|(object, owner)| self.meant(owner, object));
         let unknown = meant.filter(|owner| self.find(owner).is_none());
@@ -284,6 +284,7 @@ impl Object {
             is_virtual: false,
             is_deleting: self.meta.is_deleting(),
             waits_for_dependents: self.meta.waits_for_dependents(),
+            left_out_owners: self.meta.left_out_owners,
             resource: ResourceId::default(),
         }
     }
@@ -311,9 +312,9 @@ fn is_foreign(finalizer: &str) -> bool {
     ![ORPHAN, FOREGROUND].contains(&finalizer)
 }
 
-fn not_read(owners: usize) -> OwnerState {
+fn not_read(dependent: &ObjectMeta) -> OwnerState {
     let not_read = || "it is in no list and was not read".to_owned();
-    OwnerState::Unverified(too_many_owners(owners).unwrap_or_else(not_read))
+    OwnerState::Unverified(dependent.unknown_owners().unwrap_or_else(not_read))
 }
 
 fn state_of(answer: &OwnerAnswer) -> OwnerState {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::owners::MOST_OWNERS;
+use crate::model::MOST_OWNERS;
 
 /// A pod whose owners never existed.
 fn with_owners(namespace: &str, name: &str, count: usize) -> Value {
@@ -24,8 +24,12 @@ async fn an_object_with_too_many_owners_is_kept() {
             cluster.engine.process(&key).await;
         }
         assert_eq!(cluster.server.get(&child).is_some(), is_kept, "{count}");
+        let reads_child = cluster.server.calls().contains(&"GET pods/child".to_owned());
+        assert!(!is_kept || !reads_child, "its size is no reason to read it again and again");
         let causes: Vec<_> = cluster.failures().into_iter().map(|failure| failure.cause).collect();
-        let expected = is_kept.then_some("it has 600 owners, and at most 200 of an object are read");
+        let expected = "400 owner references more than are read: at most 200 of an object, and none that is invalid or \
+                        longer than names are";
+        let expected = is_kept.then_some(expected);
         assert_eq!(causes.iter().map(String::as_str).collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
     }
 }

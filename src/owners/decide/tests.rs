@@ -34,6 +34,7 @@ fn dependent(name: &str, blocking: bool, waits_for_dependents: bool) -> Dependen
         is_virtual: false,
         is_deleting: waits_for_dependents,
         waits_for_dependents,
+        left_out_owners: 0,
         resource: ResourceId::default(),
     };
     Dependent { item, reference: OwnerReference { blocking: Some(blocking), ..reference("object") } }
@@ -82,6 +83,15 @@ fn the_states_of_the_owners_decide() {
     for (name, owners, expected) in rows {
         assert_eq!(decide(&object(owners.len()), &owners, &[]), expected, "{name}");
     }
+}
+
+#[test]
+fn an_object_with_owners_that_are_not_kept_is_kept() {
+    let live = ObjectMeta { left_out_owners: 1, ..object(1) };
+    let verdict = decide(&live, &[OwnerState::Absent], &[]);
+    assert!(matches!(verdict, Verdict::Keep(ObjectKeepReason::OwnersNotRead(_))), "{verdict:?}");
+    let live = ObjectMeta { left_out_owners: 1, ..deleting(false, true) };
+    assert_eq!(decide(&live, &[], &[]), Verdict::EndForeground, "its deletion is a matter of its dependents");
 }
 
 #[test]

@@ -122,7 +122,8 @@ impl Graph {
         let node = self.store.node_mut(id)?;
         (node.resource, node.list, node.is_deleting) = (*resource, list, meta.is_deleting());
         node.waits_for_dependents = meta.waits_for_dependents();
-        node.version = meta.version_number().filter(|_| !has_own_policy && !is_shared);
+        node.version = meta.version_number().filter(|_| !has_own_policy && !is_shared && meta.left_out_owners == 0);
+        node.left_out_owners = u32::try_from(meta.left_out_owners).unwrap_or(u32::MAX);
         node.was_seen = true;
         self.continue_deletion(id, meta, effects);
         Some(())

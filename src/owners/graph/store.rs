@@ -57,6 +57,8 @@ pub(super) struct Node {
     pub(super) waits_for_dependents: bool,
     /// A monitor has shown it, now or earlier.
     pub(super) was_seen: bool,
+    /// How many of its owner references are not kept.
+    pub(super) left_out_owners: u32,
     /// The version that a monitor has shown last, if only the owner references decide about its deletion.
     pub(super) version: Option<NonZeroU64>,
 }
@@ -124,6 +126,7 @@ impl Store {
             is_deleting: false,
             waits_for_dependents: false,
             was_seen: false,
+            left_out_owners: 0,
             version: None,
         };
         let id = self.nodes.insert(node)?;
