@@ -1,6 +1,7 @@
 //! `kubegc controller`: memory for a million objects, deletions beside kube-controller-manager, and how soon it works.
 //!
-//! `cargo bench --bench controller`, or with `-- million`, `-- start`, `-- lists` or `-- contest` for one part. The million
+//! `cargo bench --bench controller`, or with `-- million`, `-- start`, `-- lists`, `-- garbage` or
+//! `-- contest` for one part. The million
 //! objects come from a simulated API server in this process. The other parts need root and use real API servers
 //! (`scripts/kubernetes.sh`).
 
@@ -19,6 +20,8 @@
 mod contest;
 #[path = "common/figures.rs"]
 mod figures;
+#[path = "controller/garbage.rs"]
+mod garbage;
 #[path = "controller/lists.rs"]
 mod lists;
 #[path = "controller/million.rs"]
@@ -50,6 +53,9 @@ fn main() {
     }
     if is_wanted("lists") {
         runtime.block_on(lists::measure());
+    }
+    if is_wanted("garbage") {
+        runtime.block_on(garbage::measure());
     }
     if is_wanted("contest") {
         runtime.block_on(contest::measure());

@@ -31,6 +31,7 @@ mod settings;
 mod snapshot;
 mod status;
 mod waiting;
+mod waves;
 
 #[cfg(test)]
 mod tests;

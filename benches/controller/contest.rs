@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use crate::figures::{median, mib};
+use crate::garbage::delete;
 use crate::process::{Usage, usage, with_argument};
 use crate::rig::{NodeRig, Program, becomes_true_within, kubernetes_version};
 
@@ -22,10 +23,10 @@ const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// Deletions of the bare client at once, as many as kubegc has workers.
-const IN_FLIGHT: usize = 20;
+pub const IN_FLIGHT: usize = 20;
 
 /// The name and the uid of an object.
-type Named = (String, String);
+pub type Named = (String, String);
 
 /// What a collector needed.
 struct Result {
@@ -99,14 +100,7 @@ async fn bare_deletions() -> f64 {
     let node = NodeRig::start_api_alone().await;
     let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
     let (_, dependents) = create_all(&maps).await;
-    let begun = Instant::now();
-    let deleted = dependents.iter().map(async |(name, uid)| {
-        let only = DeleteParams::background()
-            .preconditions(Preconditions { uid: Some(uid.clone()), ..Preconditions::default() });
-        maps.delete(name, &only).await.unwrap()
-    });
-    stream::iter(deleted).buffer_unordered(IN_FLIGHT).for_each(async |_| ()).await;
-    DEPENDENTS as f64 / begun.elapsed().as_secs_f64()
+    DEPENDENTS as f64 / delete(&maps, &dependents).await
 }
 
 /// Creates the owners and their dependents.
@@ -118,7 +112,7 @@ async fn create_all(maps: &Api<ConfigMap>) -> (Vec<Named>, Vec<Named>) {
 }
 
 /// Creates objects, each with its owner, and returns their names and uids in order.
-async fn create(maps: &Api<ConfigMap>, objects: Vec<(String, Option<Named>)>) -> Vec<Named> {
+pub async fn create(maps: &Api<ConfigMap>, objects: Vec<(String, Option<Named>)>) -> Vec<Named> {
     let made = objects.into_iter().map(async |(name, owner)| {
         let owner = owner.map(|(name, uid)| {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "blockOwnerDeletion": true})
@@ -140,7 +134,7 @@ async fn await_collector(maps: &Api<ConfigMap>) {
 }
 
 /// Returns the number of objects that are left.
-async fn left(maps: &Api<ConfigMap>) -> usize {
+pub async fn left(maps: &Api<ConfigMap>) -> usize {
     let list = maps.list_metadata(&ListParams::default().limit(1)).await.unwrap();
     list.items.len() + usize::try_from(list.metadata.remaining_item_count.unwrap_or(0)).unwrap()
 }

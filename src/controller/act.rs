@@ -172,8 +172,12 @@ impl Engine {
         let is_proven = matches!(result, DeleteResult::Missing | DeleteResult::AlreadyDeleted);
         let result = match result {
             _ if self.calls.is_dry_run => ClusterResult::DryRun,
-            // Nothing shows yet that it does not exist, if the read after its deletion failed.
-            DeleteResult::Unheld if self.is_in_waves => ClusterResult::Accepted,
+            // Nothing shows yet that it does not exist.
+            DeleteResult::Unread => ClusterResult::Accepted,
+            DeleteResult::Unheld if self.is_in_waves => {
+                self.accepted(identity);
+                ClusterResult::Removed
+            }
             DeleteResult::Unheld => {
                 self.is_unproven(&identity.uid);
                 ClusterResult::Removed
@@ -214,15 +218,17 @@ impl Engine {
 // === impl Engine: what a change leaves, in waves. A service has monitors, which show it without a call ===
 
 impl Engine {
-    /// Reads whether an object still exists whose deletion was accepted. `None` = it is there, and is not being deleted.
+    /// Reads whether an object still exists whose deletion was accepted. `None` = it is there, and is not being deleted. For
+    /// an API server of Kubernetes the list of the next round shows it.
     async fn confirmed(&self, checked: &Checked, result: DeleteResult) -> Option<DeleteResult> {
-        if !self.is_in_waves || !matches!(result, DeleteResult::Unheld) {
+        let is_read = self.is_in_waves && matches!(result, DeleteResult::Unheld);
+        if !is_read || self.is_trusted(&checked.resource, &checked.item.identity.uid) {
             return Some(result);
         }
         match self.remains(checked.target()).await {
             Ok(None) => Some(DeleteResult::Missing),
             Ok(Some(now)) => now.is_deleting().then(|| DeleteResult::Accepted(Box::new(now))),
-            Err(_) => Some(DeleteResult::Unheld),
+            Err(_) => Some(DeleteResult::Unread),
         }
     }
 
@@ -252,6 +258,8 @@ fn seen(item: &Item, now: ObjectMeta) -> Event {
 pub(super) enum DeleteResult {
     /// The API server has accepted the deletion, and shows nothing that holds the object.
     Unheld,
+    /// As `Unheld`, and the read after it failed.
+    Unread,
     /// A read proves that it does not exist any more.
     Missing,
     /// It did not exist any more.

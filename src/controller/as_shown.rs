@@ -1,6 +1,6 @@
-//! The deletion of an object as its monitor has shown it, without a live read.
+//! The deletion of an object as its monitor or a list has shown it, without a live read.
 //!
-//! The condition of the deletion is the uid and the resource version that the monitor has shown. So the API server deletes
+//! The condition of the deletion is the uid and the resource version that was shown. So the API server deletes
 //! exactly the object that was decided about, or answers with a conflict; then the object is read. A dependent of deleted
 //! owners costs one call instead of two.
 //!
@@ -11,12 +11,13 @@
 
 use std::sync::Arc;
 
-use super::decision::{Checked, Next, unless_conflict};
+use super::decision::{Checked, Decision, Next, unless_conflict};
 use super::engine::Engine;
 use super::resources::METRICS;
+use super::served::Served;
 use crate::kubernetes::{ApiResource, KubernetesError};
-use crate::model::{Identity, ObjectMeta};
-use crate::owners::{DeleteReason, Item, Propagation, ShownVersion, Verdict, decide};
+use crate::model::{Identity, ObjectMeta, Uid};
+use crate::owners::{DeleteReason, Item, OwnerState, Propagation, ShownVersion, VALID, Verdict, decide};
 
 /// No owner waits for its dependents here, so the finalizers decide, and an object with one of ours is read.
 const AS_SHOWN: Verdict =
@@ -36,39 +37,66 @@ impl Engine {
         is_built_in || self.state().resources.has_definition(&format!("{}.{group}", resource.resource)) == Some(true)
     }
 
-    /// Deletes an object whose owners are all proven absent already. `None` = the object must be read: not all are, or it
-    /// is not as its monitor has shown it.
-    pub(super) async fn delete_as_shown(
+    /// Returns whether the answer to the deletion of an object counts until the next list: its API server checks conditions,
+    /// no other object has its uid, and no list has disproven an answer.
+    pub(super) fn is_trusted(&self, resource: &ApiResource, uid: &Uid) -> bool {
+        let is_shared = || !self.state().graph.others_of(uid).is_empty();
+        self.checks_conditions(resource) && !self.is_disproven(uid) && !is_shared()
+    }
+
+    /// Decides about an object as it was shown. `None` = the object must be read: not all of its owners are proven absent.
+    pub(super) async fn decide_as_shown(
         &self,
+        served: &Served,
         item: &Item,
         resource: &Arc<ApiResource>,
         namespace: &str,
-    ) -> Result<Option<Next>, KubernetesError> {
+    ) -> Result<Option<Decision>, KubernetesError> {
         let shown = self.state().graph.shown_version(&item.identity.uid);
-        let shown = shown.filter(|_| self.checks_conditions(resource));
+        let shown = shown.filter(|_| self.is_trusted(resource, &item.identity.uid));
         let Some(ShownVersion { version, owners }) = shown else { return Ok(None) };
         let Identity { name, uid, .. } = item.identity.clone();
         let version = version.to_string().into();
         let live = ObjectMeta { namespace: namespace.into(), name, uid, version, owners, ..ObjectMeta::default() };
-        if self.decide_as_shown(&live) != Some(AS_SHOWN) {
-            return Ok(None);
+        let states = self.states_as_shown(served, &live).await?;
+        let is_garbage = states.is_some_and(|states| decide(&live, &states, &[]) == AS_SHOWN);
+        let checked = is_garbage.then(|| Checked { item: item.clone(), resource: Arc::clone(resource), live });
+        Ok(checked.map(|checked| Decision::AsShown(Box::new(checked))))
+    }
+
+    /// Returns the states of the owners. `None` = one is not known. A wave reads each owner once, so it reads them for this
+    /// too; in a service the read of the object comes first, which may name others.
+    async fn states_as_shown(
+        &self,
+        served: &Served,
+        shown: &ObjectMeta,
+    ) -> Result<Option<Vec<OwnerState>>, KubernetesError> {
+        if !self.is_in_waves {
+            let states = shown.owners.iter().map(|owner| self.known_state(&shown.namespace, owner));
+            return Ok(states.collect());
+        }
+        let begun = self.now();
+        let states = self.owner_states(served, &shown.namespace, shown).await?;
+        Ok(Some(states).filter(|_| self.now().saturating_sub(begun) <= VALID))
+    }
+
+    /// Deletes an object as it was shown. `None` = it is not as it was shown.
+    pub(super) async fn delete_as_shown(&self, checked: Checked) -> Result<Option<Next>, KubernetesError> {
+        let Checked { item, live, .. } = &checked;
+        if !self.may_change_one_more() {
+            return Ok(Some(Next::Done));
         }
         if let Some(next) = self.brakes(item, live.owners.iter().map(|owner| &owner.uid)) {
             return Ok(Some(next));
         }
-        let checked = Checked { item: item.clone(), resource: Arc::clone(resource), live };
-        let version = &checked.live.version;
-        let deleted = self.calls.delete(checked.target(), &checked.live, version, Propagation::Background);
+        let deleted = self.calls.delete(checked.target(), live, &live.version, Propagation::Background);
         let deleted = unless_conflict(checked.or_missing(deleted.await));
         self.brake_ends(item, &deleted);
-        let Some(deleted) = deleted? else { return Ok(None) };
+        let Some(deleted) = deleted? else {
+            self.may_change_another();
+            return Ok(None);
+        };
         self.deleted(&checked, Propagation::Background, DeleteReason::OwnersAbsent.into(), deleted);
         Ok(Some(Next::Done))
-    }
-
-    /// Decides without a call. `None` = the state of an owner is not known.
-    fn decide_as_shown(&self, shown: &ObjectMeta) -> Option<Verdict> {
-        let states = shown.owners.iter().map(|owner| self.known_state(&shown.namespace, owner));
-        Some(decide(shown, &states.collect::<Option<Vec<_>>>()?, &[]))
     }
 }

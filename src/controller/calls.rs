@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use crate::kubernetes::{ApiNode, ApiResource, Connection, KubernetesError, read_metadata, read_node};
 use crate::model::ObjectMeta;
@@ -29,6 +30,8 @@ pub(super) struct Calls {
     pub(super) answer: Duration,
     in_flight: Semaphore,
     bucket: Mutex<Bucket>,
+    /// After this no call begins.
+    pub(super) end: CancellationToken,
     /// Any 404 proves that an object is absent, as in kube-controller-manager.
     trusts_any_404: bool,
     /// Nothing is changed: changes are answered with the object as it is.
@@ -62,14 +65,28 @@ impl Calls {
             answer: limits.answer,
             in_flight: Semaphore::new(IN_FLIGHT),
             bucket: Mutex::new(Bucket::full(interval, per_second.saturating_mul(2))),
+            end: CancellationToken::new(),
             trusts_any_404,
             is_dry_run,
             made: AtomicUsize::new(0),
         }
     }
 
+    /// Returns the same, of which no call begins after `end`.
+    pub(super) fn until(self, end: CancellationToken) -> Self {
+        Self { end, ..self }
+    }
+
     /// Waits until a call may be made. The call counts as in flight while the permit is held.
-    pub(super) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn permit(&self) -> Result<SemaphorePermit<'_>, KubernetesError> {
+        tokio::select! {
+            biased;
+            () = self.end.cancelled() => Err(KubernetesError::Ended),
+            permit = self.turn() => permit,
+        }
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, KubernetesError> {
         let now = Instant::now();
         let at = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(now);
         // A timer has a cost, and most calls need not wait.
@@ -77,7 +94,7 @@ impl Calls {
             sleep_until(at).await;
         }
         // The semaphore is never closed.
-        self.in_flight.acquire().await.ok()
+        self.in_flight.acquire().await.map_err(|_| KubernetesError::Ended)
     }
 
     /// Reads the metadata of an object. `None` = it is proven absent.
@@ -87,13 +104,13 @@ impl Calls {
         namespace: &str,
         name: &str,
     ) -> Result<Option<ObjectMeta>, KubernetesError> {
-        let _permit = self.permit().await;
+        let _permit = self.permit().await?;
         self.checked(read_metadata(&self.connection, resource, namespace, name, self.answer).await)
     }
 
     /// Reads a node. `None` = it is proven absent.
     pub(super) async fn read_node(&self, name: &str) -> Result<Option<ApiNode>, KubernetesError> {
-        let _permit = self.permit().await;
+        let _permit = self.permit().await?;
         self.checked(read_node(&self.connection, name, self.answer).await)
     }
 

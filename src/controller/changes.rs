@@ -58,7 +58,7 @@ impl Calls {
         if self.is_dry_run {
             return Ok(Deleted::Accepted(Box::new(live.clone())));
         }
-        let _permit = self.permit().await;
+        let _permit = self.permit().await?;
         self.counted(delete_object(&self.connection, target, &deletion, self.answer).await)
     }
 
@@ -94,7 +94,7 @@ impl Calls {
             return Ok(Deleted::Unheld);
         }
         let deletion = Deletion { any_uid, grace_seconds: Some(0), ..Deletion::default() };
-        let _permit = self.permit().await;
+        let _permit = self.permit().await?;
         self.counted(delete_object(&self.connection, target, &deletion, self.answer).await)
     }
 
@@ -107,7 +107,7 @@ impl Calls {
         if self.is_dry_run {
             return Ok(());
         }
-        let _permit = self.permit().await;
+        let _permit = self.permit().await?;
         self.counted(patch_status(&self.connection, target, status, self.answer).await).map(drop)
     }
 
@@ -123,7 +123,7 @@ impl Calls {
             return Ok(live.clone());
         }
         let value = if value == json!([]) { Value::Null } else { value };
-        let _permit = self.permit().await;
+        let _permit = self.permit().await?;
         let patched = patch_object(&self.connection, target, &live.version, (field, value), self.answer);
         self.counted(patched.await)
     }

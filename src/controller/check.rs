@@ -49,21 +49,41 @@ impl Engine {
         None
     }
 
-    /// Carries out what was decided about a key, and ends the processing of the key.
-    pub(super) async fn carry_out(&self, key: &Key, decision: Decision) {
+    /// Carries out what was decided about a key, and ends the processing of the key. Returns whether it is done.
+    pub(super) async fn carry_out(&self, key: &Key, decision: Decision) -> bool {
         let (identity, next) = match decision {
             Decision::Next(next) => (None, Ok(next)),
             Decision::Change(checked, verdict) => {
                 (Some(checked.item.identity.clone()), self.change(*checked, verdict).await)
             }
+            Decision::AsShown(checked) => {
+                (Some(checked.item.identity.clone()), self.delete_as_shown_or_read(*checked).await)
+            }
             Decision::Release(owner) => (self.item(&owner).map(|item| item.identity), self.orphan(&owner).await),
         };
+        let is_done = matches!(next, Ok(Next::Done));
         self.end(key, identity, next);
+        is_done
+    }
+
+    /// Deletes an object as it was shown. If it has changed since, it is read and decided about.
+    async fn delete_as_shown_or_read(&self, checked: Checked) -> Result<Next, KubernetesError> {
+        let (item, resource) = (checked.item.clone(), Arc::clone(&checked.resource));
+        if let Some(next) = self.delete_as_shown(checked).await? {
+            return Ok(next);
+        }
+        match self.check_read(&self.served(), item, &resource).await? {
+            Decision::Change(checked, verdict) => self.change(*checked, verdict).await,
+            Decision::Next(next) => Ok(next),
+            // What was read is not decided as it was shown, and dependents are released by a key of their own.
+            Decision::AsShown(_) | Decision::Release(_) => Ok(Next::Again),
+        }
     }
 
     /// Ends the processing of a key.
     fn end(&self, key: &Key, identity: Option<Identity>, result: Result<Next, KubernetesError>) {
         match result {
+            Err(KubernetesError::Ended) => self.queue.pause(key),
             Err(error) => {
                 if let Some(identity) = identity {
                     self.failed(identity, error.to_string());
@@ -111,37 +131,46 @@ impl Engine {
         let Some(resource) = served.resource(&item.identity.kind) else {
             return Ok(self.not_served(&served, item).into());
         };
-        let is_left_out = self.filter.leaves_out(resource);
-        if is_left_out && !item.is_virtual {
+        if self.filter.leaves_out(resource) && !item.is_virtual {
             return Ok(Next::Done.into());
         }
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done.into()) };
-        if let Some(next) = self.without_read(&item, resource, namespace).await? {
-            return Ok(next.into());
+        if let Some(decision) = self.without_read(&served, &item, resource, namespace).await? {
+            return Ok(decision);
         }
-        let Some(live) = self.read_shown(resource, &item.identity, namespace).await? else {
-            // References may mean another object of this uid, which is to be verified then.
-            return Ok(if self.item(uid).is_some() { Next::Again } else { Next::Done }.into());
-        };
-        if is_left_out {
-            return Ok(self.until_shown().into());
-        }
-        self.judge(&served, Checked { item, resource: Arc::clone(resource), live }).await
+        self.check_read(&served, item, resource).await
     }
 
-    /// Returns what follows without a read of the object. In a wave, all objects are read and the decisions come first.
+    /// Checks an object by a live read.
+    async fn check_read(
+        &self,
+        served: &Served,
+        item: Item,
+        resource: &Arc<ApiResource>,
+    ) -> Result<Decision, KubernetesError> {
+        let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done.into()) };
+        let Some(live) = self.read_shown(resource, &item.identity, namespace).await? else {
+            // References may mean another object of this uid, which is to be verified then.
+            return Ok(if self.item(&item.identity.uid).is_some() { Next::Again } else { Next::Done }.into());
+        };
+        if self.filter.leaves_out(resource) {
+            return Ok(self.until_shown().into());
+        }
+        self.judge(served, Checked { item, resource: Arc::clone(resource), live }).await
+    }
+
+    /// Returns what is decided without a read of the object. In a wave, the end of a foreground deletion comes after all
+    /// decisions.
     async fn without_read(
         &self,
+        served: &Served,
         item: &Item,
         resource: &Arc<ApiResource>,
         namespace: &str,
-    ) -> Result<Option<Next>, KubernetesError> {
-        if self.is_in_waves {
-            return Ok(None);
-        }
-        match self.delays_end(item) {
-            None => self.delete_as_shown(item, resource, namespace).await,
-            next => Ok(next),
+    ) -> Result<Option<Decision>, KubernetesError> {
+        match self.delays_end(item).filter(|_| !self.is_in_waves) {
+            None => self.decide_as_shown(served, item, resource, namespace).await,
+            Some(next) => Ok(Some(next.into())),
         }
     }
 
@@ -256,7 +285,7 @@ impl Engine {
 
 impl Engine {
     /// Returns the state of each owner, in the order of the references.
-    async fn owner_states(
+    pub(super) async fn owner_states(
         &self,
         served: &Served,
         namespace: &str,
@@ -289,16 +318,28 @@ impl Engine {
             Meaning::Unavailable(cause) => return Ok(OwnerState::Unverified(cause)),
         };
         let Some(resource) = served.resource(&owner.kind) else { return Ok(OwnerState::KindNotServed) };
+        Ok(match self.read_owner_once(resource, &owner).await? {
+            OwnerState::Absent => self.absent(reference),
+            state => state,
+        })
+    }
+
+    /// Reads an owner, and remembers one that is absent.
+    pub(super) async fn read_owner(
+        &self,
+        resource: &ApiResource,
+        owner: &Identity,
+    ) -> Result<OwnerState, KubernetesError> {
         let at = self.now();
         let live = self.calls.read(resource, &owner.namespace, &owner.name).await?;
-        match live.filter(|live| live.uid == owner.uid) {
-            Some(live) if live.waits_for_dependents() => Ok(OwnerState::WaitsForDependents),
-            Some(_) => Ok(OwnerState::Exists),
+        Ok(match live.filter(|live| live.uid == owner.uid) {
+            Some(live) if live.waits_for_dependents() => OwnerState::WaitsForDependents,
+            Some(_) => OwnerState::Exists,
             None => {
-                self.state().graph.absent.insert(owner, at);
-                Ok(self.absent(reference))
+                self.state().graph.absent.insert(owner.clone(), at);
+                OwnerState::Absent
             }
-        }
+        })
     }
 
     /// Returns the state of an owner that is known without a call. An owner without a name that objects can have is never

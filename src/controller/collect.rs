@@ -1,32 +1,34 @@
 //! Collection from a shell: lists everything, processes what the graph names, and begins again until a whole round
 //! changes nothing. It needs no watch.
 //!
-//! It works in waves: all decisions of a wave come before its first change, so the result does not depend on the
-//! order of calls, and equals the prediction of `plan`. The service decides and changes object by object, and the end
-//! of a foreground deletion waits for the dependents that are being checked.
+//! It works in waves ([`wave`]). The service decides and changes object by object, and the end of a foreground deletion
+//! waits for the dependents that are being checked.
 
+mod wave;
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::join_all;
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use self::wave::{Wave, WaveEnd};
 use super::calls::Calls;
-use super::decision::{Decision, Next};
-use super::engine::{Engine, Key, Notice};
+use super::engine::{Engine, Notice};
+use super::resources::DEFINITIONS;
 use super::served::{Served, served};
 use super::settings::{LISTS, WORKERS};
 use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Clock, Connection, discover, list_metadata};
-use crate::model::{Identity, ObjectMeta, Uid};
-use crate::owners::{Event, OwnerGuards, UnavailableGroup};
+use crate::model::{Identity, ObjectMeta};
+use crate::owners::{ActionWord, Event, OwnerGuards, UnavailableGroup};
 
-/// After so many failures of an object the others do not wait for it any longer: about 2.5 s.
-const FAILURES: u32 = 9;
 /// The wait for pods whose grace period has not ended.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -89,8 +91,6 @@ struct Collection {
     settings: ControllerSettings,
     outcomes: Arc<Mutex<Vec<ClusterOutcome>>>,
     report: ClusterReport,
-    until: Instant,
-    stop: CancellationToken,
 }
 
 /// Collects until nothing is left to do. `watch` receives each outcome at once.
@@ -114,31 +114,46 @@ pub async fn collect(
             kept.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         }
     };
+    let end = stop.child_token();
     let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found, options.dry_run);
+    let calls = calls.until(end.clone());
     // The brake is for services: a person sees the plan before.
     let guards = OwnerGuards { brake_count: 0, ..settings.guards.clone() };
     let mut engine = Engine::new(calls, guards, clock, report);
     engine.is_in_waves = true;
     engine.limit_objects(options.max_objects);
     engine.queue.share_out(WORKERS);
-    let until = Instant::now() + options.timeout;
     let report = ClusterReport { version: 1, ..ClusterReport::default() };
-    let collection = Collection { engine, settings, outcomes, report, until, stop };
-    collection.run(options.dry_run).await
+    let collection = Collection { engine, settings, outcomes, report };
+    tokio::select! {
+        report = collection.run(options.dry_run) => report,
+        never = ends_at(Instant::now() + options.timeout, &end) => match never {},
+    }
+}
+
+/// Ends the collection at a moment.
+async fn ends_at(until: Instant, end: &CancellationToken) -> Infallible {
+    sleep_until(until).await;
+    end.cancel();
+    pending().await
 }
 
 // === impl Collection ===
 
 impl Collection {
     async fn run(mut self, dry_run: bool) -> Result<ClusterReport, ControllerError> {
+        let end = self.engine.calls.end.clone();
         loop {
             let before = self.engine.calls.changes();
-            self.list().await?;
+            tokio::select! {
+                listed = self.list() => listed?,
+                () = end.cancelled() => {}
+            }
             self.report.rounds += 1;
-            self.report.interrupted = !self.work(dry_run).await;
+            let ended = self.work(dry_run).await;
+            self.report.interrupted = ended == WaveEnd::Interrupted;
             let is_idle = self.engine.calls.changes() == before;
-            let ends = dry_run || self.report.interrupted || self.engine.is_exhausted();
-            if ends || is_idle && !self.awaits_termination() {
+            if dry_run || ended != WaveEnd::Idle || is_idle && !self.awaits_termination() {
                 break;
             }
             if is_idle {
@@ -152,7 +167,7 @@ impl Collection {
 
     /// Shows the graph all objects. A resource that cannot be listed is an error in the report.
     async fn list(&mut self) -> Result<(), ControllerError> {
-        let Self { engine, settings, report, .. } = self;
+        let Self { engine, settings, report, outcomes } = self;
         let found = discover(&engine.calls.connection, settings.calls.answer).await;
         let found = found.map_err(|source| ControllerError::Discover { source })?;
         let now = Served::from(&found);
@@ -166,7 +181,10 @@ impl Collection {
         let mut lists = stream::iter(lists).buffered(LISTS);
         while let Some((resource, list)) = lists.next().await {
             match list {
-                Ok(objects) => show(engine, resource, objects, &mut report.waiting),
+                Ok(objects) => {
+                    take_back(engine, outcomes, &objects);
+                    show(engine, resource, objects, &mut report.waiting);
+                }
                 Err(error) => {
                     let id = engine.number(&resource.group(), &resource.resource);
                     engine.state().resources.awaits_list(id);
@@ -177,94 +195,53 @@ impl Collection {
         Ok(())
     }
 
-    /// Decides and changes in waves until nothing is left to do. Returns false if the time is up or a signal came before
-    /// that; the calls in flight have ended then.
-    async fn work(&self, dry_run: bool) -> bool {
+    /// Works in waves until nothing is left to do. A dry run changes nothing, so its first wave is its last one.
+    async fn work(&self, dry_run: bool) -> WaveEnd {
         loop {
-            let Some(wave) = self.decide().await else { return false };
-            if wave.is_empty() {
-                return true;
-            }
-            let (releases, changes): (Vec<_>, Vec<_>) =
-                wave.into_iter().partition(|decision| matches!(decision, Decision::Release(_)));
-            self.carry_out(changes).await;
-            self.carry_out(releases).await;
-            let mut changed = self.engine.end_wave();
-            changed.sort_by_cached_key(uid);
-            for change in changed {
-                self.engine.apply(change);
-            }
-            if dry_run || self.engine.is_exhausted() {
-                return true;
+            let ended = Wave::run(&self.engine).await;
+            if dry_run || ended != WaveEnd::Worked {
+                return ended;
             }
         }
-    }
-
-    /// Checks the objects in the queue until it is settled, and returns what was decided. `None` = the time is up, or a
-    /// signal came.
-    async fn decide(&self) -> Option<Vec<Decision>> {
-        let decided = Mutex::new(Vec::new());
-        let work = || async {
-            while let Some(key) = self.engine.queue.next().await {
-                if let Some(decision) = self.engine.decide(&key).await {
-                    decided.lock().unwrap_or_else(PoisonError::into_inner).push(decision);
-                    self.engine.queue.pause(&key);
-                }
-            }
-        };
-        let mut workers = std::pin::pin!(join_all((0..WORKERS).map(|_| work())));
-        let is_settled = tokio::select! {
-            _ = &mut workers => false,
-            () = self.engine.queue.settled(FAILURES) => true,
-            () = self.ended() => {
-                self.engine.queue.close();
-                workers.await;
-                false
-            }
-        };
-        let decided = std::mem::take(&mut *decided.lock().unwrap_or_else(PoisonError::into_inner));
-        is_settled.then_some(decided)
-    }
-
-    /// Carries out decisions. After the end of the time none begins.
-    async fn carry_out(&self, decisions: Vec<Decision>) {
-        let changes = decisions.into_iter().map(|decision| async move {
-            let key = match &decision {
-                Decision::Change(checked, _) => Key::Check(checked.item.identity.uid.clone()),
-                Decision::Release(owner) => Key::Orphan(owner.clone()),
-                Decision::Next(_) => return,
-            };
-            let decision = if self.has_ended() { Next::Done.into() } else { decision };
-            self.engine.carry_out(&key, decision).await;
-        });
-        stream::iter(changes).buffer_unordered(WORKERS).collect::<()>().await;
-    }
-
-    async fn ended(&self) {
-        tokio::select! { () = sleep_until(self.until) => {}, () = self.stop.cancelled() => {} }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.stop.is_cancelled() || Instant::now() >= self.until
     }
 
     /// Returns whether an object that this collection deleted only needs its grace period to end. Nothing else ends by
     /// itself: a namespace can wait for the finalizers of its content.
     fn awaits_termination(&self) -> bool {
         let outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_ours = |waiting: &WaitingObject| {
-            outcomes.iter().any(|it| it.result == ClusterResult::Accepted && it.object.uid == waiting.object.uid)
-        };
+        let accepted = outcomes.iter().filter(|it| it.result == ClusterResult::Accepted);
+        let ours: HashSet<_> = accepted.map(|it| &it.object.uid).collect();
         let ends = |waiting: &WaitingObject| waiting.finalizers.is_empty() && waiting.grace_seconds.is_some();
-        self.report.waiting.iter().any(|waiting| ends(waiting) && is_ours(waiting))
+        self.report.waiting.iter().any(|waiting| ends(waiting) && ours.contains(&waiting.object.uid))
     }
+}
+
+/// A list shows what was deleted in the round before: the report has no deletion that did not happen.
+fn take_back(engine: &Engine, outcomes: &Mutex<Vec<ClusterOutcome>>, listed: &[ObjectMeta]) {
+    let disproven: HashMap<_, _> =
+        listed.iter().filter(|it| engine.disproves(&it.uid)).map(|it| (&it.uid, it.is_deleting())).collect();
+    if disproven.is_empty() {
+        return;
+    }
+    let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+    outcomes.retain_mut(|outcome| match disproven.get(&outcome.object.uid) {
+        Some(true) => {
+            outcome.result = ClusterResult::Accepted;
+            true
+        }
+        is_deleting => is_deleting.is_none() || outcome.action != ActionWord::Delete,
+    });
 }
 
 /// Shows the graph all objects of a resource, and names those whose deletion others hold up.
 fn show(engine: &Engine, resource: &ApiResource, objects: Vec<ObjectMeta>, waiting: &mut Vec<WaitingObject>) {
     let (kind, id) = (served(resource).kind, engine.number(&resource.group(), &resource.resource));
+    let defines = engine.name(id) == DEFINITIONS;
     engine.apply(Event::ListBegins(id));
     for object in objects {
+        if defines {
+            engine.state().resources.defines(&object.name, true);
+        }
         if object.is_deleting() {
             waiting.push(WaitingObject {
                 object: object.identity(&kind),
@@ -276,12 +253,4 @@ fn show(engine: &Engine, resource: &ApiResource, objects: Vec<ObjectMeta>, waiti
     }
     engine.apply(Event::ListEnds(id));
     engine.has_list(id);
-}
-
-fn uid(change: &Event) -> Option<Uid> {
-    match change {
-        Event::Seen(observed) => Some(observed.meta.uid.clone()),
-        Event::Deleted(_, identity) | Event::ProvenAbsent(identity) => Some(identity.uid.clone()),
-        Event::ListBegins(_) | Event::ListEnds(_) | Event::Unserved(_) | Event::Dropped(_) | Event::Interrupted => None,
-    }
 }

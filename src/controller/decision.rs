@@ -25,6 +25,8 @@ pub(super) enum Decision {
     Next(Next),
     /// An object is changed.
     Change(Box<Checked>, Verdict),
+    /// An object is deleted as its list or its monitor has shown it.
+    AsShown(Box<Checked>),
     /// The dependents of this owner are released.
     Release(Uid),
 }

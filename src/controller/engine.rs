@@ -17,6 +17,7 @@ use super::queue::{QueueLength, WorkQueue};
 use super::resources::Resources;
 use super::served::Served;
 use super::waiting::Waiting;
+use super::waves::Waves;
 use crate::kubernetes::Clock;
 use crate::metrics::EngineFigures;
 use crate::model::{ApiKind, Identity, ObjectMeta, OwnerReference, Uid};
@@ -73,10 +74,7 @@ pub(super) struct State {
     parked: HashSet<Key>,
     /// The objects whose deletion was accepted and that no monitor has shown to end, since when.
     unproven: Vec<(Instant, Uid)>,
-    /// What became of the objects of a wave, for the graph.
-    wave: Vec<Event>,
-    /// How many objects may still be changed; `None` = no limit.
-    objects_left: Option<usize>,
+    pub(super) waves: Waves,
 }
 
 /// News for the log, for events and for the output of a command.
@@ -145,6 +143,12 @@ impl Engine {
         self.queue.add(namespace, key);
     }
 
+    /// As [`Self::add`], before what the namespace has to do already.
+    fn add_first(&self, key: Key) {
+        let namespace = self.state().graph.namespace(key.uid());
+        self.queue.add_first(namespace, key);
+    }
+
     /// Applies one event to the graph and adds what is to be done to the queue.
     pub(super) fn apply(&self, event: Event) {
         self.apply_at(event, self.now());
@@ -152,9 +156,12 @@ impl Engine {
 
     /// Applies what a read proves that began at `at`.
     pub(super) fn apply_at(&self, event: Event, at: Duration) {
+        let is_proof = matches!(event, Event::ProvenAbsent(_));
         let effects = self.state().graph.apply(event, at);
         for effect in effects {
             match effect {
+                // A proof does not count for long, and only so many are remembered.
+                Effect::TryDelete(uid) if is_proof => self.add_first(Key::Check(uid)),
                 Effect::TryDelete(uid) => self.add(Key::Check(uid)),
                 Effect::Verify(uid) => self.add(Key::Verify(uid)),
                 // The worker that proved the absence of one identity checks the next one.
@@ -185,45 +192,6 @@ impl Engine {
     /// Returns the number of a resource.
     pub(super) fn number(&self, group: &str, resource: &str) -> ResourceId {
         self.state().resources.number(group, resource)
-    }
-}
-
-// === impl Engine: waves ===
-
-impl Engine {
-    /// Keeps the effect of a change of our own, until the wave ends. Monitors show it anyway, in its place among other
-    /// changes.
-    pub(super) fn changed(&self, event: Event) {
-        if self.is_in_waves {
-            self.state().wave.push(event);
-        }
-    }
-
-    /// Returns the effects of the changes since the last wave.
-    pub(super) fn end_wave(&self) -> Vec<Event> {
-        std::mem::take(&mut self.state().wave)
-    }
-
-    /// Limits the number of objects that are changed.
-    pub(super) fn limit_objects(&self, max: Option<usize>) {
-        self.state().objects_left = max;
-    }
-
-    /// Takes one object from the limit. Returns false if the limit is reached.
-    pub(super) fn may_change_one_more(&self) -> bool {
-        match &mut self.state().objects_left {
-            None => true,
-            Some(0) => false,
-            Some(left) => {
-                *left -= 1;
-                true
-            }
-        }
-    }
-
-    /// Returns whether the limit on changed objects is reached.
-    pub(super) fn is_exhausted(&self) -> bool {
-        self.state().objects_left == Some(0)
     }
 }
 

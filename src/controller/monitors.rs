@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::engine::Engine;
+use super::resources::DEFINITIONS;
 use super::served::{Served, served};
 use super::settings::{LISTS, WATCH};
 use super::{ControllerSettings, ResourceFilter};
@@ -22,9 +23,6 @@ use crate::owners::{Event, ResourceId};
 /// The resources whose changes change what the API server serves.
 const RESOURCES_OF_KINDS: [(&str, &str); 2] =
     [("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")];
-
-/// The first of them, as [`Engine::name`] writes it.
-const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// How long discovery must lack a resource before its monitor stops. An API server that starts serves its custom resources
 /// last; their objects must not be forgotten, because they may block or be dependents to release.

@@ -86,7 +86,13 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
 
     /// Adds a key. A key that waits after a failure becomes ready at once.
     pub(super) fn add(&self, share: Share, key: K) {
-        self.state().add(share, key);
+        self.state().add(share, key, Ready::push);
+        self.ready.notify_one();
+    }
+
+    /// Adds a key that is processed before the others of its share that are ready.
+    pub(super) fn add_first(&self, share: Share, key: K) {
+        self.state().add(share, key, Ready::push_first);
         self.ready.notify_one();
     }
 
@@ -226,7 +232,7 @@ impl<K> Default for WorkQueue<K> {
 // === impl State ===
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, share: Share, key: K) {
+    fn add(&mut self, share: Share, key: K, push: fn(&mut Ready<K>, Share, K)) {
         if let Some(at) = self.due.remove(&key) {
             self.delayed.remove(&at);
         }
@@ -236,7 +242,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.dirty.insert(key.clone(), (share.clone(), Instant::now()));
         self.totals.adds += 1;
         if !self.processing.contains_key(&key) {
-            self.ready.push(share, key);
+            push(&mut self.ready, share, key);
         }
     }
 
@@ -245,7 +251,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         while let Some(entry) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
             let (share, key) = entry.remove();
             self.due.remove(&key);
-            self.add(share, key);
+            self.add(share, key, Ready::push);
         }
         let (share, key) = self.ready.take()?;
         let since = self.dirty.remove(&key).map_or(now, |(_, since)| since);

@@ -9,6 +9,9 @@ use super::served::Served;
 pub(super) use crate::owners::METRICS;
 use crate::owners::{ResourceId, UnavailableGroup};
 
+/// The definitions of custom resources, as [`Resources::name`] writes them.
+pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
 /// What is known of each resource.
 #[derive(Debug, Default)]
 pub(super) struct Resources {

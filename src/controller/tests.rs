@@ -4,6 +4,7 @@ mod absence;
 mod answers;
 mod as_shown;
 mod cases;
+mod collect;
 mod conflicting_references;
 mod discovery;
 mod holds;

@@ -133,6 +133,9 @@ pub enum KubernetesError {
         /// The limit that passed.
         seconds: u64,
     },
+    /// No request was sent: the command or the service is ending.
+    #[error("no request was sent, because the process is ending")]
+    Ended,
 }
 
 // === impl KubernetesError ===
@@ -218,7 +221,7 @@ impl KubernetesError {
 
     /// Returns whether other credentials or another connection may help. Then the client must be created again.
     pub(super) fn is_of_connection(&self) -> bool {
-        !matches!(self, Self::TooLarge { .. } | Self::InvalidRequest { .. })
+        !matches!(self, Self::TooLarge { .. } | Self::InvalidRequest { .. } | Self::Ended)
             && self.code().is_none_or(|code| code == 401)
     }
 }

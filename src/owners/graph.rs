@@ -113,6 +113,14 @@ impl Graph {
         })
     }
 
+    /// Returns whether `is_it` holds for a dependent of an object, or for another owner of one.
+    pub fn any_relative(&self, uid: &Uid, is_it: impl Fn(&Uid) -> bool) -> bool {
+        let Some(id) = self.store.find(uid) else { return false };
+        let is_node = |id| self.store.node(id).is_some_and(|node| is_it(&node.uid));
+        let mut dependents = self.store.edges_to(id).map(|(_, dependent)| dependent);
+        dependents.any(|it| is_node(it) || self.store.edges_of(it).any(|(_, owner)| owner != id && is_node(owner)))
+    }
+
     /// Returns the version of an object that a monitor has shown last. `None` if none did, if its deletion has begun, if a
     /// finalizer of garbage collection decides how it is deleted, and if another object has its uid (G3).
     pub fn shown_version(&self, uid: &Uid) -> Option<ShownVersion> {

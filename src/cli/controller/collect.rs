@@ -15,6 +15,9 @@ use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, Controlle
 use crate::daemon::{now, signals};
 use crate::owners::ActionWord;
 
+/// What continues a collection that its timeout has ended.
+const AGAIN: &str = "run it again; --timeout and --kube-api-qps let one run do more";
+
 /// Delete what `controller plan` shows, and what follows from it
 ///
 /// It ends when a look at all objects finds nothing more to do. Objects that only wait for finalizers of others are
@@ -123,6 +126,9 @@ fn verdict(report: &ClusterReport, args: &Args) -> Result<(), CliError> {
     faults.extend(report.errors.iter().cloned());
     match faults.as_slice() {
         [] => Ok(()),
-        faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),
+        faults => {
+            let error = CliError::message(ErrorKind::Partial, faults.join("; "));
+            Err(if report.interrupted { error.hint(AGAIN) } else { error })
+        }
     }
 }

@@ -28,12 +28,22 @@ impl<K> Ready<K> {
     }
 
     pub(super) fn push(&mut self, share: Share, key: K) {
+        self.keys_of(share).push_back(key);
+    }
+
+    /// Adds a key that comes before the others of its share.
+    pub(super) fn push_first(&mut self, share: Share, key: K) {
+        self.keys_of(share).push_front(key);
+    }
+
+    /// Returns the keys of a share, to which one is added.
+    fn keys_of(&mut self, share: Share) -> &mut VecDeque<K> {
         self.len += 1;
         let keys = self.keys.entry(Arc::clone(&share)).or_default();
         if keys.is_empty() {
             self.turns.push_back(share);
         }
-        keys.push_back(key);
+        keys
     }
 
     /// Takes the next key of the next share that is not at its limit.
@@ -99,6 +109,16 @@ mod tests {
         assert_eq!(ready.take(), None);
         ready.end(&"a".into());
         assert_eq!(ready.take(), Some(("a".into(), 4)));
+    }
+
+    #[test]
+    fn a_first_key_comes_before_those_of_its_share() {
+        let mut ready = Ready::default();
+        ready.push("a".into(), 1);
+        ready.push("b".into(), 10);
+        ready.push_first("b".into(), 9);
+        let taken: Vec<_> = std::iter::from_fn(|| ready.take()).map(|(_, key)| key).collect();
+        assert_eq!(taken, [1, 9, 10]);
     }
 
     #[test]

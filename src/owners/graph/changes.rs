@@ -16,6 +16,8 @@ pub enum Event {
     Deleted(ResourceId, Identity),
     /// A live read proves that there is no object of this identity.
     ProvenAbsent(Identity),
+    /// The API server has accepted the deletion of an object that nothing holds. That is no proof (G1).
+    Removed(Identity),
     /// A monitor begins a complete list of its resource.
     ListBegins(ResourceId),
     /// A complete list has ended. What it did not show is unverified from now on.
@@ -78,6 +80,7 @@ impl Graph {
             Event::Seen(observed) => drop(self.seen(&observed, at, &mut effects)),
             Event::Deleted(resource, identity) => self.deleted(resource, &identity, at, &mut effects),
             Event::ProvenAbsent(identity) => self.proven_absent(&identity, at, &mut effects),
+            Event::Removed(identity) => self.removed(&identity, &mut effects),
             // What was deleted before a list may exist in it again (G1).
             Event::ListBegins(resource) => {
                 self.absent.distrust(at);

@@ -50,6 +50,13 @@ impl Graph {
         self.remove(id, Some((absent, at)), effects);
     }
 
+    pub(super) fn removed(&mut self, object: &Identity, effects: &mut Vec<Effect>) {
+        let Some(id) = self.store.find(&object.uid) else { return };
+        if !self.shared.contains_key(&id) && self.store.identity(id).is_some_and(|identity| identity == *object) {
+            self.remove(id, None, effects);
+        }
+    }
+
     /// There is no object of this identity, and the node may stand for another one: only what means the identity is to be
     /// checked. A guess becomes the next one that references mean.
     fn references_end(&mut self, id: NodeId, absent: &Identity, at: Duration, effects: &mut Vec<Effect>) {

@@ -1,0 +1,70 @@
+//! `controller collect` on much garbage, beside a client that only deletes, on one real API server. Such a client knows all
+//! names beforehand, decides nothing and reads nothing.
+
+use std::time::Instant;
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, Preconditions};
+
+use crate::contest::{IN_FLIGHT, Named, create, left};
+use crate::figures::median;
+use crate::rig::{NodeRig, kubernetes_version};
+
+const GARBAGE: usize = 10_000;
+/// Absent owners of the garbage.
+const OWNERS: usize = 200;
+/// Objects that are no garbage, for the time to the first deletion.
+const OTHERS: usize = 100_000;
+const ROUNDS: usize = 3;
+
+pub async fn measure() {
+    let node = NodeRig::start_api_alone().await;
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        garbage(&maps, GARBAGE).await;
+        ours.push(collect(&node, &["--timeout", "10m"]));
+        assert_eq!(left(&maps).await, 0, "the garbage is deleted");
+        let named = garbage(&maps, GARBAGE).await;
+        bare.push(delete(&maps, &named).await);
+    }
+    println!("{GARBAGE} objects of {OWNERS} absent owners, real API server {}; {ROUNDS} rounds", kubernetes_version());
+    let ratio = median(ours.iter().zip(&bare).map(|(ours, bare)| ours / bare));
+    let (ours, bare) = (median(ours.iter().copied()), median(bare.iter().copied()));
+    println!(
+        "collect: {ours:.2} s; bare deletions, {IN_FLIGHT} in flight: {bare:.2} s; ratio {ratio:.2} (aim: at most 2)"
+    );
+    create(&maps, (0..OTHERS).map(|number| (format!("other-{number}"), None)).collect()).await;
+    garbage(&maps, ROUNDS).await;
+    let first = median((0..ROUNDS).map(|_| collect(&node, &["--max", "1"])));
+    println!("first deletion beside {OTHERS} objects: {first:.2} s (aim: less than 3)");
+}
+
+/// Creates dependents of absent owners.
+async fn garbage(maps: &Api<ConfigMap>, count: usize) -> Vec<Named> {
+    let owner = |number: usize| format!("owner-{}", number % OWNERS);
+    let uid = |number: usize| format!("00000000-0000-4000-8000-{:012}", number % OWNERS);
+    let object = |number| (format!("garbage-{number}"), Some((owner(number), uid(number))));
+    create(maps, (0..count).map(object).collect()).await
+}
+
+/// Runs `collect` without a limit on its calls; seconds.
+fn collect(node: &NodeRig, args: &[&str]) -> f64 {
+    let (kubeconfig, begun) = (node.kubeconfig("admin").display().to_string(), Instant::now());
+    let command = ["controller", "collect", "--kube-api-qps", "0", "--kubeconfig", &kubeconfig];
+    node.kubegc(&[&command, args].concat()).ok();
+    begun.elapsed().as_secs_f64()
+}
+
+/// Deletes objects by name and uid; seconds.
+pub async fn delete(maps: &Api<ConfigMap>, objects: &[Named]) -> f64 {
+    let begun = Instant::now();
+    let deleted = objects.iter().map(async |(name, uid)| {
+        let only = DeleteParams::background()
+            .preconditions(Preconditions { uid: Some(uid.clone()), ..Preconditions::default() });
+        maps.delete(name, &only).await.unwrap()
+    });
+    stream::iter(deleted).buffer_unordered(IN_FLIGHT).for_each(async |_| ()).await;
+    begun.elapsed().as_secs_f64()
+}

@@ -1,0 +1,206 @@
+//! `controller collect` as a whole: which calls it makes and in which order, and how it ends.
+
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::server::WholeServer;
+use super::*;
+use crate::controller::{
+    ClusterObserver, ClusterReport, CollectOptions, ControllerSettings, ObserverLimits, collect,
+};
+use crate::owners::{ActionWord, plan};
+
+const CLOCK: crate::kubernetes::Clock = || "2026-01-02T03:04:05Z".parse().unwrap();
+
+fn config_map(name: &str, owners: &[Value]) -> Value {
+    object("v1", "ConfigMap", "ns1", name, owners)
+}
+
+fn absent(name: &str) -> Value {
+    to(&config_map(name, &[]))
+}
+
+fn server(objects: impl IntoIterator<Item = Value>) -> WholeServer {
+    let served = [("v1", "configmaps", "ConfigMap", true), ("v1", "secrets", "Secret", true)];
+    let served = served.map(|(version, resource, kind, scope)| resource_of(version, resource, kind, scope, true));
+    let server = WholeServer::new(served.to_vec());
+    objects.into_iter().for_each(|object| server.put(&object));
+    server
+}
+
+/// Dependents of one absent owner each.
+fn dangling(count: usize) -> impl Iterator<Item = Value> {
+    (0..count).map(|number| config_map(&format!("c{number}"), &[absent(&format!("owner{number}"))]))
+}
+
+fn options() -> CollectOptions {
+    CollectOptions { dry_run: false, max_objects: None, timeout: Duration::from_mins(1) }
+}
+
+async fn collects(server: &WholeServer, options: &CollectOptions, per_second: u64) -> ClusterReport {
+    let calls = CallLimits { per_second, ..CallLimits::default() };
+    let settings = ControllerSettings { calls, ..ControllerSettings::default() };
+    let connection = Arc::new(server.connection());
+    collect(connection, settings, options, CLOCK, CancellationToken::new(), |_| {}).await.unwrap()
+}
+
+/// Returns the requests for single objects: method and name.
+fn calls(server: &WholeServer) -> Vec<String> {
+    let of_objects = |request: String| {
+        let (method, path) = request.split_once(' ')?;
+        let name = path.split('?').next()?.split_once("/configmaps/")?.1;
+        Some(format!("{method} {name}"))
+    };
+    server.requests().into_iter().filter_map(of_objects).collect()
+}
+
+fn count(calls: &[String], is_it: impl Fn(&str) -> bool) -> usize {
+    calls.iter().filter(|call| is_it(call)).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_of_an_absent_owner_costs_its_deletion() {
+    let server = server((0..300).map(|number| config_map(&format!("c{number}"), &[absent("gone")])));
+    let report = collects(&server, &options(), 0).await;
+    let calls = calls(&server);
+    assert_eq!(count(&calls, |call| call.starts_with("DELETE")), 300);
+    assert_eq!(count(&calls, |call| call == "GET gone"), 1, "the owner is read once");
+    assert_eq!(calls.len(), 301);
+    assert_eq!((report.outcomes.len(), report.rounds), (300, 2));
+    assert!(report.failures.is_empty() && !report.interrupted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_living_owner_is_read_once() {
+    let keeper = config_map("keeper", &[]);
+    let of_two = (0..50).map(|number| config_map(&format!("c{number}"), &[to(&keeper), absent("gone")]));
+    let server = server(of_two.chain([keeper.clone()]));
+    let report = collects(&server, &options(), 0).await;
+    let calls = calls(&server);
+    assert_eq!(count(&calls, |call| call == "GET keeper"), 1, "{calls:?}");
+    assert_eq!(count(&calls, |call| call.starts_with("PATCH")), 50);
+    assert!(report.outcomes.iter().all(|outcome| outcome.action == ActionWord::DropReferences));
+}
+
+/// From some 6,000 objects on, all reads before the first deletion took longer than the command may.
+#[tokio::test(start_paused = true)]
+async fn garbage_goes_before_all_is_decided() {
+    let server = server(dangling(1000));
+    let report = collects(&server, &options(), 0).await;
+    let calls = calls(&server);
+    let first = calls.iter().position(|call| call.starts_with("DELETE")).unwrap();
+    assert!(first < 50, "{first} reads before the first deletion");
+    assert_eq!((report.outcomes.len(), calls.len()), (1000, 2000), "each owner is read, and each object deleted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_ends_the_decisions() {
+    for dry_run in [false, true] {
+        let server = server(dangling(1000));
+        let options = CollectOptions { max_objects: Some(5), dry_run, ..options() };
+        let report = collects(&server, &options, 0).await;
+        let calls = calls(&server);
+        assert_eq!(report.outcomes.len(), 5, "dry run: {dry_run}");
+        assert!(count(&calls, |call| call.starts_with("GET")) < 50, "{}", calls.len());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_ends_a_collection_with_what_was_done() {
+    // At few calls a second, those that wait for their turn do not wait for it beyond the end.
+    for (per_second, least) in [(100, 500), (5, 10)] {
+        let (server, begun) = (server(dangling(2000)), Instant::now());
+        let options = CollectOptions { timeout: Duration::from_secs(10), ..options() };
+        let report = collects(&server, &options, per_second).await;
+        assert!(report.interrupted && report.failures.is_empty(), "{:?}", report.failures);
+        assert_eq!(begun.elapsed(), Duration::from_secs(10));
+        let deleted = count(&calls(&server), |call| call.starts_with("DELETE"));
+        assert_eq!(report.outcomes.len(), deleted, "what was done is reported");
+        assert!(deleted >= least, "{deleted}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_of_many_absent_owners_is_reported_once() {
+    let owners: Vec<_> = (0..6).map(|number| absent(&format!("owner{number}"))).collect();
+    for dry_run in [true, false] {
+        let server = server((0..20).map(|number| config_map(&format!("c{number}"), &owners)));
+        let report = collects(&server, &CollectOptions { dry_run, ..options() }, 0).await;
+        assert_eq!(report.outcomes.len(), 20, "dry run: {dry_run}");
+        assert_eq!(server.objects.names().len(), if dry_run { 20 } else { 0 });
+    }
+}
+
+/// The owner `a` is garbage, and `b` names it and an absent owner: as long as `a` exists, only the reference to the other
+/// one goes. An early deletion of `a` would change the decision.
+#[tokio::test(start_paused = true)]
+async fn an_early_change_is_not_seen_by_a_later_decision() {
+    for padding in 0..30 {
+        let a = config_map("a", &[absent("gone")]);
+        let b = config_map("b", &[to(&a), absent("other")]);
+        let server = server(dangling(padding).chain([a, b]));
+        let observer = ClusterObserver::new(
+            Arc::new(server.connection()),
+            ObserverLimits::default(),
+            CLOCK,
+            &OwnerGuards::default(),
+        );
+        let planned = plan(&observer.snapshot(|_, _| {}).await.unwrap());
+        let planned = planned.actions.iter().chain(&planned.predicted).map(|it| format!("{} {}", it.action, it.object));
+        let done = collects(&server, &options(), 0).await.outcomes;
+        let done = done.iter().map(|it| format!("{} {}", it.action, it.object));
+        let (mut planned, mut done): (Vec<_>, Vec<_>) = (planned.collect(), done.collect());
+        planned.sort();
+        done.sort();
+        assert_eq!(done, planned);
+    }
+}
+
+/// The deletion of an owner is no proof that it is absent: its dependents wait for a read.
+#[tokio::test(start_paused = true)]
+async fn dependents_of_a_deleted_object_are_deleted_after_a_read() {
+    let a = config_map("a", &[absent("gone")]);
+    let server = server([config_map("b", &[to(&a)]), a]);
+    collects(&server, &options(), 0).await;
+    assert_eq!(calls(&server), ["GET gone", "DELETE a", "GET a", "DELETE b"]);
+}
+
+/// A server that accepts a deletion and ignores it: the next list shows the object still.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_the_next_list_disproves_is_a_failure() {
+    let child = config_map("child", &[absent("gone")]);
+    let server = server([child.clone()]);
+    server.objects.answers(&child, 200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}));
+    let report = collects(&server, &options(), 0).await;
+    let calls = calls(&server);
+    assert_eq!(calls[..4], ["GET gone", "DELETE child", "GET gone", "GET child"], "it is read after that");
+    assert_eq!((report.outcomes.len(), report.failures.len()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_deletion_is_tried_again_and_reported() {
+    let (child, other) = (config_map("child", &[absent("gone")]), config_map("other", &[absent("gone")]));
+    let server = server([child.clone(), other]);
+    server.objects.refuses("DELETE", &child, true);
+    let report = collects(&server, &options(), 0).await;
+    assert!(count(&calls(&server), |call| call == "DELETE child") > 1);
+    assert_eq!((report.failures.len(), report.outcomes.len()), (1, 1));
+    assert!(!report.interrupted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_changed_since_its_list_is_read() {
+    let (keeper, child) = (config_map("keeper", &[]), config_map("child", &[absent("gone")]));
+    let server = server([keeper.clone(), child.clone()]);
+    let adopted = config_map("child", &[to(&keeper)]);
+    server.objects.before("DELETE", &child, move |server| server.put(&adopted));
+    let report = collects(&server, &options(), 0).await;
+    assert_eq!(server.objects.names(), ["child", "keeper"]);
+    let calls = calls(&server);
+    assert!(
+        calls.starts_with(&["GET gone", "DELETE child", "GET child", "GET keeper"].map(str::to_owned)),
+        "{calls:?}"
+    );
+    assert!(report.outcomes.is_empty() && report.failures.is_empty());
+}
