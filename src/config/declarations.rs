@@ -324,7 +324,7 @@ settings! {
     /// Address of `/metrics`, `/livez` and `/readyz` of `controller run`. Empty = none.
     "controller.address": ADDRESS = controller_address;
 
-    /// Calls to the API server per second.
+    /// Calls to the API server per second. 0 = no limit.
     "controller.calls_per_second": COUNT = controller.calls.per_second, flags ["kube-api-qps"];
 
     /// Namespace of the Lease, with `--leader-elect`.

@@ -18,7 +18,7 @@ const IN_FLIGHT: usize = 64;
 /// Limits on the calls of the workers to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallLimits {
-    /// Calls per second. Default 100. After a pause, twice as many may be made at once.
+    /// Calls per second; 0 = no limit. Default 100. After a pause, twice as many may be made at once.
     pub per_second: u64,
     /// The longest wait for one answer. Default 30 s.
     pub answer: Duration,
@@ -58,8 +58,8 @@ impl Calls {
         trusts_any_404: bool,
         is_dry_run: bool,
     ) -> Self {
-        let per_second = u32::try_from(limits.per_second).unwrap_or(u32::MAX).max(1);
-        let interval = Duration::from_secs(1) / per_second;
+        let per_second = u32::try_from(limits.per_second).unwrap_or(u32::MAX);
+        let interval = Duration::from_secs(1).checked_div(per_second).unwrap_or_default();
         Self {
             connection,
             answer: limits.answer,
@@ -163,5 +163,16 @@ mod tests {
         assert_eq!(waits, [0, 0, 0, 10, 20, 30]);
         let later = now + Duration::from_secs(1);
         assert_eq!(bucket.take(later), later);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn zero_calls_a_second_is_no_limit() {
+        let limits = CallLimits { per_second: 0, ..CallLimits::default() };
+        let connection = Arc::new(Connection::by(|| unreachable!("no call is made")));
+        let (calls, begun) = (Calls::new(connection, &limits, false, false), Instant::now());
+        for _ in 0..10_000 {
+            drop(calls.permit().await.unwrap());
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO);
     }
 }
