@@ -84,6 +84,11 @@ impl Engine {
     fn end(&self, key: &Key, identity: Option<Identity>, result: Result<Next, KubernetesError>) {
         match result {
             Err(KubernetesError::Ended) => self.queue.pause(key),
+            // It ended meanwhile: nothing of it is to wait.
+            _ if self.item(key.uid()).is_none() => {
+                self.recovered(key.uid());
+                self.queue.done(key);
+            }
             Err(error) => {
                 if let Some(identity) = identity {
                     self.failed(identity, error.to_string());

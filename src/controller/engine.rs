@@ -157,7 +157,13 @@ impl Engine {
     /// Applies what a read proves that began at `at`.
     pub(super) fn apply_at(&self, event: Event, at: Duration) {
         let is_proof = matches!(event, Event::ProvenAbsent(_));
-        let effects = self.state().graph.apply(event, at);
+        let (effects, ended) = {
+            let mut state = self.state();
+            (state.graph.apply(event, at), state.graph.take_ended())
+        };
+        for uid in &ended {
+            self.forget(uid);
+        }
         for effect in effects {
             match effect {
                 // A proof does not count for long, and only so many are remembered.
@@ -171,6 +177,23 @@ impl Engine {
                     (self.report)(Notice::WrongNamespace(dependent, reference));
                 }
             }
+        }
+    }
+
+    /// Forgets what waits and fails of an object that ended.
+    fn forget(&self, uid: &Uid) {
+        let keys = [Key::Check, Key::Verify, Key::Orphan].map(|key| key(uid.clone()));
+        {
+            let State { parked, failures, waiting, .. } = &mut *self.state();
+            for key in &keys {
+                parked.remove(key);
+            }
+            shrink_set(parked);
+            failures.remove(uid);
+            waiting.end(uid);
+        }
+        for key in &keys {
+            self.queue.forget(key);
         }
     }
 
@@ -353,6 +376,13 @@ impl State {
     /// Returns how many objects wait until the API server serves something else.
     pub(super) fn parked(&self) -> usize {
         self.parked.len()
+    }
+}
+
+/// Gives the memory of a set back that was large once.
+fn shrink_set(set: &mut HashSet<Key>) {
+    if set.len() < set.capacity() / 8 {
+        set.shrink_to(set.len() * 2);
     }
 }
 

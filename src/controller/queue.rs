@@ -160,6 +160,16 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.end(self.state(), key);
     }
 
+    /// Forgets a key that waits for a moment, and its failures: its object ended. One that is ready finds that out.
+    pub(super) fn forget(&self, key: &K) {
+        let mut state = self.state();
+        state.failures.remove(key);
+        if let Some(at) = state.due.remove(key) {
+            state.delayed.remove(&at);
+        }
+        state.shrink();
+    }
+
     /// Returns whether a key is ready or being processed, or has failed fewer than `failures` times and is tried again.
     pub(super) fn is_pending(&self, key: &K, failures: u32) -> bool {
         let state = self.state();
@@ -268,7 +278,16 @@ impl<K: Clone + Eq + Hash> State<K> {
         if let Some((share, _)) = self.dirty.get(key) {
             self.ready.push(share.clone(), key.clone());
         }
+        self.shrink();
         processed.map(|(_, since)| since.elapsed())
+    }
+
+    /// Gives the memory of tables back that were large once.
+    fn shrink(&mut self) {
+        shrink(&mut self.dirty);
+        shrink(&mut self.processing);
+        shrink(&mut self.due);
+        shrink(&mut self.failures);
     }
 
     /// A key that is to be processed again anyway does not wait.
@@ -290,6 +309,13 @@ impl<K: Clone + Eq + Hash> State<K> {
     fn is_settled(&self, failures: u32) -> bool {
         let has_failed = |key: &K| self.failures.get(key).is_none_or(|count| *count >= failures);
         self.ready.is_empty() && self.processing.is_empty() && self.delayed.values().all(|(_, key)| has_failed(key))
+    }
+}
+
+/// Each time at most an eighth of a table is in use, so that many keys are moved once.
+fn shrink<K: Eq + Hash, V>(table: &mut HashMap<K, V>) {
+    if table.len() < table.capacity() / 8 {
+        table.shrink_to(table.len() * 2);
     }
 }
 
@@ -459,6 +485,24 @@ mod tests {
         assert_eq!(begun.elapsed(), FIRST * 2);
         queue.defer(&"a", LONGEST);
         assert!(!queue.is_pending(&"a", 9), "it waits for something else");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_keys_leave_no_memory() {
+        let queue = WorkQueue::default();
+        (0..100_000).for_each(|key| queue.add("ns1".into(), key));
+        for _ in 0..100_000 {
+            let key = queue.next().await.unwrap();
+            if key % 2 == 0 { queue.done(&key) } else { queue.fail(&key, LONGEST) }
+        }
+        assert_eq!(queue.len(), QueueLength { ready: 0, processing: 0, delayed: 50_000 });
+        (0..100_000).for_each(|key| queue.forget(&key));
+        assert_eq!(queue.len(), QueueLength::default());
+        let state = queue.state();
+        let tables =
+            [state.dirty.capacity(), state.processing.capacity(), state.due.capacity(), state.failures.capacity()];
+        assert!(tables.iter().all(|capacity| *capacity < 100), "{tables:?}");
+        assert!(state.ready.is_empty() && state.delayed.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

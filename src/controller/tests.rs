@@ -7,6 +7,7 @@ mod cases;
 mod collect;
 mod conflicting_references;
 mod discovery;
+mod ended;
 mod holds;
 mod identity;
 mod matrix;

@@ -41,6 +41,8 @@ pub struct Graph {
     pub absent: Absences,
     /// The objects of each node that several objects with one uid share: few.
     shared: HashMap<NodeId, Vec<SharedObject>>,
+    /// The objects that ended since the last call of [`Graph::take_ended`].
+    ended: Vec<Uid>,
 }
 
 /// What the graph contains about one object.
@@ -127,6 +129,11 @@ impl Graph {
         let id = self.store.find(uid)?;
         let version = self.store.node(id)?.version?;
         Some(ShownVersion { version, owners: self.store.references(id) })
+    }
+
+    /// Returns the objects that ended since the last call, and the guesses that nothing names any more.
+    pub fn take_ended(&mut self) -> Vec<Uid> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Returns the number of objects that a monitor has shown and that still exist.

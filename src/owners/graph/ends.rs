@@ -147,6 +147,7 @@ impl Graph {
         if let Some(node) = self.store.node_mut(id) {
             (node.state, node.is_deleting, node.waits_for_dependents) = (State::Absent, false, false);
             node.version = None;
+            self.ended.push(node.uid.clone());
         }
         if self.store.has_dependents(id) {
             if let Some((identity, at)) = proof {
@@ -165,8 +166,11 @@ impl Graph {
 
     /// Removes the node of an object that no monitor shows, if no reference names it and it names none.
     pub(super) fn forget_unnamed(&mut self, id: NodeId) {
-        let is_shown = self.store.node(id).is_none_or(|node| node.state == State::Observed);
-        if !is_shown && !self.store.has_dependents(id) && self.store.edges_of(id).next().is_none() {
+        let Some(node) = self.store.node(id).filter(|node| node.state != State::Observed) else { return };
+        if !self.store.has_dependents(id) && self.store.edges_of(id).next().is_none() {
+            if node.state != State::Absent {
+                self.ended.push(node.uid.clone());
+            }
             self.store.remove(id);
         }
     }
