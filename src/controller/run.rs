@@ -56,7 +56,9 @@ impl OwnersService {
         let requests = metrics.clone();
         connection.observe(move |method, code, time| requests.requested(method.as_str(), code, time));
         let counted = metrics.clone();
-        let report = move |notice| announce(&notice, &counted, &queue);
+        // A dry run changes nothing, events included.
+        let queue = Some(queue).filter(|_| !dry_run);
+        let report = move |notice| announce(&notice, &counted, queue.as_ref());
         let mut engine = Engine::new(calls, settings.guards.clone(), clock, report);
         engine.filter = filter;
         engine.queue = WorkQueue::timed(metrics.timings());
@@ -176,7 +178,7 @@ impl Discovery<'_> {
 }
 
 /// Counts and logs each act, and each condition that needs attention.
-fn announce(notice: &Notice, metrics: &ControllerMetrics, events: &EventQueue) {
+fn announce(notice: &Notice, metrics: &ControllerMetrics, events: Option<&EventQueue>) {
     match notice {
         Notice::Done(done) => metrics.changed(done.action.into(), done.result.into()),
         Notice::WrongNamespace(..) => metrics.unresolved("wrong_namespace"),
@@ -208,5 +210,7 @@ fn announce(notice: &Notice, metrics: &ControllerMetrics, events: &EventQueue) {
              `kubegc controller collect` deletes them"
         ),
     }
-    events.send(notice);
+    if let Some(events) = events {
+        events.send(notice);
+    }
 }

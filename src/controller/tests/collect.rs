@@ -7,7 +7,8 @@ use tokio_util::sync::CancellationToken;
 use super::server::WholeServer;
 use super::*;
 use crate::controller::{
-    ClusterObserver, ClusterReport, CollectOptions, ControllerSettings, ObserverLimits, collect,
+    ClusterObserver, ClusterReport, CollectOptions, ControllerSettings, ObserverLimits, OwnersService, ResourceFilter,
+    collect,
 };
 use crate::owners::{ActionWord, plan};
 
@@ -203,4 +204,26 @@ async fn an_object_that_changed_since_its_list_is_read() {
         "{calls:?}"
     );
     assert!(report.outcomes.is_empty() && report.failures.is_empty());
+}
+
+/// The reference to an unknown kind is worth an event, and the garbage a deletion.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_observes_only_reads() {
+    let unknown = json!({"apiVersion": "example.com/v1", "kind": "Unknown", "name": "x", "uid": "x"});
+    for dry_run in [true, false] {
+        let server = server([config_map("a", std::slice::from_ref(&unknown)), config_map("b", &[absent("gone")])]);
+        let connection = Arc::new(server.connection());
+        let settings = ControllerSettings::default();
+        let service = OwnersService::new(&connection, settings, ResourceFilter::default(), dry_run, CLOCK);
+        let stop = CancellationToken::new();
+        let end = async {
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            stop.cancel();
+        };
+        tokio::join!(service.run(stop.clone()), end);
+        let requests = server.requests();
+        let events = requests.iter().filter(|request| request.starts_with("POST ")).count();
+        let only_reads = requests.iter().all(|request| request.starts_with("GET "));
+        assert_eq!((events, only_reads), if dry_run { (0, true) } else { (1, false) }, "{requests:#?}");
+    }
 }
