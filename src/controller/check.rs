@@ -235,8 +235,13 @@ impl Engine {
         if self.state().graph.was_seen(&item.identity.uid) {
             let cause = served.why_not(&item.identity.kind);
             self.failed(item.identity, cause);
-        } else if let Some(Dependent { item, reference }) = dependents.into_iter().next() {
-            (self.report)(Notice::NotServed(item.identity, reference));
+        } else {
+            // References of other kinds may name the same uid, and a group-version may only be unavailable.
+            let is_of_none =
+                |it: &Dependent| served.kinds.meaning(&it.reference, &it.item.identity.namespace) == Meaning::NotServed;
+            if let Some(Dependent { item, reference }) = dependents.into_iter().find(is_of_none) {
+                (self.report)(Notice::NotServed(item.identity, reference));
+            }
         }
         Next::Parked
     }

@@ -40,3 +40,25 @@ async fn no_failure_of_a_deleted_object_is_left() {
     cluster.loses(&child);
     assert_eq!((cluster.failures().len(), cluster.waiting()), (0, 0));
 }
+
+/// Two kinds name one uid, and one of them is not served: only its reference cannot be resolved.
+#[tokio::test(start_paused = true)]
+async fn only_a_reference_of_an_unknown_kind_is_unresolvable() {
+    for unknown_first in [true, false] {
+        let cluster = Cluster::new();
+        let of_unknown = of_unknown("unknown");
+        let served = json!({"apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": "unknown-owner"});
+        let of_pod = pod("served", &[served]);
+        let mut shown = [&of_unknown, &of_pod];
+        if !unknown_first {
+            shown.reverse();
+        }
+        for object in shown {
+            cluster.shows(object);
+        }
+        cluster.works().await;
+        let notices = cluster.notices();
+        assert!(notices.contains(&"not served unknown: Unknown.v1.example.com".to_owned()), "{notices:?}");
+        assert!(!notices.iter().any(|notice| notice.starts_with("not served served")), "{notices:?}");
+    }
+}
