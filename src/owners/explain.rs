@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::findings::{Finding, of_deletion};
 use super::plan::{self, OwnerFinding, order};
 use super::world::{Object, World};
-use super::{ClusterSnapshot, ServedKind, Verdict};
+use super::{ClusterSnapshot, ListedResource, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 
 /// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
@@ -45,6 +45,10 @@ pub struct ClusterExplanation {
     /// What its deletion waits for: finalizers of others, and dependents. Absent if it is not being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Finding>,
+    /// How many objects the API server deletes with it, whatever the policy is: the objects of a namespace, or those of the
+    /// resource that a `CustomResourceDefinition` defines. Absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<usize>,
     /// Its owners, and theirs.
     pub owners: Vec<OwnerNode>,
     /// Its dependents, and theirs.
@@ -86,7 +90,27 @@ pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterE
     let owners = owners(&world, object, &mut above);
     let dependents = dependents(&world, &object.identity, &mut above);
     let deletion = of_deletion(&world, object);
-    Some(ClusterExplanation { object: object.identity.clone(), decision, reason, deletion, owners, dependents })
+    let (content, object) = (content(snapshot, &object.identity), object.identity.clone());
+    Some(ClusterExplanation { object, decision, reason, deletion, content, owners, dependents })
+}
+
+/// Counts the objects that the API server deletes with an object. `None` = it has no content.
+fn content(snapshot: &ClusterSnapshot, object: &Identity) -> Option<usize> {
+    let listed = || snapshot.resources.iter();
+    let count = |listed: &ListedResource, is_it: &dyn Fn(&ObjectMeta) -> bool| {
+        listed.objects.as_ref().into_iter().flatten().filter(|meta| is_it(meta)).count()
+    };
+    match (object.kind.group(), &*object.kind.kind) {
+        ("", "Namespace") => Some(listed().map(|it| count(it, &|meta| meta.namespace == object.name)).sum()),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let is_defined = |it: &&ListedResource| {
+                let ServedKind { kind, resource, .. } = &it.served;
+                *object.name == format!("{resource}.{}", kind.group())
+            };
+            Some(listed().filter(is_defined).map(|it| count(it, &|_| true)).sum())
+        }
+        _ => None,
+    }
 }
 
 /// Returns the objects of a snapshot that a name means: `KIND/NAME`, where the kind may also be the resource or kubectl's
@@ -176,6 +200,28 @@ mod tests {
         assert_eq!((deletion.finalizers, deletion.since), (vec!["example.com/backup".to_owned()], since));
         let kept = explain(&cluster(&[object(&held, &[])]), &held).unwrap();
         assert_eq!(kept.deletion, None);
+    }
+
+    #[test]
+    fn the_content_of_a_namespace_and_of_a_definition_is_counted() {
+        let of = |kind: &str, version: &str, name: &str| Identity {
+            kind: crate::model::ApiKind::new(version, kind),
+            namespace: "".into(),
+            name: name.into(),
+            uid: crate::model::Uid::new(name),
+        };
+        let (namespace, pod) = (of("Namespace", "v1", "ns1"), config_map("a"));
+        let definition = of("CustomResourceDefinition", "apiextensions.k8s.io/v1", "widgets.example.com");
+        let widget = of("Widget", "example.com/v1", "w");
+        let mut snapshot = cluster(&[object(&pod, &[]), object(&config_map("b"), &[])]);
+        for it in [&namespace, &definition, &widget] {
+            let resource = format!("{}s", it.kind.kind.to_lowercase());
+            let served = ServedKind { kind: it.kind.clone(), resource, namespaced: false };
+            let objects = crate::model::Seen::Seen(vec![object(it, &[]).1]);
+            snapshot.resources.push(ListedResource { served, objects });
+        }
+        let content = |object| explain(&snapshot, object).unwrap().content;
+        assert_eq!([&namespace, &definition, &pod].map(content), [Some(2), Some(1), None]);
     }
 
     #[test]

@@ -99,15 +99,23 @@ fn text(answer: &Answer, paint: Paint) -> String {
         dependent_tree(&mut text, &found.dependents, &found.object, "");
     }
     if let Some(actions_then) = &answer.if_deleted {
-        text += match actions_then.as_slice() {
-            [] => "If it were deleted: nothing else would change\n",
-            _ => "If it were deleted (predicted):\n",
-        };
-        if !actions_then.is_empty() {
-            text += &render::actions(actions_then, true);
-        }
+        text += &consequences(actions_then, found.content);
     }
     text
+}
+
+/// Formats what would follow from the deletion of an object with this content.
+fn consequences(actions: &[ClusterAction], content: Option<usize>) -> String {
+    let content = content.filter(|count| *count > 0).map(|count| {
+        let objects = format::count(count, "object");
+        format!("If it were deleted: the API server would delete its content with it, {objects} now\n")
+    });
+    let rest = match (actions, &content) {
+        ([], None) => "If it were deleted: nothing else would change\n".to_owned(),
+        ([], Some(_)) => String::new(),
+        _ => format!("If it were deleted (predicted):\n{}", render::actions(actions, true)),
+    };
+    content.unwrap_or_default() + &rest
 }
 
 fn owner_tree(text: &mut String, owners: &[OwnerNode], indent: &str) {
