@@ -1,9 +1,12 @@
 //! The HTTP client for an API server.
 //!
 //! kube's own client has no HTTP/2. For some hundred short calls per second, one connection costs the API server and
-//! kubegc far less than many. A server that offers only HTTP/1.1 has a connection for each call in flight.
+//! kubegc far less than many, and so it is for some hundred watches. A server that offers only HTTP/1.1 has a connection
+//! for each call in flight and for each watch.
 //!
-//! Each watch has a connection of its own, because a slow reader of one would stop the calls.
+//! Watches have other connections than calls, and few at most share one ([`WATCHES`]): a server may limit the streams of a
+//! connection to 100, and hyper waits for a free one for ever. A watch that is read slowly stops no other one, because the
+//! window of the connection holds those of all its streams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +32,10 @@ use super::target::Target;
 /// A connection without traffic is checked so often, and is closed if no answer comes in time: client-go's values.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(15);
+/// The most watches that share a connection. API servers since 1.27 permit 100 streams, and earlier ones 250.
+pub(super) const WATCHES: u32 = 80;
+/// What a server may send of one watch before it is read.
+const WATCH_WINDOW: u32 = 128 << 10;
 /// A TCP connection opens within this time.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -37,6 +44,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(super) enum Sharing {
     /// All requests share one connection, if the server has HTTP/2.
     Multiplexed,
+    /// As `Multiplexed`, for at most [`WATCHES`] watches.
+    Watches,
     /// Each request in flight has its own.
     Separate,
 }
@@ -49,7 +58,7 @@ pub(super) struct Maker<'a> {
     name: Option<ServerName<'static>>,
 }
 
-fn build<C>(connector: HttpsConnector<C>, target: &Target) -> Result<Client, Error>
+fn build<C>(connector: HttpsConnector<C>, target: &Target, sharing: Sharing) -> Result<Client, Error>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
     C::Response: Connection + Read + Write + Send + Unpin + 'static,
@@ -58,6 +67,10 @@ where
 {
     let mut builder = legacy::Client::builder(TokioExecutor::new());
     builder.timer(TokioTimer::new()).http2_keep_alive_interval(PING).http2_keep_alive_timeout(PONG);
+    if let Sharing::Watches = sharing {
+        builder.http2_initial_stream_window_size(WATCH_WINDOW);
+        builder.http2_initial_connection_window_size(WATCH_WINDOW * WATCHES);
+    }
     let client: legacy::Client<_, Body> = builder.build(connector);
     let config = &target.config;
     let builder = ClientBuilder::new(client, config.default_namespace.clone())
@@ -105,13 +118,14 @@ impl<'a> Maker<'a> {
         tcp.enforce_http(false);
         tcp.set_connect_timeout(Some(CONNECT));
         match &self.target.proxy {
-            None => build(self.over(tcp, sharing), self.target),
+            None => build(self.over(tcp, sharing), self.target, sharing),
             Some(proxy) => match proxy.uri().scheme_str() {
                 Some("https") => {
-                    build(self.over(tunnel(proxy, self.over(tcp, Sharing::Separate)), sharing), self.target)
+                    let tcp = self.over(tcp, Sharing::Separate);
+                    build(self.over(tunnel(proxy, tcp), sharing), self.target, sharing)
                 }
-                Some("http") => build(self.over(tunnel(proxy, tcp), sharing), self.target),
-                _ => build(self.over(socks(proxy, tcp), sharing), self.target),
+                Some("http") => build(self.over(tunnel(proxy, tcp), sharing), self.target, sharing),
+                _ => build(self.over(socks(proxy, tcp), sharing), self.target, sharing),
             },
         }
     }
@@ -123,7 +137,7 @@ impl<'a> Maker<'a> {
             builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone()));
         }
         match sharing {
-            Sharing::Multiplexed => builder.enable_all_versions().wrap_connector(connector),
+            Sharing::Multiplexed | Sharing::Watches => builder.enable_all_versions().wrap_connector(connector),
             Sharing::Separate => builder.enable_http1().wrap_connector(connector),
         }
     }

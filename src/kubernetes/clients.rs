@@ -1,16 +1,28 @@
 //! The HTTP clients of a connection, made from the credentials of the moment.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use kube::client::Client;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::client::{Maker, Sharing};
+use super::client::{Maker, Sharing, WATCHES};
 use super::error::with_causes;
 use super::target::{Target, check_token};
 use super::{Access, ExecPlugins, KubernetesError};
 
+/// How many connections watches share: enough for 1,280 resources.
+const SHARED: usize = 16;
+
+/// The place of a watch in a connection, until it ends. `None` = it has a connection of its own.
+pub(super) type Place = Option<OwnedSemaphorePermit>;
+
 /// The clients of a connection, and why these credentials were chosen.
 pub(super) struct Clients {
     calls: Client,
+    /// The clients for watches that share a connection, and how many more each may have.
+    shared_watches: Vec<(Client, Arc<Semaphore>)>,
+    /// The client for the other watches: each has a connection of its own.
     watches: Client,
     pub(super) chosen_by: String,
     /// When the credentials expire.
@@ -41,9 +53,13 @@ impl Clients {
         &self.calls
     }
 
-    /// Returns the client for watches, which stay open.
-    pub(super) fn watches(&self) -> &Client {
-        &self.watches
+    /// Returns a client for one watch, which stays open, and its place.
+    pub(super) fn watch(&self) -> (&Client, Place) {
+        let shared = self.shared_watches.iter().find_map(|(client, places)| {
+            let place = Arc::clone(places).try_acquire_owned().ok()?;
+            Some((client, Some(place)))
+        });
+        shared.unwrap_or((&self.watches, None))
     }
 
     /// Returns whether the credentials expired.
@@ -53,21 +69,23 @@ impl Clients {
 
     /// One client for everything.
     pub(super) fn of(client: Client, chosen_by: String) -> Self {
-        Self { calls: client.clone(), watches: client, chosen_by, expires: None }
+        Self { calls: client.clone(), shared_watches: Vec::new(), watches: client, chosen_by, expires: None }
     }
 
-    /// Makes the clients. If calls share a TCP connection, watches have others: a watch that is read slowly must not stop
-    /// the calls.
+    /// Makes the clients. No client opens a connection before its first request.
     fn open(target: &Target, sharing: Sharing, access: &Access) -> Result<Self, kube::Error> {
         let insecure = target.config.accept_invalid_certs;
         let unchecked = if insecure { ", without verifying the server's certificate" } else { "" };
         let chosen_by = format!("{}{unchecked}", access.chosen_by);
         let maker = Maker::new(target)?;
         let watches = maker.client(Sharing::Separate)?;
-        let calls = match sharing {
-            Sharing::Separate => watches.clone(),
-            Sharing::Multiplexed => maker.client(sharing)?,
+        let (calls, shared) = match sharing {
+            Sharing::Separate => (watches.clone(), 0),
+            Sharing::Multiplexed | Sharing::Watches => (maker.client(Sharing::Multiplexed)?, SHARED),
         };
-        Ok(Self { calls, watches, chosen_by, expires: None })
+        let places = || Arc::new(Semaphore::new(WATCHES as usize));
+        let shared = (0..shared).map(|_| Ok((maker.client(Sharing::Watches)?, places())));
+        let shared_watches = shared.collect::<Result<_, kube::Error>>()?;
+        Ok(Self { calls, shared_watches, watches, chosen_by, expires: None })
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::Sharing;
-use super::clients::Clients;
+use super::clients::{Clients, Place};
 use super::error::cause_of;
 use super::{Clock, CredentialCandidates, KubernetesError, repeats};
 use crate::host_path::BoundedCalls;
@@ -187,9 +187,15 @@ impl Connection {
         }
     }
 
-    /// Drops the client, so that the next request reads the credentials again.
+    /// Drops the clients, so that the next request reads the credentials again.
     pub(super) async fn renew(&self) {
         self.held.lock().await.clients = None;
+    }
+
+    /// As [`Self::renew`], unless that has happened since. Many watches may fail at once.
+    async fn renew_after(&self, failed: &Arc<Clients>) {
+        let mut held = self.held.lock().await;
+        held.clients.take_if(|clients| Arc::ptr_eq(clients, failed));
     }
 
     /// Returns why the last credentials were chosen, as text for users. Empty before the first request.
@@ -270,40 +276,55 @@ impl Connection {
         }
         let limit = self.limit.unwrap_or(limit);
         let deadline = Deadline::after(limit);
-        let response = self.open(Clients::calls, what, request, limit).await?;
+        let (response, ()) = self.open(|clients| (clients.calls(), ()), what, request, limit).await?;
         body(what, response, deadline, may_go_on).await
+    }
+
+    /// Begins a watch, and returns the head of its answer and its place in a connection. The body follows later.
+    pub(super) async fn watch(
+        &self,
+        what: &str,
+        request: Request<Vec<u8>>,
+        limit: Duration,
+    ) -> Result<(Response<Body>, Place), KubernetesError> {
+        self.open(Clients::watch, what, request, limit).await
     }
 
     /// Sends a request by one of the clients and returns the head of the answer. The body follows later. Drops the clients
     /// after a failure that other credentials may fix.
-    pub(super) async fn open(
+    async fn open<T>(
         &self,
-        by: fn(&Clients) -> &Client,
+        by: impl FnOnce(&Clients) -> (&Client, T),
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-    ) -> Result<Response<Body>, KubernetesError> {
-        let open = async {
-            let deadline = Deadline::after(limit);
-            let clients = deadline.of(what, self.clients()).await?;
-            let (method, begun) = (request.method().clone(), Instant::now());
-            let sent = async {
-                let sent = by(&clients).send(request.map(Body::from)).await;
-                sent.map_err(|error| unreachable(what, &error))
-            };
-            let response = deadline.of(what, sent).await;
-            if let Some(observer) = self.observer.get() {
-                let code = response.as_ref().ok().map(|response| response.status().as_u16());
-                observer(&method, code, begun.elapsed());
-            }
-            let response = response?;
-            if response.status().is_success() { Ok(response) } else { Err(refusal(what, response, deadline).await) }
-        };
-        let opened = open.await;
+    ) -> Result<(Response<Body>, T), KubernetesError> {
+        let deadline = Deadline::after(limit);
+        let clients = deadline.of(what, self.clients()).await?;
+        let (client, rest) = by(&clients);
+        let opened = self.send(client, what, request, deadline).await;
         if opened.as_ref().is_err_and(KubernetesError::is_of_connection) {
-            self.renew().await;
+            self.renew_after(&clients).await;
         }
-        opened
+        Ok((opened?, rest))
+    }
+
+    async fn send(
+        &self,
+        client: &Client,
+        what: &str,
+        request: Request<Vec<u8>>,
+        deadline: Deadline,
+    ) -> Result<Response<Body>, KubernetesError> {
+        let (method, begun) = (request.method().clone(), Instant::now());
+        let sent = async { client.send(request.map(Body::from)).await.map_err(|error| unreachable(what, &error)) };
+        let response = deadline.of(what, sent).await;
+        if let Some(observer) = self.observer.get() {
+            let code = response.as_ref().ok().map(|response| response.status().as_u16());
+            observer(&method, code, begun.elapsed());
+        }
+        let response = response?;
+        if response.status().is_success() { Ok(response) } else { Err(refusal(what, response, deadline).await) }
     }
 }
 

@@ -10,7 +10,6 @@ use kube::core::WatchEvent;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::clients::Clients;
 use super::connection::{refused, unreadable};
 use super::list::Listing;
 use super::pauses::Pauses;
@@ -132,12 +131,12 @@ impl<F> Round<'_, F> {
         let Monitor { connection, listing, timing, silence, .. } = self.monitor;
         let (what, lasts) = (listing.watch_text(), self.follower.lasts(timing.watch));
         let request = listing.watch::<T>(&version, lasts)?;
-        let body = connection.open(Clients::watches, &what, request, timing.answer).await?.into_body();
+        let (answer, _place) = connection.watch(&what, request, timing.answer).await?;
         if std::mem::take(&mut self.is_failing) {
             self.follower.show(News::Works);
         }
         let (begun, mut has_line) = (Instant::now(), false);
-        let mut lines = WatchLines::new(&what, body, *silence, lasts);
+        let mut lines = WatchLines::new(&what, answer.into_body(), *silence, lasts);
         while let Some(line) = lines.next().await? {
             self.event(&what, line)?;
             has_line = true;

@@ -24,7 +24,6 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use super::seconds;
-use crate::kubernetes::clients::Clients;
 use crate::kubernetes::{Connection, CredentialCandidates, ExecPlugins, KubernetesError};
 
 const NODE: &str = r#"{"kind":"Node"}"#;
@@ -301,10 +300,20 @@ async fn calls_share_a_connection_if_the_server_permits_that() {
     let connection = Connection::multiplexed(candidates.clone());
     assert!(get_21(&connection).await.iter().all(Result::is_ok));
     assert_eq!(server.connections.load(Ordering::Relaxed), 1);
-    // A watch has its own, so that a slow reader of it stops no call.
-    let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
-    let watch = connection.open(Clients::watches, "watch", request, seconds(10)).await.unwrap();
-    assert_eq!((server.connections.load(Ordering::Relaxed), watch.version()), (2, http::Version::HTTP_11));
+    // Watches have others, so that none waits for a free stream or for the reader of another one.
+    let mut watches = Vec::new();
+    for _ in 0..200 {
+        let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
+        watches.push(connection.watch("watch", request, seconds(10)).await.unwrap());
+    }
+    assert_eq!((server.connections.load(Ordering::Relaxed), watches[0].0.version()), (4, http::Version::HTTP_2));
+    // One that ends leaves its place to the next one.
+    watches.truncate(100);
+    for _ in 0..100 {
+        let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
+        watches.push(connection.watch("watch", request, seconds(10)).await.unwrap());
+    }
+    assert_eq!(server.connections.load(Ordering::Relaxed), 4);
 }
 
 #[tokio::test]
