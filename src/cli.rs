@@ -45,6 +45,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::daemon::file_limit::raise_file_limit;
+
 pub use error::{CliError, ErrorKind};
 pub use global::Global;
 pub use output::{Color, Format, Output};
@@ -88,6 +90,7 @@ enum Verb {
 /// Parses the command line, runs the command and reports errors.
 pub fn main() -> ExitCode {
     completions::answer_shell();
+    raise_file_limit();
     let command = help::with_help(Cli::command(), "");
     let matches = command.clone().try_get_matches();
     let matches = matches.unwrap_or_else(|error| suggestions::with_meant(error, &command, std::env::args_os()).exit());

@@ -8,6 +8,7 @@ mod clock;
 pub mod cycle;
 mod existing;
 mod failed_sources;
+pub mod file_limit;
 pub mod file_watch;
 mod live;
 pub mod node;

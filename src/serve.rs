@@ -16,6 +16,7 @@
 
 mod address;
 mod client;
+mod files;
 mod health;
 mod pages;
 mod progress;

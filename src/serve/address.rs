@@ -25,6 +25,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use super::Pages;
+use super::files::{self, Reserve};
 use super::pages::not_found;
 use crate::model::Seen;
 
@@ -84,7 +85,7 @@ async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 
 /// Serves connections. Returns never.
 async fn accept(listener: &TcpListener, pages: &Pages) {
-    let mut open = Vec::new();
+    let (mut open, mut reserve) = (Vec::new(), Reserve::new());
     loop {
         match listener.accept().await {
             Ok((stream, from)) if makes_room(&mut open, from.ip()) => {
@@ -95,7 +96,16 @@ async fn accept(listener: &TcpListener, pages: &Pages) {
             }
             // Dropping the stream closes the connection.
             Ok(_) => {}
-            Err(_) => sleep(ACCEPT_WAIT).await,
+            Err(error) if reserve.give_up(&error) => {
+                if let Ok((stream, _)) = listener.accept().await {
+                    let _ = timeout(CONNECTION, connection(stream, pages.clone(), Arc::default())).await;
+                }
+                reserve.restore();
+            }
+            Err(_) => {
+                reserve.restore();
+                sleep(ACCEPT_WAIT).await;
+            }
         }
     }
 }
@@ -117,6 +127,7 @@ async fn connection(stream: TcpStream, pages: Pages, has_request: Arc<AtomicBool
     let (pages, has_request) = (&pages, &has_request);
     let service = service_fn(|request: Request<Incoming>| async move {
         has_request.store(true, Ordering::Relaxed);
+        files::check(&pages.health);
         let is_local = is_loopback && names_this_machine(request.headers());
         Ok::<_, Infallible>(pages.page(&request, is_local).await.unwrap_or_else(not_found))
     });
@@ -141,6 +152,8 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
     use super::*;
     use crate::serve::Health;
 
@@ -157,8 +170,13 @@ mod tests {
     }
 
     async fn livez(address: SocketAddr) -> String {
+        get(address, "/livez").await
+    }
+
+    async fn get(address: SocketAddr, path: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         answer
@@ -175,6 +193,23 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         let closed = timeout(Duration::from_secs(1), idle[0].read(&mut [0])).await.expect("it is open");
         assert!(matches!(closed, Ok(0) | Err(_)));
+    }
+
+    /// Each test is a process of its own, so the limit is that of this test.
+    #[tokio::test]
+    async fn readiness_answers_without_a_free_file_and_says_so() {
+        let address = served().await;
+        assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, 64, hard).unwrap();
+        let mut files: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        // One for this client.
+        files.pop();
+        let answer = timeout(Duration::from_secs(5), get(address, "/readyz")).await.expect("no answer in time");
+        assert!(answer.starts_with("HTTP/1.1 5"), "{answer}");
+        assert!(answer.contains("files: the process can open no more files; its limit is 64"), "{answer}");
+        drop(files);
+        assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ mod cluster_replicas;
 mod controller;
 mod controller_health;
 mod controller_permissions;
+mod controller_resources;
 mod daemonset;
 mod distributions;
 mod envtest;
