@@ -22,6 +22,7 @@ mod leader;
 mod monitors;
 mod orphan;
 mod outcome;
+mod owner_states;
 mod pods;
 mod queue;
 mod resources;
