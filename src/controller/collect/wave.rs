@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::future::join_all;
-use futures::{StreamExt as _, stream};
+use futures::StreamExt as _;
+use futures::stream::{self, FuturesUnordered};
 
 use super::super::decision::Decision;
 use super::super::engine::{Engine, Key};
@@ -75,9 +75,11 @@ impl<'a> Wave<'a> {
     /// Works until the queue is settled, the end comes, or the limit on changed objects is reached; then it returns true.
     async fn settle(&self) -> bool {
         let Self { engine, .. } = self;
-        let mut workers = std::pin::pin!(join_all((0..WORKERS).map(|_| self.work())));
+        // Not `join_all`, which polls all of them at each answer.
+        let workers: FuturesUnordered<_> = (0..WORKERS).map(|_| self.work()).collect();
+        let mut workers = std::pin::pin!(workers.collect::<()>());
         tokio::select! {
-            _ = &mut workers => !engine.calls.end.is_cancelled(),
+            () = &mut workers => !engine.calls.end.is_cancelled(),
             () = engine.queue.settled(FAILURES) => false,
             () = engine.calls.end.cancelled() => {
                 engine.queue.close();
