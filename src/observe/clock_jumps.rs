@@ -150,7 +150,7 @@ mod tests {
     fn what_is_made_after_a_jump_is_not_moved() {
         let jumps = ClockJumps::default();
         jumps.look(Moment { wall: wall(0), monotonic: Duration::ZERO });
-        let by = jumps.look(Moment { wall: wall(3600), monotonic: Duration::from_secs(60) });
+        let by = jumps.look(Moment { wall: wall(3600), monotonic: Duration::from_mins(1) });
         assert_eq!(by, SignedDuration::from_secs(3540));
         assert_eq!(jumps.moved(wall(3601)), wall(3601));
     }

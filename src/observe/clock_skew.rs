@@ -36,12 +36,15 @@ impl ClockSkew {
     pub fn after_jumps(snapshot: &mut Snapshot, jumps: &ClockJumps) {
         let change = |at: &mut Timestamp| *at = jumps.moved(*at);
         if let Seen::Seen(containers) = &mut snapshot.containers {
-            containers.iter_mut().for_each(|one| {
-                [Some(&mut one.created_at), one.finished_at.as_mut()].into_iter().flatten().for_each(change)
-            });
+            for container in containers {
+                change(&mut container.created_at);
+                container.finished_at.iter_mut().for_each(change);
+            }
         }
         if let Seen::Seen(sandboxes) = &mut snapshot.sandboxes {
-            sandboxes.iter_mut().for_each(|one| change(&mut one.created_at));
+            for sandbox in sandboxes {
+                change(&mut sandbox.created_at);
+            }
         }
         if let Seen::Seen(since) = &mut snapshot.listening_since {
             since.iter_mut().for_each(change);

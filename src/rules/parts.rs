@@ -23,7 +23,9 @@ pub(super) fn for_each_mut(expression: &mut IdedExpr, visit: &mut impl FnMut(&mu
         }
         Expr::Comprehension(it) => {
             let parts = [&mut it.iter_range, &mut it.accu_init, &mut it.loop_cond, &mut it.loop_step, &mut it.result];
-            parts.into_iter().for_each(|part| for_each_mut(part, visit));
+            for part in parts {
+                for_each_mut(part, visit);
+            }
         }
     }
     visit(expression);

@@ -42,7 +42,7 @@ impl Clocks {
 /// Returns the names of the removed objects of a pass over these objects.
 async fn removed(cycle: &Cycle, scope: Scope) -> Vec<String> {
     let pass = cycle.pass(PassKind::Regular(scope), &CancellationToken::new(), |_, _| {}).await;
-    pass.reports.iter().map(|report| report.action.target.id().to_owned()).collect()
+    pass.reports.iter().map(|report| report.action.target.id()).collect()
 }
 
 /// I15: a jump makes nothing old, and what is old by the clock that passes is removed.

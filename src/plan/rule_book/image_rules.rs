@@ -17,8 +17,8 @@ impl<'a> ImageRules<'a> {
 
     /// Returns the rule that removes the image: under every name one does.
     pub fn removing(&self) -> Option<&'a Rule> {
-        let removes = |rule: &Option<&Rule>| rule.is_some_and(|rule| rule.text().then == Then::Remove);
-        self.0.iter().all(removes).then(|| self.0.first().copied().flatten())?
+        let removes = |rule: Option<&Rule>| rule.is_some_and(|rule| rule.text().then == Then::Remove);
+        self.0.iter().all(|rule| removes(*rule)).then(|| self.0.first().copied().flatten())?
     }
 
     /// Returns the limit that keeps the image longest, and the rule that sets it; `None` = the settings do. Where a rule does not
@@ -29,10 +29,10 @@ impl<'a> ImageRules<'a> {
         limit: impl Fn(&Limits) -> Option<Duration>,
         length: impl Fn(Duration) -> Duration,
     ) -> (Option<&'a Rule>, Duration) {
-        let of_rule = |rule: &Option<&'a Rule>| {
+        let of_rule = |rule: Option<&'a Rule>| {
             let set = rule.and_then(|rule| Some((rule, limit(rule.limits()?)?)));
             set.map_or((None, setting), |(rule, limit)| (Some(rule), limit))
         };
-        self.0.iter().map(of_rule).max_by_key(|(_, limit)| length(*limit)).unwrap_or((None, setting))
+        self.0.iter().copied().map(of_rule).max_by_key(|(_, limit)| length(*limit)).unwrap_or((None, setting))
     }
 }
