@@ -41,7 +41,7 @@ pub struct RuntimeReader {
 }
 
 /// Restricts a list to one object or to the objects that belong to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Only {
     /// All objects.
     All,

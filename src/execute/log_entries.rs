@@ -20,7 +20,7 @@ use crate::model::{
 };
 use crate::plan::{Action, Refusal, RemoveReason};
 
-/// How long a list of the containers of a pod counts while its logs are removed.
+/// How long a list of containers counts while logs and links are removed.
 const MOMENT: Duration = Duration::from_secs(1);
 
 impl Run<'_> {
@@ -81,23 +81,23 @@ impl Run<'_> {
     /// Returns the attempts of the instances of a container in the runtime. A list of the pod counts for a moment: a container
     /// may have thousands of such logs, and this pass removes one after the other.
     async fn attempts(&self, uid: &PodUid, container: &str) -> Result<BTreeSet<u32>, ExecuteError> {
-        let containers = self.containers_of(uid).await?;
+        let containers = self.listed(Only::Pod(uid.clone())).await?;
         let is_left = |id: &ContainerId| !self.state().noted.containers.contains(id);
         let of_slot = containers.iter().filter(|one| one.name == container && is_left(&one.id));
         Ok(of_slot.map(|one| one.attempt).collect())
     }
 
-    async fn containers_of(&self, uid: &PodUid) -> Result<Arc<Vec<Container>>, ExecuteError> {
+    async fn listed(&self, only: Only) -> Result<Arc<Vec<Container>>, ExecuteError> {
         let known = {
             let listed = &mut self.state().listed;
             listed.retain(|_, (at, _)| at.elapsed() < MOMENT);
-            listed.get(uid).map(|(_, containers)| Arc::clone(containers))
+            listed.get(&only).map(|(_, containers)| Arc::clone(containers))
         };
         if let Some(containers) = known {
             return Ok(containers);
         }
-        let containers = Arc::new(self.exec.reader.containers(Only::Pod(uid.clone())).await?);
-        self.state().listed.insert(uid.clone(), (Instant::now(), Arc::clone(&containers)));
+        let containers = Arc::new(self.exec.reader.containers(only.clone()).await?);
+        self.state().listed.insert(only, (Instant::now(), Arc::clone(&containers)));
         Ok(containers)
     }
 
@@ -142,7 +142,7 @@ impl Run<'_> {
 
     /// Returns whether a container that has not exited has a log symlink of this name.
     async fn has_link_name(&self, link: &str) -> Result<bool, ExecuteError> {
-        let containers = self.exec.reader.containers(Only::All).await?;
+        let containers = self.listed(Only::All).await?;
         Ok(containers.iter().filter(|container| container.state != ContainerState::Exited).any(|container| {
             let name = |pod: &PodRef| log_link_name(&pod.name, &pod.namespace, &container.name, &container.id);
             container.pod.as_ref().is_some_and(|pod| name(pod) == link)

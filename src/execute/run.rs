@@ -13,6 +13,7 @@ use super::pace::RemovalTimes;
 use super::side_by_side::Outlet;
 use super::space::Space;
 use super::{Executor, ReportSink};
+use crate::cri::Only;
 use crate::model::{Container, ContainerId, PodUid, SandboxId, Seen};
 use crate::plan::{Action, Kind, Measure, Outcome, Plan, Refusal, Report, Summary, Target};
 
@@ -33,8 +34,8 @@ pub(super) struct State {
     pub lookups: BTreeMap<PodUid, Seen<bool>>,
     /// The total time of the lookups without an answer.
     pub lookups_waited: Duration,
-    /// The last lists of the containers of pods, and when each was made.
-    pub listed: BTreeMap<PodUid, (Instant, Arc<Vec<Container>>)>,
+    /// The last lists of containers, and when each was made.
+    pub listed: BTreeMap<Only, (Instant, Arc<Vec<Container>>)>,
     /// The number of times that the runtime did not answer so far, and when it was counted last, per kind.
     pub unanswered: BTreeMap<Kind, (u32, Option<Instant>)>,
     /// Whether an action in progress had no answer when `stop_wait` ended.

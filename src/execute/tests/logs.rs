@@ -3,6 +3,7 @@ use std::os::unix::fs::symlink;
 use tonic::Code;
 
 use super::*;
+use crate::model::log_link_name;
 use crate::sim::{Fault, Times};
 
 const ID: &str = "0123456789abcdef";
@@ -239,6 +240,21 @@ async fn a_link_with_a_target_or_writer_is_kept() {
     let lines = bench.carry_out(vec![log_link(&bench, "web_default_app-01234567.log")]).await;
     assert!(lines[0].contains(" failed: ContainerStatus"), "{lines:?}");
     assert!(is_there(&bench.links("web_default_app-01234567.log")));
+}
+
+/// Such a name may be that of any container, so all are listed: for many links at once, and not for each.
+#[tokio::test]
+async fn many_links_without_an_id_share_a_list_of_containers() {
+    let bench = Bench::new(Node::new());
+    let names: Vec<_> =
+        (10..30).map(|n| log_link_name(&format!("{n}{}", "x".repeat(240)), "default", "app", &ID.into())).collect();
+    for name in &names {
+        symlink("/nowhere", bench.links(name)).unwrap();
+    }
+    let lines = bench.carry_out(names.iter().map(|name| log_link(&bench, name)).collect()).await;
+    assert!(lines.len() == 20 && lines.iter().all(|line| line.ends_with(" removed")), "{lines:?}");
+    let lists = bench.sim.calls_of(Rpc::ListContainers).len();
+    assert!((1..5).contains(&lists), "{lists} lists");
 }
 
 #[tokio::test]
