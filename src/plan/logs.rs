@@ -104,7 +104,12 @@ pub(super) fn kept_by_rules(context: &Context) -> HashSet<PodUid> {
     let dirs =
         context.snapshot.log_dirs.as_ref().into_iter().flatten().filter(|_| context.rules.has_any_for(RuleFor::Log));
     let pods = dirs.filter_map(|dir| Some((dir, pod_of_dir(&dir.name)?)));
+    let exists =
+        |pod: &PodRef| matches!(context.pods.status(Some(pod), Completeness::NotRequired), PodStatus::Exists { .. });
     let kept = pods.filter(|(dir, pod)| {
+        if exists(pod) {
+            return false;
+        }
         let missing_for = context.pods.missing_for(&pod.uid);
         kept_for(context.rules.would_keep_log_dir(dir, pod, missing_for), missing_for).is_some()
     });
