@@ -63,8 +63,8 @@ fn warn_of_patterns(snapshot: &Snapshot, loaded: &Loaded) {
     }
 }
 
-/// As on a node, an error follows the plans if a list that one of them needs is unavailable. Makes a plan for each snapshot as soon as it is read. It waits for a second snapshot only if the format depends on
-/// whether there is one.
+/// Makes a plan for each snapshot as soon as it is read. It waits for a second snapshot only if the format depends on
+/// whether there is one. As on a node, an error follows the plans if a list that one of them needs is unavailable.
 fn offline(
     mut snapshots: Snapshots,
     decide: impl Fn(&Snapshot) -> Result<Plan, CliError>,

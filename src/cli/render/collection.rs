@@ -1,6 +1,6 @@
 //! Formats the result of a pass for display.
 
-use super::plan::{more_tags, plan_error};
+use super::plan::more_tags;
 use super::{Paint, counts, line, object, table};
 use crate::cli::format;
 use crate::plan::{Action, Kept, Kind, Measure, Outcome, Report, Summary};
@@ -37,7 +37,7 @@ pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
         text += &table(titles, rows);
         text.push('\n');
     }
-    let errors = pass.plan.errors.iter().map(plan_error);
+    let errors = pass.plan.errors.iter().map(ToString::to_string);
     let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
     text.extend(errors.map(|error| line(&paint.red("Error:"), &error)));
     text + &sum(pass, paint) + "\n"

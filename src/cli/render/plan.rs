@@ -51,10 +51,10 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     let has_image = plan.actions.iter().any(|action| action.target.kind() == Kind::Image);
     text += &images(&plan.images, has_image, paint);
     text.extend(plan.rules.iter().filter_map(rule_note).map(|note| line(&paint.yellow("Rule:"), &note)));
-    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &plan_error(error))));
+    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &error.to_string())));
     let is_short = |error: &PlanError| matches!(error, PlanError::FreeDiskSpaceFailed { .. });
-    let kept = Some(kept_images_text(plan)).filter(|kept| !kept.is_empty() && plan.errors.iter().any(is_short));
-    text.extend(kept.map(|kept| line("Kept:", &kept)));
+    let kept = plan.errors.iter().any(is_short).then(|| kept_images_text(plan));
+    text.extend(kept.filter(|kept| !kept.is_empty()).map(|kept| line("Kept:", &kept)));
     text + &summary(plan, paint) + "\n"
 }
 
@@ -204,9 +204,4 @@ fn list_note(note: &ListNote) -> String {
 fn workload_note(note: &WorkloadNote) -> String {
     let WorkloadNote { workload, left_out } = note;
     format!("{workload} names {} beyond the limit of a workload or of its namespace", format::count(*left_out, "image"))
-}
-
-/// Returns why a step failed.
-pub(super) fn plan_error(error: &PlanError) -> String {
-    error.to_string()
 }
