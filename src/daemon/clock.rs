@@ -9,7 +9,7 @@ use nix::time::{ClockId, clock_gettime};
 /// A source of the current time: the system clock, or one that a test sets.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// A source of the time since any start, by a clock that nobody sets.
+/// A source of the time of a monotonic clock, since any start.
 pub type Monotonic = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// Returns the time since the start of this host, with the time in which it was suspended; zero if the kernel does not say so.

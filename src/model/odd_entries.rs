@@ -39,7 +39,7 @@ pub(super) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de
     })
 }
 
-/// Reads finalizers. An odd one is empty, as `null` is for a client in Go: it holds the object, and nobody removes it.
+/// Reads finalizers. An odd one is empty, as `null` is for a client in Go: it holds the object, and no controller removes it.
 pub(super) fn finalizers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     let text = |entry| match entry {
         Entry::Read(text) => text,

@@ -20,7 +20,7 @@ const MOST: usize = 16;
 pub struct Moment {
     /// The wall clock.
     pub wall: Timestamp,
-    /// The time since any start, by a clock that nobody sets.
+    /// The time of a monotonic clock, since any start.
     pub monotonic: Duration,
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{NodeMeta, PodsSnapshot};
 
-/// The nodes that pods name and the list lacks, since when: by the wall clock for people, and by a clock that nobody sets for the
+/// The nodes that pods name and the list lacks, since when: by the wall clock for people, and by the monotonic clock for the
 /// quarantine (I15).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MissingNodes(BTreeMap<String, (Timestamp, Duration)>);
@@ -45,8 +45,8 @@ pub type NodeStates = BTreeMap<String, NodeState>;
 
 impl MissingNodes {
     /// Updates the quarantine with a snapshot, and returns the nodes to read live: those whose quarantine has ended. A
-    /// node that is in the list again, or that no pod names any more, leaves the quarantine. `now` is the time since any start,
-    /// by a clock that nobody sets.
+    /// node that is in the list again, or that no pod names any more, leaves the quarantine. `now` is the time of a
+    /// monotonic clock, since any start.
     pub fn observe(&mut self, snapshot: &PodsSnapshot, now: Duration, quarantine: Duration) -> Vec<String> {
         let known: HashSet<_> = snapshot.nodes.iter().map(|node| &node.name).collect();
         let named = snapshot.pods.iter().map(|pod| &pod.node).filter(|node| !node.is_empty());

@@ -1,7 +1,7 @@
 //! One wave of a collection: all objects are decided about as they are before the wave, so the result does not depend on
 //! the order of calls, and equals the prediction of `plan`.
 //!
-//! A change is made at once if no decision that is still to come in this wave can see it: nobody reads the object as an
+//! A change is made at once if no decision that is still to come in this wave can see it: none reads the object as an
 //! owner then. So garbage goes from the first second on, however many objects are to be checked. The other changes follow
 //! when all is decided, and releases of dependents come last, so that a dependent that is to be deleted is not released.
 
