@@ -12,8 +12,8 @@ use super::parts::for_each_mut;
 
 /// The name of `matches` after the preparation. It cannot be written.
 const MATCHES: &str = "@matches";
-/// The most memory of a compiled pattern in bytes, and of each of its caches.
-const MAX_PATTERN_BYTES: usize = 1 << 20;
+/// The most memory of a compiled pattern in bytes, as the crate has it: `\w{1,63}` takes several MiB, because it has all letters.
+const MAX_PATTERN_BYTES: usize = 10 << 20;
 
 /// The patterns of all conditions of this process. They are the operator's: each is a literal text in a condition.
 static PATTERNS: LazyLock<RwLock<HashMap<String, Regex>>> = LazyLock::new(RwLock::default);
@@ -45,7 +45,7 @@ pub(super) fn add_functions(context: &mut Context<'_, '_>) {
 
 fn prepare_pattern(call: &mut CallExpr) -> Result<(), String> {
     let Some(pattern) = call.args.last().and_then(literal) else { return Ok(()) };
-    let regex = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
+    let regex = RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build();
     let regex = regex.map_err(|error| format!("matches: {}", last_line(&error.to_string())))?;
     PATTERNS.write().unwrap_or_else(std::sync::PoisonError::into_inner).insert(pattern.to_owned(), regex);
     MATCHES.clone_into(&mut call.func_name);

@@ -29,6 +29,7 @@ fn conditions_hold_for_the_facts_of_an_object() {
         "now - image.last_used > duration('24h')",
         "image.first_seen < timestamp('2026-11-02T00:00:00Z')",
         "image.id.matches('^sha256:[0-9a-f]+$')",
+        r"!image.repository.matches(r'^registry[.]example[.]com/\w{1,63}-tmp$')",
         "has(image.last_used) && !image.pinned",
         "disk.used_percent >= 90 && node.name in ['node-1', 'node-2']",
         "image.tags.map(tag, size(tag)).all(length, length < 100)",
