@@ -48,7 +48,7 @@ KUBEGC_COMMIT=$(scripts/commit.sh)
 export KUBEGC_COMMIT
 cargo build --locked --bin kubegc --release --target "$target" >&2
 out=${CARGO_TARGET_DIR:-$PWD/target}/$target/release
-if "${cross}readelf" --program-headers "$out/kubegc" | grep -q INTERP; then die "$out/kubegc is not static"; fi
+if "${cross}readelf" --program-headers "$out/kubegc" | grep INTERP >/dev/null; then die "$out/kubegc is not static"; fi
 "${cross}strip" -o "$out/kubegc.stripped.$$" "$out/kubegc"
 mv "$out/kubegc.stripped.$$" "$out/kubegc.stripped" # atomic: another build may use it
 echo "$out/kubegc.stripped"

@@ -54,14 +54,14 @@ inside() { nsenter --target "$(cat "$dir/pid")" --mount --pid --wd="$PWD" -- "$@
 api() { curl -sf --cacert "$dir/pki/ca.crt" -H 'Authorization: Bearer admin-token' "https://$address:6443$1"; }
 
 # Whether the condition Ready is True. tr removes the white space, because the JSON may have it anywhere.
-ready() { api "/api/v1/nodes/$address" | tr -d ' \n' | grep -q '"type":"Ready","status":"True"'; }
+ready() { api "/api/v1/nodes/$address" | tr -d ' \n' | grep '"type":"Ready","status":"True"' >/dev/null; }
 
 up() {
   [ ! -e "$dir" ] || die "a node is up, or was not taken down: scripts/node.sh down"
   scripts/setup.sh
   # A kubelet before 1.23 does not speak the CRI of containerd 2.
   local containerd=2
-  ! scripts/kubernetes.sh | grep -qE $'^kubernetes\t.*\t1\.2[0-2]\.' || containerd=1.7
+  ! scripts/kubernetes.sh | grep -E $'^kubernetes\t.*\t1\.2[0-2]\.' >/dev/null || containerd=1.7
   scripts/node-files.sh "$dir" "$address" "$cgroup" "$containerd"
   mkfifo "$dir/orders"
   # The cell runs as long as a process has the pipe open for writing. This process holds it open.

@@ -31,8 +31,9 @@ done
 # gcc alone compiles but does not link: the files of the C library are in a package that gcc only recommends.
 [ -e /usr/include/stdlib.h ] || missing+=(libc6-dev)
 [ "${1:-}" != release ] || [ -e /usr/aarch64-linux-gnu/include/stdlib.h ] || missing+=(libc6-dev-arm64-cross)
-# conmon, which CRI-O starts for each container, is fetched without its library.
-[ -z "${KUBEGC_CRIO:-}" ] || ldconfig -p | grep -q 'libglib-2\.0\.so\.0 ' || missing+=(libglib2.0-0)
+# conmon, which CRI-O starts for each container, is fetched without its library. With -q, grep would end before ldconfig has
+# written all, and pipefail would report that as a failure.
+[ -z "${KUBEGC_CRIO:-}" ] || ldconfig -p | grep 'libglib-2\.0\.so\.0 ' >/dev/null || missing+=(libglib2.0-0)
 
 if [ ${#missing[@]} -gt 0 ]; then
   [ "$(id -u)" -eq 0 ] || die "missing: ${missing[*]}. Install with: apt-get install ${missing[*]}"
