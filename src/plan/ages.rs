@@ -28,11 +28,11 @@ fn wait_for(snapshot: &Snapshot, memory: &Memory, kept: &Kept) -> Duration {
         _ => return Duration::ZERO,
     };
     // An unknown age never comes.
-    if since.is_some_and(|since| super::instances::known(since).is_none()) {
+    if since.is_some_and(|since| super::times::known(since).is_none()) {
         return Duration::ZERO;
     }
     let needed = Duration::from_secs(needed_seconds.max(0).cast_unsigned());
-    needed.saturating_sub(super::age(now, since.unwrap_or(now)))
+    needed.saturating_sub(super::times::age(now, since.unwrap_or(now)))
 }
 
 /// Returns the time from which the age of an object counts; `None` = from now.

@@ -72,7 +72,7 @@ pub fn confirm(mut saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Confirm
     let policy = policy.without_limits();
     let context = Context::new(snapshot, &policy);
     let mut builder = PlanBuilder::only(Selection::of(saved.actions.iter().chain(&saved.images.reserve)));
-    super::steps(&context, &mut builder, Scope::All);
+    super::decide::steps(&context, &mut builder, Scope::All);
     let unproven = builder.unproven();
     let fresh = builder.into_plan(snapshot, &policy);
     Comparison::new(&fresh, unproven, snapshot).apply(saved)

@@ -178,9 +178,9 @@ fn why_no_candidate(context: &Context, stopped: &HashSet<&SandboxId>, container:
         return Some(KeepReason::Unmanaged {});
     }
     if container.state == ContainerState::Created
-        && super::age(context.now, container.created_at) < guards.created_grace
+        && super::times::age(context.now, container.created_at) < guards.created_grace
     {
-        return Some(KeepReason::MaybeStarting { created_grace_seconds: super::seconds(guards.created_grace) });
+        return Some(KeepReason::MaybeStarting { created_grace_seconds: super::times::seconds(guards.created_grace) });
     }
     // A removal would stop it. Only a sandbox that is not ready shows that it does not run.
     let may_run = container.state == ContainerState::Unknown && !stopped.contains(&container.sandbox_id);
@@ -197,14 +197,14 @@ pub(super) fn why_too_young(
         return (!is_old_enough(min_age)).then(|| rule.keeps_within(time_limit("min_age", min_age)));
     }
     let min_age = context.policy.containers.min_age;
-    let min_age_seconds = super::seconds(min_age);
+    let min_age_seconds = super::times::seconds(min_age);
     (!is_old_enough(min_age)).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
 }
 
 /// Returns whether a container has the minimum age. With the guard, an unknown time is no age.
 fn is_old_enough(context: &Context, since: Timestamp, min_age: Duration) -> bool {
-    let is_unknown = context.policy.guards.keep_newest_instance && instances::known(since).is_none();
-    if is_unknown { min_age.is_zero() } else { super::is_older(context.now, since, min_age) }
+    let is_unknown = context.policy.guards.keep_newest_instance && super::times::known(since).is_none();
+    if is_unknown { min_age.is_zero() } else { super::times::is_older(context.now, since, min_age) }
 }
 
 /// Removes every candidate of deleted pods, and with `evict_terminated_pods` those of terminated pods.
@@ -316,7 +316,7 @@ fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'
         _ => false,
     };
     let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state, keeps_logs };
-    let age_seconds = instances::known(*created_at).map(|created_at| context.age_seconds(created_at));
+    let age_seconds = super::times::known(*created_at).map(|created_at| context.age_seconds(created_at));
     let size_bytes = log_bytes.filter(|_| !keeps_logs);
     if builder.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes, reason }) {
         builder.note_removed(dead.position);
@@ -325,7 +325,7 @@ fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'
 
 /// The age is shown from where the rule counts it.
 fn keep(context: &Context, builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
-    let since = instances::known(context.policy.containers.age_from.of(container));
+    let since = super::times::known(context.policy.containers.age_from.of(container));
     builder.keep(Kept {
         kind: Kind::Container,
         id: container.id.to_string(),
@@ -358,7 +358,7 @@ impl AgeFrom {
 impl<'a> Dead<'a> {
     fn new(guards: &Guards, container: &'a Container, position: usize, is_newest: bool) -> Self {
         let created_at =
-            Some(container.created_at).filter(|at| !guards.keep_newest_instance || instances::known(*at).is_some());
+            Some(container.created_at).filter(|at| !guards.keep_newest_instance || super::times::known(*at).is_some());
         // The kubelet counts the attempt up. Its order by ID would be random.
         let attempt = if guards.keep_newest_instance { container.attempt } else { 0 };
         // An unknown age is not a great one.

@@ -48,10 +48,10 @@ impl<'a> Candidate<'a> {
             return false;
         }
         if !context.policy.guards.age_from_first_seen {
-            return self.last_used.is_none_or(|at| super::age(context.now, at) > max_age);
+            return self.last_used.is_none_or(|at| super::times::age(context.now, at) > max_age);
         }
         let since = self.last_used.max(self.first_seen);
-        since.is_none_or(|at| super::age(context.now, at) > max_age) && self.too_young(context).is_none()
+        since.is_none_or(|at| super::times::age(context.now, at) > max_age) && self.too_young(context).is_none()
     }
 
     /// Returns why the maximum age does not apply, if there is a maximum age.
@@ -59,7 +59,7 @@ impl<'a> Candidate<'a> {
         let (rule, max_age) = Some(self.max_age(context)).filter(|(_, max_age)| !max_age.is_zero())?;
         let within = || match rule {
             Some(rule) => rule.keeps_within(time_limit("max_age", max_age)),
-            None => KeepReason::WithinMaxAge { max_age_seconds: super::seconds(max_age) },
+            None => KeepReason::WithinMaxAge { max_age_seconds: super::times::seconds(max_age) },
         };
         Some(self.too_young(context).unwrap_or_else(within))
     }
@@ -70,7 +70,7 @@ impl<'a> Candidate<'a> {
         let unused_seconds = self.last_used.map(|at| context.age_seconds(at));
         match rule {
             Some(rule) => rule.removes(time_limit("max_age", max_age)),
-            None => RemoveReason::Age { max_age_seconds: super::seconds(max_age), unused_seconds },
+            None => RemoveReason::Age { max_age_seconds: super::times::seconds(max_age), unused_seconds },
         }
     }
 
@@ -85,10 +85,10 @@ impl<'a> Candidate<'a> {
     /// Returns that the image is younger than its minimum age, if so.
     fn too_young(&self, context: &Context) -> Option<KeepReason> {
         let (rule, min_age) = self.rules.longest(context.policy.images.min_age, |limits| limits.min_age, |age| age);
-        self.first_seen.filter(|at| !super::is_older(context.now, *at, min_age))?;
+        self.first_seen.filter(|at| !super::times::is_older(context.now, *at, min_age))?;
         Some(match rule {
             Some(rule) => rule.keeps_within(time_limit("min_age", min_age)),
-            None => KeepReason::YoungerThanMinAge { min_age_seconds: super::seconds(min_age) },
+            None => KeepReason::YoungerThanMinAge { min_age_seconds: super::times::seconds(min_age) },
         })
     }
 

@@ -238,7 +238,7 @@ fn may_judge_age(context: &Context) -> bool {
     let max_age = context.policy.images.max_age;
     let started = context.snapshot.memory.agent_started_at;
     context.policy.guards.age_from_first_seen
-        || started.is_some_and(|started| super::age(context.now, started) > max_age)
+        || started.is_some_and(|started| super::times::age(context.now, started) > max_age)
 }
 
 /// Removes images until the goal is reached, if there is one.

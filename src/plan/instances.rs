@@ -9,16 +9,8 @@ use jiff::Timestamp;
 
 use super::Guards;
 
-/// The beginning of 2001. No container is older, so an earlier time is unknown, and not a great age.
-const FIRST_KNOWN_SECOND: i64 = 978_307_200;
-
 /// Sorts instances, oldest first.
 pub(super) type Order<'a> = (u32, Timestamp, &'a str);
-
-/// Returns the creation time of an object if the runtime knows it: one before 2001 is unknown.
-pub fn known(at: Timestamp) -> Option<Timestamp> {
-    Some(at).filter(|at| at.as_second() >= FIRST_KNOWN_SECOND)
-}
 
 /// Returns where an instance is among those of its container or pod.
 pub(super) fn order<'a>(guards: &Guards, attempt: u32, created_at: Timestamp, id: &'a str) -> Order<'a> {
@@ -29,7 +21,7 @@ pub(super) fn order<'a>(guards: &Guards, attempt: u32, created_at: Timestamp, id
 pub(super) fn newest<'a>(instances: impl Iterator<Item = Order<'a>> + Clone) -> [Option<usize>; 2] {
     let Some(((_, created_at, _), position)) = last(instances.clone()) else { return [None, None] };
     let by_time = last(instances.map(|(_, created_at, id)| (0, created_at, id)));
-    let newer = by_time.filter(|((_, latest, _), _)| known(created_at).is_some() && *latest > created_at);
+    let newer = by_time.filter(|((_, latest, _), _)| super::times::known(created_at).is_some() && *latest > created_at);
     [Some(position), newer.map(|(_, position)| position)]
 }
 

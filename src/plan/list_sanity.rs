@@ -35,13 +35,13 @@ pub(super) fn why_untrusted(snapshot: &Snapshot, guards: &Guards) -> Option<Keep
 }
 
 fn baseline_lost(guards: &Guards) -> KeepReason {
-    KeepReason::BaselineLost { hold_seconds: super::seconds(guards.fall_hold) }
+    KeepReason::BaselineLost { hold_seconds: super::times::seconds(guards.fall_hold) }
 }
 
 /// Returns the loss of the baseline after this pass, unless it was long enough ago.
 pub(super) fn baseline_loss(snapshot: &Snapshot, guards: &Guards) -> Option<BaselineLoss> {
     let since = snapshot.memory.baseline_lost?.since.unwrap_or(snapshot.taken_at);
-    let is_over = super::age(snapshot.taken_at, since) >= guards.fall_hold;
+    let is_over = super::times::age(snapshot.taken_at, since) >= guards.fall_hold;
     (!is_over).then_some(BaselineLoss { since: Some(since) })
 }
 
@@ -55,7 +55,7 @@ pub(super) fn trusted(snapshot: &Snapshot, guards: &Guards) -> (ListCounts, Rece
     }
     let with_now = |known: RecentCounts| RecentCounts { counts: known.counts.zip(now, u64::max), ..known };
     let recent = snapshot.memory.recent_counts.map_or(begin, with_now);
-    if super::age(snapshot.taken_at, recent.since) >= guards.fall_hold {
+    if super::times::age(snapshot.taken_at, recent.since) >= guards.fall_hold {
         (recent.counts, begin)
     } else {
         (before.zip(now, u64::max), recent)
@@ -81,8 +81,8 @@ fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     };
     let known = snapshot.memory.runtime.as_ref().filter(|known| known.listening_since == Some(since));
     let since = known.map_or(since, |known| known.first_seen.min(since));
-    let is_young = super::age(snapshot.taken_at, since) < guards.settle;
-    is_young.then(|| KeepReason::RuntimeJustStarted { settle_seconds: super::seconds(guards.settle) })
+    let is_young = super::times::age(snapshot.taken_at, since) < guards.settle;
+    is_young.then(|| KeepReason::RuntimeJustStarted { settle_seconds: super::times::seconds(guards.settle) })
 }
 
 /// Returns the first list that became much shorter, unless the new length lasted long enough to be trusted.
@@ -94,10 +94,10 @@ pub(super) fn fall(snapshot: &Snapshot, guards: &Guards) -> Option<Fall> {
     let now = counts(snapshot, before);
     let (list, before_count, now_count) = sharp(before, now, guards)?;
     let level = level(snapshot, guards, now);
-    if super::age(snapshot.taken_at, level.since) >= guards.fall_hold && level.passes >= PASSES {
+    if super::times::age(snapshot.taken_at, level.since) >= guards.fall_hold && level.passes >= PASSES {
         return None;
     }
-    let hold_seconds = super::seconds(guards.fall_hold);
+    let hold_seconds = super::times::seconds(guards.fall_hold);
     let reason = KeepReason::ListFell { list: list.to_owned(), before: before_count, now: now_count, hold_seconds };
     Some(Fall { reason, baseline: before.zip(now, u64::max), level })
 }

@@ -141,7 +141,7 @@ impl<'a> Pods<'a> {
 
     /// Returns for how long a pod is missing; 0 if that is not known.
     pub fn missing_for(&self, uid: &PodUid) -> Duration {
-        self.absent_since.get(uid).map(|since| super::age(self.now, *since)).unwrap_or_default()
+        self.absent_since.get(uid).map(|since| super::times::age(self.now, *since)).unwrap_or_default()
     }
 
     /// Returns the name of the pod source.
@@ -192,8 +192,8 @@ impl<'a> Pods<'a> {
             return self.untrusted.clone();
         }
         let since = self.absent_since.get(uid).copied();
-        let long_enough = since.is_some_and(|since| super::age(self.now, since) >= self.guards.gone_after);
-        let gone_after_seconds = super::seconds(self.guards.gone_after);
+        let long_enough = since.is_some_and(|since| super::times::age(self.now, since) >= self.guards.gone_after);
+        let gone_after_seconds = super::times::seconds(self.guards.gone_after);
         (!long_enough).then_some(KeepReason::PodMissing { absent_since: since, gone_after_seconds })
     }
 }

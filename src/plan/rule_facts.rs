@@ -93,7 +93,7 @@ impl<'a> FactSource<'a> {
 
     /// Returns the facts of a container.
     pub fn container(&self, container: &Container) -> Facts<'_> {
-        let created = super::known_time(container.created_at);
+        let created = super::times::known(container.created_at);
         let state: &str = container.state.into();
         let facts = self
             .object("container")
@@ -130,7 +130,7 @@ impl<'a> FactSource<'a> {
 
     /// Returns the facts of a sandbox.
     pub fn sandbox(&self, sandbox: &Sandbox) -> Facts<'_> {
-        let created = super::known_time(sandbox.created_at);
+        let created = super::times::known(sandbox.created_at);
         let facts = self
             .object("sandbox")
             .fact("id", || Some(sandbox.id.as_str().into()))
@@ -145,7 +145,7 @@ impl<'a> FactSource<'a> {
         let facts = self
             .object("log")
             .fact("name", || Some(dir.name.as_str().into()))
-            .fact("age", || Some(seconds(super::seconds(missing_for))))
+            .fact("age", || Some(seconds(super::times::seconds(missing_for))))
             .fact("bytes", || dir.size_bytes.map(number));
         self.world.with([facts.finish(), self.pod_as_seen(Some(pod), self.remembered(pod)).finish()])
     }

@@ -106,8 +106,8 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
     if let Some(reason) = context.pods.why_untrusted() {
         return Some(reason.clone());
     }
-    if super::age(context.now, sandbox.created_at) < guards.sandbox_grace {
-        return Some(KeepReason::YoungSandbox { sandbox_grace_seconds: super::seconds(guards.sandbox_grace) });
+    if super::times::age(context.now, sandbox.created_at) < guards.sandbox_grace {
+        return Some(KeepReason::YoungSandbox { sandbox_grace_seconds: super::times::seconds(guards.sandbox_grace) });
     }
     let kept_by_rule = context.rules.sandbox(sandbox).err();
     kept_by_rule.or_else(|| context.backing_off(Kind::Sandbox, sandbox.id.as_str()))
@@ -128,7 +128,7 @@ fn keep(context: &Context, builder: &mut PlanBuilder, sandbox: &Sandbox, reason:
 
 /// Returns the seconds since the sandbox was created, if the runtime knows it.
 fn age(context: &Context, sandbox: &Sandbox) -> Option<i64> {
-    instances::known(sandbox.created_at).map(|created_at| context.age_seconds(created_at))
+    super::times::known(sandbox.created_at).map(|created_at| context.age_seconds(created_at))
 }
 
 #[cfg(test)]

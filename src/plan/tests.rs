@@ -5,7 +5,7 @@ pub(super) mod node;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::{PodList, Seen};
+use crate::model::{PodList, Seen, Snapshot};
 
 #[test]
 fn a_plan_says_what_it_knows_of_pods() {

@@ -81,7 +81,7 @@ fn named_images(snapshot: &Snapshot) -> Option<NamedImages> {
     let before = snapshot.memory.named_images.as_ref();
     let Some(list) = snapshot.pods.as_ref().filter(|list| list.complete) else { return before.cloned() };
     let pods = without_details(&list.pods);
-    let is_recent = |known: &&NamedImages| super::age(snapshot.taken_at, known.as_of) < REFRESH;
+    let is_recent = |known: &&NamedImages| super::times::age(snapshot.taken_at, known.as_of) < REFRESH;
     match before.filter(is_recent).filter(|known| *known.pods == *pods) {
         Some(known) => Some(known.clone()),
         None => Some(NamedImages { as_of: snapshot.taken_at, pods: Arc::new(pods.into_owned()) }),

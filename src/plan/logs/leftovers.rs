@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Action, Context, KeepReason, Kept, Kind, PlanBuilder, RemoveReason, Target};
 use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, Seen};
-use crate::plan;
 use crate::plan::containers::why_too_young;
 use crate::plan::pods::Completeness;
+use crate::plan::times;
 use crate::rules::Rule;
 
 /// The instances of one container.
@@ -106,9 +106,9 @@ fn verdict(
     }
     let rule = context.rules.leftover_log(log, id)?;
     // A log of unknown age is young.
-    let is_old = |min_age| log.modified_at.is_some_and(|at| plan::is_older(context.now, at, min_age));
+    let is_old = |min_age| log.modified_at.is_some_and(|at| times::is_older(context.now, at, min_age));
     let max_age = context.policy.logs.leftover_max_age;
-    let within = || KeepReason::WithinLeftoverMaxAge { max_age_seconds: plan::seconds(max_age) };
+    let within = || KeepReason::WithinLeftoverMaxAge { max_age_seconds: times::seconds(max_age) };
     let why_kept = (!is_old(max_age))
         .then(within)
         .or_else(|| why_too_young(context, rule, is_old))
