@@ -75,10 +75,10 @@ async fn as_a_daemonset(node: &NodeRig) {
     assert!(becomes_true(gone).await, "{}", daemonset::log(node).await);
 }
 
-/// Returns the commands of the block that begins with this text, without their comments.
+/// Returns the commands of the block of README or docs/installation.md that begins with this text, without their comments.
 pub fn commands(first: &str) -> Vec<String> {
-    let readme = include_str!("../../../README.md");
-    let mut blocks = readme.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let pages = concat!(include_str!("../../../README.md"), include_str!("../../../docs/installation.md"));
+    let mut blocks = pages.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let block = blocks.find(|block| block.starts_with(first)).unwrap_or_else(|| panic!("no block {first:?}"));
     block.lines().map(|line| line.split(" #").next().unwrap().trim_end().to_owned()).collect()
 }

@@ -14,12 +14,13 @@ const SETTINGS: &str = "pods.source = \"runtime\"\nguards.settle = \"0s\"\nguard
 /// An image that no container uses.
 const UNUSED: &str = "image docker.io/library/app:1";
 
-/// Installs and starts the service with the commands of README for an installation by hand, after the build.
+/// Installs and starts the service with the commands of docs/installation.md for an installation by hand, after the build.
 fn install_by_hand(systemd: &Systemd<'_>, settings: &str) {
     systemd.sh("mkdir --parents /etc/kubegc/conf.d");
     write_settings(systemd, "conf.d/10-test.toml", &format!("mode = \"collect\"\n{settings}"));
-    let readme = include_str!("../../../README.md").replace("target/release/kubegc", env!("CARGO_BIN_EXE_kubegc"));
-    let commands = readme.lines().skip_while(|line| *line != "make build").skip(1);
+    let page =
+        include_str!("../../../docs/installation.md").replace("target/release/kubegc", env!("CARGO_BIN_EXE_kubegc"));
+    let commands = page.lines().skip_while(|line| *line != "make build").skip(1);
     let commands: Vec<_> = commands.take_while(|line| *line != "```").collect();
     assert_eq!(commands.len(), 5, "{commands:?}");
     systemd.sh(&format!("cd {}\n{}", env!("CARGO_MANIFEST_DIR"), commands.join("\n")));

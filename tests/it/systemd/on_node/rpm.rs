@@ -127,7 +127,7 @@ async fn the_rpm_package_is_installed_upgraded_and_removed() {
         assert_eq!(systemd.property(unit, "UnitFileState"), "disabled", "{unit}");
         assert_eq!(systemd.property(unit, "ActiveState"), "inactive", "{unit}");
     }
-    // The package is installed already, so the first command of the README only starts the service.
+    // The package is installed already, so the first command of docs/installation.md only starts the service.
     let commands = readme::commands("rpm --install");
     let start = commands[0].strip_prefix("rpm --install kubegc-*.rpm && ").unwrap();
     systemd.sh(start);
