@@ -13,7 +13,7 @@ use super::images::Images;
 use super::render::table;
 use super::session::block_on;
 use super::{CliError, ErrorKind, Format, Output, completions, format, formats, rules};
-use crate::config::{ConfigError, ConfigFault, KEYS, Loaded};
+use crate::config::{ConfigError, ConfigFault, KEYS, Key, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
 use crate::model::Snapshot;
@@ -43,11 +43,11 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         snapshot: Option<PathBuf>,
     },
-    /// Explain a setting: its meaning, values, default and origin
+    /// List the settings with their flags, or explain one: its meaning, values, default and origin
     Explain {
-        /// Key, as `images.min_age`
+        /// Key, as `images.min_age` [default: list all]
         #[arg(add = ArgValueCompleter::new(completions::keys))]
-        key: String,
+        key: Option<String>,
     },
     /// Print a configuration file with all defaults as comments
     Default,
@@ -99,7 +99,8 @@ pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mu
         Verb::Check { .. } => check(load(), output),
         Verb::Show => show(&as_used(load()?)?, output),
         Verb::Rules { snapshot } => rules::run(snapshot.as_deref(), &load()?, output),
-        Verb::Explain { key } => explain(key, &load()?, output),
+        Verb::Explain { key: None } => output.text(&settings()),
+        Verb::Explain { key: Some(key) } => explain(key, &load()?, output),
         Verb::Default => output.text(&crate::config::default_toml()),
         Verb::Schema { of } => schema(*of, output),
     }
@@ -216,6 +217,13 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
             output.text(&table(["KEY", "VALUE", "ORIGIN"], rows))
         }
     }
+}
+
+/// Returns the table of all settings.
+fn settings() -> String {
+    let flags = |key: &Key| key.flags.iter().map(|flag| format!("--{flag}")).collect::<Vec<_>>().join(", ");
+    let rows = KEYS.iter().map(|key| [key.name.to_owned(), flags(key), key.default().to_string(), key.summary()]);
+    table(["KEY", "FLAG", "DEFAULT", "MEANING"], rows)
 }
 
 /// Prints what a setting means, and its value in force.

@@ -1,7 +1,7 @@
 //! Flags that every command accepts.
 //!
-//! The flags for settings are generated from the table of keys, with its doc lines as their help. So no flag is missing
-//! here, and no flag differs in meaning from its key in a file.
+//! The flags for settings are generated from the table of keys. So no flag is missing here, and no flag differs in meaning
+//! from its key in a file. The help of a command does not repeat them: `kubegc config explain` lists them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -134,10 +134,10 @@ fn argument(key: &'static Key) -> Option<Arg> {
         .long(*flag)
         .visible_aliases(aliases.iter().copied())
         .help(format!("{} [{}]", key.summary(), key.name))
-        .help_heading("Settings, also in the configuration file")
         .value_name("VALUE")
         .allow_negative_numbers(true)
         .hide_short_help(true)
+        .hide_long_help(true)
         .global(true);
     Some(match key.short() {
         Some(short) => argument.short(short),

@@ -1,9 +1,9 @@
-//! The end of the long help of each command: its examples, and its exit status.
+//! The end of the long help of each command: its examples, where the settings are, and its exit status.
 
 use clap::Command;
 
 /// Examples: a comment, and a command line. Each is in the help of the command that the line names.
-const EXAMPLES: [(&str, &str); 47] = [
+const EXAMPLES: [(&str, &str); 48] = [
     ("Show what a pass would remove now, and why", "kubegc plan"),
     ("List each kept object too", "kubegc plan -o wide"),
     ("Show only the containers of one namespace", "kubegc plan --kind container -n shop"),
@@ -36,6 +36,7 @@ const EXAMPLES: [(&str, &str); 47] = [
     ("Check a file before the agent reads it", "kubegc config check kubegc.toml"),
     ("Show each setting with its origin", "kubegc config show -o table"),
     ("Show what each rule decides now", "kubegc config rules"),
+    ("List the settings with their flags", "kubegc config explain"),
     ("Explain one setting", "kubegc config explain images.min_age"),
     ("Begin a configuration file", "kubegc config default > kubegc.toml"),
     ("Print the schema of a plan", "kubegc config schema plan"),
@@ -52,6 +53,9 @@ const EXAMPLES: [(&str, &str); 47] = [
     ("Complete commands in this shell", "source <(kubegc completions bash)"),
     ("Print the versions for a program", "kubegc version -o json"),
 ];
+
+/// Where the flags are that the help of a command does not list.
+const SETTINGS: &str = "Settings:\n  Each can be a flag. `kubegc config explain` lists them, and explains one.\n\n";
 
 /// The meaning of each exit status.
 const STATUSES: [(u8, &str); 7] = [
@@ -73,7 +77,7 @@ pub(super) fn with_help(command: Command, path: &str) -> Command {
         return command;
     }
     let examples = if command.has_subcommands() { String::new() } else { examples(&path) };
-    command.after_long_help(examples + &exit_status(path.trim_end()))
+    command.after_long_help(examples + SETTINGS + &exit_status(path.trim_end()))
 }
 
 fn examples(path: &str) -> String {
