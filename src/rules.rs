@@ -108,7 +108,7 @@ pub struct Rules(Vec<Rule>);
 pub enum Verdict {
     /// Whether the condition holds.
     Holds(bool),
-    /// Why it cannot be said.
+    /// Why the condition could not be evaluated.
     Error(String),
 }
 

@@ -209,7 +209,7 @@ settings! {
     /// Time after a start of the runtime in which nothing counts as unused or deleted. 0 = off.
     "guards.settle": DURATION = policy.guards.settle;
 
-    /// Nothing counts as unused or deleted until a list of the runtime that fell keeps its new length for this long.
+    /// After a list of the runtime lost more than half of its entries: time in which nothing counts as unused or deleted.
     /// 0 = off.
     ///
     /// A list falls if it has less than half of the highest length that was trusted in this time. It must have the new length
@@ -222,7 +222,7 @@ settings! {
     /// Deletions within ten minutes count.
     "guards.brake_count": COUNT = controller.guards.brake_count;
 
-    /// As brake_count, in percent of the objects of the resource. The larger of the two counts.
+    /// As brake_count, in percent of the objects of the resource. The larger of the two limits applies.
     "guards.brake_percent": PERCENT = controller.guards.brake_percent;
 
     /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
@@ -246,7 +246,7 @@ settings! {
 
     /// Let services run the program that a kubeconfig names for its credentials (exec plugin), as those of EKS do.
     ///
-    /// Commands run that of a kubeconfig that is set or in $KUBECONFIG, and never that of the kubelet's.
+    /// Commands run it only for a kubeconfig that pods.kubeconfig or $KUBECONFIG names, never for that of the kubelet.
     "pods.exec_plugins": SWITCH = pods.exec_plugins;
 
     /// Address of the kubelet. "http://127.0.0.1:10255" is its read-only port.

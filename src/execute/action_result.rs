@@ -26,7 +26,7 @@ pub enum ExecuteError {
     #[error(transparent)]
     RemoveLogs(#[from] LogError),
     /// The runtime reported the removal of an image as successful, but still lists the image (containerd#7698).
-    #[error("the runtime still has image {id} after it said that it removed it")]
+    #[error("the runtime reported image {id} as removed, but still lists it")]
     VerifyImage {
         /// The image.
         id: ImageId,

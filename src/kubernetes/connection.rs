@@ -58,7 +58,7 @@ type Observer = Box<dyn Fn(&Method, Option<u16>, Duration) + Send + Sync>;
 
 /// Where the clients come from.
 enum Source {
-    /// The credentials that are found at the moment.
+    /// The credentials of this moment: files and tokens are read again when they change.
     Found(Box<CredentialCandidates>, Sharing),
     /// A client, and why it was chosen.
     Made(Arc<dyn Fn() -> Result<(Client, String), KubernetesError> + Send + Sync>),

@@ -103,7 +103,7 @@ definitions! {
         "Duration of calls to the runtime, failed ones included";
     POD_SOURCE_COMPLETE = Gauge "kubegc_pod_source_complete" ["source"]
         "Whether the list of the pod source has all pods of the node: 1 or 0. Without it no pod counts as deleted";
-    POD_SOURCE_AT = Gauge "kubegc_pod_source_last_list_timestamp_seconds" ["source"] "The time of the list of the pod source";
+    POD_SOURCE_AT = Gauge "kubegc_pod_source_last_list_timestamp_seconds" ["source"] "When the pod source was last listed";
     STORE_BYTES = Gauge "kubegc_store_size_bytes" [] "Size of the store";
     STORE_OK = Gauge "kubegc_store_writable" []
         "Whether the store can be read and written: 1, or 0 while the memory of the agent is in the process only";
@@ -119,7 +119,7 @@ definitions! {
         "When the configuration was last loaded";
     LEADER = Gauge "kubegc_controller_leader" [] "Whether this process collects: 1, or 0 while another one has the Lease";
     DISCOVERY_ERRORS = Counter "garbagecollector_controller_resources_sync_error" []
-        "Discoveries of what the API server serves that failed. The name is that of kube-controller-manager";
+        "Failed discoveries of the resources of the API server. kube-controller-manager uses the same name";
     QUEUE_DEPTH = Gauge "workqueue_depth" ["name"] "Keys that are ready to be processed";
     QUEUE_ADDS = Counter "workqueue_adds" ["name"] "Keys that became ready";
     QUEUE_RETRIES = Counter "workqueue_retries" ["name"] "Keys that failed and are tried again";
@@ -149,7 +149,7 @@ definitions! {
     PODS_FAILED = Counter "pod_gc_collector_force_delete_pod_errors" ["reason"]
         "Failed deletions of pods. The name is that of kube-controller-manager; there is no label for the namespace";
     PODS_PASS_AT = Gauge "kubegc_controller_pod_pass_last_success_timestamp_seconds" []
-        "When the last pass over the pods ended that could read everything";
+        "End of the last pass over the pods that read every pod and node";
 }
 
 definitions! {

@@ -56,7 +56,7 @@ pub(super) fn line(
         let _ = write!(path, "{command}{:.1} {:.1}", span.x(*at), y(*percent));
     }
     if points.len() == 1 {
-        path += "h-6"; // a first sample is one of now, at the right edge
+        path += "h-6"; // one sample is at the right edge, so its line goes to the left
     }
     html! {
         svg.chart role="img" aria-label=(description) viewBox=(view()) preserveAspectRatio="none" {

@@ -129,7 +129,7 @@ impl RemoveReason {
             .set_by("images.high_threshold_percent"),
             Self::Rule(RuleReason { rule: name, limit: None, note, .. }) => rule(
                 format!("rule {name:?}"),
-                format!("nothing uses it, and the rule {name:?} removes it{}", with_note(note)),
+                format!("the rule {name:?} removes it{}, and no guard keeps it", with_note(note)),
                 "it is in use, a guard keeps it, or the rule no longer matches",
             )
             .set_by("rule"),

@@ -13,8 +13,8 @@ const FIRST_YEAR: i16 = 1981;
 /// The rank of each image that has one.
 pub(super) struct Ranks<'a>(HashMap<&'a ImageId, u64>);
 
-/// Returns when an image was built; `None` = its configuration does not say so in earnest. A time in the future would be the
-/// newest for ever.
+/// Returns when an image was built; `None` = its configuration has no time, or a placeholder. A time in the future does
+/// not count: it would be the newest for ever.
 pub(super) fn build_time(details: &ImageDetails, now: Timestamp) -> Option<Timestamp> {
     details.created_at.filter(|at| *at <= now && at.to_zoned(jiff::tz::TimeZone::UTC).year() >= FIRST_YEAR)
 }

@@ -49,7 +49,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file is damaged, and this caller may not rename it.
-    #[error("the store {} is damaged ({detail}); the next collecting run sets it aside and begins a fresh one", path.display())]
+    #[error("the store {} is damaged ({detail}); the next run that collects renames it and creates a new one", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

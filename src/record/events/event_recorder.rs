@@ -94,7 +94,7 @@ impl<S: EventSink> EventRecorder<S> {
             return;
         }
         if !std::mem::replace(&mut self.is_logged, true) {
-            tracing::warn!(%error, "events cannot be written; passes go on without");
+            tracing::warn!(%error, "cannot write events; passes continue without them");
         }
     }
 }
