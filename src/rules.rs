@@ -13,6 +13,7 @@ mod check;
 mod compile;
 mod doubts;
 mod facts;
+mod fault;
 mod parts;
 mod prepare;
 mod score;
@@ -32,6 +33,7 @@ use compile::Compiled;
 pub use compile::MAX_LENGTH;
 pub use doubts::OF_POD;
 pub use facts::{FACTS, Fact, Facts, MAX_LIST, Uses, Values, World, labels, number, seconds, texts, time};
+pub use fault::Fault;
 pub use score::Score;
 
 /// What a rule is about.
@@ -96,7 +98,7 @@ pub struct Rule {
     text: RuleText,
     condition: Arc<cel::IdedExpr>,
     uses: Uses,
-    doubts: Vec<String>,
+    doubts: Vec<Fault>,
 }
 
 /// The rules, in order.
@@ -153,9 +155,9 @@ impl Rule {
     /// Compiles the condition of a rule.
     ///
     /// # Errors
-    /// Each fault of the condition, with its line and column: syntax, an unknown fact or function, wrong types, a result that is
+    /// Each fault of the condition: syntax, an unknown fact or function, wrong types, a result that is
     /// not a boolean, or too long or too deep.
-    pub fn compile(text: RuleText) -> Result<Self, Vec<String>> {
+    pub fn compile(text: RuleText) -> Result<Self, Vec<Fault>> {
         let Compiled { expression, uses, doubts } = compile::compile(text.of, &text.when, facts::a_bool)?;
         Ok(Self { text, condition: Arc::new(expression), uses, doubts })
     }
@@ -170,8 +172,8 @@ impl Rule {
         &self.uses
     }
 
-    /// Returns what is allowed in its condition and probably not meant, each with line and column.
-    pub fn doubts(&self) -> &[String] {
+    /// Returns what is allowed in its condition and probably not meant.
+    pub fn doubts(&self) -> &[Fault] {
         &self.doubts
     }
 

@@ -122,6 +122,7 @@ struct Fault {
     /// Where the value is from: a file, a flag or a variable.
     origin: String,
     line: Option<usize>,
+    column: Option<usize>,
     key: Option<String>,
     value: Option<String>,
     message: String,
@@ -161,7 +162,8 @@ impl Args {
 impl From<&ConfigFault> for Fault {
     fn from(fault: &ConfigFault) -> Self {
         let (key, value) = fault.written.clone().unzip();
-        Self { origin: fault.origin.to_string(), line: fault.line(), key, value, message: fault.right.clone() }
+        let (line, column) = fault.place().unzip();
+        Self { origin: fault.origin.to_string(), line, column, key, value, message: fault.right.clone() }
     }
 }
 

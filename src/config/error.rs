@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::place::Place;
+use super::rules;
 use crate::plan::Profile;
 
 /// The origin of a value.
@@ -14,8 +16,8 @@ pub enum Origin {
     Profile(Profile),
     /// The host name of the machine.
     HostName,
-    /// The configuration file of kubegc, or one from `conf.d`, and the line in it, from 1; `None` = unknown.
-    File(PathBuf, Option<usize>),
+    /// The configuration file of kubegc, or one from `conf.d`, and the place in it; `None` = unknown.
+    File(PathBuf, Option<Place>),
     /// The file of the kubelet or of crictl, and its name of the setting.
     OtherProgram(PathBuf, &'static str),
     /// An environment variable.
@@ -94,20 +96,22 @@ impl ConfigFault {
         Self { origin, written: None, right: right.into() }
     }
 
-    /// Returns the line in the file, from 1; `None` = unknown, or no file.
-    pub fn line(&self) -> Option<usize> {
-        if let Origin::File(_, line) = self.origin { line } else { None }
+    /// Returns the place in the file; `None` = unknown, or no file.
+    pub fn place(&self) -> Option<Place> {
+        if let Origin::File(_, place) = self.origin { place } else { None }
     }
 }
 
-/// The longest text of a value that is shown, in bytes. A longer one, such as that of all rules, would hide what is said of it.
+/// The longest text of a value that is shown, in bytes. A longer one would hide what is said of it.
 pub const MAX_SHOWN: usize = 120;
 
 impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.origin)?;
-        self.line().map_or(Ok(()), |line| write!(f, "{line}:"))?;
+        self.place().map_or(Ok(()), |(line, column)| write!(f, "{line}:{column}:"))?;
         match &self.written {
+            // What is said of a rule names the rule.
+            Some((key, _)) if key == rules::KEY => write!(f, " {}", self.right),
             Some((key, value)) if value.len() > MAX_SHOWN => write!(f, " {key}: {}", self.right),
             Some((key, value)) => write!(f, " {key} = {value}: {}", self.right),
             None => write!(f, " {}", self.right),

@@ -74,7 +74,7 @@ impl KubeletFiles {
             match read(written) {
                 Ok(value) => entries.extend(value.map(|value| {
                     let origin = Origin::OtherProgram(path.to_owned(), name);
-                    Entry { key: key.to_owned(), value, origin }
+                    Entry { key: key.to_owned(), value, origin, file: None }
                 })),
                 Err(wants) => {
                     let origin = Origin::File(path.to_owned(), None);

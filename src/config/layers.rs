@@ -2,6 +2,7 @@
 //! ones.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize as _;
 use serde::de::IntoDeserializer as _;
@@ -15,6 +16,7 @@ use super::error::{ConfigFault, Origin};
 use super::files::{Unreadable, config_drop_ins, kubelet_drop_ins, main_file, read_regular};
 use super::key::find;
 use super::kubelet::KubeletFiles;
+use super::place;
 use super::sockets::{self, Sockets};
 
 /// The input from the command line.
@@ -65,7 +67,7 @@ impl Layers {
     }
 
     fn push(&mut self, key: &str, value: Value, origin: Origin) {
-        self.entries.push(Entry { key: key.to_owned(), value, origin });
+        self.entries.push(Entry { key: key.to_owned(), value, origin, file: None });
     }
 
     fn kubelet(&mut self, typed: &Typed) {
@@ -119,17 +121,18 @@ impl Layers {
     /// Splits the text of a file into dotted keys.
     pub(super) fn toml(&mut self, path: &Path, text: &str) {
         match DeTable::parse(text) {
-            Ok(table) => self.flatten(path, text, "", table.into_inner()),
+            Ok(table) => self.flatten(path, &text.into(), "", table.into_inner()),
             Err(error) => {
-                let right = format!("not TOML: {}", error.to_string().trim_end());
-                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned(), None), right));
+                let place = error.span().map(|span| place::at(text, span.start));
+                let right = format!("not TOML: {}", error.message());
+                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned(), place), right));
             }
         }
     }
 
     /// Appends the leaves of a table. A table in place of a value, and an empty table, are kept as they are: the check
     /// against the known keys rejects them.
-    fn flatten(&mut self, path: &Path, text: &str, prefix: &str, table: DeTable<'_>) {
+    fn flatten(&mut self, path: &Path, text: &Arc<str>, prefix: &str, table: DeTable<'_>) {
         for (name, value) in table {
             let key = format!("{prefix}{}", name.get_ref());
             match value.get_ref() {
@@ -138,10 +141,9 @@ impl Layers {
                 }
                 DeValue::Table(_) if is_section(&key) => {}
                 _ => {
-                    let before = text.get(..name.span().start).unwrap_or_default();
-                    let origin = Origin::File(path.to_owned(), Some(1 + before.matches('\n').count()));
+                    let origin = Origin::File(path.to_owned(), Some(place::at(text, name.span().start)));
                     match Value::deserialize(value.into_deserializer()) {
-                        Ok(value) => self.push(&key, value, origin),
+                        Ok(value) => self.entries.push(Entry { key, value, origin, file: Some(Arc::clone(text)) }),
                         Err(error) => self.faults.push(ConfigFault::whole(origin, error.to_string())),
                     }
                 }

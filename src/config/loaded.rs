@@ -11,7 +11,6 @@ use super::settings::Settings;
 use super::sockets::Sockets;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::host_path::HostFs;
-use crate::rules::Rule;
 
 /// The keys of the sockets.
 const RUNTIME: &str = "runtime.endpoint";
@@ -25,6 +24,8 @@ pub struct Loaded {
     pub(super) origins: BTreeMap<&'static str, Origin>,
     /// What the sources have that is allowed and doubtful.
     pub(super) warnings: Vec<String>,
+    /// What the rules in force have that is allowed and doubtful.
+    pub(super) doubts_of_rules: Vec<String>,
 }
 
 // === impl Loaded ===
@@ -103,16 +104,7 @@ impl Loaded {
             }
             _ => None,
         };
-        self.warnings.iter().cloned().chain(off).chain(self.doubts_of_rules()).collect()
-    }
-
-    /// Returns what is allowed in the rules and probably not intended, each with line and column of the condition.
-    fn doubts_of_rules(&self) -> impl Iterator<Item = String> {
-        let doubts = |rule: &Rule| {
-            let name = rule.text().name.clone();
-            rule.doubts().iter().map(move |doubt| format!("rule {name:?}: when: {doubt}")).collect::<Vec<_>>()
-        };
-        self.settings.policy.rules.iter().flat_map(doubts)
+        self.warnings.iter().cloned().chain(off).chain(self.doubts_of_rules.iter().cloned()).collect()
     }
 
     /// Takes the sockets from the first program that names the runtime's, if no setting names it. The image

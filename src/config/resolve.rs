@@ -6,7 +6,7 @@ use super::error::{ConfigError, ConfigFault};
 use super::key::{find, nearest};
 use super::layers::{Layers, is_section};
 use super::loaded::Loaded;
-use super::{Environment, Typed, sockets};
+use super::{Environment, Typed, rules, sockets};
 use crate::host_path::HostFs;
 use crate::owners::OwnerGuards;
 use crate::plan::{Guards, Profile};
@@ -38,14 +38,14 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
     let mut loaded = Loaded { warnings, ..Loaded::default() };
     // The profile first, wherever it is in the input: single guards override it.
     let (profiles, mut others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.key == "profile");
-    faults.extend(profiles.iter().filter_map(|entry| loaded.take(entry).err()));
+    faults.extend(profiles.iter().flat_map(|entry| loaded.take(entry)));
     loaded.apply_profile();
     // A profile on the command line discards the guards that files set one by one, to show the effect of the profile alone. A
     // profile in a file only sets the defaults.
     if profiles.iter().any(|entry| entry.origin.is_command_line()) {
         others.retain(|entry| !entry.key.starts_with("guards.") || entry.origin.is_command_line());
     }
-    faults.extend(others.iter().filter_map(|entry| loaded.take(entry).err()));
+    faults.extend(others.iter().flat_map(|entry| loaded.take(entry)));
     faults.extend(loaded.misfits(&faults));
     if faults.is_empty() { Ok(loaded) } else { Err(ConfigError { faults }) }
 }
@@ -62,16 +62,24 @@ impl Loaded {
         }
     }
 
-    /// Takes over one value, unless it has a fault.
-    fn take(&mut self, entry: &Entry) -> Result<(), ConfigFault> {
-        let Entry { key: name, value, origin } = entry;
-        let fault = |right| ConfigFault::of(origin.clone(), name, value, right);
-        let key = find(name).ok_or_else(|| fault(unknown(name)))?;
-        if !key.is_unset_by(value) {
-            (key.set)(&mut self.settings, value).ok_or_else(|| fault(key.allowed.wrong(value)))?;
-            self.origins.insert(key.name, origin.clone());
+    /// Takes over one value, unless it has faults. Returns those.
+    fn take(&mut self, entry: &Entry) -> Vec<ConfigFault> {
+        let Entry { key: name, value, origin, .. } = entry;
+        let fault = |right| vec![ConfigFault::of(origin.clone(), name, value, right)];
+        let Some(key) = find(name) else { return fault(unknown(name)) };
+        if key.is_unset_by(value) {
+            return Vec::new();
         }
-        Ok(())
+        if (key.set)(&mut self.settings, value).is_none() {
+            let parts: Vec<_> = key.allowed.wrong_parts(value).iter().map(|part| entry.fault_of(part)).collect();
+            return if parts.is_empty() { fault(key.allowed.wrong(value)) } else { parts };
+        }
+        self.origins.insert(key.name, origin.clone());
+        if key.name == rules::KEY {
+            let doubts = rules::doubts(&self.settings.policy.rules);
+            self.doubts_of_rules = doubts.map(|doubt| entry.fault_of(&doubt).to_string()).collect();
+        }
+        Vec::new()
     }
 
     /// Checks settings that are allowed alone but not together. Reports nothing if one of two already has a fault.

@@ -12,10 +12,13 @@ use toml::{Table, Value};
 
 pub use then::then_text;
 
+use super::place::OfPart;
 use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
 
 /// The most rules. Each is evaluated for each object.
 const MOST: usize = 64;
+/// The key of all rules.
+pub(super) const KEY: &str = "rule";
 /// The keys of a rule.
 const FIELDS: [&str; 6] = ["name", "for", "when", "then", "until", "note"];
 
@@ -24,35 +27,53 @@ pub(super) fn read(value: &Value) -> Option<Rules> {
     parsed(value).ok()
 }
 
-/// Names all faults of the rules, each with the rule and, in a condition, with line and column.
-pub(super) fn wrong(value: &Value) -> Option<String> {
-    Some(parsed(value).err()?.join("; "))
+/// Returns all faults of the rules.
+pub(super) fn wrong(value: &Value) -> Vec<OfPart> {
+    parsed(value).err().unwrap_or_default()
 }
 
-fn parsed(value: &Value) -> Result<Rules, Vec<String>> {
-    let tables = value.as_array().ok_or_else(|| vec!["wants tables [[rule]]".to_owned()])?;
+/// Returns what is allowed in the conditions and probably not intended.
+pub(super) fn doubts(rules: &Rules) -> impl Iterator<Item = OfPart> {
+    let of_rule = |(index, rule): (usize, &Rule)| {
+        let named = format!("rule {:?}", rule.text().name);
+        rule.doubts().iter().map(|doubt| in_rule(index, &named, OfPart::new("when", doubt.clone()))).collect::<Vec<_>>()
+    };
+    rules.iter().enumerate().flat_map(of_rule)
+}
+
+/// Adds the rule to a fault of a part of it.
+fn in_rule(index: usize, rule: &str, OfPart { path, subject, fault }: OfPart) -> OfPart {
+    OfPart { path: format!("{index}.{path}"), subject: format!("{rule}: {subject}"), fault }
+}
+
+/// Creates a fault of a value that has no part to blame.
+fn whole(what: String) -> OfPart {
+    OfPart { path: String::new(), subject: String::new(), fault: what.into() }
+}
+
+fn parsed(value: &Value) -> Result<Rules, Vec<OfPart>> {
+    let tables = value.as_array().ok_or_else(|| vec![whole("wants tables [[rule]]".to_owned())])?;
     if tables.len() > MOST {
-        return Err(vec![format!("{} rules, and at most {MOST} are allowed", tables.len())]);
+        return Err(vec![whole(format!("{} rules, and at most {MOST} are allowed", tables.len()))]);
     }
     let (mut rules, mut faults, mut names) = (Vec::new(), Vec::new(), HashSet::new());
-    for (place, table) in (1..).zip(tables) {
+    for (index, table) in tables.iter().enumerate() {
         let written = table.get("name").and_then(Value::as_str).map(|name| format!("rule {name:?}"));
-        let rule = table.as_table().ok_or_else(|| vec!["is no table".to_owned()]).and_then(rule);
+        let named = written.unwrap_or_else(|| format!("rule {}", index + 1));
+        let rule = table.as_table().ok_or_else(|| vec![whole("is no table".to_owned())]).and_then(rule);
         match rule {
             Ok(rule) if !names.insert(rule.text().name.clone()) => {
-                faults.push(format!("{}: two rules have this name", written.unwrap_or_default()));
+                let fault = OfPart::new("name", "two rules have this name".to_owned());
+                faults.push(in_rule(index, &named, fault));
             }
             Ok(rule) => rules.push(rule),
-            Err(of_rule) => {
-                let rule = written.unwrap_or_else(|| format!("rule {place}"));
-                faults.extend(of_rule.into_iter().map(|fault| format!("{rule}: {fault}")));
-            }
+            Err(of_rule) => faults.extend(of_rule.into_iter().map(|fault| in_rule(index, &named, fault))),
         }
     }
     if faults.is_empty() { Ok(rules.into_iter().collect()) } else { Err(faults) }
 }
 
-fn rule(table: &Table) -> Result<Rule, Vec<String>> {
+fn rule(table: &Table) -> Result<Rule, Vec<OfPart>> {
     let mut faults: Vec<_> =
         table.keys().filter(|key| !FIELDS.contains(&key.as_str())).map(|key| unknown(key)).collect();
     match text(table, &mut faults) {
@@ -64,12 +85,12 @@ fn rule(table: &Table) -> Result<Rule, Vec<String>> {
     }
 }
 
-fn compile(text: RuleText) -> Result<Rule, Vec<String>> {
-    Rule::compile(text).map_err(|errors| errors.into_iter().map(|error| format!("when: {error}")).collect())
+fn compile(text: RuleText) -> Result<Rule, Vec<OfPart>> {
+    Rule::compile(text).map_err(|errors| errors.into_iter().map(|error| OfPart::new("when", error)).collect())
 }
 
 /// Returns what is wrong with the condition of a rule that has other faults.
-fn faults_of_condition(table: &Table) -> Vec<String> {
+fn faults_of_condition(table: &Table) -> Vec<OfPart> {
     let text = |key| table.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     let of = text("for").and_then(|of| of.parse().ok());
     let condition = of.zip(text("when")).map(|(of, when)| RuleText {
@@ -83,16 +104,16 @@ fn faults_of_condition(table: &Table) -> Vec<String> {
     condition.and_then(|text| compile(text).err()).unwrap_or_default()
 }
 
-fn unknown(key: &str) -> String {
-    format!("{key}: no such key; a rule has {}", FIELDS.join(", "))
+fn unknown(key: &str) -> OfPart {
+    OfPart::new(key, format!("no such key; a rule has {}", FIELDS.join(", ")))
 }
 
 /// Reads the parts of a rule and adds what is wrong with each.
-fn text(table: &Table, faults: &mut Vec<String>) -> Option<RuleText> {
+fn text(table: &Table, faults: &mut Vec<OfPart>) -> Option<RuleText> {
     let mut string = |key: &str| {
         let value = table.get(key).and_then(Value::as_str).map(str::to_owned).filter(|text| !text.trim().is_empty());
         if value.is_none() {
-            faults.push(format!("{key}: wants a text"));
+            faults.push(OfPart::new(key, "wants a text".to_owned()));
         }
         value
     };
@@ -105,14 +126,14 @@ fn text(table: &Table, faults: &mut Vec<String>) -> Option<RuleText> {
             let text = until.as_str().map(str::to_owned).or_else(|| until.as_datetime().map(ToString::to_string));
             let day = text.and_then(|text| text.parse().ok());
             if day.is_none() {
-                faults.push("until: wants a day such as 2027-06-30".to_owned());
+                faults.push(OfPart::new("until", "wants a day such as 2027-06-30".to_owned()));
             }
             day
         }
     };
     let note = match table.get("note").map(Value::as_str) {
         Some(None) => {
-            faults.push("note: wants a text".to_owned());
+            faults.push(OfPart::new("note", "wants a text".to_owned()));
             String::new()
         }
         note => note.flatten().unwrap_or_default().to_owned(),
@@ -120,11 +141,11 @@ fn text(table: &Table, faults: &mut Vec<String>) -> Option<RuleText> {
     Some(RuleText { name: name?, of: of?, when: when?, then: then?, until, note })
 }
 
-fn word<T: FromStr>(table: &Table, key: &str, words: &[&str], faults: &mut Vec<String>) -> Option<T> {
+fn word<T: FromStr>(table: &Table, key: &str, words: &[&str], faults: &mut Vec<OfPart>) -> Option<T> {
     let word = table.get(key).and_then(Value::as_str).and_then(|word| word.parse().ok());
     if word.is_none() {
         let words: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
-        faults.push(format!("{key}: wants {}", words.join(" or ")));
+        faults.push(OfPart::new(key, format!("wants {}", words.join(" or "))));
     }
     word
 }

@@ -70,9 +70,11 @@ pub(super) fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
 
 pub(super) fn messages(text: &str) -> Vec<String> {
     let faults = of_toml(text).unwrap_err().faults;
-    let without_line =
-        |fault: ConfigFault| fault.to_string().replacen(&format!("f:{}:", fault.line().unwrap()), "f:", 1);
-    faults.into_iter().map(without_line).collect()
+    let without_place = |fault: ConfigFault| {
+        let (line, column) = fault.place().unwrap();
+        fault.to_string().replacen(&format!("f:{line}:{column}:"), "f:", 1)
+    };
+    faults.into_iter().map(without_place).collect()
 }
 
 /// Returns the file with all defaults, each key uncommented.
@@ -428,19 +430,15 @@ fn all_faults_are_reported_together_with_place_and_hint() {
     let typed =
         Typed { flags: vec![("maximum-dead-containers", "many".to_owned())], ..set(&["pods.source=kube", "nothing"]) };
     insta::assert_snapshot!(etc.faults(&typed).join("\n"), @r#"
-    conf.d/b.toml: not TOML: TOML parse error at line 1, column 5
-      |
-    1 | x = ,
-      |     ^
-    unexpected key or value, expected newline, `#`
+    conf.d/b.toml:1:5: not TOML: unexpected key or value, expected newline, `#`
     --set: "nothing" is not key=value
-    kubegc.toml:7: image.keep = []: no such setting; did you mean images.keep?
-    kubegc.toml:3: images.high_threshold_percent = 120: wants an integer from 0 to 100
-    kubegc.toml:5: images.max_age = "-1h": wants a duration such as "90s", "2m", "168h" or "7d", at most 100 years
-    kubegc.toml:4: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
-    kubegc.toml:8: nonsense = {}: no such setting
-    kubegc.toml:1: profil = "safe": no such setting; did you mean profile?
-    conf.d/a.toml:2: logs.pods_root = "/": wants an absolute path without "..", and not "/"
+    kubegc.toml:7:1: image.keep = []: no such setting; did you mean images.keep?
+    kubegc.toml:3:1: images.high_threshold_percent = 120: wants an integer from 0 to 100
+    kubegc.toml:5:1: images.max_age = "-1h": wants a duration such as "90s", "2m", "168h" or "7d", at most 100 years
+    kubegc.toml:4:1: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
+    kubegc.toml:8:2: nonsense = {}: no such setting
+    kubegc.toml:1:1: profil = "safe": no such setting; did you mean profile?
+    conf.d/a.toml:2:1: logs.pods_root = "/": wants an absolute path without "..", and not "/"
     --maximum-dead-containers: containers.max_containers = "many": wants an integer; negative = no limit
     --set: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
     "#);

@@ -11,6 +11,7 @@ use toml::Value;
 
 use super::parse::{absolute, bytes, http, log_root, number, own_file, patterns, pod_sources, socket, texts, time};
 use super::parse::{image_targets, no_image_name, no_unit, of_system, pace, wrong_pace, wrong_target};
+use super::place::OfPart;
 use super::rules::{self, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{PodSourceName, duration_text, exact_size_text};
@@ -36,6 +37,8 @@ pub(super) struct Allowed {
     schema: fn() -> Json,
     /// Says more exactly what is wrong with a value, if it can.
     wrong: fn(&Value) -> Option<String>,
+    /// Says instead what is wrong with parts of a value, if it can.
+    wrong_parts: fn(&Value) -> Vec<OfPart>,
 }
 
 /// A duration, possibly 0.
@@ -193,11 +196,11 @@ pub(super) const PACE: ValueType<Pace> = ValueType::other(
 /// The order of images: a word, or an expression in CEL.
 pub(super) const IMAGE_ORDER: ValueType<ImageOrder> =
     ValueType::text("\"least-recently-used\" or an expression in CEL that gives a number", order::read, order::print)
-        .explained_by(order::wrong);
+        .with_wrong_parts(order::wrong);
 
 /// Rules of the operator: a list of tables.
 pub(super) const RULES: ValueType<Rules> =
-    ValueType::other("tables [[rule]]", rules::schema, rules::read, rules::print).explained_by(rules::wrong);
+    ValueType::other("tables [[rule]]", rules::schema, rules::read, rules::print).with_wrong_parts(rules::wrong);
 
 /// Pod sources: a list, or a text with commas between them, as they are printed.
 pub(super) const POD_SOURCES: ValueType<Vec<PodSourceName>> = ValueType::other(
@@ -247,7 +250,12 @@ impl<T> ValueType<T> {
         read: fn(&Value) -> Option<T>,
         print: fn(&T) -> Value,
     ) -> Self {
-        Self { read, print, allowed: Allowed { text, words: &[], schema, wrong: |_| None } }
+        Self { read, print, allowed: Allowed { text, words: &[], schema, wrong: |_| None, wrong_parts: |_| Vec::new() } }
+    }
+
+    const fn with_wrong_parts(mut self, wrong_parts: fn(&Value) -> Vec<OfPart>) -> Self {
+        self.allowed.wrong_parts = wrong_parts;
+        self
     }
 
     const fn explained_by(mut self, wrong: fn(&Value) -> Option<String>) -> Self {
@@ -277,6 +285,11 @@ impl Allowed {
     /// Returns the JSON Schema of the values.
     pub(super) fn schema(&self) -> Json {
         if self.words.is_empty() { (self.schema)() } else { json!({"enum": self.words}) }
+    }
+
+    /// Says what is wrong with each part of a value that is not allowed; none = [`Self::wrong`] says it of the value.
+    pub(super) fn wrong_parts(&self, value: &Value) -> Vec<OfPart> {
+        (self.wrong_parts)(value)
     }
 
     /// Says what is wrong with a value that is not allowed.

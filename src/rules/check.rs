@@ -4,6 +4,7 @@ use cel::Program;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::facts::{FACTS, objects};
+use super::fault::Fault;
 use super::{RuleFor, Uses};
 
 /// The deepest expression. In a debug build each level takes some 50 KiB of stack.
@@ -52,14 +53,14 @@ struct Check<'a> {
     scope: Vec<&'a str>,
     loops: usize,
     uses: Uses,
-    faults: Vec<String>,
+    faults: Vec<Fault>,
 }
 
 /// Checks a condition, and returns the facts that it uses.
 ///
 /// # Errors
 /// The faults, each with line and column.
-pub(super) fn check(of: RuleFor, program: &Program, when: &str) -> Result<Uses, Vec<String>> {
+pub(super) fn check(of: RuleFor, program: &Program, when: &str) -> Result<Uses, Vec<Fault>> {
     let (scope, uses, faults) = (Vec::new(), Uses::default(), Vec::new());
     let mut check = Check { of, program, when, scope, loops: 0, uses, faults };
     check.expression(program.expression(), 0);
@@ -167,10 +168,10 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Formats a fault with its line and column. A part that a macro has made has no place of its own.
-pub(super) fn placed(program: &Program, when: &str, id: u64, what: &str) -> String {
+/// Returns a fault with its line and column. A part that a macro has made has no place of its own.
+pub(super) fn placed(program: &Program, when: &str, id: u64, what: &str) -> Fault {
     let offset = program.source_info().offset_for(id).map_or(0, |(start, _)| start as usize);
     let before = when.get(..offset).unwrap_or_default();
     let (line, last) = (1 + before.matches('\n').count(), before.rsplit('\n').next().unwrap_or_default());
-    format!("{line}:{}: {what}", 1 + last.chars().count())
+    Fault { at: Some((line, 1 + last.chars().count())), what: what.to_owned() }
 }

@@ -10,6 +10,7 @@ use cel::{IdedExpr, ParseErrors, Program};
 
 use super::doubts::doubts;
 use super::facts::{Wants, World};
+use super::fault::Fault;
 use super::{RuleFor, Uses, check, prepare};
 
 /// The longest expression in bytes.
@@ -22,31 +23,31 @@ pub(super) struct Compiled {
     pub expression: IdedExpr,
     /// The facts that it uses.
     pub uses: Uses,
-    /// What is allowed and doubtful, each with line and column.
-    pub doubts: Vec<String>,
+    /// What is allowed and doubtful.
+    pub doubts: Vec<Fault>,
 }
 
 /// Compiles an expression over the facts of an object.
-pub(super) fn compile(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Vec<String>> {
+pub(super) fn compile(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Vec<Fault>> {
     if when.len() > MAX_LENGTH {
-        return Err(vec![format!("has {} bytes, and at most {MAX_LENGTH} are allowed", when.len())]);
+        return Err(vec![format!("has {} bytes, and at most {MAX_LENGTH} are allowed", when.len()).into()]);
     }
     let work = || parse_and_check(of, when, wants);
     std::thread::scope(|scope| {
         let parser = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
-        parser.map_err(|error| vec![format!("no thread to parse it: {error}")])?.join().unwrap_or_else(panicked)
+        parser.map_err(|error| vec![format!("no thread to parse it: {error}").into()])?.join().unwrap_or_else(panicked)
     })
 }
 
 /// A panic of the parser is a fault of the expression.
-fn panicked(_: Box<dyn Any + Send>) -> Result<Compiled, Vec<String>> {
-    Err(vec!["cannot be parsed".to_owned()])
+fn panicked(_: Box<dyn Any + Send>) -> Result<Compiled, Vec<Fault>> {
+    Err(vec!["cannot be parsed".to_owned().into()])
 }
 
-fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Vec<String>> {
+fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Vec<Fault>> {
     let program = Program::compile(when).map_err(|errors| syntax(&errors))?;
     let uses = check::check(of, &program, when)?;
-    let placed = |faults: Vec<(u64, String)>| -> Vec<String> {
+    let placed = |faults: Vec<(u64, String)>| -> Vec<Fault> {
         faults.into_iter().map(|(id, what)| check::placed(&program, when, id, &what)).collect()
     };
     let expression = prepare::prepare(program.expression()).map_err(placed)?;
@@ -57,11 +58,12 @@ fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Ve
     Ok(Compiled { expression, uses, doubts: placed(doubts(of, program.expression())) })
 }
 
-/// Formats the faults of the syntax. The first line of a message is what is wrong; the others repeat the expression.
-fn syntax(errors: &ParseErrors) -> Vec<String> {
-    let text = |error: &cel::ParseError| {
-        let message = error.msg.lines().next().unwrap_or_default().chars().take(200).collect::<String>();
-        format!("{}:{}: {message}", error.pos.0.max(1), error.pos.1.max(1))
+/// Returns the faults of the syntax. The first line of a message is what is wrong; the others repeat the expression.
+fn syntax(errors: &ParseErrors) -> Vec<Fault> {
+    let fault = |error: &cel::ParseError| {
+        let what = error.msg.lines().next().unwrap_or_default().chars().take(200).collect::<String>();
+        let place = |number: isize| usize::try_from(number).unwrap_or(1).max(1);
+        Fault { at: Some((place(error.pos.0), place(error.pos.1))), what }
     };
-    errors.errors.iter().map(text).take(5).collect()
+    errors.errors.iter().map(fault).take(5).collect()
 }

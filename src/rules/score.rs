@@ -7,6 +7,7 @@ use cel::{IdedExpr, Value};
 use super::RuleFor;
 use super::compile::{Compiled, compile};
 use super::facts::{Facts, Uses};
+use super::fault::Fault;
 
 /// An expression that gives a number for an image.
 #[derive(Clone, Debug)]
@@ -22,8 +23,8 @@ impl Score {
     /// Compiles an expression over the facts of an image.
     ///
     /// # Errors
-    /// Each fault of the expression, with its line and column, as of a condition; or a result that is no number.
-    pub fn compile(text: &str) -> Result<Self, Vec<String>> {
+    /// Each fault of the expression, as of a condition; or a result that is no number.
+    pub fn compile(text: &str) -> Result<Self, Vec<Fault>> {
         let Compiled { expression, uses, .. } =
             compile(RuleFor::Image, text, |value| number(value).map(drop).ok_or("a number"))?;
         Ok(Self { text: text.to_owned(), expression: Arc::new(expression), uses })

@@ -2,6 +2,7 @@
 
 use toml::Value;
 
+use crate::config::place::OfPart;
 use crate::plan::ImageOrder;
 use crate::rules::Score;
 
@@ -23,8 +24,9 @@ pub(in crate::config) fn print(order: &ImageOrder) -> Value {
     .into()
 }
 
-/// Names the faults of an expression, with line and column.
-pub(in crate::config) fn wrong(value: &Value) -> Option<String> {
-    let faults = Score::compile(value.as_str()?.trim()).err()?;
-    Some(format!("wants {LEAST_RECENTLY_USED:?} or an expression that gives a number: {}", faults.join("; ")))
+/// Returns the faults of an expression.
+pub(in crate::config) fn wrong(value: &Value) -> Vec<OfPart> {
+    let faults = value.as_str().and_then(|text| Score::compile(text).err()).unwrap_or_default();
+    let subject = format!("wants {LEAST_RECENTLY_USED:?} or an expression that gives a number: ");
+    faults.into_iter().map(|fault| OfPart { path: String::new(), subject: subject.clone(), fault }).collect()
 }

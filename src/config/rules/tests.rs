@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config::tests::{messages, of_toml};
+use crate::config::{Environment, Typed, load};
 use crate::plan::ImageOrder;
 use crate::rules::{Limits, Score};
 
@@ -38,7 +39,7 @@ fn rules_are_read_and_printed() {
 #[test]
 fn all_faults_of_all_rules_are_named_at_once() {
     for (from, to, fault) in [
-        ("image.pinned", "image.colour == 1", "rule \"base\": when: 1:6: unknown fact image.colour"),
+        ("image.pinned", "image.colour == 1", "rule \"base\": when: unknown fact image.colour"),
         (
             "'keep'",
             "'delete'",
@@ -71,15 +72,41 @@ fn all_faults_of_all_rules_are_named_at_once() {
         let other = "[[rule]]\nname = 'b'\nfor = 'image'\nwhen = 'a ='\nthen = 'keep'\n";
         let messages = messages(&format!("{}{other}", RULE.replace(from, to)));
         let all = messages.join("\n");
-        assert!(all.contains(fault) && all.contains("rule \"b\": when: 1:3: Syntax error"), "{fault}: {all}");
+        assert!(all.contains(fault) && all.contains("rule \"b\": when: Syntax error"), "{fault}: {all}");
     }
     // Those of one rule too.
     let of_one = messages(&RULE.replace("'keep'", "'delete'").replace("image.pinned", "image.colour == 1")).join("\n");
-    assert!(of_one.contains("then: wants") && of_one.contains("when: 1:6: unknown fact image.colour"), "{of_one}");
-    assert!(messages(&format!("{RULE}{RULE}"))[0].contains("rule \"base\": two rules have this name"));
+    assert!(of_one.contains("then: wants") && of_one.contains("when: unknown fact image.colour"), "{of_one}");
+    assert!(messages(&format!("{RULE}{RULE}"))[0].contains("rule \"base\": name: two rules have this name"));
     assert!(messages("rule = 'x'")[0].contains("wants tables [[rule]]"));
     let many: String = (0..65).map(|number| RULE.replace("base", &format!("r{number}"))).collect();
     assert!(messages(&many)[0].contains("65 rules, and at most 64 are allowed"));
+}
+
+/// The place is that of the character in the file, not in the condition.
+#[test]
+fn a_fault_or_a_doubt_of_a_rule_names_its_place_in_the_file() {
+    let faults = |text: &str| of_toml(text).unwrap_err().faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let long = RULE.replace("'image.pinned'", "\"\"\"\nimage.pinned &&\n  image.colour == 1\"\"\"");
+    let text = format!("# A comment.\n{RULE}{}", long.replace("base", "long").replace("'keep'", "{ max_age = 1 }"));
+    let all = faults(&text);
+    assert!(all[0].starts_with("f:13:20: rule \"long\": then.max_age: wants a duration"), "{all:?}");
+    assert!(all[1].starts_with("f:12:8: rule \"long\": when: unknown fact image.colour"), "{all:?}");
+    let twice = faults(&format!("{RULE}{RULE}"));
+    assert_eq!(twice, ["f:7:8: rule \"base\": name: two rules have this name"]);
+    let order = faults("[images]\norder = 'image.size_bytes *'");
+    assert!(order[0].starts_with("f:2:28: images.order = \"image.size_bytes *\": wants"), "{order:?}");
+    let doubtful = of_toml(&RULE.replace("image.pinned", "image.labels.keep == \"true\"")).unwrap().warnings();
+    assert!(doubtful[0].starts_with("f:4:21: rule \"base\": when: without 'keep' in image.labels"), "{doubtful:?}");
+}
+
+/// Without a file, the place in the condition remains.
+#[test]
+fn a_rule_of_the_command_line_names_the_place_in_its_condition() {
+    let set = "rule=[{ name = 'a', for = 'image', when = 'image.colour', then = 'keep' }]".to_owned();
+    let typed = Typed { set: vec![set], ..Typed::default() };
+    let faults = load(&typed, &Environment::default()).unwrap_err().to_string();
+    assert!(faults.contains("--set: rule \"a\": when: 1:6: unknown fact image.colour"), "{faults}");
 }
 
 #[test]
@@ -89,8 +116,8 @@ fn the_order_of_images_is_a_word_or_a_number() {
     let size = "double(image.size_bytes) * 0.5";
     assert_eq!(order(size), ImageOrder::Score(Score::compile(size).unwrap()));
     for (text, fault) in [
-        ("largest", "1:1: unknown name \"largest\""),
-        ("image.size_bytes *", "1:19: Syntax error"),
+        ("largest", "number: unknown name \"largest\""),
+        ("image.size_bytes *", "number: Syntax error"),
         ("image.pinned", "is of type bool, and wants a number"),
         ("double(image.size_bytes) * image.unused.getHours()", "Unsupported binary operator"),
     ] {

@@ -6,6 +6,7 @@ use serde_json::json;
 use toml::{Table, Value};
 
 use crate::config::parse;
+use crate::config::place::OfPart;
 use crate::model::duration_text;
 use crate::rules::{Limits, RuleFor, Then};
 
@@ -16,7 +17,7 @@ const TIMES: [&str; 3] = ["min_age", "max_age", "keep_for"];
 const MAX_PER_POD_CONTAINER: &str = "max_per_pod_container";
 
 /// Reads what follows, and adds what is wrong with it.
-pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<String>) -> Option<Then> {
+pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>) -> Option<Then> {
     let then = match value {
         Some(Value::String(word)) if word == KEEP => Some(Then::Keep),
         Some(Value::String(word)) if word == REMOVE && can_remove(of) => Some(Then::Remove),
@@ -24,7 +25,7 @@ pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<String>)
         _ => None,
     };
     if then.is_none() {
-        faults.push(format!("then: wants {}", wanted(of)));
+        faults.push(OfPart::new("then", format!("wants {}", wanted(of))));
     }
     then
 }
@@ -53,15 +54,16 @@ fn wanted(of: RuleFor) -> String {
     }
 }
 
-fn limits(of: RuleFor, table: &Table, faults: &mut Vec<String>) -> Option<Limits> {
+fn limits(of: RuleFor, table: &Table, faults: &mut Vec<OfPart>) -> Option<Limits> {
     let (mut limits, before) = (Limits::default(), faults.len());
     for (name, value) in table {
+        let mut wrong = |what: String| faults.push(OfPart::new(&format!("then.{name}"), what));
         if !names(of).contains(&name.as_str()) {
-            faults.push(format!("then.{name}: no such limit; wants {}", wanted(of)));
+            wrong(format!("no such limit; wants {}", wanted(of)));
         } else if set(&mut limits, name, value).is_none() {
             let wanted =
                 if name == MAX_PER_POD_CONTAINER { "a number from 0 on" } else { "a duration such as \"10m\"" };
-            faults.push(format!("then.{name}: wants {wanted}"));
+            wrong(format!("wants {wanted}"));
         }
     }
     (faults.len() == before).then_some(limits)
