@@ -250,7 +250,11 @@ impl<T> ValueType<T> {
         read: fn(&Value) -> Option<T>,
         print: fn(&T) -> Value,
     ) -> Self {
-        Self { read, print, allowed: Allowed { text, words: &[], schema, wrong: |_| None, wrong_parts: |_| Vec::new() } }
+        Self {
+            read,
+            print,
+            allowed: Allowed { text, words: &[], schema, wrong: |_| None, wrong_parts: |_| Vec::new() },
+        }
     }
 
     const fn with_wrong_parts(mut self, wrong_parts: fn(&Value) -> Vec<OfPart>) -> Self {

@@ -40,12 +40,12 @@ fn config_check_reports_misleading_settings_with_file_and_line() {
     "#);
     insta::assert_snapshot!(shell.run(&["config", "check", "missing.toml"]), @r#"
     exit Some(2)
-    ! error: missing.toml:1:1: pods.kubeconfig = "/no/such": no such file
+    ! error: missing.toml:1:6: pods.kubeconfig = "/no/such": no such file
     ! hint: `kubegc config default` prints every setting with its default
     "#);
     insta::assert_snapshot!(shell.run(&["config", "check", "missing.toml", "-o", "json"]), @r#"
     exit Some(2)
-    {"kind":"ConfigCheck","version":1,"valid":false,"faults":[{"origin":"missing.toml","line":1,"column":1,"key":"pods.kubeconfig","value":"\"/no/such\"","message":"no such file"}],"warnings":[]}
+    {"kind":"ConfigCheck","version":1,"valid":false,"faults":[{"origin":"missing.toml","line":1,"column":6,"key":"pods.kubeconfig","value":"\"/no/such\"","message":"no such file"}],"warnings":[]}
     ! error: 1 fault in the configuration
     "#);
     insta::assert_snapshot!(shell.run(&["config", "check", "-o", "json"]), @r#"{"kind":"ConfigCheck","version":1,"valid":true,"faults":[],"warnings":[]}"#);
