@@ -159,6 +159,9 @@ pub struct ImageSummary {
     /// Why images are removed; `null` = no image is removed.
     #[serde(default)]
     pub triggered_by: Option<ImageTrigger>,
+    /// The target in `images.targets` that began the removal, and its state then, as in tables; `null` = none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_by: Option<String>,
     /// Used space in percent, rounded up as in the kubelet; `null` = not determined.
     #[serde(default)]
     pub used_percent: Option<u64>,

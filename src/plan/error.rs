@@ -44,6 +44,9 @@ pub enum PlanError {
         estimated_bytes: u64,
         /// Used space in percent.
         used_percent: u64,
+        /// The target in `images.targets` that began the removal, and its state; `null` = none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        began_by: Option<String>,
     },
     /// A target of `images.targets` ends at more free space than the disk has. Removal ends at the low threshold.
     TargetBeyondDisk {
@@ -88,12 +91,14 @@ impl std::fmt::Display for PlanError {
                 "cannot meet images.targets {target:?}: the image disk has {}; removal ends at images.low_threshold_percent",
                 size_text(*capacity_bytes)
             ),
-            Self::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent } => write!(
-                f,
-                "image disk usage is {used_percent}%: {} must be freed, and all removable images have {}",
-                size_text(*target_bytes),
-                size_text(*estimated_bytes)
-            ),
+            Self::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent, began_by } => {
+                match began_by {
+                    Some(target) => f.write_str(target)?,
+                    None => write!(f, "image disk usage is {used_percent}%")?,
+                }
+                let (target, estimated) = (size_text(*target_bytes), size_text(*estimated_bytes));
+                write!(f, ": {target} must be freed, and all removable images have {estimated}")
+            }
         }
     }
 }

@@ -268,6 +268,8 @@ fn set_goal(builder: &mut PlanBuilder, goal: &Goal, disk: &FileSystem) {
     let number = |number: i128| u64::try_from(number).unwrap_or_default();
     let images = &mut builder.images;
     images.triggered_by = Some(goal.trigger);
+    images.began_by =
+        matches!(goal.reason, RemoveReason::Target { .. }).then(|| goal.reason.explain().phrase.into_owned());
     (images.target_bytes, images.target_inodes) = (number(goal.bytes), number(goal.inodes));
     let available = disk.available_bytes.min(disk.capacity_bytes);
     images.stop_at_available_bytes = number(i128::from(available) + goal.bytes);
@@ -335,7 +337,8 @@ fn report_shortfall(builder: &mut PlanBuilder, used_percent: u64) {
     let (target_bytes, shortfall) = (builder.images.target_bytes, builder.images.shortfall_bytes);
     if shortfall > 0 {
         let estimated_bytes = target_bytes.saturating_sub(shortfall);
-        builder.fail(PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent });
+        let began_by = builder.images.began_by.clone();
+        builder.fail(PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent, began_by });
     }
 }
 

@@ -39,7 +39,7 @@ fn errors_of_unavailable_data_differ_from_other_errors() {
         others,
     };
     let unavailable = PlanError::NotSeen { source: "pods".to_owned(), cause: "refused".to_owned() };
-    let full = PlanError::FreeDiskSpaceFailed { target_bytes: 3, estimated_bytes: 2, used_percent: 99 };
+    let full = PlanError::FreeDiskSpaceFailed { target_bytes: 3, estimated_bytes: 2, used_percent: 99, began_by: None };
     assert_eq!([&unavailable, &unknown(0), &full].map(PlanError::is_unobserved), [true, true, false]);
     assert!(!unknown(0).to_string().contains("more") && unknown(1).to_string().contains("and of 1 more"));
 }

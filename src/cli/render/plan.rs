@@ -128,6 +128,13 @@ fn images(images: &ImageSummary, has_image: bool, paint: Paint) -> String {
         let used = images.used_percent.unwrap_or_default();
         let _ = writeln!(text, "Image disk: {used}% used, {} to free.", format::size(images.target_bytes));
     }
+    if let Some(target) = &images.began_by {
+        let missing = match images.target_inodes {
+            0 => format::size(images.target_bytes),
+            inodes => format!("{inodes} inodes"),
+        };
+        let _ = writeln!(text, "Images: {target}, {missing} to free.");
+    }
     if images.shortfall_bytes > 0 {
         let missing = paint.yellow(&format::size(images.shortfall_bytes));
         let why = if has_image { "all removable images are in the plan" } else { "no image can be removed now" };

@@ -90,6 +90,16 @@ fn the_plan_names_the_target_that_has_begun() {
     );
 }
 
+/// The disk may be half empty when a target begins.
+#[test]
+fn a_target_that_is_missed_is_named_instead_of_the_disk() {
+    let plan = three(500, 500).which(|image| image.pinned = true).set(total(200, 50)).plan();
+    let target = "300.0MiB of images (images.targets: total 200MiB..50MiB)";
+    assert_eq!(plan.images.began_by.as_deref(), Some(target));
+    let expected = format!("{target}: 250.0MiB must be freed, and all removable images have 200.0MiB");
+    assert_eq!(plan.errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+}
+
 /// The disk has 1000 MiB, and the low threshold is 80%.
 #[test]
 #[rustfmt::skip]

@@ -210,7 +210,8 @@ fn a_failed_image_step_is_a_plan_error() {
     let no_capacity = |snapshot: &mut Snapshot| snapshot.image_filesystem = Seen::Seen(FileSystem::default());
     let invalid = PlanError::InvalidDiskCapacity { mountpoint: "".into() };
     let no_answer = PlanError::NotSeen { source: "image_filesystem".to_owned(), cause: "no answer".to_owned() };
-    let full = PlanError::FreeDiskSpaceFailed { target_bytes: 199, estimated_bytes: 90, used_percent: 100 };
+    let full =
+        PlanError::FreeDiskSpaceFailed { target_bytes: 199, estimated_bytes: 90, used_percent: 100, began_by: None };
     for (node, errors) in [
         (three(1), vec![full]),
         (three(139), vec![]),

@@ -1,7 +1,7 @@
 //! Which events a pass causes, and their messages.
 
 use crate::model::{cut_text, size_text};
-use crate::plan::{Kind, Plan, PlanError, Scope, kept_images_text};
+use crate::plan::{ImageTrigger, Kind, Plan, PlanError, Scope, kept_images_text};
 use crate::record::Pass;
 
 /// The longest message of an event, in characters: what the API permits in its newer form.
@@ -139,7 +139,9 @@ fn too_little_freed(pass: &Pass) -> Option<Notice> {
     if !is_short || pass.summary.is_stopped {
         return None;
     }
-    let used = pass.plan.images.used_percent.unwrap_or_default();
+    let images = &pass.plan.images;
+    let used = || format!("{} % of the image filesystem was used", images.used_percent.unwrap_or_default());
+    let why = images.began_by.clone().unwrap_or_else(used);
     let kept = kept_images_text(&pass.plan);
     let (freed, target) = (size_text(freed), size_text(target));
     let is_dry = pass.summary.of(Kind::Image).would_remove > 0;
@@ -149,9 +151,11 @@ fn too_little_freed(pass: &Pass) -> Option<Notice> {
         format!("{freed} were reclaimed")
     };
     let kept = if kept.is_empty() { "No image is kept.".to_owned() } else { format!("Kept: {kept}.") };
+    // Of a total of all images, no other data is the rest.
+    let is_of_images = images.triggered_by == Some(ImageTrigger::TotalBytes);
+    let rest = if is_of_images { "" } else { " The rest is other data: logs, volumes, files that containers wrote." };
     let message = format!(
-        "Failed to free sufficient space by deleting unused images: {used} % of the image filesystem was used, {target} were \
-         to be freed, {freed}. {kept} The rest is other data: logs, volumes, files that containers wrote."
+        "Failed to free sufficient space by deleting unused images: {why}, {target} were to be freed, {freed}. {kept}{rest}"
     );
     Some(Notice::new(Reason::FreeDiskSpaceFailed, "", &message))
 }

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::model::ImageId;
 use crate::plan::{
-    Action, FailureCause, Halt, ImageSummary, Measure, Outcome, PlanError, Policy, RemoveReason, Report, Scope,
-    Summary, Target, decide,
+    Action, FailureCause, Halt, ImageSummary, ImageTrigger, Measure, Outcome, PlanError, Policy, RemoveReason, Report,
+    Scope, Summary, Target, decide,
 };
 use crate::record::Pass;
 
@@ -39,8 +39,8 @@ fn blind(source: &str) -> Pass {
 }
 
 fn full_disk() -> Pass {
-    let mut pass =
-        failing(PlanError::FreeDiskSpaceFailed { target_bytes: 1000, estimated_bytes: 300, used_percent: 93 });
+    let (target_bytes, estimated_bytes, used_percent, began_by) = (1000, 300, 93, None);
+    let mut pass = failing(PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent, began_by });
     pass.plan.images = ImageSummary { target_bytes: 1000, used_percent: Some(93), ..ImageSummary::default() };
     pass
 }
@@ -159,6 +159,18 @@ fn a_still_full_disk_is_reported_with_measured_bytes() {
     assert_eq!(*reason, "FreeDiskSpaceFailed");
     assert!(words.contains("93 %") && words.contains("1000B were to be freed, 250B were reclaimed"), "{words}");
     assert_eq!(reasons(Scope::Images, &[&pass, &pass]), ["FreeDiskSpaceFailed", "ImagesRemoved", "ImageGCFailed"]);
+}
+
+/// The disk may be half empty then, and what remains of the images is kept.
+#[test]
+fn a_missed_target_is_named_instead_of_the_disk() {
+    let mut pass = with_images(full_disk(), &[(Outcome::Removed {}, 250)]);
+    pass.plan.images.triggered_by = Some(ImageTrigger::TotalBytes);
+    pass.plan.images.began_by = Some("9.0GiB of images (images.targets: total 8GiB..7GiB)".to_owned());
+    let (_, words) = &sent(Scope::Images, &[&pass])[0];
+    let expected =
+        "images: 9.0GiB of images (images.targets: total 8GiB..7GiB), 1000B were to be freed, 250B were reclaimed. No";
+    assert!(words.contains(expected) && !words.contains("93 %") && !words.contains("other data"), "{words}");
 }
 
 /// The reason may be that all unused images are too young, or that the agent only observes.
