@@ -69,6 +69,7 @@ pub use image_goal::ImageTarget;
 pub use image_users::{ImageUsers, images};
 pub use images::{ImageOrder, ImagePolicy, kept_images_text};
 pub use logs::LogPolicy;
+pub use other_clients::OtherClients;
 pub use pace::{Pace, is_emergency};
 pub use pattern::{Pattern, unmatched_patterns};
 pub use policy::{Policy, Scope};

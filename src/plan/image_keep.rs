@@ -49,7 +49,7 @@ impl<'a> ImageRetention<'a> {
         };
         Self {
             uses: Uses::new(containers, guards),
-            others: OtherClients::new(context),
+            others: OtherClients::new(context.snapshot),
             named: named(context),
             pulling: pulls(context).flat_map(|name| full_names_and_ids(context.snapshot, name)).collect(),
             unresolved: unresolved(context),
@@ -68,7 +68,7 @@ impl<'a> ImageRetention<'a> {
             .or_else(|| kept_by_pattern(context, image))
             .or_else(|| self.named_by_pod(image))
             .or_else(|| named_by_workload(context, image))
-            .or_else(|| self.others.keep(image))
+            .or_else(|| self.used_by_other_client(context, image))
             .or_else(|| self.is_being_pulled(image).then_some(KeepReason::BeingPulled {}))
             .or_else(|| context.backing_off(Kind::Image, image.id.as_str()))
     }
@@ -84,6 +84,12 @@ impl<'a> ImageRetention<'a> {
     fn may_be_used(&self, image: &Image) -> Option<KeepReason> {
         let container = self.unlisted.filter(|_| image.names().nth(1).is_none())?;
         Some(KeepReason::PossiblyInUse { container: container.id.to_string() })
+    }
+
+    fn used_by_other_client(&self, context: &Context, image: &Image) -> Option<KeepReason> {
+        let is_kept = context.policy.guards.keep_images_of_other_clients;
+        let user = self.others.user(image).filter(|_| is_kept)?;
+        Some(KeepReason::UsedByOtherClient { namespace: user.namespace.clone(), container: user.name.clone() })
     }
 
     fn is_sandbox_image(&self, image: &Image) -> bool {

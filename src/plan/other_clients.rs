@@ -5,13 +5,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::KeepReason;
-use super::plan_builder::Context;
-use crate::model::{CRI_NAMESPACE, HolderKind, Image, RuntimeStore, StoreHolder, canonical_image_id, full_image_name};
+use crate::model::{
+    CRI_NAMESPACE, HolderKind, Image, RuntimeStore, Snapshot, StoreHolder, canonical_image_id, full_image_name,
+};
 
 /// The containers of other clients, by what names their images.
 #[derive(Default)]
-pub(super) struct OtherClients<'a> {
+pub struct OtherClients<'a> {
     by_name: HashMap<String, &'a StoreHolder>,
     by_digest: HashMap<&'a str, &'a StoreHolder>,
     /// The digests of the images of the CRI by name.
@@ -21,16 +21,14 @@ pub(super) struct OtherClients<'a> {
 // === impl OtherClients ===
 
 impl<'a> OtherClients<'a> {
-    pub fn new(context: &Context<'a>) -> Self {
-        let store = context.snapshot.store.as_ref().and_then(|store| store.as_ref());
-        let Some(store) = store.filter(|_| context.policy.guards.keep_images_of_other_clients) else {
-            return Self::default();
-        };
+    /// Collects the containers of a snapshot. Without the store of the runtime none is known.
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        let Some(store) = snapshot.store.as_ref().and_then(|store| store.as_ref()) else { return Self::default() };
         let records = store.holders.iter().filter(|holder| holder.kind == HolderKind::Image);
         let records: HashMap<_, _> =
             records.map(|record| ((record.namespace.as_str(), record.name.as_str()), digests(store, record))).collect();
         let (mut by_name, mut by_digest) = (HashMap::new(), HashMap::new());
-        for container in containers(context, store) {
+        for container in containers(snapshot, store) {
             let Some(name) = &container.image else { continue };
             by_name.insert(full_image_name(name).into_owned(), container);
             by_name.insert(canonical_image_id(name).into_owned(), container);
@@ -41,18 +39,17 @@ impl<'a> OtherClients<'a> {
         Self { by_name, by_digest, digests: of_cri.map(|((_, name), digests)| (name, digests)).collect() }
     }
 
-    /// Returns why an image is kept, if another client uses it.
-    pub fn keep(&self, image: &Image) -> Option<KeepReason> {
+    /// Returns a container of another client that uses an image.
+    pub fn user(&self, image: &Image) -> Option<&'a StoreHolder> {
         let mut names = image.names();
         let by_digest = |name: &str| self.digests.get(name)?.iter().find_map(|digest| self.by_digest.get(digest));
-        let user = names.find_map(|name| self.by_name.get(name.as_ref()).or_else(|| by_digest(&name)))?;
-        Some(KeepReason::UsedByOtherClient { namespace: user.namespace.clone(), container: user.name.clone() })
+        names.find_map(|name| self.by_name.get(name.as_ref()).or_else(|| by_digest(&name))).copied()
     }
 }
 
 /// Returns the containers that the CRI does not list. Without its lists, those of its namespace cannot be distinguished.
-fn containers<'a>(context: &Context<'a>, store: &'a RuntimeStore) -> impl Iterator<Item = &'a StoreHolder> {
-    let (containers, sandboxes) = (context.snapshot.containers.as_ref(), context.snapshot.sandboxes.as_ref());
+fn containers<'a>(snapshot: &'a Snapshot, store: &'a RuntimeStore) -> impl Iterator<Item = &'a StoreHolder> {
+    let (containers, sandboxes) = (snapshot.containers.as_ref(), snapshot.sandboxes.as_ref());
     let are_listed = containers.is_some() && sandboxes.is_some();
     let containers = containers.into_iter().flatten().map(|container| container.id.as_str());
     let sandboxes = sandboxes.into_iter().flatten().map(|sandbox| sandbox.id.as_str());

@@ -718,6 +718,9 @@ fn an_image_of_another_client_is_kept_and_explained() {
     assert_eq!(host.rest()[2], ["r.example/job:1", "r.example/older:1", "r.example/web:1", "r.example/web:2"]);
     let why = host.run(&["why", "r.example/older:1", "--set=images.all_unused=true", "--set=images.min_age=0s"]);
     assert!(why.contains("container their-container in the namespace moby of the runtime uses it"), "{why}");
+    let user = "used by: container their-container of another client of the runtime, in its namespace moby";
+    let why = host.run(&["why", "r.example/older:1", "--set=images.keep=r.example/*"]);
+    assert!(why.contains("keep: the pattern") && why.contains(user), "also beside another reason: {why}");
 }
 
 /// Rules in the file decide a whole pass: what a rule keeps stays, what a rule removes goes although the disk has space, and

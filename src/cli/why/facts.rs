@@ -7,7 +7,7 @@ use crate::cli::format;
 use crate::cli::images::{User, users};
 use crate::cli::lookup::Object;
 use crate::model::{Image, Seen, Snapshot};
-use crate::plan::{ImageUsers, KeepReason, Kept, Kind, known_time};
+use crate::plan::{ImageUsers, KeepReason, Kept, Kind, OtherClients, known_time};
 
 /// The containers that are named in a text.
 const NAMED_USERS: usize = 5;
@@ -42,6 +42,18 @@ pub(super) struct Facts {
     /// The containers that use an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     users: Option<Vec<User>>,
+    /// A container of another client of the runtime that uses an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_user: Option<OtherUser>,
+}
+
+/// A container of another client of the runtime.
+#[derive(Debug, Serialize)]
+struct OtherUser {
+    /// Its ID.
+    id: String,
+    /// Its namespace in the runtime.
+    namespace: String,
 }
 
 // === impl Facts ===
@@ -76,13 +88,16 @@ impl Facts {
             last_used: past.and_then(|past| past.last_used),
             last_used_by: past.and_then(|past| past.last_used_by.clone()),
             users: Some(users(&ImageUsers::new(snapshot), image)),
+            other_user: OtherClients::new(snapshot)
+                .user(image)
+                .map(|user| OtherUser { id: user.name.clone(), namespace: user.namespace.clone() }),
             ..Self::default()
         }
     }
 
     /// Names the last user of an image that is unused now; the users of another image have their own line.
     fn last_user(&self) -> String {
-        let is_used = self.users.as_ref().is_some_and(|users| !users.is_empty());
+        let is_used = self.other_user.is_some() || self.users.as_ref().is_some_and(|users| !users.is_empty());
         self.last_used_by.as_ref().filter(|_| !is_used).map(|name| format!(" by {name}")).unwrap_or_default()
     }
 
@@ -104,7 +119,10 @@ impl Facts {
         ];
         let facts: Vec<_> = facts.into_iter().flatten().collect();
         let facts = Some(facts.join(", ")).filter(|facts| !facts.is_empty());
-        facts.into_iter().chain(self.users.as_deref().and_then(used_by)).collect()
+        let other = self.other_user.as_ref().map(|OtherUser { id, namespace }| {
+            format!("used by: container {id} of another client of the runtime, in its namespace {namespace}")
+        });
+        facts.into_iter().chain(self.users.as_deref().and_then(used_by)).chain(other).collect()
     }
 }
 
