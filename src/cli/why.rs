@@ -2,7 +2,7 @@
 
 mod facts;
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
 use clap_complete::ArgValueCompleter;
@@ -64,6 +64,9 @@ struct Answer {
     /// Seconds until the decision changes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_to_go: Option<i64>,
+    /// The order in which unused images are removed, where it decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<Setting>,
     /// The score of an unused image by `images.order`.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f64>,
@@ -131,6 +134,8 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
     let next = plan.images.reserve.iter().map(|action| (action, Decision::NextInLine));
     let action = removed.chain(next).find(|(action, _)| is_it(action.target.kind(), &action.target.id()));
     let kept = plan.kept.iter().find(|kept| is_it(kept.kind, &kept.id));
+    let is_for_space = action.is_some_and(|(action, _)| action.reason.is_for_space());
+    let score = plan.images.scores.get(&found.id.as_str().into()).copied();
     let (decision, reason, said, pod) = match (action, kept) {
         (Some((action, decision)), _) => {
             (decision, serde_json::to_value(&action.reason), action.reason.explain(), &action.pod)
@@ -145,13 +150,24 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
         setting: said.setting.and_then(|name| setting(found.kind, name, loaded)),
         change: said.change,
         seconds_to_go: kept.and_then(|kept| seconds_to_go(kept, snapshot)),
-        score: plan.images.scores.get(&found.id.as_str().into()).copied(),
+        order: (is_for_space || score.is_some()).then(|| setting(found.kind, "images.order", loaded)).flatten(),
+        score,
         facts: Facts::of(found.object, snapshot),
         pods: pod.is_some().then(|| plan.pods.clone()),
         kind: found.kind,
         id: found.id,
         title: found.title,
     })
+}
+
+// === impl Setting ===
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, origin } = self;
+        let value = value.to_string();
+        if value.len() > MAX_SHOWN { write!(f, "{key} ({origin})") } else { write!(f, "{key} = {value} ({origin})") }
+    }
 }
 
 // === impl Args ===
@@ -217,12 +233,11 @@ impl Answer {
         };
         let mut text = format!("  {decision}: {}\n", format::printable(&self.rule));
         if let Some(setting) = &self.setting {
-            let value = setting.value.to_string();
-            let value = if value.len() > MAX_SHOWN { String::new() } else { format!(" = {value}") };
-            let _ = writeln!(text, "  setting: {}{value} ({})", setting.key, setting.origin);
+            let _ = writeln!(text, "  setting: {setting}");
         }
-        if let Some(score) = self.score {
-            let _ = writeln!(text, "  score by images.order: {score}");
+        if let Some(order) = &self.order {
+            let score = self.score.map(|score| format!(", score {score}")).unwrap_or_default();
+            let _ = writeln!(text, "  order: {order}{score}");
         }
         let to_go = self.seconds_to_go.map(|seconds| format!(" ({} to go)", format::age(seconds))).unwrap_or_default();
         let _ = writeln!(text, "  changes when: {}{to_go}", self.change);

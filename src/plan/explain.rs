@@ -122,7 +122,7 @@ impl RemoveReason {
                 format!("disk usage {used_percent}% >= {high_threshold_percent}%"),
                 format!(
                     "disk usage is {used_percent}%, the high threshold is {high_threshold_percent}%, \
-                     and this image is among the least recently used"
+                     and this image is among the first by images.order"
                 ),
                 "disk usage is lower, a container uses it, images.keep matches it, or the threshold is higher",
             )
@@ -141,7 +141,7 @@ impl RemoveReason {
             .set_by("rule"),
             Self::Target { target, value } => rule(
                 format!("{} (images.targets: {target})", target.state(*value)),
-                format!("the disk has {}, and this image is among the least recently used", target.state(*value)),
+                format!("the disk has {}, and this image is among the first by images.order", target.state(*value)),
                 "the disk has more space, a container uses it, images.keep matches it, or images.targets has other values",
             )
             .set_by("images.targets"),

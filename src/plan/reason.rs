@@ -54,14 +54,14 @@ pub enum RemoveReason {
     Superseded {},
     /// The log symlink is dangling, and its container exited or does not exist.
     Dangling {},
-    /// Disk usage reached the high threshold, and this image is among the least recently used.
+    /// Disk usage reached the high threshold, and this image is among the first by `images.order`.
     Space {
         /// `images.high_threshold_percent`.
         high_threshold_percent: u64,
         /// Disk usage in percent.
         used_percent: u64,
     },
-    /// A target for images is exceeded, and this image is among the least recently used.
+    /// A target for images is exceeded, and this image is among the first by `images.order`.
     Target {
         /// The target in `images.targets`.
         #[serde(flatten)]

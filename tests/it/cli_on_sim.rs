@@ -723,6 +723,21 @@ fn an_image_of_another_client_is_kept_and_explained() {
     assert!(why.contains("keep: the pattern") && why.contains(user), "also beside another reason: {why}");
 }
 
+/// An image that another order selects is not among the least recently used.
+#[test]
+fn the_order_that_selects_an_image_is_named() {
+    let host = Host::with(node().disk(100 * GIB, 10 * GIB));
+    let why = |set: &str| {
+        let full = ["--set=images.high_threshold_percent=1", "--set=images.low_threshold_percent=0"];
+        host.run(&[&["why", "r.example/old:1", "--set=images.min_age=0s", "--set", set], &full[..]].concat())
+    };
+    let by_size = why("images.order=image.size_bytes");
+    assert!(by_size.contains("this image is among the first by images.order"), "{by_size}");
+    assert!(by_size.contains("  order: images.order = \"image.size_bytes\" (--set), score 50331648\n"), "{by_size}");
+    let usual = why("images.order=least-recently-used");
+    assert!(usual.contains("  order: images.order = \"least-recently-used\" (--set)\n"), "{usual}");
+}
+
 /// Rules in the file decide a whole pass: what a rule keeps stays, what a rule removes goes although the disk has space, and
 /// what neither names stays as the settings say.
 #[test]
