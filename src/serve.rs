@@ -30,4 +30,6 @@ pub use pages::Pages;
 pub use progress::{Progress, Stalled};
 pub use report::ReportPage;
 pub use server::Server;
-pub use state::{AgentState, Inbox, Live, Order, PassDone, PassEvent, PassRequest, PassState, RunningPass};
+pub use state::{
+    AgentState, DeferredPass, Inbox, Live, Order, PassDone, PassEvent, PassRequest, PassState, RunningPass,
+};

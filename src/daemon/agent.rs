@@ -32,10 +32,10 @@ use crate::config::{Environment, Loaded, Mode, Settings};
 use crate::cri::InProgress;
 use crate::model::size_text;
 use crate::observe::ClockJumps;
-use crate::plan::{Scope, is_emergency};
+use crate::plan::{Pace, Scope, is_emergency};
 use crate::record::events::Events;
 use crate::record::{Lock, Pass, Store};
-use crate::serve::{Inbox, Progress};
+use crate::serve::{DeferredPass, Inbox, Progress};
 
 /// The longest look at the image disk before the loops begin.
 const LOOK: Duration = Duration::from_secs(5);
@@ -182,6 +182,7 @@ impl Agent<'_> {
         };
         let cycle = cycle.with_metrics(&monitoring.metrics);
         let first_images = if is_first { first_delay(&cycle).await } else { Duration::ZERO };
+        requests.inbox.live.update(|state| state.deferred = deferred(&cycle, first_images));
         let limits = Limits { first_images, ..limits };
         let ended = service::run(cycle, &limits, stop, requests, reload, after).await;
         events.end().await;
@@ -209,6 +210,14 @@ async fn first_delay(cycle: &Cycle) -> Duration {
     }
     tracing::info!(seconds = delay.as_secs(), "the first pass over images waits");
     delay
+}
+
+/// Returns what the socket shows of a first pass over images that waits.
+fn deferred(cycle: &Cycle, wait: Duration) -> Option<DeferredPass> {
+    let start_seconds = cycle.settings().policy.images.pace.start_seconds;
+    let until = now().saturating_add(wait).unwrap_or(Timestamp::MAX);
+    let why = format!("images.pace: {}", Pace { start_seconds, ..Pace::default() }.parts().concat());
+    (!wait.is_zero()).then_some(DeferredPass { until, why })
 }
 
 /// Formats the result of the last pass, for `systemctl status`.

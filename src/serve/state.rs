@@ -35,11 +35,23 @@ pub struct AgentState {
     pub running: BTreeMap<String, RunningPass>,
     /// The last pass of each scope.
     pub passes: BTreeMap<String, PassState>,
+    /// The pass over images that is put off after a start; `null` = none is. It stays here when its time has come.
+    #[serde(default)]
+    pub deferred: Option<DeferredPass>,
     /// The pod sources, as the last pass saw them.
     pub pods: Seen<PodKnowledge>,
     /// Where metrics and health are served, or why they are not; `null` = they are turned off.
     #[serde(default)]
     pub metrics_address: Option<Seen<SocketAddr>>,
+}
+
+/// A pass that is put off.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct DeferredPass {
+    /// When it begins.
+    pub until: Timestamp,
+    /// The setting that puts it off.
+    pub why: String,
 }
 
 /// A pass in progress.
