@@ -119,8 +119,7 @@ pub fn main() -> ExitCode {
 
 impl Cli {
     fn run(&self, environment: &crate::config::Environment, output: &mut Output) -> Result<(), CliError> {
-        let load = || {
-            let loaded = self.global.load(environment)?;
+        let begin = |loaded: crate::config::Loaded| {
             let verbose = if self.global.debug { 2 } else { self.global.verbose };
             let is_service = match &self.verb {
                 Verb::Run(_) => true,
@@ -138,8 +137,9 @@ impl Cli {
                 journal: environment.journal_stream.as_deref(),
             });
             let only_shows = matches!(&self.verb, Verb::Config(args) if args.only_shows());
-            Ok(if is_service || only_shows { loaded } else { loaded.for_command(environment) })
+            if is_service || only_shows { loaded } else { loaded.for_command(environment) }
         };
+        let load = || self.global.load(environment).map(begin);
         formats::check(&self.verb, self.global.format)?;
         match &self.verb {
             Verb::Plan(args) => plan::run(args, &load()?, output),
@@ -151,7 +151,10 @@ impl Cli {
             Verb::Disk(args) => disk::run(args, &load()?, output),
             Verb::History(args) => history::run(args, &load()?, output),
             Verb::Report(args) => report::run(args, &load()?, output),
-            Verb::Status(args) => status::run(args, &load()?, output),
+            Verb::Status(args) => {
+                let (loaded, faults) = self.global.load_in_part(environment)?;
+                status::run(args, &begin(loaded), &faults, output)
+            }
             Verb::Config(args) => config::run(args, load, output),
             Verb::Controller(args) => controller::run(args, self.global.files(environment), load, output),
             #[cfg(feature = "sim")]

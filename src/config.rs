@@ -37,7 +37,7 @@ pub use layers::Typed;
 pub use loaded::Loaded;
 pub use place::Place;
 pub use reference::{default_toml, reference};
-pub use resolve::load;
+pub use resolve::{load, load_in_part};
 pub use rules::then_text;
 pub use settings::{
     Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, RuntimeSettings, Settings,

@@ -10,7 +10,9 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use clap_complete::ArgValueCompleter;
 
 use super::{CliError, Color, Format, completions};
-use crate::config::{ConfigFiles, Environment, KEYS, Key, Loaded, LogLevel, Typed, load};
+use crate::config::{
+    ConfigError, ConfigFault, ConfigFiles, Environment, KEYS, Key, Loaded, LogLevel, Typed, load, load_in_part,
+};
 
 /// Flags that every verb takes.
 #[derive(Debug, clap::Args)]
@@ -67,6 +69,15 @@ impl Global {
     /// Loads the settings from all sources.
     pub fn load(&self, environment: &Environment) -> Result<Loaded, CliError> {
         Ok(load(&self.typed(), environment)?)
+    }
+
+    /// Loads the settings without those that have faults, and returns these faults too. A fault of the command line is an error.
+    pub fn load_in_part(&self, environment: &Environment) -> Result<(Loaded, Vec<ConfigFault>), CliError> {
+        match load(&self.typed(), environment) {
+            Ok(loaded) => Ok((loaded, Vec::new())),
+            Err(error) if error.faults.iter().any(|fault| fault.origin.is_command_line()) => Err(error.into()),
+            Err(ConfigError { faults }) => Ok((load_in_part(&self.typed(), environment), faults)),
+        }
     }
 
     /// Looks at the configuration files.

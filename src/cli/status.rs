@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::session::{self, block_on};
 use super::{CliError, ErrorKind, Output, format, pods};
-use crate::config::{Loaded, Settings, StateSettings};
+use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
 use crate::daemon::{failed_sources, now};
 use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge, Scope};
@@ -48,6 +48,9 @@ struct Status {
     agent: Option<String>,
     /// What the running agent shows on its socket; `null` = no agent runs, or it has no socket.
     live: Option<AgentState>,
+    /// What is wrong with the configuration. The node is not looked at then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    config_faults: Vec<String>,
     /// Why the memory of the agent is not written to the store; `null` = it is.
     store: Option<String>,
     runtime: Seen<Runtime>,
@@ -77,13 +80,14 @@ struct Status {
 
 /// Prints the status. What does not depend on the runtime is printed even if the runtime is unavailable.
 ///
-/// The exit status is for probes: an error if no agent runs, if its last pass failed, or if a pod source is unavailable.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let Some(interval) = args.watch else { return once(loaded, output) };
+/// The exit status is for probes: an error if the configuration has `faults`, if no agent runs, if its last pass failed, or if a
+/// pod source is unavailable.
+pub fn run(args: &Args, loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<(), CliError> {
+    let Some(interval) = args.watch else { return once(loaded, faults, output) };
     let is_terminal = std::io::stdout().is_terminal();
     loop {
         output.text(if is_terminal { CLEAR } else { "" })?;
-        if let Err(error) = once(loaded, output) {
+        if let Err(error) = once(loaded, faults, output) {
             output.text(&format!("{error}\n"))?;
         }
         output.text(if is_terminal { "" } else { "\n" })?;
@@ -92,13 +96,27 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     }
 }
 
-fn once(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let looked = block_on(session::look(loaded, Scope::All));
-    let status = Status::new(loaded, &looked)?;
+fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<(), CliError> {
+    let config_faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let looked = match faulty(faults) {
+        Some(error) => Err(error),
+        None => block_on(session::look(loaded, Scope::All)),
+    };
+    let status = Status { config_faults, ..Status::new(loaded, &looked)? };
     output.result(&status, |_| status.text())?;
+    if let Some(error) = faulty(faults) {
+        return Err(error.hint("`kubegc config check` checks the configuration"));
+    }
     // The text has the cause.
     looked.map_err(|error| CliError::message(error.kind(), "the runtime is unavailable"))?;
     status.verdict()
+}
+
+/// Returns the error of a configuration with faults. With the rest of its settings the node is not looked at: they could send a
+/// credential where it is not to be sent.
+fn faulty(faults: &[ConfigFault]) -> Option<CliError> {
+    let error = || CliError::message(ErrorKind::Partial, format::count(faults.len(), "fault") + " in the configuration");
+    (!faults.is_empty()).then(error)
 }
 
 // === impl Status ===
@@ -116,6 +134,7 @@ impl Status {
             node: snapshot.map_or(&settings.node, |snapshot| &snapshot.node).clone(),
             agent: Lock::holder(&state.lock),
             live: live(settings),
+            config_faults: Vec::new(),
             store: Lock::fault(&state.lock),
             runtime: seen(looked, |snapshot, _| snapshot.runtime.clone()),
             image_filesystem: seen(looked, |snapshot, _| snapshot.image_filesystem.clone()),
@@ -202,6 +221,7 @@ impl Status {
             ("Pods", self.pod_sources.clone()),
             ("To remove", self.to_remove.as_ref().map(|count| format::count(*count, "object")).unwrap_or_default()),
         ];
+        lines.splice(2..2, self.config_faults.iter().map(|fault| ("Config", fault.clone())));
         lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
         lines.extend(self.last_passes().map(|text| ("Last pass", text)));
         format::fields(&lines)

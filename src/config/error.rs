@@ -60,7 +60,7 @@ impl Origin {
     pub const CRICTL_VARIABLE: Self = Self::Environment("CRI_CONFIG_FILE");
 
     /// Returns whether the value is from the command line.
-    pub(super) fn is_command_line(&self) -> bool {
+    pub fn is_command_line(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::Set)
     }
 }

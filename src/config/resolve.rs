@@ -23,7 +23,7 @@ use crate::pod_gc::PodGcPolicy;
 pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigError> {
     let mut layers = Layers::read(typed, environment);
     let kubelet = std::mem::take(&mut layers.kubelet);
-    let mut loaded = settle(layers)?;
+    let mut loaded = sound(settle(layers))?;
     loaded.settings.pods.own_kubeconfig = environment.home.as_ref().map(|home| home.join(".kube/config"));
     if loaded.settings.runtime.endpoint.is_none() {
         let host = HostFs::new(&loaded.settings.host_root);
@@ -32,8 +32,18 @@ pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigEr
     Ok(loaded)
 }
 
-/// Resolves the layers.
-pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
+/// Reads and resolves all sources without the values that have faults. What results may not fit together: it only finds the
+/// files of the agent.
+pub fn load_in_part(typed: &Typed, environment: &Environment) -> Loaded {
+    settle(Layers::read(typed, environment)).0
+}
+
+pub(super) fn sound((loaded, faults): (Loaded, Vec<ConfigFault>)) -> Result<Loaded, ConfigError> {
+    if faults.is_empty() { Ok(loaded) } else { Err(ConfigError { faults }) }
+}
+
+/// Resolves the layers. Returns the faults too.
+pub(super) fn settle(layers: Layers) -> (Loaded, Vec<ConfigFault>) {
     let Layers { entries, mut faults, warnings, .. } = layers;
     let mut loaded = Loaded { warnings, ..Loaded::default() };
     // The profile first, wherever it is in the input: single guards override it.
@@ -47,7 +57,7 @@ pub(super) fn settle(layers: Layers) -> Result<Loaded, ConfigError> {
     }
     faults.extend(others.iter().flat_map(|entry| loaded.take(entry)));
     faults.extend(loaded.misfits(&faults));
-    if faults.is_empty() { Ok(loaded) } else { Err(ConfigError { faults }) }
+    (loaded, faults)
 }
 
 // === impl Loaded: resolving ===

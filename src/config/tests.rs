@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::layers::Layers;
-use super::resolve::settle;
+use super::resolve::{settle, sound};
 use super::*;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::model::PodSourceName;
@@ -65,7 +65,7 @@ fn set(set: &[&str]) -> Typed {
 pub(super) fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
     let mut layers = Layers::default();
     layers.toml(Path::new("f"), text);
-    settle(layers)
+    sound(settle(layers))
 }
 
 pub(super) fn messages(text: &str) -> Vec<String> {

@@ -654,6 +654,26 @@ fn the_status_shows_the_agent_and_its_data_sources() {
     assert!(shown.contains("Last pass:  all, "), "what is recorded needs no runtime: {shown}");
 }
 
+/// The files of the agent are where the sound settings say. The node is not looked at with the others.
+#[test]
+fn the_status_names_the_faults_of_the_configuration() {
+    let host = Host::new();
+    std::fs::create_dir(host.shell.path("conf.d")).unwrap();
+    std::fs::write(host.shell.path("conf.d/10.toml"), "[images]\nmin_age = 5\n").unwrap();
+    let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
+    let fault = "conf.d/10.toml:2:1: images.min_age = 5: wants a unit: \"5s\" for seconds, \"5m\" for minutes";
+    let shown = host.run(&["status"]);
+    assert!(shown.starts_with("exit Some(1)") && shown.contains(&format!("Config:     {fault}\n")), "{shown}");
+    assert!(shown.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{shown}");
+    assert!(shown.contains("! error: 1 fault in the configuration\n! hint: `kubegc config check`"), "{shown}");
+    assert!(host.sim.calls_of(Rpc::ListContainers).is_empty());
+    let json = host.shell.command(&["status", "-o", "json"]).output().unwrap().stdout;
+    let document: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(document["config_faults"], serde_json::json!([fault]));
+    let typed = host.run(&["status", "--set", "images.min_age=5"]);
+    assert!(typed.starts_with("exit Some(2)"), "{typed}");
+}
+
 #[test]
 fn plan_and_status_report_lists_too_large_to_send() {
     let host = Host::with(node().send_limit(1600));
