@@ -14,7 +14,7 @@ use crate::model::{
 use crate::plan::{Kind, LogPolicy};
 
 /// The shortest text that is accepted as the beginning of an ID before names are compared.
-const MIN_ID: usize = 3;
+pub(super) const MIN_ID: usize = 3;
 /// The prefix of image IDs and digests.
 const SHA256: &str = "sha256:";
 /// What a table puts in place of the middle of a name.
@@ -131,10 +131,24 @@ pub(super) fn ambiguous(word: &str, candidates: &[String]) -> CliError {
     CliError::message(ErrorKind::Usage, message).hint("name one of them")
 }
 
+/// Says that a word refers to nothing on the node.
+pub(super) fn missing(word: &str) -> String {
+    format!("no container, sandbox, image, pod or path matches {word:?}")
+}
+
+/// Returns the kind of object that a word begins with, and the rest of the word. A pod is no object of its own.
+pub(super) fn without_kind(word: &str) -> (Option<Kind>, &str) {
+    let text = word.split_once("://").map_or(word, |(_, id)| id);
+    match text.split_once('/').and_then(|(kind, rest)| Some((WordKind::of(kind)?, rest))) {
+        Some((WordKind::Object(kind), rest)) => (Some(kind), rest),
+        Some((WordKind::Pod, rest)) => (None, rest),
+        None => (None, text),
+    }
+}
+
 /// Returns the error for a word that refers to nothing.
 pub(super) fn nothing(word: &str, similar: &[String]) -> CliError {
-    let error = format!("no container, sandbox, image, pod or path matches {word:?}");
-    let error = CliError::message(ErrorKind::Usage, error);
+    let error = CliError::message(ErrorKind::Usage, missing(word));
     match similar {
         [] => error.hint("name an id or its beginning, an image, a pod, NAMESPACE/POD/CONTAINER, or a log path"),
         similar => error.hint(format!("similar names: {}", similar.join(", "))),

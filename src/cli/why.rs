@@ -1,6 +1,7 @@
 //! `kubegc why`.
 
 mod facts;
+mod removed;
 
 use std::fmt::{self, Write as _};
 use std::path::PathBuf;
@@ -107,7 +108,10 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let found = match place.find(&policy.logs, &what) {
         Finding::Objects(found) => found,
         Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
-        Finding::Nothing(similar) if pods.is_empty() => return Err(nothing(&what, &similar)),
+        Finding::Nothing(similar) if pods.is_empty() => {
+            let removed = if args.snapshot.is_none() { removed::newest(&what, &args.namespace, loaded)? } else { None };
+            return Err(removed.map_or_else(|| nothing(&what, &similar), |entry| removed::error(&what, &entry)));
+        }
         Finding::Nothing(_) => Vec::new(),
     };
     let namesakes = place.namesakes(&what, &found);

@@ -675,6 +675,27 @@ fn the_status_names_the_faults_of_the_configuration() {
 }
 
 #[test]
+fn why_names_the_removal_of_an_object() {
+    let host = Host::new();
+    host.run(&["collect", "--set=images.all_unused=true", "--set=images.min_age=0s"]);
+    let removed = |word: &str, kind: &str, what: &str| {
+        let why = host.run(&["why", word]);
+        let missing =
+            format!("exit Some(2)\n! error: no container, sandbox, image, pod or path matches {word:?}; {kind} ");
+        assert!(why.starts_with(&missing) && why.contains(what), "{word}: {why}");
+        assert!(why.contains(" was removed at 20") && why.contains("Z by run 1: "), "{why}");
+        assert!(why.contains("! hint: `kubegc history 1` shows the run"), "{why}");
+    };
+    removed("old:1", "image", "r.example/old:1 was removed");
+    removed("image/r.example/old", "image", ": unused (images.all_unused)");
+    removed("c-crash-1", "container", "default/crash/app (c-crash-1) was");
+    let never = host.run(&["why", "nowhere:1"]);
+    assert!(never.contains("matches \"nowhere:1\"\n! hint"), "{never}");
+    let other = host.run(&["why", "c-crash-1", "-n", "kube-system"]);
+    assert!(!other.contains("was removed"), "{other}");
+}
+
+#[test]
 fn plan_and_status_report_lists_too_large_to_send() {
     let host = Host::with(node().send_limit(1600));
     let plan = host.run(&["plan"]);
