@@ -1,5 +1,7 @@
 //! `kubegc status`.
 
+mod next;
+
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use crate::daemon::{failed_sources, now};
 use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
 use crate::plan::{Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry};
-use crate::serve::{AgentState, DeferredPass, PassState, RunningPass, agent_state};
+use crate::serve::{AgentState, PassState, RunningPass, agent_state};
 
 /// Show the agent, its data sources and its last passes
 #[derive(Debug, clap::Args)]
@@ -115,7 +117,8 @@ fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<
 /// Returns the error of a configuration with faults. With the rest of its settings the node is not looked at: they could send a
 /// credential where it is not to be sent.
 fn faulty(faults: &[ConfigFault]) -> Option<CliError> {
-    let error = || CliError::message(ErrorKind::Partial, format::count(faults.len(), "fault") + " in the configuration");
+    let error =
+        || CliError::message(ErrorKind::Partial, format::count(faults.len(), "fault") + " in the configuration");
     (!faults.is_empty()).then(error)
 }
 
@@ -212,7 +215,7 @@ impl Status {
             ("Node", self.node.clone()),
             ("Agent", self.agent_text()),
             ("Now", self.live.as_ref().map(now_text).unwrap_or_default()),
-            ("Next pass", self.live.as_ref().map(|live| next_text(live, self.at)).unwrap_or_default()),
+            ("Next pass", self.live.as_ref().map(|live| next::text(live, self.at)).unwrap_or_default()),
             ("Metrics", self.live.as_ref().map(metrics_text).unwrap_or_default()),
             ("Store", self.store.clone().unwrap_or_default()),
             ("Unreadable", self.unreadable_text()),
@@ -290,25 +293,6 @@ fn now_text(live: &AgentState) -> String {
     if passes.is_empty() { "idle".to_owned() } else { format::list(&passes) }
 }
 
-/// Formats when the next passes are due, as `containers in 40s, images in 4m`.
-fn next_text(live: &AgentState, now: Timestamp) -> String {
-    let wait = |at: Timestamp| match at.duration_since(now).as_secs() {
-        seconds if seconds > 0 => format!("in {}", format::age(seconds)),
-        _ => "now".to_owned(),
-    };
-    let due = |(scope, pass): (&String, &PassState)| match pass.next_at {
-        Some(at) => format!("{scope} {}", wait(at)),
-        None => format!("{scope} deferred (back-off: the last pass failed)"),
-    };
-    let deferred = live.deferred.as_ref().filter(|deferred| deferred.until > now);
-    // A pass over all was requested, and has no next one.
-    let is_shown =
-        |scope: &str| scope != Scope::All.as_str() && (deferred.is_none() || scope != Scope::Images.as_str());
-    let scheduled = live.passes.iter().filter(|(scope, _)| is_shown(scope)).map(due);
-    let deferred = deferred.map(|DeferredPass { until, why }| format!("images deferred, {} ({why})", wait(*until)));
-    scheduled.chain(deferred).collect::<Vec<_>>().join(", ")
-}
-
 /// Formats the last pass of the agent over one scope.
 fn live_pass(scope: &str, pass: &PassState, now: Timestamp) -> String {
     let errors = pass.errors.iter().map(|error| format!("; {error}")).collect::<Vec<_>>().concat();
@@ -340,32 +324,4 @@ fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {
         }
     }
     newest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pass_that_is_put_off_has_its_cause() {
-        let at = |seconds| Timestamp::from_second(seconds).unwrap();
-        let pass = |next_at| PassState {
-            ended_at: at(0),
-            next_at,
-            removed: 0,
-            would_remove: 0,
-            failed: 0,
-            freed_bytes: 0,
-            errors: Vec::new(),
-        };
-        let mut live = AgentState::new(at(0));
-        live.passes.insert("all".to_owned(), pass(None));
-        live.passes.insert("containers".to_owned(), pass(Some(at(60))));
-        live.passes.insert("images".to_owned(), pass(None));
-        assert_eq!(next_text(&live, at(0)), "containers in 60s, images deferred (back-off: the last pass failed)");
-        // Under disk pressure there is a pass over images before the first one of the schedule.
-        live.deferred = Some(DeferredPass { until: at(540), why: "images.pace: start 10m".to_owned() });
-        assert_eq!(next_text(&live, at(60)), "containers now, images deferred, in 8m (images.pace: start 10m)");
-        assert_eq!(next_text(&live, at(540)), "containers now, images deferred (back-off: the last pass failed)");
-    }
 }
