@@ -669,7 +669,7 @@ fn the_status_names_the_faults_of_the_configuration() {
     assert!(host.sim.calls_of(Rpc::ListContainers).is_empty());
     let json = host.shell.command(&["status", "-o", "json"]).output().unwrap().stdout;
     let document: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    assert_eq!(document["config_faults"], serde_json::json!([fault]));
+    assert!(document["config_faults"][0].as_str().unwrap().ends_with(fault), "{document:#}");
     let typed = host.run(&["status", "--set", "images.min_age=5"]);
     assert!(typed.starts_with("exit Some(2)"), "{typed}");
 }

@@ -111,13 +111,13 @@ async fn the_status_shows_the_agent_and_is_a_probe() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_status_shows_a_deferred_pass_over_images() {
     let sim = sim();
-    let home = Home::new(&sim, "images.pace = [\"start 24h\"]");
+    let home = Home::new(&sim, "images.pace = [\"start 23h\"]");
     let mut service = home.start(&["run"]);
     service.says("the first pass over images waits").await;
     service.says("pass done").await;
     let shown = said(&home.run(&["status"]));
     let next = shown.lines().find(|line| line.starts_with("Next pass:")).unwrap();
-    assert!(next.contains("images deferred, in ") && next.ends_with(" (images.pace: start 24h)"), "{shown}");
+    assert!(next.contains("images deferred, in ") && next.ends_with(" (images.pace: start 23h)"), "{shown}");
     service.signal(Signal::SIGTERM);
     service.ended().await;
 }
