@@ -38,6 +38,7 @@ pub fn load_in_part(typed: &Typed, environment: &Environment) -> Loaded {
     settle(Layers::read(typed, environment)).0
 }
 
+/// Returns the settings if they have no faults.
 pub(super) fn sound((loaded, faults): (Loaded, Vec<ConfigFault>)) -> Result<Loaded, ConfigError> {
     if faults.is_empty() { Ok(loaded) } else { Err(ConfigError { faults }) }
 }
