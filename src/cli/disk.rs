@@ -133,9 +133,9 @@ fn others(account: &DiskAccount, style: Style) -> String {
         let held_by = if part.held_by.is_empty() { "nothing" } else { &part.held_by };
         let namespace = if part.namespace.is_empty() { "several" } else { &part.namespace };
         [
-            format!("{kind} {}", if style.wide { part.name.clone() } else { format::middle(&part.name, 40) }),
+            format!("{kind} {}", part.name),
             namespace.to_owned(),
-            if style.wide { held_by.to_owned() } else { format::middle(held_by, 40) },
+            held_by.to_owned(),
             known(part.bytes),
             part.age_seconds.map_or_else(|| "-".to_owned(), format::age),
             inodes(style, part.inodes),

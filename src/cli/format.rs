@@ -37,7 +37,7 @@ pub(super) fn list(things: &[String]) -> String {
 }
 
 /// Shortens text to at most `width` characters. It leaves out the middle, because both ends distinguish names.
-pub(super) fn middle(text: &str, width: usize) -> String {
+fn middle(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
         return text.to_owned();
@@ -63,35 +63,56 @@ pub(super) fn seen<T>(seen: &Seen<T>, word: &str, text: impl FnOnce(&T) -> Strin
     }
 }
 
-/// Shortens a name to at most `width` characters. Each part between slashes keeps both ends, and short parts are whole:
-/// of `namespace/pod/container` every part can be recognized.
-pub(super) fn name(text: &str, width: usize) -> String {
-    if let Some(image) = image(text, width).filter(|_| text.chars().count() > width) {
-        return image;
-    }
-    let parts: Vec<_> = text.split('/').collect();
-    let letters = width.saturating_sub(parts.len() - 1);
-    if text.chars().count() <= width || letters < 2 * parts.len() {
-        return middle(text, width);
-    }
-    let lengths: Vec<_> = parts.iter().map(|part| part.chars().count()).collect();
-    let widths = shares(&lengths, letters);
-    let parts: Vec<_> = parts.iter().zip(widths).map(|(part, width)| middle(part, width)).collect();
-    parts.join("/")
+/// Shortens an id to its beginning, without the name of its hash: that is enough for every command.
+pub(super) fn id(text: &str, width: usize) -> String {
+    text.rsplit(':').next().unwrap_or(text).chars().take(width).collect()
 }
 
-/// Shortens the name of an image to at most `width` characters, by its path as long as possible: the registry and the tag
-/// say most about it. `None` = it has no registry.
+/// Shortens a name to at most `width` characters. Each part between slashes keeps both ends, and short parts are whole:
+/// of `namespace/pod/container` every part can be recognized. A kind before the name stays, as in `image app:1`.
+pub(super) fn name(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    if let Some((kind, name_of)) = text.split_once(' ').filter(|(kind, _)| kind.chars().all(|c| c.is_ascii_lowercase()))
+    {
+        return format!("{kind} {}", name(name_of, width.saturating_sub(kind.len() + 1)));
+    }
+    let shorter = if text.contains(", ") { parts(text, ", ", width, name) } else { image(text, width) };
+    shorter.or_else(|| parts(text, "/", width, part)).unwrap_or_else(|| part(text, width))
+}
+
+/// Shortens the parts of a text, the longest first. `None` = a part would have less than 2 characters.
+fn parts(text: &str, gap: &str, width: usize, shorten: fn(&str, usize) -> String) -> Option<String> {
+    let parts: Vec<_> = text.split(gap).collect();
+    let letters = width.saturating_sub((parts.len() - 1) * gap.len());
+    let lengths: Vec<_> = parts.iter().map(|part| part.chars().count()).collect();
+    let shorter = || parts.iter().zip(shares(&lengths, letters)).map(|(part, width)| shorten(part, width));
+    (letters >= 2 * parts.len()).then(|| shorter().collect::<Vec<_>>().join(gap))
+}
+
+/// Shortens a part of a name by its middle, or a digest by its end.
+fn part(text: &str, width: usize) -> String {
+    if text.contains("sha256:") { end(text, width) } else { middle(text, width) }
+}
+
+/// Shortens the name of an image to at most `width` characters: first by its registry, as `…/team/app:5`. The end of the path and the tag
+/// say most about it. `None` = it has no registry, or there is no room for both.
 fn image(text: &str, width: usize) -> Option<String> {
+    /// The characters of `@sha256:` and 13 digits.
+    const DIGEST: usize = 22;
     let (registry, rest) = text.split_once('/').filter(|(registry, _)| registry.contains(['.', ':']))?;
-    let (path, tag) = rest.split_at(rest.find([':', '@']).unwrap_or(rest.len()));
-    let [registry_length, path_length, tag_length] = [registry, path, tag].map(|part| part.chars().count());
-    let letters = width.saturating_sub(1);
-    let ends = registry_length + tag_length;
-    let path_width = letters.saturating_sub(ends).clamp(path_length.min(1), path_length);
-    let ends = shares(&[registry_length, tag_length], letters.saturating_sub(path_width));
-    let [registry_width, tag_width] = ends.try_into().ok()?;
-    Some(format!("{}/{}{}", middle(registry, registry_width), middle(path, path_width), middle(tag, tag_width)))
+    let (path, tag) = text.split_at(registry.len() + 1 + rest.find([':', '@']).unwrap_or(rest.len()));
+    let tag = if tag.starts_with('@') { end(tag, DIGEST) } else { tag.to_owned() };
+    let without_first = path.match_indices('/').filter_map(|(at, _)| Some(format!("…{}{tag}", path.get(at..)?)));
+    let mut shorter = std::iter::once(format!("{path}{tag}")).chain(without_first);
+    if let Some(name) = shorter.find(|name| name.chars().count() <= width) {
+        return Some(name);
+    }
+    let last = path.rsplit('/').next()?;
+    let widths = shares(&[last.chars().count(), tag.chars().count()], width.checked_sub(5)? + 4);
+    let [last_width, tag_width] = widths.try_into().ok()?;
+    Some(format!("…{}{}", middle(last, last_width), part(&tag, tag_width)))
 }
 
 /// Leaves out the directories of a path: most paths differ at their ends.
@@ -176,6 +197,15 @@ mod tests {
     }
 
     #[test]
+    fn of_an_id_the_beginning_stays() {
+        let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+        assert_eq!(id(&digest, 13), "0123456789abc");
+        assert_eq!(name(&digest, 16), "sha256:01234567…");
+        assert_eq!(name(&format!("registry.example.com/team/app@{digest}"), 40), "…/team/app@sha256:0123456789abc…");
+        assert_eq!(name(&format!("overlayfs/{digest}"), 26), "overlayfs/sha256:01234567…");
+    }
+
+    #[test]
     fn each_part_of_a_short_name_can_be_recognized() {
         let long = "payments-production/checkout-service-7d9f8c6b5d-x2x4z/istio-proxy";
         assert_eq!(name(long, 100), long);
@@ -185,10 +215,16 @@ mod tests {
         assert_eq!(without_directories("shop/web-0"), "shop/web-0");
         let image = "registry.example.com/teams/checkout-frontend:2026.11.1";
         assert_eq!(name(image, 54), image);
-        assert_eq!(name(image, 44), "registry.example.com/teams/…ontend:2026.11.1");
-        assert_eq!(name(image, 34), "registry.example.com/t…d:2026.11.1");
+        assert_eq!(name(image, 53), "…/teams/checkout-frontend:2026.11.1");
+        assert_eq!(name(image, 30), "…/checkout-frontend:2026.11.1");
+        assert_eq!(name(image, 26), "…checkou…rontend:2026.11.1");
         assert!((4..54).all(|width| name(image, width).chars().count() <= width));
         assert_eq!(name("a/b/c/d/e/f/g", 6), "a/b…/g");
+        assert_eq!(name("registry.example.com:5000/app:5", 8), "…/app:5");
+        assert_eq!(
+            name(&format!("image {image}, {image}"), 66),
+            "image …/checkout-frontend:2026.11.1, …/checkout-frontend:2026.11.1"
+        );
         assert_eq!(end("over the limit", 10), "over the…");
     }
 

@@ -188,6 +188,16 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
+fn at_80_columns_the_repository_and_the_tag_of_an_image_can_be_read() {
+    let host = Host::new();
+    for command in [&["plan"][..], &["images"], &["collect", "--dry-run"]] {
+        let text = host.on_terminal(80, command);
+        let row = text.lines().find(|line| line.contains("…sessi")).unwrap_or_else(|| panic!("{command:?}\n{text}"));
+        assert!(row.contains("store:2026.") && !row.contains("regis"), "{command:?}\n{text}");
+    }
+}
+
+#[test]
 fn at_200_columns_nothing_is_cut_that_fits() {
     let host = Host::new();
     let text = host.on_terminal(200, &["plan"]);

@@ -14,7 +14,7 @@ const GAP: usize = 2;
 enum Role {
     /// An id: its beginning is enough for `why`.
     Id,
-    /// A name with parts: each part is shortened in the middle.
+    /// A name with parts: of an image its registry is left out, and other parts are shortened in the middle.
     Name,
     /// A reason or an error: it is wrapped.
     Text,
@@ -129,8 +129,15 @@ impl Role {
     fn of(title: &str) -> Self {
         match title {
             "ID" => Self::Id,
-            "NAME" | "POD" | "IMAGE" | "USED BY" => Self::Name,
-            "WHY" | "ERROR" | "DETAIL" | "TRIGGER" | "DECISION" => Self::Text,
+            "NAME"
+            | "POD"
+            | "IMAGE"
+            | "USED BY"
+            | "HELD TOGETHER BY"
+            | "WRITABLE LAYER OF"
+            | "NOT LISTED BY THE CRI"
+            | "HELD BY" => Self::Name,
+            "WHY" | "STATE" | "ERROR" | "DETAIL" | "TRIGGER" | "DECISION" => Self::Text,
             _ => Self::Fixed,
         }
     }
@@ -140,7 +147,7 @@ impl Role {
         let is_cut = cell.chars().count() > width;
         match self {
             _ if !is_cut => vec![cell.to_owned()],
-            Self::Id => vec![cell.rsplit(':').next().unwrap_or(cell).chars().take(width).collect()],
+            Self::Id => vec![format::id(cell, width)],
             Self::Name => vec![format::name(cell, width)],
             Self::Text => textwrap::wrap(cell, width).into_iter().map(Into::into).collect(),
             Self::Fixed => vec![format::end(cell, width)],
