@@ -1,23 +1,24 @@
 //! `kubegc collect`.
 
 mod listed;
+mod progress;
 mod remote;
 mod wait;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use indicatif::ProgressBar;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use listed::ListedImage;
 use listed::{ListArgs, Lists};
+use progress::Progress;
 
 use super::only::OnlyArgs;
 use super::overrides::Overrides;
-use super::render::{self, progress, reference};
+use super::render::{self, reference};
 use super::session::{block_on, look, recorded, warn_without_history};
 use super::{CliError, ErrorKind, Output, format, one_document};
 use crate::config::{Loaded, Mode};
@@ -65,9 +66,6 @@ pub struct Args {
     quiet: bool,
 }
 
-/// The progress bar of a pass.
-const PROGRESS: &str = "{bar:30} {pos}/{len} {wide_msg}";
-
 /// The result of a pass, for programs.
 #[derive(JsonSchema, Serialize)]
 pub(super) struct Collection<'a> {
@@ -97,6 +95,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let loaded = &lists.applied(args.what_if.applied(loaded));
     let needs_history = args.wait.is_none() && args.plan.is_none();
     let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
+    let progress = Progress::new(args, output.format);
     let (pass, mut listed, written, interrupted_by) = block_on(async {
         if needs_history {
             warn_without_history(&loaded.settings, output.format).await?;
@@ -104,7 +103,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         let (signals, stop, _) = signals::listen()?;
         let first = signals.first();
         let pass = tokio::select! {
-            pass = collect(args, &lists, saved, loaded, &stop, &metrics) => pass,
+            pass = collect(args, &lists, saved, loaded, &stop, &metrics, &progress) => pass,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
             () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         };
@@ -181,13 +180,14 @@ async fn collect(
     loaded: &Loaded,
     stop: &CancellationToken,
     metrics: &AgentMetrics,
+    progress: &Progress,
 ) -> Result<(Pass, Vec<ListedImage>), CliError> {
     if lists.removes() {
         let (plan, listed) = lists.plan(loaded).await?;
-        return Ok((pass(args, lists, Some(plan), loaded, stop, metrics).await?, listed));
+        return Ok((pass(args, lists, Some(plan), loaded, stop, metrics, progress).await?, listed));
     }
     let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
-    Ok((pass(args, lists, saved, loaded, stop, metrics).await?, Vec::new()))
+    Ok((pass(args, lists, saved, loaded, stop, metrics, progress).await?, Vec::new()))
 }
 
 /// Makes the pass here or, beside a running agent, there.
@@ -198,6 +198,7 @@ async fn pass(
     loaded: &Loaded,
     stop: &CancellationToken,
     metrics: &AgentMetrics,
+    progress: &Progress,
 ) -> Result<Pass, CliError> {
     let settings = loaded.settings.clone();
     if is_dry(args.dry_run, loaded) {
@@ -205,14 +206,14 @@ async fn pass(
         let started_at = memory.agent_started_at.unwrap_or_else(now);
         let node = LocalNode::find(loaded).await?.counted(metrics.calls());
         let cycle = Cycle::dry(settings, &node, Store::without_file(memory), started_at).with_metrics(metrics);
-        return Ok(Box::pin(one_pass(cycle, args, saved, stop)).await);
+        return Ok(Box::pin(one_pass(cycle, args, saved, stop, progress)).await);
     }
     let (_lock, store) = match lock_and_open(&settings, "collect").await.map_err(CliError::from) {
         Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
             if lists.keeps() && !lists.removes() {
                 return Err(remote::has_own_settings());
             }
-            return remote::collect(args, saved, loaded, stop, error, metrics).await;
+            return remote::collect(args, saved, loaded, stop, error, metrics, progress).await;
         }
         opened => opened?,
     };
@@ -227,7 +228,7 @@ async fn pass(
             return Err(wait::interrupted());
         }
     }
-    Ok(Box::pin(one_pass(cycle, args, saved, stop)).await)
+    Ok(Box::pin(one_pass(cycle, args, saved, stop, progress)).await)
 }
 
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
@@ -237,9 +238,14 @@ async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Pl
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 
-async fn one_pass(cycle: Cycle, args: &Args, saved: Option<Plan>, stop: &CancellationToken) -> Pass {
-    let bar = progress(0, PROGRESS);
-    let show = |plan: &Plan, report: &Report| advance(&bar, plan.actions.len(), report);
+async fn one_pass(
+    cycle: Cycle,
+    args: &Args,
+    saved: Option<Plan>,
+    stop: &CancellationToken,
+    progress: &Progress,
+) -> Pass {
+    let show = |plan: &Plan, report: &Report| progress.advance(plan.actions.len(), report);
     let pressure = match args.what_if.pressure() {
         None => cycle.pressure().await,
         requested => requested,
@@ -249,16 +255,9 @@ async fn one_pass(cycle: Cycle, args: &Args, saved: Option<Plan>, stop: &Cancell
         None => PassKind::of(pressure, args.scope),
     };
     let pass = cycle.pass(kind, stop, show).await;
-    bar.finish_and_clear();
+    progress.end();
     let not_recorded = cycle.into_store().close().await;
     Pass { not_recorded, ..pass }
-}
-
-/// Shows that one of the planned actions is done.
-fn advance(bar: &ProgressBar, planned: usize, report: &Report) {
-    bar.set_length(planned as u64);
-    bar.set_message(report.action.target.id());
-    bar.inc(1);
 }
 
 /// Prints the result of the pass.

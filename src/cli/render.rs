@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::format;
 use super::values::word;
 use crate::model::{PodRef, container_of_link, short_id};
-use crate::plan::Kind;
+use crate::plan::{Action, Kind};
 
 pub(super) use collection::{collection, named, totals};
 pub(super) use grid::table;
@@ -44,6 +44,14 @@ pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodR
         _ => [short_id(id), &full, ""],
     };
     [&kind.as_str().replace('_', " "), id, name, pod].map(str::to_owned)
+}
+
+/// Formats the object of an action as its kind and its name, or its id if it has no name: `container team/pod/name`, `image app:1`.
+pub(super) fn action(action: &Action) -> String {
+    let (target, pod) = (&action.target, action.pod.as_ref());
+    let has_name = pod.is_some() || target.name().is_some_and(|name| !name.is_empty());
+    let [kind, id, name, _] = object(target.kind(), &target.id(), target.name(), pod, false);
+    format!("{kind} {}", if has_name && !name.is_empty() { name } else { id })
 }
 
 /// Formats a log entry. The name of a log link contains its pod and its container.

@@ -931,6 +931,20 @@ async fn a_signal_during_the_wait_for_ages_ends_with_its_status() {
 }
 
 #[test]
+fn in_a_pipe_each_removal_is_a_line_as_soon_as_it_ends() {
+    use std::io::BufRead as _;
+    let host = Host::new();
+    host.sim.fault(Rpc::RemoveImage, Fault::Hang, Times::Forever);
+    let flags = ["--set", "images.all_unused=true", "--set", "images.min_age=0s"];
+    let mut collection = host.spawn(&[&["collect"], &flags[..]].concat());
+    let mut lines = std::io::BufReader::new(collection.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "removed: container default/crash/app"), "it prints no line");
+    assert_eq!(collection.try_wait().unwrap(), None, "the removal of an image hangs");
+    collection.kill().unwrap();
+    collection.wait().unwrap();
+}
+
+#[test]
 fn a_list_with_a_bad_line_removes_nothing() {
     let host = Host::new();
     let before = host.rest();

@@ -58,7 +58,9 @@ impl Shell {
             code => writeln!(text, "exit {code:?}").unwrap(),
         }
         text += &String::from_utf8(output.stdout).unwrap();
-        for line in String::from_utf8(output.stderr).unwrap().lines() {
+        // Objects that are removed side by side end in any order.
+        let is_progress = |line: &&str| line.starts_with("removed: ");
+        for line in String::from_utf8(output.stderr).unwrap().lines().filter(|line| !is_progress(line)) {
             writeln!(text, "! {line}").unwrap();
         }
         text.replace(&format!("{}/", self.directory.path().display()), "")

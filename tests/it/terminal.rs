@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kubegc::sim::{GIB, MIB, Node, Sim};
+use kubegc::sim::{Fault, GIB, MIB, Node, Rpc, Sim, Times};
 use nix::pty::{Winsize, openpty};
 
 use crate::shell::Shell;
@@ -105,6 +105,20 @@ impl Host {
         let expected = i32::from(arguments == ["status"]);
         assert_eq!(child.wait().unwrap().code(), Some(expected), "{arguments:?}\n{errors}");
         String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
+    }
+
+    /// Runs the binary with standard error on a terminal of this width, and returns what it draws there.
+    fn draws(&self, columns: u16, arguments: &[&str]) -> String {
+        let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(Some(&size), None).unwrap();
+        let mut command = self.shell.command(arguments);
+        let mut child = command.env("TERM", "xterm").stdout(Stdio::null()).stderr(pty.slave).spawn().unwrap();
+        drop(command);
+        let mut bytes = Vec::new();
+        let _ = File::from(pty.master).read_to_end(&mut bytes);
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(child.wait().unwrap().success(), "{arguments:?}\n{text}");
+        text
     }
 }
 
@@ -202,6 +216,20 @@ fn at_200_columns_nothing_is_cut_that_fits() {
     let host = Host::new();
     let text = host.on_terminal(200, &["plan"]);
     assert!(!text.contains('…') && text.contains(&image(SERVICES[0], 1)), "{text}");
+}
+
+#[test]
+fn a_bar_takes_one_line_and_names_objects() {
+    let host = Host::new();
+    // Each removal takes long enough to be drawn.
+    host.sim.fault(Rpc::RemoveImage, Fault::Late(Duration::from_millis(60)), Times::Forever);
+    let text = host.draws(80, &["collect", "--wait=5s", "--set", "images.min_age=1s"]);
+    assert!(!text.contains("\x1b[1A"), "a bar of several lines\n{text:?}");
+    let drawn: Vec<_> = text.split(['\r', '\n']).map(|line| line.replace("\x1b[2K", "")).collect();
+    let bars: Vec<_> = drawn.iter().filter(|line| line.contains(['█', '░'])).collect();
+    assert!(bars.iter().all(|bar| bar.chars().count() <= 80), "{bars:?}");
+    assert!(bars.iter().any(|bar| bar.contains("for the ages of images and missing pods")), "{bars:?}");
+    assert!(bars.iter().any(|bar| bar.contains("image …") && bar.contains(":2026.11")), "{bars:?}");
 }
 
 /// `scripts/generate.sh` writes the file instead.

@@ -2,9 +2,9 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Args, PROGRESS, advance};
+use super::Args;
+use super::progress::Progress;
 use crate::cli::error::warn;
-use crate::cli::render::progress;
 use crate::cli::{CliError, ErrorKind};
 use crate::config::Loaded;
 use crate::daemon::now;
@@ -21,20 +21,20 @@ pub(super) async fn collect(
     stop: &CancellationToken,
     held: CliError,
     metrics: &AgentMetrics,
+    progress: &Progress,
 ) -> Result<Pass, CliError> {
     if loaded.has_rules_of_command_line() || args.what_if.evicts_only() {
         return Err(has_own_settings());
     }
     let request =
         PassRequest { scope: args.scope, pressure: args.what_if.pressure().is_some(), plan: saved.map(Box::new) };
-    let bar = progress(0, PROGRESS);
-    let show = |planned: usize, report: &Report| advance(&bar, planned, report);
+    let show = |planned: usize, report: &Report| progress.advance(planned, report);
     let socket = loaded.settings.state.socket();
     let done = tokio::select! {
         done = request_pass(&socket, &request, show) => done,
         () = stop.cancelled() => return Err(interrupted()),
     };
-    bar.finish_and_clear();
+    progress.end();
     let done = match done {
         Ok(done) => done,
         // The socket of an agent that does not serve it.

@@ -42,7 +42,7 @@ pub(super) fn interrupted() -> CliError {
 
 /// Waits, and shows the time left. The bar is drawn on standard error, and only on a terminal.
 async fn show(wait: Duration, stop: &CancellationToken) {
-    let bar = progress(wait.as_secs(), "{bar:30} {msg}");
+    let bar = progress(wait.as_secs(), "{bar:20} {wide_msg}");
     if bar.is_hidden() {
         warn(&format!("waiting {} for the ages of images and missing pods", humantime::format_duration(wait)));
     }

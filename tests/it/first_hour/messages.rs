@@ -23,8 +23,12 @@ fn log(flags: &[&str], variables: &[(&str, &str)]) -> Vec<String> {
     let ran = home.run_with(&[&["collect"], flags].concat(), variables);
     assert!(ran.status.success(), "{ran:?}");
     let messages = String::from_utf8(ran.stderr).unwrap();
-    // The warning about missing history is no log message.
-    messages.lines().filter(|line| !line.starts_with("warning: ")).map(str::to_owned).collect()
+    // The warning about missing history and the progress are no log messages.
+    messages
+        .lines()
+        .filter(|line| !line.starts_with("warning: ") && !line.starts_with("removed: "))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn removals(log: &[String]) -> usize {
