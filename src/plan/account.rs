@@ -32,7 +32,7 @@ pub struct DiskAccount {
     pub node: String,
     /// The file system of the images.
     pub disk: FileSystem,
-    /// Bytes with data.
+    /// Bytes that are not available, as in the thresholds; those reserved for root included.
     pub used_bytes: u64,
     /// Inodes in use; `null` = the file system does not count them.
     pub used_inodes: Option<u64>,
@@ -87,6 +87,8 @@ pub enum Category {
     Unreferenced,
     /// Log files of pods.
     Logs,
+    /// Blocks without data that only root may fill.
+    ReservedBlocks,
     /// Everything else.
     NotOfTheRuntime,
 }
@@ -149,6 +151,7 @@ impl Category {
             Self::Downloads => "downloads",
             Self::Unreferenced => "unreferenced",
             Self::Logs => "pod logs",
+            Self::ReservedBlocks => "reserved blocks",
             Self::NotOfTheRuntime => "not of the runtime",
         }
     }
@@ -206,7 +209,7 @@ impl<'a> Accounting<'a> {
     }
 
     fn account(&self, disk: &FileSystem) -> DiskAccount {
-        let used_bytes = disk.capacity_bytes.saturating_sub(disk.free_bytes.unwrap_or(disk.available_bytes));
+        let used_bytes = disk.capacity_bytes.saturating_sub(disk.available_bytes);
         let used_inodes = disk.inodes.zip(disk.inodes_free).map(|(all, free)| all.saturating_sub(free));
         DiskAccount {
             kind: DiskAccountKind::DiskAccount,
@@ -216,7 +219,7 @@ impl<'a> Accounting<'a> {
             disk: disk.clone(),
             used_bytes,
             used_inodes,
-            categories: self.categories(used_bytes, used_inodes),
+            categories: self.categories(disk, used_bytes, used_inodes),
             images: self.images(),
             shared: self.shared(),
             writable_layers: self.writable_layers(),
@@ -225,7 +228,7 @@ impl<'a> Accounting<'a> {
         }
     }
 
-    fn categories(&self, used_bytes: u64, used_inodes: Option<u64>) -> Vec<CategoryEntry> {
+    fn categories(&self, disk: &FileSystem, used_bytes: u64, used_inodes: Option<u64>) -> Vec<CategoryEntry> {
         let empty = |category| CategoryEntry { category, bytes: 0, inodes: 0, objects: 0 };
         let mut entries: BTreeMap<Category, _> = Category::iter().map(|category| (category, empty(category))).collect();
         for (part, category) in self.store.parts.iter().zip(&self.of_part) {
@@ -241,6 +244,9 @@ impl<'a> Accounting<'a> {
             let dirs = self.snapshot.log_dirs.as_ref().map(Vec::as_slice).unwrap_or_default();
             logs.bytes = dirs.iter().filter_map(|dir| dir.size_bytes).sum();
             logs.objects = dirs.len() as u64;
+        }
+        if let (Some(reserved), Some(free)) = (entries.get_mut(&Category::ReservedBlocks), disk.free_bytes) {
+            reserved.bytes = free.saturating_sub(disk.available_bytes);
         }
         let sum = |of: fn(&CategoryEntry) -> u64| entries.values().map(of).fold(0, u64::saturating_add);
         let (bytes, inodes) = (sum(|entry| entry.bytes), sum(|entry| entry.inodes));

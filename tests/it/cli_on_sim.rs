@@ -735,6 +735,25 @@ fn the_account_of_the_disk_has_tables_a_document_and_a_snapshot() {
     assert!(old.starts_with("exit Some(1)") && old.contains("the snapshot has no store of the runtime"), "{old}");
 }
 
+#[test]
+fn blocks_reserved_for_root_count_as_used_in_every_command() {
+    let host = Host::new();
+    let mut snapshot: serde_json::Value = serde_json::from_str(&host.run(&["snapshot"])).unwrap();
+    let disk = &mut snapshot["image_filesystem"]["seen"];
+    for (field, gib) in [("capacity_bytes", 100), ("available_bytes", 50), ("free_bytes", 90)] {
+        disk[field] = (gib * GIB).into();
+    }
+    host.shell.write("node.json", &snapshot.to_string());
+    let flags =
+        ["--snapshot", "node.json", "--set=images.high_threshold_percent=40", "--set=images.low_threshold_percent=30"];
+    let run = |command| host.run(&[&[command], &flags[..]].concat());
+    let account = run("disk");
+    assert!(account.contains(": 50.0GiB of 100.0GiB used (50.0 %)"), "{account}");
+    assert!(account.contains("reserved blocks     40.0GiB  40.0 %   -"), "{account}");
+    assert!(run("images").contains("Image disk: 50.0GiB of 100.0GiB used."), "{}", run("images"));
+    assert!(run("plan").contains("Image disk: 50% used"), "{}", run("plan"));
+}
+
 /// The account says what is missing, and images are removed all the same.
 #[test]
 fn a_store_that_cannot_be_read_is_named() {
