@@ -20,6 +20,7 @@ mod filter;
 mod holds;
 mod leader;
 mod monitors;
+mod namespaces;
 mod orphan;
 mod outcome;
 mod owner_states;

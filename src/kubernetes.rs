@@ -45,7 +45,7 @@ pub use error::KubernetesError;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use lease::{LeaseName, read_lease, write_lease};
 pub use list::{Watched, list_objects};
-pub use metadata::{MetadataOnly, list_metadata, read_metadata};
+pub use metadata::{MetadataOnly, list_metadata, list_metadata_in, read_metadata};
 pub use monitor::{Follower, Monitor, News};
 pub use node::{ApiNode, NodeInfo, read_node};
 pub use overrides::ConfigOverrides;

@@ -21,6 +21,7 @@ mod plan;
 mod recent;
 mod served;
 mod snapshot;
+mod unlisted;
 mod world;
 
 pub use absences::{Absences, VALID};
@@ -39,3 +40,4 @@ pub use served::{Meaning, ServedKinds};
 pub use snapshot::{
     ClusterSnapshot, ClusterSnapshotKind, ListedResource, METRICS, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
 };
+pub use unlisted::{OwnersByNamespace, Unlisted};

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::wave::{Wave, WaveEnd};
 use super::calls::Calls;
 use super::engine::{Engine, Notice};
+use super::namespaces::{owners_in_namespaces, waits_in};
 use super::resources::DEFINITIONS;
 use super::served::{Served, served};
 use super::settings::{LISTS, WORKERS};
@@ -179,6 +180,7 @@ impl Collection {
         let (connection, limit) = (&engine.calls.connection, settings.calls.answer);
         let lists = wanted.map(|resource| async move { (resource, list_metadata(connection, resource, limit).await) });
         let mut lists = stream::iter(lists).buffered(LISTS);
+        let (mut ids, mut unlisted) = (Vec::new(), Vec::new());
         while let Some((resource, list)) = lists.next().await {
             match list {
                 Ok(objects) => {
@@ -187,11 +189,16 @@ impl Collection {
                 }
                 Err(error) => {
                     let id = engine.number(&resource.group(), &resource.resource);
-                    engine.state().resources.awaits_list(id);
+                    engine.state().resources.awaits_list(id, resource.namespaced);
                     report.errors.push(error.to_string());
+                    ids.push(id);
+                    unlisted.push(resource);
                 }
             }
         }
+        let waiting = report.waiting.iter().filter_map(|it| waits_in(&it.object.namespace, &it.finalizers)).collect();
+        let known = owners_in_namespaces(connection, &unlisted, &waiting, limit).await;
+        ids.into_iter().zip(known).for_each(|(id, known)| engine.state().resources.lists_namespaces(id, known));
         Ok(())
     }
 

@@ -39,14 +39,13 @@ impl Engine {
         }
     }
 
-    /// Returns whether a resource may have dependents of this owner that are not known, and reports it. The wait for them
-    /// is limited by the guard `orphan_wait`, because a resource that is broken for good must not hold every owner.
+    /// Returns whether a resource may have dependents of this owner that are not known, and reports it. In a service the wait
+    /// for them is limited by the guard `orphan_wait`, because a resource that is broken for good must not hold every owner:
+    /// a dependent that appears later loses its reference. A single collection does not see it, so its wait has no end.
     pub(super) fn lacks_lists(&self, owner: &Identity) -> Option<Next> {
-        let names: Vec<_> = {
-            let resources = &self.state().resources;
-            let unknown = resources.unlisted().into_iter().chain(resources.unknown_groups());
-            unknown.filter(|(_, since)| *since < self.guards.orphan_wait).map(|(name, _)| name).collect()
-        };
+        let limit = self.guards.orphan_wait;
+        let wait = if self.is_in_waves && !limit.is_zero() { Duration::MAX } else { limit };
+        let names = self.state().resources.lacking(owner, wait);
         if names.is_empty() {
             return None;
         }

@@ -120,7 +120,7 @@ impl Monitors {
         };
         let connection = Arc::clone(&self.engine.calls.connection);
         let monitor = Monitor::new(connection, resource, self.timing.clone(), Arc::clone(&self.lists));
-        self.engine.state().resources.awaits_list(id);
+        self.engine.state().resources.awaits_list(id, resource.namespaced);
         let task = tokio::spawn(monitor.run::<MetadataOnly>(sink));
         self.running.insert(id, Running { resource: resource.clone(), task, missing_since: None });
     }

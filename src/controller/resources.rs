@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::served::Served;
+use crate::model::Identity;
 pub(super) use crate::owners::METRICS;
-use crate::owners::{ResourceId, UnavailableGroup};
+use crate::owners::{OwnersByNamespace, ResourceId, UnavailableGroup, Unlisted};
 
 /// The definitions of custom resources, as [`Resources::name`] writes them.
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -18,7 +19,7 @@ pub(super) struct Resources {
     /// Group and resource, by number.
     names: Vec<(String, String)>,
     /// The resources without a complete list so far, since when.
-    unlisted: BTreeMap<ResourceId, Instant>,
+    unlisted: BTreeMap<ResourceId, (Instant, Unlisted)>,
     /// The resources that cannot be listed or watched now, since when.
     failing: BTreeMap<ResourceId, Instant>,
     /// The unavailable group-versions of which no resource was ever known, since when.
@@ -63,8 +64,25 @@ impl Resources {
     }
 
     /// Records that a resource has no complete list yet.
-    pub(super) fn awaits_list(&mut self, resource: ResourceId) {
-        self.unlisted.entry(resource).or_insert_with(Instant::now);
+    pub(super) fn awaits_list(&mut self, resource: ResourceId, namespaced: bool) {
+        let unlisted =
+            Unlisted { name: self.name(resource), is_cluster_scoped: !namespaced, namespaces: BTreeMap::new() };
+        self.unlisted.entry(resource).or_insert_with(|| (Instant::now(), unlisted));
+    }
+
+    /// Takes over what lists of single namespaces show of a resource without a complete list.
+    pub(super) fn lists_namespaces(&mut self, resource: ResourceId, namespaces: OwnersByNamespace) {
+        if let Some((_, unlisted)) = self.unlisted.get_mut(&resource) {
+            unlisted.namespaces = namespaces;
+        }
+    }
+
+    /// Names what may have dependents of an owner that are not known, and has lacked its list for less than `wait`.
+    pub(super) fn lacking(&self, owner: &Identity, wait: Duration) -> Vec<String> {
+        let is_due = |since: &Instant| since.elapsed() < wait;
+        let resources = self.unlisted.values().filter(|(since, it)| is_due(since) && it.may_depend_on(owner));
+        let groups = self.unknown_groups.iter().filter(|(_, since)| is_due(since)).map(|(group, _)| group.clone());
+        resources.map(|(_, unlisted)| unlisted.name.clone()).chain(groups).collect()
     }
 
     /// Records that a resource has a complete list, or is not served any more.
@@ -101,7 +119,7 @@ impl Resources {
 
     /// Lists the names of the resources without a complete list, and for how long.
     pub(super) fn unlisted(&self) -> Vec<(String, Duration)> {
-        self.unlisted.iter().map(|(id, since)| (self.name(*id), since.elapsed())).collect()
+        self.unlisted.values().map(|(since, it)| (it.name.clone(), since.elapsed())).collect()
     }
 
     /// Lists the group-versions that are unavailable and of which no resource was ever known, and for how long.

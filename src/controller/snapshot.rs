@@ -1,11 +1,13 @@
 //! Takes a snapshot of a cluster: discovery, one list of metadata for each resource, one live read for each owner that
 //! the lists leave doubtful.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
+use super::namespaces::{owners_in_namespaces, waits_in};
 use super::served::{Served, served};
 use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
@@ -13,7 +15,8 @@ use crate::kubernetes::{
 };
 use crate::model::{Identity, ObjectMeta};
 use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, doubtful_owners,
+    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, OwnersByNamespace,
+    doubtful_owners,
 };
 
 /// Limits on requests to the API server.
@@ -80,6 +83,16 @@ impl ClusterObserver {
             listed.push(list);
             watch(listed.len(), wanted.len());
         }
+        let objects = listed.iter().flat_map(|it| it.objects.as_ref().into_iter().flatten());
+        let deleted = objects.filter(|object| object.is_deleting());
+        let waiting: BTreeSet<_> = deleted.filter_map(|it| waits_in(&it.namespace, &it.finalizers)).collect();
+        let is_unlisted = |(_, it): &(&&ApiResource, &mut ListedResource)| it.objects.cause().is_some();
+        let (resources, unlisted): (Vec<&ApiResource>, Vec<_>) =
+            wanted.iter().zip(&mut listed).filter(is_unlisted).map(|(resource, it)| (*resource, it)).unzip();
+        let known = owners_in_namespaces(&self.connection, &resources, &waiting, self.limits.answer).await;
+        for (it, namespaces) in unlisted.into_iter().zip(known) {
+            it.namespaces = namespaces;
+        }
         listed
     }
 
@@ -88,6 +101,7 @@ impl ClusterObserver {
         ListedResource {
             served: served(resource),
             objects: objects.map(|objects| objects.into_iter().map(as_in_documents).collect()).into(),
+            namespaces: OwnersByNamespace::new(),
         }
     }
 

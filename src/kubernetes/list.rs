@@ -79,14 +79,7 @@ pub async fn list_objects<T: Watched>(
     resource: &ApiResource,
     limit: Duration,
 ) -> Result<Vec<T>, KubernetesError> {
-    let listing = Listing::all(resource);
-    for _ in 0..RESTARTS {
-        match listing.whole(connection, limit).await {
-            Err(error) if error.code() == Some(410) => {}
-            listed => return listed,
-        }
-    }
-    Err(unreadable(&listing.list_text(), "its pages expire before the next one is read".to_owned()))
+    Listing::all(resource).complete(connection, limit).await
 }
 
 // === impl Listing ===
@@ -104,6 +97,11 @@ impl Listing {
             kinds: kinds.to_vec(),
             may_be_bare: true,
         }
+    }
+
+    /// The objects of a resource in one namespace.
+    pub(super) fn of_namespace(resource: &ApiResource, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..Self::all(resource) }
     }
 
     /// The pods that are bound to a node.
@@ -166,6 +164,21 @@ impl Listing {
         let request = self.page::<T>(&ListParams::default().limit(1))?;
         let page: Page<IgnoredAny> = connection.request(&self.list_text(), request, limit).await?;
         Ok(page.metadata.resource_version.filter(|version| !version.is_empty()))
+    }
+
+    /// Returns all objects. A list whose continue token has expired begins again.
+    pub(super) async fn complete<T: Watched>(
+        &self,
+        connection: &Connection,
+        limit: Duration,
+    ) -> Result<Vec<T>, KubernetesError> {
+        for _ in 0..RESTARTS {
+            match self.whole(connection, limit).await {
+                Err(error) if error.code() == Some(410) => {}
+                listed => return listed,
+            }
+        }
+        Err(unreadable(&self.list_text(), "its pages expire before the next one is read".to_owned()))
     }
 
     /// Requests all pages and returns their objects. If one page fails, there is no list. `limit` is the longest wait for

@@ -7,7 +7,8 @@ use kube::core::params::GetParams;
 use serde::{Deserialize, Deserializer};
 
 use super::connection::{built, unreadable};
-use super::{ApiResource, Connection, KubernetesError, Watched, list_objects};
+use super::list::Listing;
+use super::{ApiResource, Connection, KubernetesError, Watched};
 use crate::model::ObjectMeta;
 
 /// Only metadata, and whole objects from a server that does not know that form.
@@ -57,7 +58,21 @@ pub async fn list_metadata(
     resource: &ApiResource,
     limit: Duration,
 ) -> Result<Vec<ObjectMeta>, KubernetesError> {
-    let objects = list_objects::<MetadataOnly>(connection, resource, limit).await?;
+    list_metadata_in(connection, resource, "", limit).await
+}
+
+/// As [`list_metadata`], of one namespace; of all of them if that is empty.
+///
+/// # Errors
+///
+/// The list is not complete.
+pub async fn list_metadata_in(
+    connection: &Connection,
+    resource: &ApiResource,
+    namespace: &str,
+    limit: Duration,
+) -> Result<Vec<ObjectMeta>, KubernetesError> {
+    let objects = Listing::of_namespace(resource, namespace).complete::<MetadataOnly>(connection, limit).await?;
     Ok(objects.into_iter().map(|object| object.metadata).collect())
 }
 

@@ -218,7 +218,7 @@ mod tests {
             let resource = format!("{}s", it.kind.kind.to_lowercase());
             let served = ServedKind { kind: it.kind.clone(), resource, namespaced: false };
             let objects = crate::model::Seen::Seen(vec![object(it, &[]).1]);
-            snapshot.resources.push(ListedResource { served, objects });
+            snapshot.resources.push(ListedResource { served, objects, namespaces: std::collections::BTreeMap::new() });
         }
         let content = |object| explain(&snapshot, object).unwrap().content;
         assert_eq!([&namespace, &definition, &pod].map(content), [Some(2), Some(1), None]);

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{OwnersByNamespace, Unlisted};
 use crate::model::{ApiKind, Identity, ObjectMeta, Seen, Uid};
 
 /// The end of the names of groups whose objects are only measured, so they have no owners.
@@ -50,18 +51,19 @@ impl ClusterSnapshot {
         missing
     }
 
-    /// Names the resources without a list, as `deployments.apps`, and the unavailable group-versions of which no resource is
-    /// known. Those of metrics have no owners.
-    pub(super) fn without_list(&self) -> Vec<String> {
+    /// Lists the resources without a list, and the unavailable group-versions of which no resource is known, sorted by name.
+    /// Those of metrics have no owners.
+    pub(super) fn without_list(&self) -> Vec<Unlisted> {
         let unlisted = self.resources.iter().filter(|listed| listed.objects.cause().is_some());
-        let resources = unlisted.map(|listed| listed.served.name());
+        let resources = unlisted.map(ListedResource::without_list);
         let group = |api_version: &str| api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
         let is_known = |name: &str| self.resources.iter().any(|listed| listed.served.kind.group() == name);
         let groups = self.unavailable.iter().map(|group| &group.api_version);
         let groups = groups.filter(|it| !is_known(&group(it)) && !group(it).ends_with(METRICS)).cloned();
-        let mut names: Vec<_> = resources.chain(groups).collect();
-        names.sort();
-        names
+        let groups = groups.map(|name| Unlisted { name, ..Unlisted::default() });
+        let mut all: Vec<_> = resources.chain(groups).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
     }
 
     fn unread_owners(&self) -> Vec<String> {
@@ -135,6 +137,19 @@ pub struct ListedResource {
     pub served: ServedKind,
     /// Its objects.
     pub objects: Seen<Vec<ObjectMeta>>,
+    /// If it cannot be listed: the namespaces that were listed by themselves, because a finalizer of garbage collection
+    /// waits there, and the owners that the objects there name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub namespaces: OwnersByNamespace,
+}
+
+// === impl ListedResource ===
+
+impl ListedResource {
+    fn without_list(&self) -> Unlisted {
+        let (name, is_cluster_scoped) = (self.served.name(), !self.served.namespaced);
+        Unlisted { name, is_cluster_scoped, namespaces: self.namespaces.clone() }
+    }
 }
 
 /// The answer to a live read of an owner.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::served::{Meaning, ServedKinds};
 use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
-use super::{Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, Verdict, decide};
+use super::{Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, Unlisted, Verdict, decide};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 pub(super) struct World<'a> {
@@ -17,8 +17,8 @@ pub(super) struct World<'a> {
     /// The objects whose owner references name this uid.
     dependents: HashMap<Uid, Vec<usize>>,
     reads: HashMap<&'a Identity, &'a OwnerRead>,
-    /// The resources and group-versions that a finalizer of garbage collection waits for, because they have no list.
-    unlisted: Vec<String>,
+    /// What a finalizer of garbage collection may wait for, because it has no list.
+    unlisted: Vec<Unlisted>,
 }
 
 #[derive(Clone, Debug)]
@@ -185,11 +185,18 @@ impl<'a> World<'a> {
         };
         match (&verdict, self.of_uid(&object.identity.uid).find(lives)) {
             (Verdict::Delete { .. }, Some(other)) => Verdict::Keep(ObjectKeepReason::SharesUid(other.identity.clone())),
-            (Verdict::EndForeground | Verdict::Orphan(_), _) if !self.unlisted.is_empty() => {
-                Verdict::Keep(ObjectKeepReason::DependentsNotListed(self.unlisted.clone()))
+            (Verdict::EndForeground | Verdict::Orphan(_), _) => {
+                let lacking = self.lacking(&object.identity);
+                if lacking.is_empty() { verdict } else { Verdict::Keep(ObjectKeepReason::DependentsNotListed(lacking)) }
             }
             _ => verdict,
         }
+    }
+
+    /// Names what has no list and may have dependents of this owner.
+    fn lacking(&self, owner: &Identity) -> Vec<String> {
+        let lacking = self.unlisted.iter().filter(|it| it.may_depend_on(owner));
+        lacking.map(|it| it.name.clone()).collect()
     }
 
     fn own_verdict(&self, object: &Object) -> Verdict {

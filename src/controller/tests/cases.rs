@@ -153,7 +153,7 @@ async fn orphaning_waits_for_unlisted_resources_and_reports_once() {
     let owner = with(pod("owner", &[]), "deletionTimestamp", json!("2026-01-01T00:00:00Z"));
     let owner = with(owner, "finalizers", json!(["orphan"]));
     let secrets = cluster.engine.number("", "secrets");
-    cluster.engine.state().resources.awaits_list(secrets);
+    cluster.engine.state().resources.awaits_list(secrets, true);
     cluster.shows(&owner);
     cluster.shows(&pod("child", &[to(&owner)]));
     assert_eq!(cluster.works().await, [""; 0], "no call for each check");

@@ -118,7 +118,7 @@ async fn a_foreground_deletion_waits_for_unlisted_resources() {
     let owner = deleted_with("foregroundDeletion", pod("owner", &[]));
     let late = object("v1", "Secret", "ns1", "late", &[blocking(&owner)]);
     let resource = cluster.resource(&late);
-    cluster.engine.state().resources.awaits_list(resource);
+    cluster.engine.state().resources.awaits_list(resource, true);
     cluster.server.put(&owner);
     assert!(holds(&cluster, &owner).await);
     assert_eq!(cluster.failures()[0].cause, "its dependents are not all known: secrets not listed yet");
@@ -128,6 +128,23 @@ async fn a_foreground_deletion_waits_for_unlisted_resources() {
     cluster.loses(&late);
     cluster.works().await;
     assert_eq!((cluster.server.get(&owner), cluster.failures()), (None, vec![]));
+}
+
+/// A dependent that appears after a single collection would be garbage, and no collection would know that it was released.
+#[tokio::test(start_paused = true)]
+async fn a_single_collection_waits_without_end() {
+    for (in_waves, namespaced, namespace, is_held) in
+        [(true, true, "ns1", true), (false, true, "ns1", false), (true, false, "ns1", false), (true, false, "", true)]
+    {
+        let mut cluster = Cluster::new();
+        cluster.engine.is_in_waves = in_waves;
+        let secrets = cluster.engine.number("", "secrets");
+        cluster.engine.state().resources.awaits_list(secrets, namespaced);
+        tokio::time::advance(Duration::from_secs(30)).await;
+        let owner = metadata(&object("v1", "Pod", namespace, "owner", &[])).identity(&kind(&pod("owner", &[])));
+        let is_lacking = cluster.engine.lacks_lists(&owner).is_some();
+        assert_eq!(is_lacking, is_held, "waves: {in_waves}, namespaced: {namespaced}, owner in {namespace:?}");
+    }
 }
 
 /// Its resources are not even known: it was unavailable when the controller started.

@@ -29,7 +29,11 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
         unavailable: Vec::new(),
         resources: served
             .iter()
-            .map(|served| ListedResource { served: served.clone(), objects: of(&served.kind) })
+            .map(|served| ListedResource {
+                served: served.clone(),
+                objects: of(&served.kind),
+                namespaces: std::collections::BTreeMap::new(),
+            })
             .collect(),
         served: served.to_vec(),
         owners: Vec::new(),
@@ -207,6 +211,27 @@ fn cluster_scoped_objects_with_a_namespaced_owner_are_kept() {
     assert_eq!((&*plan.kept[0].reason, finding_kinds(&plan)), ("owner_namespaced", vec![FindingKind::NamespacedOwner]));
 }
 
+fn is_unlisted<'a>(snapshot: &'a mut ClusterSnapshot, kind: &str) -> &'a mut ListedResource {
+    let listed = snapshot.resources.iter_mut().find(|listed| &*listed.served.kind.kind == kind).unwrap();
+    listed.objects = Seen::NotSeen("500".to_owned());
+    listed
+}
+
+/// No object of the cluster scope has a namespaced owner, and the list of a namespace shows who has dependents there.
+#[test]
+fn finalizers_without_unknown_dependents_do_not_wait() {
+    let (owner, other, of_cluster) = (config_map("owner"), config_map("other"), node("machine"));
+    let objects = [&owner, &other, &of_cluster].map(|object| deleting(object, &[ORPHAN]));
+    let mut snapshot = cluster(&objects);
+    is_unlisted(&mut snapshot, "Node");
+    assert_eq!(names(&plan(&snapshot).actions), ["orphan other", "orphan owner"]);
+    let mut snapshot = cluster(&objects);
+    is_unlisted(&mut snapshot, "Deployment").namespaces.insert("ns1".into(), [other.uid].into());
+    assert_eq!(names(&plan(&snapshot).actions), ["orphan owner"]);
+    is_unlisted(&mut snapshot, "Deployment").namespaces.clear();
+    assert_eq!(names(&plan(&snapshot).actions), [""; 0]);
+}
+
 /// As `run` and `collect` do: a dependent that is not listed would be deleted, or would not delay the deletion.
 #[test]
 fn finalizers_wait_for_resources_without_a_list() {
@@ -216,15 +241,14 @@ fn finalizers_wait_for_resources_without_a_list() {
     let mut snapshot = cluster(&objects);
     read(&mut snapshot, &OwnerAnswer::NotFound);
     assert_eq!(names(&plan(&snapshot).actions), ["delete child", "end_foreground first", "orphan second"]);
-    let unlisted = snapshot.resources.iter_mut().find(|listed| &*listed.served.kind.kind == "Node").unwrap();
-    unlisted.objects = Seen::NotSeen("500".to_owned());
+    is_unlisted(&mut snapshot, "Deployment");
     let groups = ["example.com/v1", "custom.metrics.k8s.io/v1"];
     let unavailable = |group: &str| UnavailableGroup { api_version: group.to_owned(), cause: "503".to_owned() };
     snapshot.unavailable = groups.map(unavailable).to_vec();
     let held = plan(&snapshot);
     assert_eq!((names(&held.actions), names(&held.predicted)), (vec!["delete child".to_owned()], vec![]));
     let waits: Vec<_> = held.findings.iter().map(|it| (&*it.object.name, it.waits_for_lists.join(" "))).collect();
-    let lists = || "example.com/v1 nodes".to_owned();
+    let lists = || "deployments.apps example.com/v1".to_owned();
     assert_eq!(waits, [("first", lists()), ("second", lists())]);
     assert_eq!(held.kept[0].reason, "dependents_not_listed");
     let unguarded = plan_under(&snapshot, &OwnerGuards::none());

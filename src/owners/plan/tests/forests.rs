@@ -139,7 +139,11 @@ impl Server {
             server: String::new(),
             unavailable: Vec::new(),
             resources: listed
-                .map(|served| ListedResource { served: served.clone(), objects: Seen::Seen(of_kind(&served.kind)) })
+                .map(|served| ListedResource {
+                    served: served.clone(),
+                    objects: Seen::Seen(of_kind(&served.kind)),
+                    namespaces: std::collections::BTreeMap::new(),
+                })
                 .collect(),
             served: served.to_vec(),
             owners: Vec::new(),
