@@ -154,7 +154,14 @@ impl Engine {
         resource: &Arc<ApiResource>,
     ) -> Result<Decision, KubernetesError> {
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done.into()) };
-        let Some(live) = self.read_shown(resource, &item.identity, namespace).await? else {
+        let read = match self.read_shown(resource, &item.identity, namespace).await {
+            Err(error) if self.is_broken(resource) => {
+                self.failed(item.identity, error.to_string());
+                return Ok(Next::Parked.into());
+            }
+            read => read?,
+        };
+        let Some(live) = read else {
             // References may mean another object of this uid, which is to be verified then.
             return Ok(if self.item(&item.identity.uid).is_some() { Next::Again } else { Next::Done }.into());
         };

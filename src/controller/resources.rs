@@ -70,6 +70,11 @@ impl Resources {
         self.unlisted.entry(resource).or_insert_with(|| (Instant::now(), unlisted));
     }
 
+    /// Returns whether a resource has no complete list yet.
+    pub(super) fn lacks_list(&self, resource: ResourceId) -> bool {
+        self.unlisted.contains_key(&resource)
+    }
+
     /// Takes over what lists of single namespaces show of a resource without a complete list.
     pub(super) fn lists_namespaces(&mut self, resource: ResourceId, namespaces: OwnersByNamespace) {
         if let Some((_, unlisted)) = self.unlisted.get_mut(&resource) {

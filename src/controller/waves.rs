@@ -98,8 +98,21 @@ impl Engine {
             return self.read_owner(resource, owner).await;
         }
         let read = self.state().waves.owner(owner, self.now());
-        let found = read.get_or_try_init(async || Ok((self.now(), self.read_owner(resource, owner).await?)));
+        let found = read.get_or_try_init(async || {
+            let state = match self.read_owner(resource, owner).await {
+                Err(error) if self.is_broken(resource) => OwnerState::Unverified(error.to_string()),
+                state => state?,
+            };
+            Ok((self.now(), state))
+        });
         found.await.map(|(_, state)| state.clone())
+    }
+
+    /// Returns whether a resource could not be listed in this round. A read that fails, too, is not repeated: the round would
+    /// wait for a back-off of seconds, and the next one reads the object again.
+    pub(super) fn is_broken(&self, resource: &ApiResource) -> bool {
+        let id = self.number(&resource.group(), &resource.resource);
+        self.is_in_waves && self.state().resources.lacks_list(id)
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::server::WholeServer;
+use super::server::{WholeServer, status};
 use super::*;
 use crate::controller::{
     ClusterObserver, ClusterReport, CollectOptions, ControllerSettings, ObserverLimits, OwnersService, ResourceFilter,
@@ -82,6 +82,21 @@ async fn a_living_owner_is_read_once() {
     assert_eq!(count(&calls, |call| call == "GET keeper"), 1, "{calls:?}");
     assert_eq!(count(&calls, |call| call.starts_with("PATCH")), 50);
     assert!(report.outcomes.iter().all(|outcome| outcome.action == ActionWord::DropReferences));
+}
+
+/// As with a broken conversion webhook: neither lists nor reads of the kind succeed, and the collection waits for neither.
+#[tokio::test(start_paused = true)]
+async fn a_broken_resource_delays_nothing() {
+    let owner = object("v1", "Secret", "ns1", "owner", &[]);
+    let of_broken = (0..5).map(|number| config_map(&format!("kept{number}"), &[to(&owner), absent("gone")]));
+    let server = server(dangling(3).chain(of_broken).chain([owner.clone()]));
+    let failure = status(500, "InternalError", &json!({}));
+    server.objects.answers_path("/api/v1/secrets", 500, failure.clone());
+    server.objects.answers(&owner, 500, failure);
+    let begun = Instant::now();
+    let report = collects(&server, &CollectOptions { max_objects: Some(10), ..options() }, 0).await;
+    assert_eq!((report.outcomes.len(), report.failures.len(), report.errors.len()), (3, 6, 1), "{report:#?}");
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
 /// From some 6,000 objects on, all reads before the first deletion took longer than the command may.

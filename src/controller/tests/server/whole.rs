@@ -174,7 +174,8 @@ impl WholeServer {
     fn is_list(&self, path: &str) -> Option<String> {
         let state = self.state();
         let served = state.served.iter().find(|it| it.path("list", "").unwrap() == path);
-        served.filter(|it| !state.down.contains(&it.api_version)).map(|it| it.kind.clone())
+        let is_fixed = self.objects.lock().fixed.contains_key(path);
+        served.filter(|it| !is_fixed && !state.down.contains(&it.api_version)).map(|it| it.kind.clone())
     }
 
     fn list(&self, path: &str, kind: &str) -> (u16, Value) {
