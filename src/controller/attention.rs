@@ -1,4 +1,4 @@
-//! What waits, fails or is parked (G6), in numbers and names of resources: text of tenants has no place here (G5).
+//! What waits, fails or is parked (G6): numbers, names of resources, and of a few objects, cut and printable (G5).
 //!
 //! Readiness shows what concerns a whole resource. The leader writes all of it to its Lease, so that
 //! `kubegc controller status` and `kubectl describe lease` show it.
@@ -7,13 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::engine::{Engine, State};
-use crate::model::duration_text;
+use super::outcome::ClusterFailure;
+use crate::model::{Identity, cut_text, duration_text, printable_text};
 
 /// Returns what needs attention, a line each.
 pub type Attention = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// How many resources are named.
 const NAMED: usize = 10;
+/// How many objects are named: the Lease has them.
+const NAMED_OBJECTS: usize = 3;
+/// The most characters of an object, and of the cause why it fails.
+const LONGEST: usize = 100;
 
 // === impl Engine ===
 
@@ -40,16 +45,35 @@ impl Engine {
         let state = self.state();
         let ((failing, longest), parked, longest_wait) = (state.failing(), state.parked(), state.waiting.longest());
         if failing > 0 {
-            lines.push(format!("objects that fail: {failing}, the longest for {}", seconds(longest)));
+            let names = named(state.first_failures(NAMED_OBJECTS).map(failure), failing);
+            lines.push(format!("objects that fail: {failing}, the longest for {}: {names}", seconds(longest)));
         }
         if parked > 0 {
-            lines.push(format!("objects that wait for another discovery or list: {parked}"));
+            let names = named(state.first_parked(NAMED_OBJECTS).iter().map(object), parked);
+            lines.push(format!("objects that wait for another discovery or list: {parked}: {names}"));
         }
         if longest_wait > Duration::ZERO {
             lines.push(format!("longest foreground deletion: {}", seconds(longest_wait)));
         }
         lines
     }
+}
+
+fn failure(ClusterFailure { object: it, cause }: &ClusterFailure) -> String {
+    format!("{} ({})", object(it), printable_text(&cut_text(cause, LONGEST)))
+}
+
+fn object(object: &Identity) -> String {
+    printable_text(&cut_text(&object.to_string(), LONGEST))
+}
+
+/// Joins the names of some of `count` things, and says how many more there are.
+fn named(names: impl IntoIterator<Item = String>, count: usize) -> String {
+    let mut names: Vec<_> = names.into_iter().collect();
+    if let Some(more) = count.checked_sub(names.len()).filter(|more| *more > 0) {
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
 }
 
 fn seconds(time: Duration) -> String {
@@ -60,12 +84,9 @@ fn seconds(time: Duration) -> String {
 fn line(what: &str, mut things: Vec<(String, Duration)>) -> Option<String> {
     things.sort();
     let oldest = things.iter().map(|(_, since)| *since).max()?;
-    let mut names: Vec<_> = things.iter().take(NAMED).map(|(name, _)| name.clone()).collect();
-    if let Some(more) = things.len().checked_sub(NAMED).filter(|more| *more > 0) {
-        names.push(format!("and {more} more"));
-    }
+    let names = named(things.iter().take(NAMED).map(|(name, _)| name.clone()), things.len());
     let since = if oldest.is_zero() { String::new() } else { format!(" for {}", seconds(oldest)) };
-    Some(format!("{what}{since}: {}", names.join(", ")))
+    Some(format!("{what}{since}: {names}"))
 }
 
 #[cfg(test)]

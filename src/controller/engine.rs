@@ -3,7 +3,7 @@
 //! All state is behind one lock. It is never held across an await, and no function takes it twice: a caller that holds
 //! [`Engine::state`] calls no other function of the engine.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ const ORPHANED: usize = 10_000;
 const UNPROVEN: Duration = Duration::from_secs(30);
 
 /// What a worker processes.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) enum Key {
     /// Check whether this object is to be deleted, or whether its foreground deletion can end.
     Check(Uid),
@@ -71,7 +71,7 @@ pub(super) struct State {
     served: Arc<Served>,
     /// The objects that fail now, and since when.
     failures: BTreeMap<Uid, (Instant, ClusterFailure)>,
-    parked: HashSet<Key>,
+    parked: BTreeSet<Key>,
     /// The objects whose deletion was accepted and that no monitor has shown to end, since when.
     unproven: Vec<(Instant, Uid)>,
     pub(super) waves: Waves,
@@ -188,7 +188,6 @@ impl Engine {
             for key in &keys {
                 parked.remove(key);
             }
-            shrink_set(parked);
             failures.remove(uid);
             waiting.end(uid);
         }
@@ -252,7 +251,7 @@ impl Engine {
     fn unpark(&self, is_due: impl Fn(&Graph, &Key) -> bool) {
         let due: Vec<_> = {
             let State { graph, parked, .. } = &mut *self.state();
-            parked.extract_if(|key| is_due(graph, key)).collect()
+            parked.extract_if(.., |key| is_due(graph, key)).collect()
         };
         for key in due {
             self.add(key);
@@ -373,16 +372,20 @@ impl State {
         (self.failures.len(), longest.unwrap_or_default())
     }
 
+    /// Lists some of the objects that fail now.
+    pub(super) fn first_failures(&self, count: usize) -> impl Iterator<Item = &ClusterFailure> {
+        self.failures.values().take(count).map(|(_, failure)| failure)
+    }
+
+    /// Lists some of the objects that wait until the API server serves something else.
+    pub(super) fn first_parked(&self, count: usize) -> Vec<Identity> {
+        let items = self.parked.iter().filter_map(|key| self.graph.item(key.uid()));
+        items.map(|item| item.identity).take(count).collect()
+    }
+
     /// Returns how many objects wait until the API server serves something else.
     pub(super) fn parked(&self) -> usize {
         self.parked.len()
-    }
-}
-
-/// Gives the memory of a set back that was large once.
-fn shrink_set(set: &mut HashSet<Key>) {
-    if set.len() < set.capacity() / 8 {
-        set.shrink_to(set.len() * 2);
     }
 }
 

@@ -19,6 +19,12 @@ async fn no_key_of_a_deleted_object_waits() {
     cluster.works().await;
     let waiting = cluster.waiting();
     assert!(waiting >= 5, "{waiting} keys wait for another discovery");
+    let attention = cluster.engine.attention().join("\n");
+    assert!(
+        attention.contains("Unknown.v1.example.com/p0 in namespace ns1, Unknown.v1.example.com/p1 "),
+        "{attention}"
+    );
+    assert!(attention.ends_with(&format!("and {} more", waiting - 3)), "{attention}");
     cluster.loses(&pods[0]);
     assert!(cluster.waiting() < waiting);
     for pod in &pods[1..] {
@@ -37,6 +43,8 @@ async fn no_failure_of_a_deleted_object_is_left() {
     cluster.shows(&child);
     cluster.works().await;
     assert_eq!((cluster.failures().len(), cluster.waiting()), (1, 1));
+    let attention = cluster.engine.attention().join("\n");
+    assert!(attention.contains("objects that fail: 1, the longest for 0s: Pod.v1/child in namespace ns1 (cannot "));
     cluster.loses(&child);
     assert_eq!((cluster.failures().len(), cluster.waiting()), (0, 0));
 }
