@@ -21,6 +21,7 @@
 //! # Ok::<(), kubegc::sim::SimError>(())
 //! ```
 
+mod as_listed;
 mod big;
 mod build;
 mod connection;

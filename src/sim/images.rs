@@ -32,6 +32,8 @@ pub(super) struct StoredImage {
     pub(super) layers: Layers,
     /// When it was built, as its configuration has it.
     created: Option<String>,
+    /// Its removal has no effect.
+    is_read_only: bool,
     labels: BTreeMap<String, String>,
 }
 
@@ -56,13 +58,36 @@ impl Images {
     /// exists, it gets the tag in addition to its own tags.
     pub(super) fn add(&mut self, id: &str, tag: &str, layers: &[(&str, u64)]) {
         if !self.by_id.contains_key(id) {
-            let layers: Layers = layers.iter().map(|(layer, bytes)| ((*layer).to_owned(), *bytes)).collect();
-            self.hold(&layers);
             let size = layers.iter().map(|(_, bytes)| bytes).sum();
-            let listed = pb::Image { id: id.to_owned(), size, ..pb::Image::default() };
-            self.by_id.insert(id.to_owned(), StoredImage { listed, layers, created: None, labels: BTreeMap::new() });
+            self.store(pb::Image { id: id.to_owned(), size, ..pb::Image::default() }, layers);
         }
         self.tag(id, tag);
+    }
+
+    fn store(&mut self, listed: pb::Image, layers: &[(&str, u64)]) {
+        let layers: Layers = layers.iter().map(|(layer, bytes)| ((*layer).to_owned(), *bytes)).collect();
+        self.hold(&layers);
+        let (id, labels) = (listed.id.clone(), BTreeMap::new());
+        self.by_id.insert(id, StoredImage { listed, layers, created: None, is_read_only: false, labels });
+    }
+
+    /// Adds an image that is listed with these names. Only those that no other image has find it.
+    pub(super) fn add_as_listed(&mut self, id: &str, tags: &[&str], digests: &[&str], bytes: u64) {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let (repo_tags, repo_digests) = (owned(tags), owned(digests));
+        self.store(
+            pb::Image { id: id.to_owned(), size: bytes, repo_tags, repo_digests, ..pb::Image::default() },
+            &[(id, bytes)],
+        );
+        for name in tags.iter().chain(digests) {
+            self.names.entry((*name).to_owned()).or_insert_with(|| id.to_owned());
+        }
+    }
+
+    pub(super) fn make_read_only(&mut self, id: &str) {
+        if let Some(image) = self.by_id.get_mut(id) {
+            image.is_read_only = true;
+        }
     }
 
     /// Adds a tag to an image, and a digest in the repository of the tag.
@@ -120,7 +145,8 @@ impl Images {
     /// Removes an image with all its names. Its layers are kept while they have other holders. An unknown name is no
     /// error.
     pub(super) fn remove(&mut self, name: &str) -> Result<(), Status> {
-        let Some(id) = self.find(name)?.map(|image| image.listed.id.clone()) else { return Ok(()) };
+        let found = self.find(name)?.filter(|image| !image.is_read_only);
+        let Some(id) = found.map(|image| image.listed.id.clone()) else { return Ok(()) };
         let Some(image) = self.by_id.remove(&id) else { return Ok(()) };
         for name in image.listed.repo_tags.iter().chain(&image.listed.repo_digests) {
             self.names.remove(name);

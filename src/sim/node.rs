@@ -55,6 +55,8 @@ pub(super) struct RuntimeProperties {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) sandbox_image: Option<String>,
+    /// The configuration in the verbose status, if it is not as containerd writes it.
+    pub(super) config: Option<String>,
     /// `None` = the directory `images` of the simulated node.
     pub(super) mountpoint: Option<PathBuf>,
     pub(super) streaming: Streaming,
@@ -283,6 +285,7 @@ impl Default for RuntimeProperties {
             // Not that of kubegc: screens of the tests have it.
             version: "0.1.0".to_owned(),
             sandbox_image: None,
+            config: None,
             mountpoint: None,
             streaming: Streaming::default(),
             send_limit: None,

@@ -211,7 +211,7 @@ impl Node {
             Some(image) => serde_json::json!({ "containerd": containerd, "sandboxImage": image }),
             None => serde_json::json!({ "containerd": containerd }),
         };
-        config.to_string()
+        self.runtime.config.clone().unwrap_or_else(|| config.to_string())
     }
 
     /// Returns the size of the writable layer of each container, in any state.

@@ -4,6 +4,7 @@ mod discovery;
 pub mod fake_api;
 mod files;
 mod hosts;
+mod runtimes;
 mod shared_uid;
 mod tls;
 

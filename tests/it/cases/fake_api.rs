@@ -1,6 +1,7 @@
 //! The scenarios that an API server of a few hundred lines plays (`fake_api.py`), on a port that the system chooses.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -48,6 +49,11 @@ impl Fake {
         let prefix = serde_json::from_str::<Value>(scenario).unwrap()["prefix"].as_str().unwrap_or_default().to_owned();
         let kubeconfig = data("fake.kubeconfig").replace("http://127.0.0.1:18080", &format!("{address}{prefix}"));
         Self { process, output, shell: shell.with("kubeconfig", &kubeconfig), address }
+    }
+
+    /// Returns the kubeconfig of this server.
+    pub(super) fn kubeconfig(&self) -> PathBuf {
+        self.shell.path("kubeconfig")
     }
 
     /// Uses another kubeconfig, which has the address of the example.
