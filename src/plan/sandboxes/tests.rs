@@ -29,12 +29,22 @@ fn of_an_existing_pod_the_newest_sandbox_remains() {
             "b: newest_sandbox", "a: superseded"),
         ("each pod has a newest one", web().pod("db").sandbox("db", "db", 50),
             "db new: newest_sandbox", "old: superseded"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_young_dead_sandbox_is_kept() {
+    let web = || two().pod("web");
+    table([
         ("a dead one may be in creation for a minute", web().sandbox("web", "s3", 0).sandbox("web", "s4", 0),
             "s3: young_sandbox, s4: newest_sandbox", "old new: superseded"),
         ("after a minute it is not", web().sandbox("web", "s3", 1).sandbox("web", "s4", 0),
             "s4: newest_sandbox", "old new s3: superseded"),
         ("the kubelet does not wait", web().kubelet().sandbox("web", "s3", 0).sandbox("web", "s4", 0),
             "s4: newest_sandbox", "old new s3: superseded"),
+        ("a long grace", web().set(|policy| policy.guards.sandbox_grace = Duration::from_mins(31)),
+            "new: newest_sandbox, old: young_sandbox", ""),
     ]);
 }
 
@@ -93,8 +103,6 @@ fn of_a_pod_that_ended_no_dead_sandbox_remains() {
         ("without the guard they are those of a deleted pod", node().kubelet().sandbox("", "own", 40),
             "", "own: pod_deleted"),
         ("a removal failed before", two().deleted("web").failed("sandbox/old", 1), "old: backing_off", "new: pod_deleted"),
-        ("a long grace", two().pod("web").set(|policy| policy.guards.sandbox_grace = Duration::from_mins(31)),
-            "new: newest_sandbox, old: young_sandbox", ""),
     ]);
 }
 
