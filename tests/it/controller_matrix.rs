@@ -3,6 +3,8 @@
 //! Nothing that a living owner needs is deleted. An object counts as deleted only if it does not exist any more. A command
 //! ends with the work done, or names what is left. The fake server (`fake_api.py`) ends by itself if a command waits for ever.
 
+mod odd_lists;
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};

@@ -13,8 +13,8 @@ What is odd about a scenario is in its file:
   list_version {"group/version/resource": "..."}   resourceVersion of lists; "" as some aggregated servers send
   notfound     {"group/version/resource": {"kind": "namespaces"}}    details of a 404 that differ from the usual ones
   throttle     {"first": N, "match": "substring", "retry_after": 1}  the first N requests of each path get a plain-text 429
-  rules        [{"verb": "LIST|GET|DELETE", "path": "end of the path", "skip": N, "first": N, "code": N, "body": {}, "retry_after": 1, "acts": false}]
-               after N that do not, the first N such requests get this answer, all if there is no "first"; with "acts" the deletion is made all the same
+  rules        [{"verb": "LIST|GET|DELETE", "path": "end of the path", "skip": N, "first": N, "code": N, "body": {}, "retry_after": 1, "acts": false, "endless": false}]
+               after N that do not, the first N such requests get this answer, all if there is no "first"; with "acts" the deletion is made all the same; with "endless" the answer begins as a list and never ends
   unlisted     ["name"]   objects that only a read of them shows
   delete_error {"group/version/resource": [code, reason, message]}
   generate     {"count": N, "annotation_bytes": N, "resource": "configmaps"}   N dangling objects with a large annotation
@@ -153,6 +153,7 @@ class Handler(BaseHTTPRequestHandler):
         if not x: return self.answer(404, b"404 page not found\n", kind="text/plain")
         with_watch = self.q.get("watch") in ("1", "true")
         r = w.rule("LIST", u.path) if not name and not with_watch else None
+        if r and r.get("endless"): return self.endless()
         if r: return self.answer(r["code"], r["body"], self.wait(r))
         if self.command == "GET" and not name: return self.watch(path, x) if with_watch else self.list(path, x, ns)
         key = (path, ns or "", name)
@@ -176,6 +177,13 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_DELETE = do_PATCH = do_POST = lambda self: self.route()
 
     # --- parts
+    def endless(self):
+        self.close_connection = True
+        self.send_response(200); self.send_header("Content-Type", "application/json"); self.end_headers()
+        try:
+            self.wfile.write(b'{"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [')
+            while True: self.wfile.write(b" " * 65536)
+        except OSError: pass  # the client has enough
     @staticmethod
     def wait(rule):
         return [("Retry-After", str(rule["retry_after"]))] if "retry_after" in rule else []
