@@ -4,6 +4,7 @@
 //! one, and an object that the CRI lists before another client of the runtime.
 
 mod entries;
+pub(super) mod store_index;
 
 use std::collections::BTreeMap;
 
@@ -12,12 +13,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 
-use super::store::StoreIndex;
-use super::{KeepReason, Kind, Plan};
+use super::document::Plan;
+use super::document::action::Kind;
+use super::document::reason::KeepReason;
 use crate::model::{
     CRI_NAMESPACE, FileSystem, HolderKind, ImageId, PartKind, RuntimeStore, Seen, Snapshot, StoreHolder,
 };
 pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
+use store_index::StoreIndex;
 
 /// What the image file system holds.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]

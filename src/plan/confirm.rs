@@ -12,11 +12,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use super::document::Plan;
+use super::document::action::{Action, Kind, key};
+use super::document::plan_error::PlanError;
+use super::document::reason::{KeepReason, RemoveReason};
+use super::document::report::{Measure, Outcome, Refusal, Report};
+use super::document::selection::Selection;
 use super::plan_builder::{Context, PlanBuilder};
-use super::selection::Selection;
-use super::{
-    Action, KeepReason, Kind, Measure, Outcome, Plan, PlanError, Policy, Refusal, RemoveReason, Report, Scope, key,
-};
+use super::policy::{Policy, Scope};
 use crate::model::Snapshot;
 
 /// A saved plan that may be carried out now.

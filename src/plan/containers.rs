@@ -2,7 +2,7 @@
 //!
 //! A slot is one (pod uid, container name). A container is dead in any state but RUNNING. Running containers
 //! count toward no limit. Containers of a slot are ordered by creation time alone, as in the kubelet; with equal times,
-//! by ID. [`super::instances`] says which one is the newest.
+//! by ID. [`self::instances`] says which one is the newest.
 //!
 //! Removes for `pod_deleted`, `pod_terminal`, `over_max_per_pod_container`, `over_total_limit`. Keeps for `running`,
 //! `younger_than_min_age`, `within_max_per_pod_container`, `no_limit`, `list_incomplete`, `rule`, and by the guards `foreign` (I5),
@@ -13,6 +13,8 @@
 //! has started.
 
 mod by_rule;
+pub(super) mod instances;
+pub(super) mod sandboxes;
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -21,11 +23,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
+use super::document::Kept;
+use super::document::action::{Action, Kind, Target};
+use super::document::reason::{KeepReason, RemoveReason};
+use super::guards::Guards;
+use super::logs;
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::rule_book::time_limit;
-use super::{Action, Guards, KeepReason, Kept, Kind, RemoveReason, Target};
-use super::{instances, logs};
+use super::rules::book::time_limit;
 use crate::model::{Container, ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
 use crate::rules::Rule;
 

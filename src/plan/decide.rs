@@ -1,9 +1,10 @@
 //! Decides one pass: the steps in the kubelet's order.
 
+use super::containers::{self, sandboxes};
 use super::document::Plan;
 use super::plan_builder::{Context, PlanBuilder};
 use super::policy::{Policy, Scope};
-use super::{containers, images, logs, sandboxes};
+use super::{images, logs};
 use crate::model::Snapshot;
 
 /// Decides one pass.

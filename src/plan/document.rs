@@ -1,13 +1,28 @@
 //! The plan as data: what is removed, what is kept, and why.
 
+pub(super) mod action;
+pub(super) mod ages;
+pub(super) mod explain;
+pub(super) mod plan_error;
+pub(super) mod reason;
+pub(super) mod report;
+pub(super) mod selection;
+pub(super) mod summary;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, KeepReason, Kind, Pace, PlanError, Pressure, Profile, RuleNote};
+use super::guards::Profile;
+use super::images::pace::Pace;
+use super::pressure::Pressure;
+use super::rules::book::RuleNote;
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen, Snapshot};
+use action::{Action, Kind};
+use plan_error::PlanError;
+use reason::KeepReason;
 
 /// What one pass removes, in order, and why everything else is kept.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]

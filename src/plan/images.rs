@@ -10,25 +10,40 @@
 //! `possible_image_volume`, `image_volumes_unknown`, `rule`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
 //! `named_by_pod` (all I6), `named_by_workload`, `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
+pub(super) mod candidate;
+pub(super) mod disk_usage;
+pub(super) mod goal;
+pub(super) mod keep;
 mod kept_bytes;
+pub(super) mod other_clients;
+pub(super) mod pace;
+pub(super) mod pattern;
+pub(super) mod ranks;
+pub(super) mod reclaim;
+pub(super) mod users;
+pub(super) mod uses;
+pub(super) mod volumes;
 
 use std::time::Duration;
 
-use super::disk::{self, Usage};
-use super::image_candidate::{Candidate, in_order};
-use super::image_goal::Goal;
-use super::image_keep::ImageRetention;
-use super::image_use::by_id;
-use super::image_volumes::UnknownVolumes;
-use super::list_sanity::why_untrusted;
-use super::pace;
+use super::account::store_index::StoreIndex;
+use super::document::action::Kind;
+use super::document::plan_error::PlanError;
+use super::document::reason::{KeepReason, RemoveReason};
+use super::document::{ImageTrigger, Kept};
 use super::plan_builder::{Context, PlanBuilder};
-use super::reclaim::{Estimates, Order};
-use super::store::StoreIndex;
-use super::{ImageTarget, ImageTrigger, KeepReason, Kept, Kind, Pace, PlanError, RemoveReason};
+use super::pods::list_sanity::why_untrusted;
 use crate::model::{FileSystem, Image, Seen, Workload};
 use crate::rules::Score;
+use candidate::{Candidate, in_order};
+use disk_usage::{self as disk, Usage};
+use goal::{Goal, ImageTarget};
+use keep::ImageRetention;
 pub use kept_bytes::kept_images_text;
+use pace::Pace;
+use reclaim::{Estimates, Order};
+use uses::by_id;
+use volumes::UnknownVolumes;
 
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +57,7 @@ pub struct ImagePolicy {
     /// `images.max_age`
     pub max_age: Duration,
     /// `images.keep`
-    pub keep: Vec<super::Pattern>,
+    pub keep: Vec<self::pattern::Pattern>,
     /// `images.all_unused`
     pub all_unused: bool,
     /// `images.targets`

@@ -14,10 +14,12 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::document::Kept;
+use super::document::action::{Action, Kind, Target};
+use super::document::reason::{KeepReason, RemoveReason};
 use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
-use super::rule_book::time_limit;
-use super::{Action, KeepReason, Kept, Kind, RemoveReason, Target};
+use super::rules::book::time_limit;
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
     container_id_of_link, is_log_link, is_log_link_without_id, log_link_name, pod_of_dir, pod_uid_of_dir,

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 
-use super::action::key;
-use super::gaps::Gaps;
+use super::document::action::{Action, Kind, key};
+use super::document::plan_error::PlanError;
+use super::document::reason::{KeepReason, RemoveReason};
+use super::document::selection::Selection;
+use super::document::{ImageSummary, Kept, ListNote, Plan, PlanKind, PodKnowledge, WorkloadNote};
 use super::pods::Pods;
-use super::rule_book::{RuleBook, RuleNote};
-use super::selection::Selection;
-use super::{
-    Action, ImageSummary, KeepReason, Kept, Kind, ListNote, Plan, PlanError, PlanKind, PodKnowledge, Policy,
-    RemoveReason, WorkloadNote,
-};
+use super::pods::gaps::Gaps;
+use super::policy::Policy;
+use super::rules::book::{RuleBook, RuleNote};
 use crate::model::{Container, Image, ImageId, ImageMemory, PodUid, SandboxId, Seen, Snapshot};
 
 /// The facts that every step uses.

@@ -3,14 +3,19 @@
 //! Gives `pods_not_seen`, `pods_incomplete`, `pod_still_runs`, `pod_dir_exists`, `pod_dirs_not_seen`,
 //! `pod_not_confirmable`, `pod_missing` and the two reasons of I12, `runtime_just_started` and `list_fell`.
 
+pub(super) mod gaps;
+pub(super) mod list_sanity;
+
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::list_sanity::why_untrusted;
-use super::{Guards, KeepReason, Policy, RemoveReason};
+use super::document::reason::{KeepReason, RemoveReason};
+use super::guards::Guards;
+use super::policy::Policy;
 use crate::model::{Pod, PodList, PodRef, PodUid, Seen, Snapshot, running_pods};
+use list_sanity::why_untrusted;
 
 /// The pods of the list, by uid. Several may have the same: [`Pod::is`] says why.
 pub(super) struct ListedPods<'a>(HashMap<&'a PodUid, Vec<&'a Pod>>);

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Policy, RemoveReason};
+use super::document::reason::RemoveReason;
+use super::policy::Policy;
 use crate::model::{FileSystem, exact_size_text, size_text};
 
 /// The limits for disk pressure. They apply to the image file system, the one of pod logs and the one of the kubelet.

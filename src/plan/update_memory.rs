@@ -11,10 +11,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Policy;
-use super::image_use::{Uses, by_id};
-use super::list_sanity;
-use super::pods::Pods;
+use super::images::uses::{Uses, by_id};
+use super::pods::{Pods, list_sanity};
+use super::policy::Policy;
 use crate::model::{
     Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodUid, RecentCounts, RuntimeMemory, Seen,
     Snapshot, pod_uid_of_dir,

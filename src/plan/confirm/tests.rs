@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::Seen;
-use crate::plan::{Profile, decide};
+use crate::plan::decide;
+use crate::plan::guards::Profile;
 
 const AT: &str = "2026-11-21T10:00:00Z";
 
@@ -31,7 +32,7 @@ fn node() -> Snapshot {
 }
 
 fn policy() -> Policy {
-    Policy { profile: Profile::Kubelet, guards: crate::plan::Guards::of(Profile::Kubelet), ..Policy::default() }
+    Policy { profile: Profile::Kubelet, guards: crate::plan::guards::Guards::of(Profile::Kubelet), ..Policy::default() }
 }
 
 fn saved() -> Plan {

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::AgeFrom;
 use crate::model::{Container, Phase, Seen};
+use crate::plan::document::action::Kind;
+use crate::plan::policy::Policy;
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
-use crate::plan::{AgeFrom, Kind, Policy};
 
 fn table<const ROWS: usize>(rows: [Row; ROWS]) {
     hold(&[Kind::Container], rows);

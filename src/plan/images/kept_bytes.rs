@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::size_text;
-use crate::plan::{KeepReason, Kept, Kind, Plan};
+use crate::plan::document::action::Kind;
+use crate::plan::document::reason::KeepReason;
+use crate::plan::document::{Kept, Plan};
 
 /// The most reasons of a text.
 const MOST_REASONS: usize = 4;

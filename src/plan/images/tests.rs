@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use crate::model::{Container, FileSystem, Image, ListCounts, Seen, Snapshot};
+use crate::plan::document::action::Kind;
+use crate::plan::document::plan_error::PlanError;
+use crate::plan::document::{ImageSummary, ImageTrigger};
+use crate::plan::policy::Policy;
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
-use crate::plan::{ImageSummary, ImageTrigger, Kind, PlanError, Policy};
 
 fn table<const ROWS: usize>(rows: [Row; ROWS]) {
     hold(&[Kind::Image], rows);

@@ -17,9 +17,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Action, Context, KeepReason, Kept, Kind, PlanBuilder, RemoveReason, Target};
 use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, Seen};
 use crate::plan::containers::why_too_young;
+use crate::plan::document::Kept;
+use crate::plan::document::action::{Action, Kind, Target};
+use crate::plan::document::reason::{KeepReason, RemoveReason};
+use crate::plan::plan_builder::{Context, PlanBuilder};
 use crate::plan::pods::Completeness;
 use crate::plan::times;
 use crate::rules::Rule;

@@ -14,7 +14,11 @@ use crate::model::{
     Absence, Confirms, Container, ContainerState, FileSystem, LogDir, Memory, Phase, Pod, PodList, PodRef, Sandbox,
     SandboxState, Seen, Snapshot,
 };
-use crate::plan::{Guards, KeepReason, Kind, Policy, Profile, Scope, decide, update_memory};
+use crate::plan::document::action::Kind;
+use crate::plan::document::reason::KeepReason;
+use crate::plan::guards::{Guards, Profile};
+use crate::plan::policy::{Policy, Scope};
+use crate::plan::{decide, update_memory};
 
 /// The objects of any pod that are over the limits.
 const EXCESS: &[&str] = &["older", "first sandbox"];

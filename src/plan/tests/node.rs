@@ -10,7 +10,11 @@ use crate::model::{
     LeftoverLog, LinkTarget, LogDir, LogLink, Phase, Pod, PodList, PodRef, RuntimeStore, Sandbox, SandboxState, Seen,
     Snapshot, StoreHolder, StorePart,
 };
-use crate::plan::{Guards, Kind, Plan, Policy, Profile, Scope, decide};
+use crate::plan::decide;
+use crate::plan::document::Plan;
+use crate::plan::document::action::Kind;
+use crate::plan::guards::{Guards, Profile};
+use crate::plan::policy::{Policy, Scope};
 
 /// Bytes in a MiB.
 pub(in crate::plan) const MIB: u64 = 1 << 20;

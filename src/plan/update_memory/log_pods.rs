@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::Policy;
 use crate::model::{LogDir, Pod, PodUid, Seen, Snapshot, pod_uid_of_dir};
+use crate::plan::policy::Policy;
 use crate::rules::{OF_POD, Rule, RuleFor};
 
 /// The most deleted pods. More log directories of that many deleted pods are rare, and the memory is copied for each change.

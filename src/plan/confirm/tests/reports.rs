@@ -1,7 +1,13 @@
 //! What a saved plan that is compared with the node reports.
 
 use crate::model::{Container, PodList, PodRef, Sandbox, Seen, Snapshot};
-use crate::plan::{Confirmed, Guards, Outcome, Plan, Policy, Profile, RemoveReason, Report, Scope, confirm, decide};
+use crate::plan::confirm::{Confirmed, confirm};
+use crate::plan::decide;
+use crate::plan::document::Plan;
+use crate::plan::document::reason::RemoveReason;
+use crate::plan::document::report::{Outcome, Report};
+use crate::plan::guards::{Guards, Profile};
+use crate::plan::policy::{Policy, Scope};
 
 /// A saved plan without the actions that no longer apply, and the reports of those.
 struct Revalidated {

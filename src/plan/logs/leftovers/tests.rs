@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{ListCounts, Phase, Seen, Snapshot};
-use crate::plan::Kind;
+use crate::plan::document::action::Kind;
 use crate::plan::tests::node::{Node, hold, node};
 use crate::rules::{Limits, Rule, RuleFor, RuleText, Then};
 

@@ -1,0 +1,117 @@
+//! What images hold in the runtime's store, so that an estimate is what a removal reclaims.
+//!
+//! The runtime removes a layer or blob when the last object that refers to it is removed. An image of the CRI is one object
+//! here, although containerd has a record of it for each of its names: the CRI removes them together. A record in its
+//! namespace with a name that it does not list counts for none: it may be another name of an image.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::model::{CRI_NAMESPACE, HolderKind, Image, ImageId, PartKind, RuntimeStore, StoreHolder, StorePart};
+
+/// The parts of a store, and who holds each.
+#[derive(Clone)]
+pub(in crate::plan) struct StoreIndex<'a> {
+    pub store: &'a RuntimeStore,
+    /// The parts of each image, in ascending order.
+    images: HashMap<ImageId, Vec<usize>>,
+    /// The number of images and other holders that keep each part.
+    owners: Vec<u32>,
+    /// The holders that are no image of the CRI's list, with their parts.
+    pub others: Vec<(&'a StoreHolder, Vec<usize>)>,
+}
+
+// === impl StoreIndex ===
+
+impl<'a> StoreIndex<'a> {
+    pub fn new<'i>(store: &'a RuntimeStore, images: impl IntoIterator<Item = &'i Image>) -> Self {
+        let mut names = HashMap::new();
+        for image in images {
+            names.extend(image.names().map(|name| (name.into_owned(), &image.id)));
+            // The record with the id as its name has it in full.
+            names.insert(image.id.to_string(), &image.id);
+        }
+        let (mut refs, mut others) = (HashMap::<ImageId, Vec<usize>>::new(), Vec::new());
+        for holder in &store.holders {
+            match names.get(&holder.name).filter(|_| is_of_cri(holder)) {
+                Some(id) => refs.entry((*id).clone()).or_default().extend(&holder.refs),
+                None => others.push((holder, store.held_by(holder))),
+            }
+        }
+        let images: HashMap<_, _> = refs.into_iter().map(|(id, refs)| (id, store.reached_from(refs, true))).collect();
+        let mut owners = vec![0; store.parts.len()];
+        let counted = others.iter().filter(|(holder, _)| !is_of_cri(holder)).map(|(_, parts)| parts);
+        for position in images.values().chain(counted).flatten() {
+            if let Some(count) = owners.get_mut(*position) {
+                *count += 1;
+            }
+        }
+        Self { store, images, owners, others }
+    }
+
+    /// Returns the parts of an image; `None` = the store has no such image.
+    pub fn parts_of(&self, image: &ImageId) -> Option<&[usize]> {
+        self.images.get(image).map(Vec::as_slice)
+    }
+
+    /// Removes an image: its parts have one holder less.
+    pub fn remove(&mut self, image: &ImageId) {
+        for part in self.images.remove(image).unwrap_or_default() {
+            if let Some(count) = self.owners.get_mut(part) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Returns whether the lists have all that an image holds. Each image has layers.
+    pub fn is_whole(&self, image: &ImageId) -> bool {
+        let mut parts = self.parts_of(image).unwrap_or_default().iter().filter_map(|part| self.part(*part));
+        parts.clone().any(|part| part.kind == PartKind::Layer) && parts.all(|part| !part.incomplete)
+    }
+
+    /// Returns the number of holders of a part.
+    pub fn owners(&self, part: usize) -> u32 {
+        self.owners.get(part).copied().unwrap_or_default()
+    }
+
+    /// Returns the part at a position.
+    pub fn part(&self, position: usize) -> Option<&'a StorePart> {
+        self.store.parts.get(position)
+    }
+
+    /// Returns the bytes of these parts; `None` = not all are known.
+    pub fn bytes(&self, parts: impl IntoIterator<Item = usize>) -> Option<u64> {
+        parts
+            .into_iter()
+            .map(|part| self.part(part)?.bytes)
+            .try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)))
+    }
+
+    /// Returns the bytes of all images, each part once; `None` = not all are known.
+    pub fn all_bytes(&self) -> Option<u64> {
+        let parts: BTreeSet<_> = self.images.values().flatten().copied().collect();
+        self.bytes(parts)
+    }
+
+    /// Returns the inodes of these parts; `None` = not all are known.
+    pub fn inodes(&self, parts: impl IntoIterator<Item = usize>) -> Option<u64> {
+        parts
+            .into_iter()
+            .map(|part| self.part(part)?.inodes)
+            .try_fold(0_u64, |sum, inodes| Some(sum.saturating_add(inodes?)))
+    }
+
+    /// Returns the inodes of these parts, of those that are known.
+    pub fn known_inodes(&self, parts: impl IntoIterator<Item = usize>) -> u64 {
+        parts.into_iter().filter_map(|part| self.part(part)?.inodes).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the parts that no other holder keeps.
+    pub fn held_alone<'s>(&'s self, image: &ImageId) -> impl Iterator<Item = usize> + 's {
+        self.parts_of(image).unwrap_or_default().iter().copied().filter(|part| self.owners(*part) == 1)
+    }
+}
+
+/// Returns whether a holder can be an image that the CRI lists.
+fn is_of_cri(holder: &StoreHolder) -> bool {
+    holder.kind == HolderKind::Image && holder.namespace == CRI_NAMESPACE
+}

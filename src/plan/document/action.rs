@@ -1,0 +1,189 @@
+//! One removal as data: the object, and the reason.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+use super::reason::RemoveReason;
+use crate::model::{ContainerId, ContainerState, ImageId, PodRef, SandboxId};
+
+/// One removal.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Action {
+    /// The object to remove.
+    #[serde(flatten)]
+    pub target: Target,
+    /// The pod of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// Seconds since the object was created; for an image, since it was first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<i64>,
+    /// Bytes of the log files of a container or of a log directory, or of a log file; absent = not measured. That of an image is in
+    /// `estimated_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// The rule, with the value of the setting.
+    #[serde(flatten)]
+    pub reason: RemoveReason,
+}
+
+/// The object that an action removes.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+#[expect(clippy::enum_variant_names, reason = "the words of the document")]
+pub enum Target {
+    /// A dead container with its log files and its log symlink, unless these stay. The container is removed last.
+    RemoveContainer {
+        /// The ID of the container.
+        id: ContainerId,
+        /// The name of the container in the pod spec.
+        #[serde(default)]
+        name: String,
+        /// The state of the container in the snapshot. The container is not removed if its state has changed since.
+        state: ContainerState,
+        /// Whether its logs stay: a rule keeps them, or the pod is terminated and its logs are last under disk pressure.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        keeps_logs: bool,
+    },
+    /// A dead sandbox. It is stopped, then removed.
+    RemoveSandbox {
+        /// The ID of the sandbox.
+        id: SandboxId,
+    },
+    /// A pod's log directory with all its content.
+    RemoveLogDir {
+        /// The path: the pod log root and one name.
+        path: PathBuf,
+    },
+    /// The log of an instance that the runtime no longer lists: the file and its rotated files.
+    RemoveLogFile {
+        /// The path: the pod log root, the directories of the pod and of the container, and the name of the file.
+        path: PathBuf,
+    },
+    /// A dangling log symlink.
+    RemoveLogLink {
+        /// The path: the container log root and one name.
+        path: PathBuf,
+    },
+    /// An image with all its tags.
+    RemoveImage {
+        /// The ID of the image.
+        id: ImageId,
+        /// The tags of the image, for information only.
+        #[serde(default)]
+        tags: Vec<String>,
+        /// The bytes that the removal reclaims after those before it in the plan, or the size that the runtime reports if its
+        /// store is not known. The reclaimed bytes are measured.
+        #[serde(default)]
+        estimated_bytes: u64,
+    },
+}
+
+/// The kind of an object.
+#[derive(
+    Clone, Copy, Debug, Eq, Hash, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum Kind {
+    /// A container.
+    Container,
+    /// A pod sandbox.
+    Sandbox,
+    /// An entry of the pod log root.
+    LogDir,
+    /// The log of an instance that the runtime no longer lists.
+    LogFile,
+    /// An entry of the container log root.
+    LogLink,
+    /// An image.
+    Image,
+}
+
+// === impl Target ===
+
+impl Target {
+    /// Returns the kind of the object.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::RemoveContainer { .. } => Kind::Container,
+            Self::RemoveSandbox { .. } => Kind::Sandbox,
+            Self::RemoveLogDir { .. } => Kind::LogDir,
+            Self::RemoveLogFile { .. } => Kind::LogFile,
+            Self::RemoveLogLink { .. } => Kind::LogLink,
+            Self::RemoveImage { .. } => Kind::Image,
+        }
+    }
+
+    /// Returns the object's ID; for logs its path.
+    pub fn id(&self) -> String {
+        match self {
+            Self::RemoveContainer { id, .. } => id.to_string(),
+            Self::RemoveSandbox { id } => id.to_string(),
+            Self::RemoveLogDir { path } | Self::RemoveLogFile { path } | Self::RemoveLogLink { path } => {
+                path.display().to_string()
+            }
+            Self::RemoveImage { id, .. } => id.to_string(),
+        }
+    }
+
+    /// Returns the container's name or the image's first tag.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::RemoveContainer { name, .. } => Some(name),
+            Self::RemoveImage { tags, .. } => tags.first().map(String::as_str),
+            _ => None,
+        }
+    }
+}
+
+// === impl Action ===
+
+impl Action {
+    /// Returns the size of the object, as far as it is known: of an image as the runtime counts it, of a container or a log
+    /// directory that of its log files.
+    pub fn bytes(&self) -> Option<u64> {
+        match self.target {
+            Target::RemoveImage { estimated_bytes, .. } => Some(estimated_bytes),
+            _ => self.size_bytes,
+        }
+    }
+
+    /// Returns the key of the object in the memory: kind and ID.
+    pub fn key(&self) -> String {
+        key(self.target.kind(), &self.target.id())
+    }
+}
+
+/// Returns the key of an object in the memory: kind and ID.
+pub fn key(kind: Kind, id: &str) -> String {
+    format!("{}/{id}", kind.as_str())
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// Returns the kind in a sentence, in the singular: `log directory`.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Sandbox => "sandbox",
+            Self::LogDir => "log directory",
+            Self::LogFile => "log file",
+            Self::LogLink => "log link",
+            Self::Image => "image",
+        }
+    }
+
+    /// All kinds, in the order in which a pass handles them.
+    pub const ALL: [Self; 6] =
+        [Self::Container, Self::Sandbox, Self::LogDir, Self::LogFile, Self::LogLink, Self::Image];
+
+    /// Returns the name of the kind in documents.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+}

@@ -1,0 +1,185 @@
+//! How much a pass must reclaim with images, and why: the thresholds, the targets, disk pressure.
+//!
+//! Each has a limit where removal begins and another where it ends. If several have begun, all of them must be reached. The
+//! plan names the first.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::disk_usage::Usage;
+use crate::model::{FileSystem, exact_size_text, size_text};
+use crate::plan::document::ImageTrigger;
+use crate::plan::document::plan_error::PlanError;
+use crate::plan::document::reason::RemoveReason;
+use crate::plan::plan_builder::Context;
+use crate::plan::pressure::Pressure;
+
+/// A target for images besides the thresholds, as `images.targets` has it.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(tag = "target", rename_all = "snake_case")]
+pub enum ImageTarget {
+    /// Removal begins below so many free bytes, and ends at more.
+    Free {
+        /// Where it begins.
+        below_bytes: u64,
+        /// Where it ends.
+        until_bytes: u64,
+    },
+    /// Removal begins at a percentage of used inodes, and ends at a lower one.
+    Inodes {
+        /// Where it begins.
+        from_percent: u64,
+        /// Where it ends.
+        until_percent: u64,
+    },
+    /// Removal begins if all images together have more bytes, and ends at less.
+    Total {
+        /// Where it begins.
+        above_bytes: u64,
+        /// Where it ends.
+        until_bytes: u64,
+    },
+}
+
+/// What a pass must reclaim.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Goal {
+    pub trigger: ImageTrigger,
+    pub reason: RemoveReason,
+    pub bytes: i128,
+    pub inodes: i128,
+}
+
+// === impl Goal ===
+
+impl Goal {
+    /// Returns the goal of a pass; `None` = nothing has begun. `all_images` are the bytes of all images.
+    pub fn of(context: &Context, disk: &FileSystem, usage: &Usage, all_images: u64) -> Option<Self> {
+        let targets = context.policy.images.targets.iter();
+        let mut goals = Self::of_pressure(context, disk)
+            .into_iter()
+            .chain(Self::of_thresholds(context, usage))
+            .chain(targets.filter_map(|target| Self::of_target(context, *target, (disk, usage), all_images)));
+        let first = goals.next()?;
+        Some(goals.fold(first, |goal, other| Self {
+            bytes: goal.bytes.max(other.bytes),
+            inodes: goal.inodes.max(other.inodes),
+            ..goal
+        }))
+    }
+
+    /// Returns the goal of disk pressure: to end it, with a tenth to spare, so that the next pull does not bring it back.
+    fn of_pressure(context: &Context, disk: &FileSystem) -> Option<Self> {
+        let is_of_images = |pressure: &&Pressure| pressure.mountpoint() == Some(&*disk.mountpoint);
+        context.policy.under_pressure.as_ref().filter(is_of_images)?;
+        let (bytes, inodes) = context.policy.pressure.missing(disk);
+        Some(Self { trigger: ImageTrigger::Pressure, reason: RemoveReason::Unused { pressure: true }, bytes, inodes })
+    }
+
+    /// Returns the goal of the thresholds. Equal ones leave nothing to reclaim; the kubelet removes an image then.
+    fn of_thresholds(context: &Context, usage: &Usage) -> Option<Self> {
+        let policy = &context.policy.images;
+        let (used_percent, high_threshold_percent) = (usage.used_percent(), policy.high_threshold_percent);
+        let bytes = usage.bytes_to_free(policy.low_threshold_percent);
+        (used_percent >= high_threshold_percent && (bytes > 0 || !context.policy.guards.measure_space)).then_some(
+            Self {
+                trigger: ImageTrigger::PercentUsed,
+                reason: RemoveReason::Space { high_threshold_percent, used_percent },
+                bytes,
+                inodes: 0,
+            },
+        )
+    }
+
+    /// Returns the goal of a target that has begun. One that the disk cannot meet would remove every unused image, so it ends at the
+    /// low threshold.
+    fn of_target(
+        context: &Context,
+        target: ImageTarget,
+        (disk, usage): (&FileSystem, &Usage),
+        all: u64,
+    ) -> Option<Self> {
+        let goal = target.goal(disk, all)?;
+        if !target.is_beyond(disk) {
+            return Some(goal);
+        }
+        let bytes = goal.bytes.min(usage.bytes_to_free(context.policy.images.low_threshold_percent));
+        (bytes > 0).then_some(Self { bytes, ..goal })
+    }
+
+    /// Returns whether so much is enough. Inodes that are not known are: the disk is measured after each removal, and the reserve
+    /// goes on (I9).
+    pub fn is_reached(&self, bytes: i128, inodes: Option<i128>) -> bool {
+        bytes >= self.bytes && inodes.is_none_or(|inodes| inodes >= self.inodes)
+    }
+}
+
+// === impl ImageTarget ===
+
+impl ImageTarget {
+    /// Returns the goal, if the target has begun. A value that the disk does not report is not compared.
+    fn goal(self, disk: &FileSystem, all_images: u64) -> Option<Goal> {
+        let reason = |value| RemoveReason::Target { target: self, value };
+        let goal = |trigger, value, bytes: u64, inodes: u64| Goal {
+            trigger,
+            reason: reason(value),
+            bytes: bytes.into(),
+            inodes: inodes.into(),
+        };
+        match self {
+            Self::Free { below_bytes, until_bytes } => {
+                let free = disk.available_bytes;
+                (free < below_bytes).then(|| goal(ImageTrigger::FreeBytes, free, until_bytes.saturating_sub(free), 0))
+            }
+            Self::Inodes { from_percent, until_percent } => {
+                let (all, free) = (disk.inodes.filter(|all| *all > 0)?, disk.inodes_free?);
+                let used = all.saturating_sub(free);
+                let percent = Usage::of(all, free).used_percent();
+                let most = u64::try_from(u128::from(all) * u128::from(until_percent) / 100).unwrap_or(u64::MAX);
+                let missing = used.saturating_sub(most);
+                (percent >= from_percent).then(|| goal(ImageTrigger::InodesPercent, percent, 0, missing))
+            }
+            Self::Total { above_bytes, until_bytes } => (all_images > above_bytes)
+                .then(|| goal(ImageTrigger::TotalBytes, all_images, all_images.saturating_sub(until_bytes), 0)),
+        }
+    }
+
+    /// Returns whether the disk is too small for the end of the target.
+    fn is_beyond(self, disk: &FileSystem) -> bool {
+        matches!(self, Self::Free { until_bytes, .. } if until_bytes > disk.capacity_bytes)
+    }
+
+    /// Returns the error of a target that has begun and cannot be met.
+    pub(super) fn error(self, disk: &FileSystem) -> Option<PlanError> {
+        let has_begun = || self.goal(disk, 0).is_some();
+        let (target, capacity_bytes) = (self.to_string(), disk.capacity_bytes);
+        (self.is_beyond(disk) && has_begun()).then_some(PlanError::TargetBeyondDisk { target, capacity_bytes })
+    }
+
+    /// Returns the state of what the target is about, as a text: `8.0GiB free`.
+    pub fn state(self, value: u64) -> String {
+        match self {
+            Self::Free { .. } => format!("{} free", size_text(value)),
+            Self::Inodes { .. } => format!("{value}% of inodes used"),
+            Self::Total { .. } => format!("{} of images", size_text(value)),
+        }
+    }
+}
+
+/// As in the settings.
+impl std::fmt::Display for ImageTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Free { below_bytes, until_bytes } => {
+                write!(f, "free {}..{}", exact_size_text(*below_bytes), exact_size_text(*until_bytes))
+            }
+            Self::Inodes { from_percent, until_percent } => write!(f, "inodes {from_percent}%..{until_percent}%"),
+            Self::Total { above_bytes, until_bytes } => {
+                write!(f, "total {}..{}", exact_size_text(*above_bytes), exact_size_text(*until_bytes))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Which images are removed when some share layers, and the estimates.
+
+use crate::model::{HolderKind, Image, Seen, Snapshot};
+use crate::plan::document::action::{Kind, Target};
+use crate::plan::tests::node::{MIB, Node, Row, hold, node};
+
+fn table<const ROWS: usize>(rows: [Row; ROWS]) {
+    hold(&[Kind::Image], rows);
+}
+
+/// A disk of 1000 MiB that is 90 % full, so that 100 MiB are to be reclaimed, with unused images, least recently used first.
+fn full(images: &[(&str, &[(&str, u64)])]) -> Node {
+    let mut node = node().disk_of(1000 * MIB, 100 * MIB);
+    for (age, (image, layers)) in (0..).zip(images) {
+        node = node.image(image, 300).used(200 - age).which(|image| image.size_bytes = 70 * MIB).layers(image, layers);
+    }
+    node
+}
+
+#[test]
+#[rustfmt::skip]
+fn an_image_is_removed_only_if_that_reclaims_something() {
+    let used = |image: &str| format!("docker.io/library/{image}:1");
+    let pinned = |image: &mut Image| image.pinned = true;
+    let unknown = |snapshot: &mut Snapshot| {
+        store(snapshot).parts[0].bytes = None;
+        store(snapshot).missing_sizes.push("sizes of 1 of 2 snapshots: refused".to_owned());
+    };
+    let not_whole = |snapshot: &mut Snapshot| store(snapshot).missing.push("leases: refused".to_owned());
+    let lacks_a = |snapshot: &mut Snapshot| drop(store(snapshot).holders.remove(0));
+    table([
+        ("each has its own layers", full(&[("a", &[("a", 60)]), ("b", &[("b", 60)]), ("c", &[("c", 60)])]),
+            "c: target_reached", "a b: space"),
+        ("two of one layer, which is reclaimed with the last of them",
+            full(&[("a", &[("x", 200)]), ("b", &[("x", 200)]), ("c", &[("c", 150)])]),
+            "c: target_reached", "a b: space"),
+        ("an image between them is enough",
+            full(&[("a", &[("x", 200)]), ("b", &[("b", 150)]), ("c", &[("x", 200)])]),
+            "a c: target_reached", "b: space"),
+        ("the last of a set of three completes it",
+            full(&[("a", &[("x", 90)]), ("b", &[("x", 90), ("y", 50)]), ("c", &[("x", 90), ("y", 50)])]),
+            "", "a b c: space"),
+        ("a set that is complete when another holder is removed",
+            full(&[("a", &[("x", 90)]), ("b", &[("x", 90)]), ("c", &[("x", 90), ("c", 30)])]), "", "c a b: space"),
+        ("one that waits is not of every set", 
+            full(&[("a", &[("x", 90), ("z", 9)]), ("b", &[("x", 90)]), ("d", &[("w", 99)]), ("e", &[("w", 99), ("z", 9)])]),
+            "", "a b e d: space"),
+        ("a kept image holds the layer too",
+            full(&[("a", &[("x", 200)]), ("b", &[("x", 200)])]).image("k", 300).which(pinned).layers("k", &[("x", 200)]),
+            "a b: frees_nothing, k: pinned", ""),
+        ("a lease holds the layer", full(&[("a", &[("x", 200)])]).held(HolderKind::Lease, "k8s.io", "lease", None, &["x"]),
+            "a: frees_nothing", ""),
+        ("a container of another namespace holds the layer",
+            full(&[("a", &[("x", 200)])]).held(HolderKind::Container, "moby", "c1", Some(used("z")), &["x"]),
+            "a: frees_nothing", ""),
+        ("less than a manifest is nothing", full(&[("a", &[("empty", 0)]), ("b", &[("b", 200)])]), "a: frees_nothing", "b: space"),
+        ("a size is not known: the runtime's size counts",
+            full(&[("a", &[("x", 200)]), ("b", &[("x", 200)]), ("c", &[("c", 9)])]).but(unknown), "c: target_reached", "a b: space"),
+        ("only the images of that size are without an estimate",
+            full(&[("a", &[("x", 200)]), ("b", &[("b", 20)]), ("c", &[("c", 90)])]).but(unknown), "", "a b c: space"),
+        ("the store is not whole: the runtime's sizes count",
+            full(&[("a", &[("x", 200)]), ("b", &[("x", 200)]), ("c", &[("c", 9)])]).but(not_whole), "c: target_reached", "a b: space"),
+        ("the store does not have the image: the runtime's size counts",
+            full(&[("a", &[("a", 1)]), ("b", &[("b", 40)]), ("c", &[("c", 9)])]).but(lacks_a), "c: target_reached", "a b: space"),
+        ("the kubelet adds up the runtime's sizes",
+            full(&[("a", &[("x", 200)]), ("b", &[("b", 1)]), ("c", &[("x", 200)])]).kubelet(), "c: target_reached", "a b: space"),
+    ]);
+}
+
+#[test]
+fn an_estimate_is_what_the_removal_reclaims_after_those_before() {
+    let plan = full(&[("a", &[("x", 80)]), ("b", &[("x", 80), ("b", 20)]), ("c", &[("c", 5)])]).plan();
+    let estimates = |actions: &[crate::plan::document::action::Action]| -> Vec<(String, u64)> {
+        let of = |target: &Target| match target {
+            Target::RemoveImage { id, estimated_bytes, .. } => (id.to_string(), *estimated_bytes / MIB),
+            other => panic!("{other:?}"),
+        };
+        actions.iter().map(|action| of(&action.target)).collect()
+    };
+    // The layer that both hold goes with the second; before that, the first reclaims nothing.
+    assert_eq!(estimates(&plan.actions), [("b".to_owned(), 20), ("a".to_owned(), 80)]);
+    assert_eq!(estimates(&plan.images.reserve), [("c".to_owned(), 5)]);
+    assert!(plan.images.together.is_empty(), "{:?}", plan.images.together);
+}
+
+#[test]
+fn sets_are_shown() {
+    let plan = full(&[("a", &[("x", 90)]), ("b", &[("x", 90)]), ("c", &[("c", 5)])]).plan();
+    assert_eq!(plan.images.together, [["a".into(), "b".into()]]);
+    assert_eq!(plan.images.shortfall_bytes, 5 * MIB);
+}
+
+fn store(snapshot: &mut Snapshot) -> &mut crate::model::RuntimeStore {
+    match snapshot.store.as_mut() {
+        Some(Seen::Seen(store)) => store,
+        other => panic!("{other:?}"),
+    }
+}

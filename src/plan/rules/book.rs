@@ -1,0 +1,260 @@
+//! The rules of the operator in a plan: the verdicts on each object, and what the plan says of each rule.
+
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(super) use super::image_rules::ImageRules;
+
+use super::object_facts::FactSource;
+use crate::model::{Container, Image, ImageMemory, LeftoverLog, LogDir, PodRef, Sandbox, Snapshot, duration_text};
+use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
+use crate::plan::images::ImageOrder;
+use crate::plan::policy::Policy;
+use crate::rules::{Budget, Facts, Rule, RuleFor, Score, Then, Verdict};
+
+/// What a pass has seen of a rule.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct RuleNote {
+    /// The name of the rule.
+    pub rule: String,
+    /// Whether the day of its `until` has come, so that it no longer applies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expired: bool,
+    /// The number of objects that it decides.
+    #[serde(default)]
+    pub objects: u64,
+    /// Their bytes, as far as they are known: the sizes of images as the runtime reports them, and of logs.
+    #[serde(default)]
+    pub bytes: u64,
+    /// The number of objects for which its condition could not be evaluated. `keep` keeps those.
+    #[serde(default)]
+    pub errors: u64,
+    /// One of these objects, and the error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The rules of a pass.
+pub(in crate::plan) struct RuleBook<'a> {
+    rules: Vec<&'a Rule>,
+    facts: Option<FactSource<'a>>,
+    notes: RefCell<Vec<RuleNote>>,
+    day: jiff::civil::Date,
+    budget: Budget,
+}
+
+/// Why conditions could not be evaluated for an object, by the place of their rule.
+type Errors = BTreeMap<usize, String>;
+
+/// An object, as the notes of the rules have it.
+#[derive(Clone, Copy)]
+struct Object<'o> {
+    of: RuleFor,
+    id: &'o str,
+    bytes: Option<u64>,
+}
+
+// === impl RuleBook ===
+
+impl<'a> RuleBook<'a> {
+    pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
+        let rules: Vec<_> = policy.rules.iter().collect();
+        let day = snapshot.taken_at.to_zoned(TimeZone::UTC).date();
+        let note = |rule: &&Rule| RuleNote {
+            rule: rule.text().name.clone(),
+            expired: !rule.applies_on(day),
+            ..RuleNote::default()
+        };
+        let notes = RefCell::new(rules.iter().map(note).collect());
+        let needs_facts = !rules.is_empty() || policy.images.order != ImageOrder::LeastRecentlyUsed;
+        let facts = needs_facts.then(|| FactSource::new(snapshot, policy.facts_in_use()));
+        Self { rules, facts, notes, day, budget: Budget::default() }
+    }
+
+    /// Returns what the plan says of the rules.
+    pub fn notes(&self) -> Vec<RuleNote> {
+        self.notes.borrow().clone()
+    }
+
+    /// Returns what the rules decide of an image: each of its repositories is decided by itself, and what keeps the image longest
+    /// counts. So a name that somebody adds never takes a protection away.
+    pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Result<ImageRules<'a>, KeepReason> {
+        let object = Object { of: RuleFor::Image, id: image.id.as_str(), bytes: Some(image.size_bytes) };
+        let Some(source) = self.facts_for(object.of) else { return Ok(ImageRules::default()) };
+        let mut errors = Errors::new();
+        let mut first = |repository: Option<String>| {
+            self.first(object.of, &source.image(image, repository.as_deref(), past), &mut errors)
+        };
+        let found: Vec<_> = source.repositories(image).into_iter().map(&mut first).collect();
+        let keeping = found.iter().flatten().find(|(_, rule)| rule.text().then == Then::Keep).copied();
+        let rules = ImageRules::new(found.iter().map(|found| found.map(|(_, rule)| rule)).collect());
+        let counts = |place: usize, rule: &Rule| match keeping {
+            Some((keeping, _)) => place == keeping,
+            None => rules.removing().is_some() || rule.text().then != Then::Remove,
+        };
+        let deciding = found.iter().flatten().filter(|(place, rule)| counts(*place, rule)).map(|(place, _)| *place);
+        self.note(object, &deciding.collect(), &errors);
+        unless_kept(keeping, &errors).map(|_| rules)
+    }
+
+    /// Returns the score of an image: the lowest of its repositories, because the highest score is removed first.
+    pub fn score(&self, score: &Score, image: &Image, past: Option<&ImageMemory>) -> Option<f64> {
+        let source = self.facts.as_ref()?;
+        let scores = source.repositories(image).into_iter();
+        let scores = scores.map(|repository| score.evaluate(&source.image(image, repository.as_deref(), past)));
+        scores.reduce(|one, other| Some(one?.min(other?)))?
+    }
+
+    /// Returns the rule that decides a container, or why a rule keeps it.
+    pub fn container(&self, container: &Container) -> Result<Option<&'a Rule>, KeepReason> {
+        let object = Object { of: RuleFor::Container, id: container.id.as_str(), bytes: container.log_bytes };
+        self.decide(object, |facts| facts.container(container))
+    }
+
+    /// Returns the rule for containers that decides the log of an instance which the runtime no longer lists.
+    pub fn leftover_log(&self, log: &LeftoverLog, path: &str) -> Result<Option<&'a Rule>, KeepReason> {
+        let object = Object { of: RuleFor::Container, id: path, bytes: Some(log.size_bytes) };
+        self.decide(object, |facts| facts.leftover_log(log))
+    }
+
+    /// Returns the rule that decides a sandbox, or why a rule keeps it.
+    pub fn sandbox(&self, sandbox: &Sandbox) -> Result<Option<&'a Rule>, KeepReason> {
+        let object = Object { of: RuleFor::Sandbox, id: sandbox.id.as_str(), bytes: None };
+        self.decide(object, |facts| facts.sandbox(sandbox))
+    }
+
+    /// Returns the rule that decides the log directory of a pod that is missing for so long, or why a rule keeps it.
+    pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Result<Option<&'a Rule>, KeepReason> {
+        let object = Object { of: RuleFor::Log, id: &dir.name, bytes: dir.size_bytes };
+        self.decide(object, |facts| facts.log_dir(dir, pod, missing_for))
+    }
+
+    /// Returns the same as [`Self::log_dir`], without a note: the plan decides the directory later.
+    pub fn would_keep_log_dir(
+        &self,
+        dir: &LogDir,
+        pod: &PodRef,
+        missing_for: Duration,
+    ) -> Result<Option<&'a Rule>, KeepReason> {
+        let Some(source) = self.facts_for(RuleFor::Log) else { return Ok(None) };
+        let mut errors = Errors::new();
+        unless_kept(self.first(RuleFor::Log, &source.log_dir(dir, pod, missing_for), &mut errors), &errors)
+    }
+
+    /// Returns whether there is a rule for such objects.
+    pub fn has_any_for(&self, of: RuleFor) -> bool {
+        self.rules.iter().any(|rule| self.applies(rule, of))
+    }
+
+    fn decide(
+        &self,
+        object: Object,
+        facts: impl for<'f> FnOnce(&'f FactSource<'a>) -> Facts<'f>,
+    ) -> Result<Option<&'a Rule>, KeepReason> {
+        let Some(source) = self.facts_for(object.of) else { return Ok(None) };
+        let mut errors = Errors::new();
+        let found = self.first(object.of, &facts(source), &mut errors);
+        self.note(object, &found.iter().map(|(place, _)| *place).collect(), &errors);
+        unless_kept(found, &errors)
+    }
+
+    /// Returns the source of facts if there is a rule for such objects.
+    fn facts_for(&self, of: RuleFor) -> Option<&FactSource<'a>> {
+        self.facts.as_ref().filter(|_| self.has_any_for(of))
+    }
+
+    fn applies(&self, rule: &Rule, of: RuleFor) -> bool {
+        rule.text().of == of && rule.applies_on(self.day)
+    }
+
+    /// Returns the first rule whose condition holds, with its place. What cannot be evaluated is kept.
+    fn first(&self, of: RuleFor, facts: &Facts, errors: &mut Errors) -> Option<(usize, &'a Rule)> {
+        let mut applicable = self.rules.iter().copied().enumerate().filter(|(_, rule)| self.applies(rule, of));
+        applicable.find(|(place, rule)| match self.budget.evaluate(rule, facts) {
+            Verdict::Holds(holds) => holds,
+            Verdict::Error(error) => {
+                errors.insert(*place, error);
+                rule.text().then == Then::Keep
+            }
+        })
+    }
+
+    /// Notes which rules decide an object, and for which its evaluation failed.
+    fn note(&self, object: Object, deciding: &BTreeSet<usize>, errors: &Errors) {
+        for place in deciding {
+            self.change(*place, |note| {
+                note.objects += 1;
+                note.bytes += object.bytes.unwrap_or_default();
+            });
+        }
+        for (place, error) in errors {
+            let error = format!("{}: {error}", object.id);
+            self.change(*place, |note| {
+                note.errors += 1;
+                // The first by id, so that the order of a list does not matter.
+                note.error = Some(note.error.take().map_or(error.clone(), |known| known.min(error)));
+            });
+        }
+    }
+
+    fn change(&self, place: usize, change: impl FnOnce(&mut RuleNote)) {
+        if let Some(note) = self.notes.borrow_mut().get_mut(place) {
+            change(note);
+        }
+    }
+}
+
+/// Returns the rule that decides an object, or that it keeps it, with the error if it keeps what it could not evaluate.
+fn unless_kept<'a>(found: Option<(usize, &'a Rule)>, errors: &Errors) -> Result<Option<&'a Rule>, KeepReason> {
+    match found {
+        Some((place, rule)) if rule.text().then == Then::Keep => Err(rule.keeps(errors.get(&place).cloned())),
+        found => Ok(found.map(|(_, rule)| rule)),
+    }
+}
+
+/// Formats a limit of a rule as the configuration has it.
+pub(in crate::plan) fn time_limit(name: &str, limit: Duration) -> String {
+    format!("{name} = {}", duration_text(limit))
+}
+
+// === impl Rule ===
+
+impl Rule {
+    /// Returns why the rule keeps an object: its condition holds, or could not be evaluated.
+    fn keeps(&self, error: Option<String>) -> KeepReason {
+        KeepReason::Rule(RuleReason { error, ..self.reason(None) })
+    }
+
+    /// Returns why an object is kept that is within a limit of the rule.
+    pub(in crate::plan) fn keeps_within(&self, limit: impl Into<Option<String>>) -> KeepReason {
+        KeepReason::Rule(self.reason(limit.into()))
+    }
+
+    /// Returns why an object is removed: it is over a limit of the rule; `None` = the rule removes it.
+    pub(in crate::plan) fn removes(&self, limit: impl Into<Option<String>>) -> RemoveReason {
+        RemoveReason::Rule(self.reason(limit.into()))
+    }
+
+    /// Returns how many dead instances of a container the rule keeps; `None` = it does not say so.
+    pub(in crate::plan) fn max_per_pod_container(&self) -> Option<u64> {
+        if self.text().then == Then::Remove { Some(0) } else { self.limits()?.max_per_pod_container }
+    }
+
+    /// Returns the same limit as the configuration has it; `None` = the rule has none, as one that removes.
+    pub(in crate::plan) fn max_per_pod_container_text(&self) -> Option<String> {
+        let limit = self.limits()?.max_per_pod_container?;
+        Some(format!("max_per_pod_container = {limit}"))
+    }
+
+    fn reason(&self, limit: Option<String>) -> RuleReason {
+        RuleReason { rule: self.text().name.clone(), limit, note: self.text().note.clone(), error: None }
+    }
+}

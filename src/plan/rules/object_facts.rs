@@ -1,0 +1,267 @@
+//! The facts of one pass for the rules of the operator. Only those are made that a condition uses.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::model::{
+    Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, Pod, PodRef, RuntimeStore,
+    Sandbox, Seen, Snapshot, full_image_name,
+};
+use crate::plan::account::store_index::StoreIndex;
+use crate::plan::images::disk_usage as disk;
+use crate::plan::images::ranks::{Ranks, build_time};
+use crate::plan::pods::ListedPods;
+use crate::rules::{Facts, MAX_LIST, Uses, Value, Values, World, labels, number, seconds, texts, time};
+
+/// What the facts of the objects of a pass are made of.
+pub(super) struct FactSource<'a> {
+    snapshot: &'a Snapshot,
+    uses: Uses,
+    world: World,
+    pods: ListedPods<'a>,
+    ranks: OnceCell<Ranks<'a>>,
+    store: OnceCell<Option<StoreIndex<'a>>>,
+    layers: OnceCell<HashMap<&'a str, u64>>,
+}
+
+/// The facts of one object so far.
+struct Object<'a> {
+    name: &'static str,
+    uses: &'a Uses,
+    values: Values,
+}
+
+// === impl FactSource ===
+
+impl<'a> FactSource<'a> {
+    /// Creates the source of the facts in use.
+    pub fn new(snapshot: &'a Snapshot, uses: Uses) -> Self {
+        let (world, pods) = (world(snapshot, &uses), ListedPods::new(snapshot));
+        Self { snapshot, uses, world, pods, ranks: OnceCell::new(), store: OnceCell::new(), layers: OnceCell::new() }
+    }
+
+    /// Returns the repositories of an image, each of which a rule decides by itself. Where no condition asks for them, `None` is the
+    /// only one.
+    pub fn repositories(&self, image: &Image) -> Vec<Option<String>> {
+        let repositories = if self.uses.has_any("image", &["repository", "registry"]) {
+            repositories_of(image)
+        } else {
+            BTreeSet::new()
+        };
+        // More than that are not available, as any list that is too long.
+        let known = repositories.into_iter().map(Some).collect::<Vec<_>>();
+        if known.is_empty() || known.len() > MAX_LIST { vec![None] } else { known }
+    }
+
+    /// Returns the facts of an image under the name of one of its repositories.
+    pub fn image(&self, image: &Image, repository: Option<&str>, past: Option<&ImageMemory>) -> Facts<'_> {
+        let registry = || repository?.split_once('/').map(|(registry, _)| registry.into());
+        let first_seen = past.map_or(Some(self.snapshot.taken_at), |past| past.first_seen);
+        let last_used = past.and_then(|past| past.last_used);
+        let details = self.snapshot.image_details.get(&image.id).and_then(Seen::as_ref);
+        let facts = self
+            .object("image")
+            .fact("id", || Some(image.id.as_str().into()))
+            .fact("tags", || texts(&image.tags))
+            .fact("digests", || texts(&image.digests))
+            .fact("repository", || repository.map(Into::into))
+            .fact("registry", registry)
+            .fact("size_bytes", || Some(number(image.size_bytes)))
+            .fact("own_bytes", || self.own_bytes(image).map(number))
+            .fact("workloads", || self.workloads_of(image))
+            .fact("pinned", || Some(image.pinned.into()))
+            .fact("imported", || Some(image.digests.is_empty().into()))
+            .fact("first_seen", || first_seen.map(time))
+            .fact("last_used", || last_used.map(time))
+            .fact("unused", || last_used.max(first_seen).map(|since| self.since(since)))
+            .fact("last_used_by", || past?.last_used_by.as_deref().map(Into::into));
+        self.world.with([self.configured(facts, image, details).finish()])
+    }
+
+    /// Adds the facts of the configuration of an image.
+    fn configured<'f>(&self, facts: Object<'f>, image: &Image, details: Option<&ImageDetails>) -> Object<'f> {
+        let created = || details.and_then(|details| build_time(details, self.snapshot.taken_at));
+        facts
+            .fact("created", || created().map(time))
+            .fact("labels", || labels(details?.labels.as_ref()?.iter()))
+            .fact("layers", || texts(details?.layers.as_ref()?))
+            .fact("tag_rank", || self.ranks().of(image).map(number))
+    }
+
+    /// Returns the facts of a container.
+    pub fn container(&self, container: &Container) -> Facts<'_> {
+        let created = crate::plan::times::known(container.created_at);
+        let state: &str = container.state.into();
+        let facts = self
+            .object("container")
+            .fact("id", || Some(container.id.as_str().into()))
+            .fact("name", || Some(container.name.as_str().into()))
+            .fact("image", || container.image.as_deref().map(Into::into))
+            .fact("attempt", || Some(number(container.attempt.into())))
+            .fact("state", || Some(state.into()))
+            .fact("created", || created.map(time))
+            .fact("age", || created.map(|at| self.since(at)));
+        self.world.with([self.ended(facts, container).finish(), self.pod(container.pod.as_ref()).finish()])
+    }
+
+    /// Returns the facts of a container of which only the log remains. What only the runtime knows is not available.
+    pub fn leftover_log(&self, log: &LeftoverLog) -> Facts<'_> {
+        let facts = self
+            .object("container")
+            .fact("name", || Some(log.container.as_str().into()))
+            .fact("attempt", || Some(number(log.attempt.into())))
+            .fact("log_bytes", || Some(number(log.size_bytes)));
+        self.world.with([facts.finish(), self.pod(Some(&log.pod)).finish()])
+    }
+
+    /// Adds the facts of a container that no list has.
+    fn ended<'f>(&self, facts: Object<'f>, container: &Container) -> Object<'f> {
+        // Without a status the end is an estimate.
+        let finished = container.finished_at.filter(|_| container.exit_code.is_some());
+        facts
+            .fact("exit_code", || Some(i64::from(container.exit_code?).into()))
+            .fact("finished", || finished.map(time))
+            .fact("log_bytes", || container.log_bytes.map(number))
+            .fact("layer_bytes", || self.layers().get(container.id.as_str()).copied().map(number))
+    }
+
+    /// Returns the facts of a sandbox.
+    pub fn sandbox(&self, sandbox: &Sandbox) -> Facts<'_> {
+        let created = crate::plan::times::known(sandbox.created_at);
+        let facts = self
+            .object("sandbox")
+            .fact("id", || Some(sandbox.id.as_str().into()))
+            .fact("attempt", || Some(number(sandbox.attempt.into())))
+            .fact("created", || created.map(time))
+            .fact("age", || created.map(|at| self.since(at)));
+        self.world.with([facts.finish(), self.pod(sandbox.pod.as_ref()).finish()])
+    }
+
+    /// Returns the facts of the log directory of a deleted pod.
+    pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Facts<'_> {
+        let facts = self
+            .object("log")
+            .fact("name", || Some(dir.name.as_str().into()))
+            .fact("age", || Some(seconds(crate::plan::times::seconds(missing_for))))
+            .fact("bytes", || dir.size_bytes.map(number));
+        self.world.with([facts.finish(), self.pod_as_seen(Some(pod), self.remembered(pod)).finish()])
+    }
+
+    /// Returns a deleted pod as a pass last saw it.
+    fn remembered(&self, pod: &PodRef) -> Option<&Pod> {
+        let known = &self.snapshot.memory.log_pods;
+        let at = known.binary_search_by(|known| known.uid.cmp(&pod.uid)).ok()?;
+        known.get(at).filter(|known| known.is(pod))
+    }
+
+    /// Adds the facts of the pod of an object.
+    fn pod(&self, pod: Option<&PodRef>) -> Object<'_> {
+        self.pod_as_seen(pod, None)
+    }
+
+    /// Adds the facts of a pod that is in the list, or that a pass saw before.
+    fn pod_as_seen<'p>(&'p self, pod: Option<&PodRef>, before: Option<&'p Pod>) -> Object<'p> {
+        let known = pod.filter(|pod| !pod.uid.is_empty());
+        let pod = known.and_then(|pod| self.pods.find(pod)).or(before);
+        let details = pod.and_then(|pod| pod.details.as_deref());
+        let phase = pod.map(|pod| pod.phase).filter(|phase| *phase != Phase::Unknown);
+        self.object("pod")
+            .fact("uid", || known.map(|pod| pod.uid.as_str().into()))
+            .fact("namespace", || known.map(|pod| pod.namespace.as_str().into()))
+            .fact("name", || known.map(|pod| pod.name.as_str().into()))
+            .fact("phase", || phase.map(|phase| <&str>::from(phase).into()))
+            .fact("deleting", || pod.map(|pod| pod.deleting.into()))
+            .fact("labels", || labels(details?.labels.as_ref()?.iter()))
+            .fact("annotations", || labels(details?.annotations.as_ref()?.iter()))
+            .fact("owner_kind", || details?.owner_kind.as_deref().map(Into::into))
+            .fact("owner_name", || details?.owner_name.as_deref().map(Into::into))
+    }
+
+    fn object(&self, name: &'static str) -> Object<'_> {
+        Object { name, uses: &self.uses, values: Values::new() }
+    }
+
+    /// Returns the time since then, which is not negative: a clock may have been set.
+    fn since(&self, then: Timestamp) -> Value {
+        seconds(self.snapshot.taken_at.duration_since(then).max(SignedDuration::ZERO).as_secs())
+    }
+
+    fn workloads_of(&self, image: &Image) -> Option<Value> {
+        let workloads = self.snapshot.workloads.as_ref()?.as_ref()?;
+        let naming = workloads.iter().filter(|workload| workload.names(image));
+        texts(&naming.map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    fn ranks(&self) -> &Ranks<'a> {
+        self.ranks.get_or_init(|| Ranks::new(self.snapshot))
+    }
+
+    /// Returns the bytes of the writable layers that are known, by the id of their container.
+    fn layers(&self) -> &HashMap<&'a str, u64> {
+        self.layers.get_or_init(|| {
+            let store = self.snapshot.store.as_ref().and_then(Seen::as_ref);
+            let layers = store.into_iter().flat_map(RuntimeStore::writable_layers);
+            layers.filter_map(|(id, part)| Some((id, part.bytes?))).collect()
+        })
+    }
+
+    /// Returns the bytes that only this image holds; `None` = not known.
+    fn own_bytes(&self, image: &Image) -> Option<u64> {
+        let index = self.store.get_or_init(|| {
+            let store = self.snapshot.store.as_ref()?.as_ref().filter(|store| store.missing.is_empty())?;
+            Some(StoreIndex::new(store, self.snapshot.images.as_ref()?))
+        });
+        let index = index.as_ref().filter(|index| index.is_whole(&image.id))?;
+        index.bytes(index.held_alone(&image.id))
+    }
+}
+
+// === impl Object ===
+
+impl Object<'_> {
+    /// Adds a fact if a condition uses it and it is available.
+    fn fact(mut self, field: &str, value: impl FnOnce() -> Option<Value>) -> Self {
+        if self.uses.has(self.name, field) {
+            self.values.extend(value().map(|value| (field.to_owned(), value)));
+        }
+        self
+    }
+
+    fn finish(self) -> (&'static str, Values) {
+        (self.name, self.values)
+    }
+}
+
+fn world(snapshot: &Snapshot, uses: &Uses) -> World {
+    let object = |name| Object { name, uses, values: Values::new() };
+    let node = object("node").fact("name", || Some(&*snapshot.node).filter(|name| !name.is_empty()).map(Into::into));
+    let node_labels = snapshot.pods.as_ref().and_then(|list| list.node_labels.as_ref());
+    let node = node.fact("labels", || labels(node_labels?.iter()));
+    let disk = snapshot.image_filesystem.as_ref();
+    let facts = object("disk")
+        .fact("used_percent", || Some(number(disk::usage(disk?).ok()?.used_percent())))
+        .fact("free_bytes", || disk.map(|disk: &FileSystem| number(disk.available_bytes)))
+        .fact("free_inodes", || disk?.inodes_free.map(number));
+    World::new(snapshot.taken_at, node.values, facts.values)
+}
+
+/// Returns the repositories of all names of an image.
+pub(in crate::plan) fn repositories_of(image: &Image) -> BTreeSet<String> {
+    let names = image.tags.iter().chain(&image.digests).filter(|name| !name.is_empty());
+    names.map(|name| repository(name)).collect()
+}
+
+/// Returns the full name without its tag or digest.
+fn repository(name: &str) -> String {
+    let full = full_image_name(name);
+    let name = full.split_once('@').map_or(&*full, |(name, _)| name);
+    let last = name.rfind('/').map_or(0, |at| at + 1);
+    let tag = name.get(last..).and_then(|rest| rest.find(':')).map_or(name.len(), |at| last + at);
+    name.get(..tag).unwrap_or(name).to_owned()
+}
+
+#[cfg(test)]
+mod tests;
