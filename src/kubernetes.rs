@@ -4,59 +4,35 @@
 //! never guesses. It reports a truncated answer, an answer of a proxy and a long silence as failures (I2). It changes only
 //! the objects in the cluster that a caller names.
 
-mod access;
-mod client;
-mod clients;
-mod connection;
-mod discovery;
-mod error;
-mod exec_plugin;
-mod id_token;
-mod kubeconfig;
+mod credentials;
 mod kubelet;
-mod lease;
-mod list;
-mod metadata;
+mod kubernetes_error;
 mod monitor;
-mod node;
-mod node_pods;
-mod overrides;
-mod path;
-mod pauses;
-mod pod_lookup;
-mod pods;
-mod proxies;
-mod repeats;
-mod resource;
-mod target;
-mod tls;
-mod watch;
-mod watch_lines;
-mod workloads;
-mod writer;
+mod objects;
+mod requests;
 
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, CredentialCandidates, ExecPlugins};
-pub use connection::Connection;
-pub use discovery::{Discovered, discover, server_version};
-pub use error::KubernetesError;
+pub use credentials::access::{Access, CredentialCandidates, ExecPlugins};
+pub use credentials::config_overrides::ConfigOverrides;
+pub use credentials::proxies::Proxies;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
-pub use lease::{LeaseName, read_lease, write_lease};
-pub use list::{Watched, list_objects};
-pub use metadata::{MetadataOnly, list_metadata, list_metadata_in, read_metadata};
+pub use kubernetes_error::KubernetesError;
 pub use monitor::{Follower, Monitor, News};
-pub use node::{ApiNode, NodeInfo, read_node};
-pub use overrides::ConfigOverrides;
-pub use path::is_path_segment;
-pub use pod_lookup::pod_exists;
-pub use pods::{ApiPod, PodMetadata, PodSpec, PodStatus};
-pub use proxies::Proxies;
-pub use resource::ApiResource;
-pub use watch::{KnownPods, PodWatch};
-pub use workloads::list_workloads;
-pub use writer::{
+pub use objects::api_node::{ApiNode, NodeInfo, read_node};
+pub use objects::api_pod::{ApiPod, PodMetadata, PodSpec, PodStatus};
+pub use objects::discovery::{Discovered, discover, server_version};
+pub use objects::lease::{LeaseName, read_lease, write_lease};
+pub use objects::pod_lookup::pod_exists;
+pub use objects::resource::ApiResource;
+pub use objects::workloads::list_workloads;
+pub use requests::connection::Connection;
+pub use requests::list::{Watched, list_objects};
+pub use requests::metadata::{MetadataOnly, list_metadata, list_metadata_in, read_metadata};
+pub use requests::path::is_path_segment;
+pub use requests::watch::{KnownPods, PodWatch};
+pub use requests::writer::{
     Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_object, patch_object, patch_status,
 };
 

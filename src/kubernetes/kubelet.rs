@@ -27,8 +27,8 @@ use jiff::Timestamp;
 use kube::client::Body;
 use tokio::time::timeout;
 
-use super::client::{Maker, Sharing};
-use super::error::{cause_of, with_causes};
+use super::kubernetes_error::{cause_of, with_causes};
+use super::requests::client::{Maker, Sharing};
 use crate::model::cut_text;
 
 /// The longest wait for a complete answer. The kubelet runs on this host.

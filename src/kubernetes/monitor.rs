@@ -10,10 +10,10 @@ use kube::core::WatchEvent;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::connection::{refused, unreadable};
-use super::list::Listing;
-use super::pauses::Pauses;
-use super::watch_lines::{SLACK, WatchLines};
+use super::requests::connection::{refused, unreadable};
+use super::requests::list::Listing;
+use super::requests::pauses::Pauses;
+use super::requests::watch_lines::{SLACK, WatchLines};
 use super::{ApiResource, Connection, KubernetesError, Timing, Watched};
 
 /// A watch that ends sooner without an event counts as a failure.

@@ -14,9 +14,9 @@ use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::KubeletError;
 use crate::host_path::HostFs;
-use crate::kubernetes::error::paths;
-use crate::kubernetes::target::{Target, check_token};
-use crate::kubernetes::tls::{certificates, identity, provider};
+use crate::kubernetes::credentials::target::{Target, check_token};
+use crate::kubernetes::credentials::tls::{certificates, identity, provider};
+use crate::kubernetes::kubernetes_error::paths;
 
 /// The kubelet's own serving certificates beneath its root: the self-signed one, and the one that the cluster signed.
 const OWN: [&str; 2] = ["pki/kubelet.crt", "pki/kubelet-server-current.pem"];

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kube::core::ObjectList;
 
-use crate::kubernetes::node_pods::NodeApiPod;
+use crate::kubernetes::objects::node_pods::NodeApiPod;
 use crate::model::Pod;
 
 /// The pods of a kubelet.

@@ -6,7 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::host_path::HostFs;
-use crate::kubernetes::access::Credentials;
+use crate::kubernetes::credentials::access::Credentials;
 use crate::kubernetes::{Access, Connection, CredentialCandidates, KubernetesError};
 
 const KUBECONFIG: &str = r"

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
 use super::*;
-use crate::kubernetes::list::Listing;
-use crate::kubernetes::node_pods::NodePod;
+use crate::kubernetes::objects::node_pods::NodePod;
+use crate::kubernetes::requests::list::Listing;
 use crate::kubernetes::{ApiPod, ApiResource, Connection, KubernetesError, list_metadata, list_objects};
 
 /// An API server whose answers never end: some bytes each second.
@@ -122,6 +122,6 @@ async fn a_list_without_an_end_fails() {
 fn the_wait_that_a_server_wants_is_capped() {
     let status = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 4_000_000_000_u32}});
     let status: kube::core::Status = serde_json::from_value(status).unwrap();
-    let error = super::super::connection::refused("read", status, None);
+    let error = crate::kubernetes::requests::connection::refused("read", status, None);
     assert!(error.retry_after().unwrap() <= seconds(300));
 }

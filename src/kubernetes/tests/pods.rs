@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::kubernetes::node_pods::NodeApiPod;
+use crate::kubernetes::objects::node_pods::NodeApiPod;
 use crate::model::{Phase, Pod};
 use crate::testing::fake_api::pod;
 

@@ -12,7 +12,7 @@ const LEAST: Duration = Duration::from_secs(1);
 pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
 /// The waits after failures. Full lists cost the most, so one that was of use for a moment only is not repeated soon (G5).
-pub(super) struct Pauses {
+pub(in crate::kubernetes) struct Pauses {
     after_failure: Backoff,
     /// After lists that a watch did not outlast.
     relist: Backoff,
@@ -23,24 +23,24 @@ pub(super) struct Pauses {
 // === impl Pauses ===
 
 impl Pauses {
-    pub(super) fn new() -> Self {
+    pub(in crate::kubernetes) fn new() -> Self {
         let backoff = Backoff::new(LEAST, LONGEST);
         Self { after_failure: backoff, relist: backoff, listed: None }
     }
 
     /// Records a complete list.
-    pub(super) fn listed(&mut self) {
+    pub(in crate::kubernetes) fn listed(&mut self) {
         self.listed = Some(Instant::now());
     }
 
     /// Records that the server works.
-    pub(super) fn works(&mut self) {
+    pub(in crate::kubernetes) fn works(&mut self) {
         self.after_failure.reset();
     }
 
     /// Returns the wait after a failure. A version expires now and then although the server works, so a list of long ago is
     /// repeated soon. The versions of all nodes expire at the same time, so not at once.
-    pub(super) fn after(&mut self, is_expired: bool, lists_again: bool) -> Duration {
+    pub(in crate::kubernetes) fn after(&mut self, is_expired: bool, lists_again: bool) -> Duration {
         if self.listed.take_if(|at| at.elapsed() >= LONGEST).is_some() {
             self.relist.reset();
             if is_expired {

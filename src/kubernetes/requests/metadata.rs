@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::connection::{built, unreadable};
 use super::list::Listing;
-use super::{ApiResource, Connection, KubernetesError, Watched};
+use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched};
 use crate::model::ObjectMeta;
 
 /// Only metadata, and whole objects from a server that does not know that form.

@@ -7,9 +7,9 @@ use kube::client::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::client::{Maker, Sharing, WATCHES};
-use super::error::with_causes;
-use super::target::{Target, check_token};
-use super::{Access, ExecPlugins, KubernetesError};
+use crate::kubernetes::credentials::target::{Target, check_token};
+use crate::kubernetes::kubernetes_error::with_causes;
+use crate::kubernetes::{Access, ExecPlugins, KubernetesError};
 
 /// How many connections watches share: enough for 1,280 resources.
 const SHARED: usize = 16;
@@ -18,7 +18,7 @@ const SHARED: usize = 16;
 pub(super) type Place = Option<OwnedSemaphorePermit>;
 
 /// The clients of a connection, and why these credentials were chosen.
-pub(super) struct Clients {
+pub(in crate::kubernetes) struct Clients {
     calls: Client,
     /// The clients for watches that share a connection, and how many more each may have.
     shared_watches: Vec<(Client, Arc<Semaphore>)>,

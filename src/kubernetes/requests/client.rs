@@ -27,7 +27,7 @@ use rustls::sign::SingleCertAndKey;
 use tower::util::{MapErrLayer, option_layer};
 use tower::{BoxError, Service};
 
-use super::target::Target;
+use crate::kubernetes::credentials::target::Target;
 
 /// A connection without traffic is checked so often, and is closed if no answer comes in time: client-go's values.
 const PING: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 
 /// How requests share TCP connections.
 #[derive(Clone, Copy)]
-pub(super) enum Sharing {
+pub(in crate::kubernetes) enum Sharing {
     /// All requests share one connection, if the server has HTTP/2.
     Multiplexed,
     /// As `Multiplexed`, for at most [`WATCHES`] watches.
@@ -51,7 +51,7 @@ pub(super) enum Sharing {
 }
 
 /// Makes the clients for a server.
-pub(super) struct Maker<'a> {
+pub(in crate::kubernetes) struct Maker<'a> {
     target: &'a Target,
     tls: ClientConfig,
     /// The name that the server's certificate must contain, if it is not the host.
@@ -100,7 +100,7 @@ fn socks<C>(proxy: &Intercept, connector: C) -> SocksV5<C> {
 // === impl Maker ===
 
 impl<'a> Maker<'a> {
-    pub(super) fn new(target: &'a Target) -> Result<Self, Error> {
+    pub(in crate::kubernetes) fn new(target: &'a Target) -> Result<Self, Error> {
         let mut tls = target.config.rustls_client_config()?;
         if let Some(identity) = &target.identity {
             tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(Arc::clone(identity)));
@@ -113,7 +113,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Makes a client.
-    pub(super) fn client(&self, sharing: Sharing) -> Result<Client, Error> {
+    pub(in crate::kubernetes) fn client(&self, sharing: Sharing) -> Result<Client, Error> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_connect_timeout(Some(CONNECT));

@@ -8,8 +8,8 @@ mod p521;
 mod pem;
 
 pub(super) use authorities::Authorities;
-pub(super) use p521::provider;
-pub(super) use pem::{certificates, identity};
+pub(in crate::kubernetes) use p521::provider;
+pub(in crate::kubernetes) use pem::{certificates, identity};
 
 /// What kubegc can use, for errors.
 const KEYS: &str = "RSA keys of 2048 to 4096 bits, ECDSA keys on P-256, P-384 and P-521, and Ed25519 keys";

@@ -12,8 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource};
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery, APIVersionDiscovery};
 use serde::Deserialize;
 
-use super::connection::{FAILING_CHECK, built, unreadable};
-use super::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::requests::connection::{FAILING_CHECK, built, unreadable};
+use crate::kubernetes::{ApiResource, Connection, KubernetesError};
 
 /// The aggregated form is preferred. A server takes the first that it knows.
 const BOTH_FORMS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::Watched;
-use super::pods::{PodSpec, PodStatus, cri_uid, phase};
+use super::api_pod::{PodSpec, PodStatus, cri_uid, phase};
+use crate::kubernetes::Watched;
 use crate::model::{Pod, PodDetails, latest_time};
 
 /// The most bytes of the labels or of the annotations of a pod.
@@ -23,7 +23,7 @@ const SEEN: &str = "kubernetes.io/config.seen";
 /// A pod as the API server or the kubelet returns it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct NodeApiPod {
+pub(in crate::kubernetes) struct NodeApiPod {
     metadata: Metadata,
     spec: PodSpec,
     status: PodStatus,
@@ -57,21 +57,21 @@ struct Owner {
 /// A pod of a node, reduced to what kubegc keeps of it.
 #[derive(Clone, Deserialize)]
 #[serde(try_from = "NodeApiPod")]
-pub(super) struct NodePod {
+pub(in crate::kubernetes) struct NodePod {
     resource_version: String,
-    pub(super) pod: Pod,
+    pub(in crate::kubernetes) pod: Pod,
 }
 
 // === impl NodeApiPod ===
 
 impl NodeApiPod {
     /// Returns where the kubelet has the pod from: `api`, `file` or `http`.
-    pub(super) fn config_source(&self) -> Option<&str> {
+    pub(in crate::kubernetes) fn config_source(&self) -> Option<&str> {
         self.metadata.annotation(SOURCE)
     }
 
     /// Returns when the kubelet first saw the pod.
-    pub(super) fn config_seen(&self) -> Option<Timestamp> {
+    pub(in crate::kubernetes) fn config_seen(&self) -> Option<Timestamp> {
         self.metadata.annotation(SEEN)?.parse().ok()
     }
 
@@ -80,7 +80,7 @@ impl NodeApiPod {
     /// # Errors
     ///
     /// The pod has no uid, namespace or name.
-    pub(super) fn into_pod(self) -> Result<Pod, String> {
+    pub(in crate::kubernetes) fn into_pod(self) -> Result<Pod, String> {
         let metadata = self.metadata;
         if metadata.uid.is_empty() || metadata.namespace.is_empty() || metadata.name.is_empty() {
             return Err("a pod without uid, namespace or name".to_owned());

@@ -5,8 +5,8 @@ use std::time::Duration;
 use kube::client::Body;
 use tokio::time::{Instant, timeout_at};
 
-use super::KubernetesError;
 use super::connection::{piece, unreadable};
+use crate::kubernetes::KubernetesError;
 
 /// Far larger than any event: the API accepts objects of about 3 MiB at most.
 const LONGEST_LINE_BYTES: usize = 16 << 20;
@@ -16,10 +16,10 @@ const ORDINARY_LINE_BYTES: usize = 16 << 10;
 
 /// How much longer than requested a watch may last. Then it is cut off: a server that never ends a watch must not
 /// hold it for ever (G5).
-pub(super) const SLACK: Duration = Duration::from_secs(30);
+pub(in crate::kubernetes) const SLACK: Duration = Duration::from_secs(30);
 
 /// The body of a watch, line by line.
-pub(super) struct WatchLines<'a> {
+pub(in crate::kubernetes) struct WatchLines<'a> {
     /// Completes "cannot …" in errors.
     what: &'a str,
     body: Body,
@@ -37,7 +37,7 @@ pub(super) struct WatchLines<'a> {
 
 impl<'a> WatchLines<'a> {
     /// Reads a body. It counts as dead if no line ends for `silence`. `lasts` is how long it was requested for.
-    pub(super) fn new(what: &'a str, body: Body, silence: Duration, lasts: Duration) -> Self {
+    pub(in crate::kubernetes) fn new(what: &'a str, body: Body, silence: Duration, lasts: Duration) -> Self {
         let now = Instant::now();
         let (dead, end) = (now + silence, now + lasts + SLACK);
         Self { what, body, received: Vec::new(), returned: 0, silence, dead, end, is_cut: false }
@@ -48,7 +48,7 @@ impl<'a> WatchLines<'a> {
     /// # Errors
     ///
     /// The connection broke, no line ended in time, or a line is endless.
-    pub(super) async fn next(&mut self) -> Result<Option<&[u8]>, KubernetesError> {
+    pub(in crate::kubernetes) async fn next(&mut self) -> Result<Option<&[u8]>, KubernetesError> {
         loop {
             let rest = self.received.get(self.returned..).unwrap_or_default();
             if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -64,7 +64,7 @@ impl<'a> WatchLines<'a> {
     }
 
     /// Returns whether the server has not ended the watch in order: the last line is incomplete, or it lasted too long.
-    pub(super) fn is_cut(&self) -> bool {
+    pub(in crate::kubernetes) fn is_cut(&self) -> bool {
         self.is_cut || self.returned < self.received.len()
     }
 

@@ -17,11 +17,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::connection::invalid_request;
-use super::monitor::{Follower, Monitor, News};
-use super::node::{NodeInfo, NodeProblem};
-use super::node_pods::NodePod;
 use super::pauses::LONGEST;
-use super::{Clock, Connection, KubernetesError, Timing, node};
+use crate::kubernetes::monitor::{Follower, Monitor, News};
+use crate::kubernetes::objects::api_node::{self as node, NodeInfo, NodeProblem};
+use crate::kubernetes::objects::node_pods::NodePod;
+use crate::kubernetes::{Clock, Connection, KubernetesError, Timing};
 use crate::model::{Pod, Seen, is_object_name};
 
 /// The length of the first watch after a failure. The failure is over when this watch ends in order or sends anything.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::core::params::{GetParams, PostParams};
 
-use super::connection::built;
-use super::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::requests::connection::built;
+use crate::kubernetes::{ApiResource, Connection, KubernetesError};
 
 /// The name of a Lease.
 #[derive(Clone, Debug, Eq, PartialEq)]

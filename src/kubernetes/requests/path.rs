@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use kube::core::Request as Path;
 
 use super::connection::invalid_request;
-use super::{ApiResource, KubernetesError};
+use crate::kubernetes::{ApiResource, KubernetesError};
 use crate::model::cut_text;
 
 /// Returns whether a name or namespace can be one segment of a path. The API server accepts no other names, by its
@@ -69,7 +69,7 @@ impl ApiResource {
     }
 
     /// Returns a request for objects of a namespace, and the name of one of them for it.
-    pub(super) fn object(&self, what: &str, namespace: &str, name: &str) -> Result<(Path, String), KubernetesError> {
+    pub(in crate::kubernetes) fn object(&self, what: &str, namespace: &str, name: &str) -> Result<(Path, String), KubernetesError> {
         Ok((Path::new(self.path(what, namespace)?), segment(what, name)?))
     }
 }

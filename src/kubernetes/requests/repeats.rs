@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Method, Response, header};
 use hyper_util::client::legacy;
 
-use super::KubernetesError;
+use crate::kubernetes::KubernetesError;
 
 /// How often a request is sent again, as in client-go.
 pub(super) const MOST: u32 = 10;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use kube::core::params::GetParams;
 
-use super::connection::{built, invalid_request, unreadable};
-use super::list::Listing;
+use super::api_pod::ApiPod;
 use super::node_pods::NodePod;
-use super::pods::ApiPod;
-use super::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::requests::connection::{built, invalid_request, unreadable};
+use crate::kubernetes::requests::list::Listing;
+use crate::kubernetes::{ApiResource, Connection, KubernetesError};
 use crate::model::{Confirms, PodRef, Seen};
 
 /// Returns whether the pod still exists. A pod is deleted if the API server itself answers that the name does not

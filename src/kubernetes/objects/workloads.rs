@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::pods::PodSpec;
-use super::{ApiResource, Connection, KubernetesError, Watched, list_objects};
+use super::api_pod::PodSpec;
+use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched, list_objects};
 use crate::model::Workload;
 
 /// The ReplicaSets of a Deployment that count.

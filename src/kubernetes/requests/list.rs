@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::connection::{LARGEST_ANSWER_BYTES, built, unreadable};
 use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
-use super::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::{ApiResource, Connection, KubernetesError};
 
 /// A page is parsed as a whole, and most nodes have at most 110 pods of some 15 KB. More pods a page need more memory,
 /// fewer more requests.
@@ -35,7 +35,7 @@ pub trait Watched: Clone + DeserializeOwned + Send + 'static {
 
 /// Which objects are listed and watched, and what a page of them must be.
 #[derive(Clone, Debug)]
-pub(super) struct Listing {
+pub(in crate::kubernetes) struct Listing {
     resource: ApiResource,
     /// Empty = the objects of all namespaces.
     namespace: String,
@@ -86,7 +86,7 @@ pub async fn list_objects<T: Watched>(
 
 impl Listing {
     /// All objects of a resource. Some aggregated servers send plain lists.
-    pub(super) fn all(resource: &ApiResource) -> Self {
+    pub(in crate::kubernetes) fn all(resource: &ApiResource) -> Self {
         let kinds = ["PartialObjectMetadataList".to_owned(), format!("{}List", resource.kind), "List".to_owned()];
         Self {
             resource: resource.clone(),
@@ -105,7 +105,7 @@ impl Listing {
     }
 
     /// The pods that are bound to a node.
-    pub(super) fn pods_of(node: &str) -> Self {
+    pub(in crate::kubernetes) fn pods_of(node: &str) -> Self {
         Self {
             fields: Some(format!("spec.nodeName={node}")),
             objects: "the pods of all namespaces".to_owned(),
@@ -117,7 +117,7 @@ impl Listing {
     }
 
     /// The pod of this name, if it is bound to the node.
-    pub(super) fn pod_of(node: &str, namespace: &str, name: &str) -> Self {
+    pub(in crate::kubernetes) fn pod_of(node: &str, namespace: &str, name: &str) -> Self {
         let fields = format!("spec.nodeName={node},metadata.name={name}");
         Self { fields: Some(fields), namespace: namespace.to_owned(), ..Self::pods_of(node) }
     }
@@ -128,12 +128,12 @@ impl Listing {
     }
 
     /// Completes "cannot …" in errors of a watch.
-    pub(super) fn watch_text(&self) -> String {
+    pub(in crate::kubernetes) fn watch_text(&self) -> String {
         format!("watch {}", self.objects)
     }
 
     /// Returns the request for a watch that lasts so long, from a version on.
-    pub(super) fn watch<T: Watched>(
+    pub(in crate::kubernetes) fn watch<T: Watched>(
         &self,
         version: &str,
         lasts: Duration,
@@ -156,7 +156,7 @@ impl Listing {
     }
 
     /// Returns the newest version of the server's store, from a page with one object. `None` = the server has no versions.
-    pub(super) async fn newest_version<T: Watched>(
+    pub(in crate::kubernetes) async fn newest_version<T: Watched>(
         &self,
         connection: &Connection,
         limit: Duration,
@@ -183,7 +183,7 @@ impl Listing {
 
     /// Requests all pages and returns their objects. If one page fails, there is no list. `limit` is the longest wait for
     /// one page.
-    pub(super) async fn whole<T: Watched>(
+    pub(in crate::kubernetes) async fn whole<T: Watched>(
         &self,
         connection: &Connection,
         limit: Duration,
@@ -196,7 +196,7 @@ impl Listing {
     /// Requests all pages, hands over the objects of each, and returns the resource version, which all pages have: a watch
     /// from it misses nothing. If one page fails, what was handed over is no list. A page that is too large is requested
     /// again with fewer objects, so that large objects of one tenant do not stop the list (G5).
-    pub(super) async fn pages<T: Watched>(
+    pub(in crate::kubernetes) async fn pages<T: Watched>(
         &self,
         connection: &Connection,
         limit: Duration,

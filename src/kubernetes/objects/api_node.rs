@@ -7,10 +7,10 @@ use kube::core::params::GetParams;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::connection::{built, invalid_request, unreadable};
+use super::api_pod::{Condition, is_true};
 use super::node_pods::{Texts, bounded};
-use super::pods::{Condition, is_true};
-use super::{ApiResource, Connection, KubernetesError, Watched};
+use crate::kubernetes::requests::connection::{built, invalid_request, unreadable};
+use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched};
 use crate::model::{ObjectMeta, is_object_name};
 
 /// A node as the API returns it.
@@ -88,7 +88,7 @@ pub struct NodeInfo {
 }
 
 /// Why lists for this node may be wrong; `None` = the Node exists.
-pub(super) type NodeProblem = Option<String>;
+pub(in crate::kubernetes) type NodeProblem = Option<String>;
 
 /// Reads a node from the server's store. `None` = the API server itself answers that it does not exist.
 ///
@@ -108,7 +108,7 @@ pub async fn read_node(
 /// # Errors
 ///
 /// The request failed, which proves nothing about the Node.
-pub(super) async fn check(
+pub(in crate::kubernetes) async fn check(
     connection: &Connection,
     name: &str,
     limit: Duration,

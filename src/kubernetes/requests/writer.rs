@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::connection::{built, invalid_request, unreadable};
 use super::metadata::{ACCEPT_ONE, OneObject, accepting};
 use super::path::segment;
-use super::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::{ApiResource, Connection, KubernetesError};
 use crate::model::{ObjectMeta, Uid};
 
 /// One object of a resource.

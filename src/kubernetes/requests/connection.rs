@@ -17,9 +17,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::Sharing;
 use super::clients::{Clients, Place};
-use super::error::cause_of;
-use super::{Clock, CredentialCandidates, KubernetesError, repeats};
+use super::repeats;
 use crate::host_path::BoundedCalls;
+use crate::kubernetes::kubernetes_error::cause_of;
+use crate::kubernetes::{Clock, CredentialCandidates, KubernetesError};
 use crate::model::{cut_text, printable_text};
 
 /// The largest answer. An API server stores objects of a few MiB at most; a page of a list that is larger is requested
@@ -35,7 +36,7 @@ const MOST_CHECKS: usize = 20;
 const LONGEST_ERROR_BYTES: usize = 64 << 10;
 
 /// How a line of `/readyz` begins that names a check that fails.
-pub(super) const FAILING_CHECK: &str = "[-]";
+pub(in crate::kubernetes) const FAILING_CHECK: &str = "[-]";
 
 /// A connection to the API server. It opens with the first request, and again after the credentials changed.
 pub struct Connection {
@@ -141,7 +142,7 @@ impl Connection {
     }
 
     /// Logs the failing checks of the server whenever they change.
-    pub(super) fn warn_of_checks(&self, failing: Vec<String>) {
+    pub(in crate::kubernetes) fn warn_of_checks(&self, failing: Vec<String>) {
         let mut warned = self.failing_checks.lock().unwrap_or_else(PoisonError::into_inner);
         if *warned != failing {
             let checks = printable_text(&failing.join(", "));
@@ -155,7 +156,7 @@ impl Connection {
     }
 
     /// Returns the clients in use. New ones need credentials.
-    pub(super) async fn clients(&self) -> Result<Arc<Clients>, KubernetesError> {
+    pub(in crate::kubernetes) async fn clients(&self) -> Result<Arc<Clients>, KubernetesError> {
         let mut held = self.held.lock().await;
         let now = self.clock.map(|now| now());
         if let Some(clients) = held.clients.as_ref().filter(|clients| !clients.is_expired(now)) {
@@ -230,7 +231,7 @@ impl Connection {
     /// # Errors
     ///
     /// As [`Self::request`]; the answer is larger than [`LARGEST_ANSWER_BYTES`].
-    pub(super) async fn bytes(
+    pub(in crate::kubernetes) async fn bytes(
         &self,
         what: &str,
         request: Request<Vec<u8>>,
@@ -281,7 +282,7 @@ impl Connection {
     }
 
     /// Begins a watch, and returns the head of its answer and its place in a connection. The body follows later.
-    pub(super) async fn watch(
+    pub(in crate::kubernetes) async fn watch(
         &self,
         what: &str,
         request: Request<Vec<u8>>,
@@ -356,7 +357,7 @@ fn beginning(text: &str) -> String {
 }
 
 /// Returns the error for a `Status` of the API server itself. The header or the status may want a wait.
-pub(super) fn refused(what: &str, status: Status, header: Option<Duration>) -> KubernetesError {
+pub(in crate::kubernetes) fn refused(what: &str, status: Status, header: Option<Duration>) -> KubernetesError {
     let what = what.to_owned();
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     let retry_after = header.or_else(|| (seconds > 0).then(|| Duration::from_secs(seconds.into())));
@@ -422,15 +423,15 @@ pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsR
 }
 
 /// Returns what was built for a request.
-pub(super) fn built<T>(what: &str, built: Result<T, impl Display>) -> Result<T, KubernetesError> {
+pub(in crate::kubernetes) fn built<T>(what: &str, built: Result<T, impl Display>) -> Result<T, KubernetesError> {
     built.map_err(|error| invalid_request(what, error.to_string()))
 }
 
-pub(super) fn invalid_request(what: &str, cause: String) -> KubernetesError {
+pub(in crate::kubernetes) fn invalid_request(what: &str, cause: String) -> KubernetesError {
     KubernetesError::InvalidRequest { what: what.to_owned(), cause }
 }
 
-pub(super) fn unreadable(what: &str, cause: String) -> KubernetesError {
+pub(in crate::kubernetes) fn unreadable(what: &str, cause: String) -> KubernetesError {
     KubernetesError::Unreadable { what: what.to_owned(), cause }
 }
 

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::Watched;
+use crate::kubernetes::Watched;
 use crate::model::{Phase, known_time, latest_time};
 
 /// A pod as the API returns it.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use kube::config::{AuthInfo, Config, Kubeconfig};
 
-use super::error::with_causes;
 use super::proxies::Proxies;
 use super::target::Target;
-use super::{Clock, ConfigOverrides, KubernetesError, id_token, kubeconfig};
+use super::{id_token, kubeconfig};
 use crate::host_path::HostFs;
+use crate::kubernetes::kubernetes_error::with_causes;
+use crate::kubernetes::{Clock, ConfigOverrides, KubernetesError};
 
 /// The kubelet's own credentials on a node that kubeadm set up.
 const KUBEADM: &str = "/etc/kubernetes/kubelet.conf";
@@ -56,13 +57,13 @@ pub enum ExecPlugins {
 pub struct Access {
     /// Why these were chosen, as text for users.
     pub chosen_by: String,
-    pub(super) credentials: Credentials,
-    pub(super) from: CredentialCandidates,
+    pub(in crate::kubernetes) credentials: Credentials,
+    pub(in crate::kubernetes) from: CredentialCandidates,
 }
 
 /// The identity that kubegc uses at the API server.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Credentials {
+pub(in crate::kubernetes) enum Credentials {
     /// The user of these kubeconfigs. The paths are paths of the host.
     Kubeconfigs(Vec<PathBuf>),
     /// The service account of the pod that this process runs in.
@@ -167,7 +168,7 @@ impl Access {
     ///
     /// # Errors
     /// A file cannot be read or used, or the credentials come from a program that may not run.
-    pub(super) fn target(&self) -> Result<Target, KubernetesError> {
+    pub(in crate::kubernetes) fn target(&self) -> Result<Target, KubernetesError> {
         match &self.credentials {
             Credentials::Kubeconfigs(paths) => self.of_kubeconfigs(paths),
             Credentials::Account => {

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::error::with_causes;
+use crate::kubernetes::kubernetes_error::with_causes;
 
 /// The variable with the input of a plugin.
 const INPUT: &str = "KUBERNETES_EXEC_INFO";
@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 
 /// A program that prints credentials.
 #[derive(Clone, Debug)]
-pub(super) struct ExecPlugin {
+pub(in crate::kubernetes) struct ExecPlugin {
     command: String,
     version: &'static str,
     interactive: ExecInteractiveMode,
@@ -34,12 +34,12 @@ pub(super) struct ExecPlugin {
 }
 
 /// The credentials that a plugin printed.
-pub(super) struct ExecCredential {
+pub(in crate::kubernetes) struct ExecCredential {
     pub(super) token: Option<String>,
     /// A client certificate and its key, as PEM.
     pub(super) certificate: Option<(String, String)>,
     /// When they expire.
-    pub(super) expires: Option<Timestamp>,
+    pub(in crate::kubernetes) expires: Option<Timestamp>,
 }
 
 /// The input of a plugin.
@@ -112,7 +112,7 @@ impl ExecPlugin {
     ///
     /// # Errors
     /// It does not run, fails, or prints no credentials. The text contains nothing that it printed.
-    pub(super) async fn run(&self, by_person: bool) -> Result<ExecCredential, String> {
+    pub(in crate::kubernetes) async fn run(&self, by_person: bool) -> Result<ExecCredential, String> {
         let has_terminal = by_person && stdin().is_terminal();
         let interactive = match self.interactive {
             ExecInteractiveMode::Never => false,

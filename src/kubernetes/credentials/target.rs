@@ -13,23 +13,23 @@ use rustls::pki_types::CertificateDer;
 use rustls::sign::CertifiedKey;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::error::with_causes;
 use super::exec_plugin::{ExecCredential, ExecPlugin};
 use super::proxies::{self, Proxies};
 use super::tls::{self, Authorities};
+use crate::kubernetes::kubernetes_error::with_causes;
 
 /// An API server with the credentials for it.
-pub(super) struct Target {
+pub(in crate::kubernetes) struct Target {
     /// The address, the authorities, and the user without its client certificate.
-    pub(super) config: Config,
+    pub(in crate::kubernetes) config: Config,
     /// The client certificate of the user.
-    pub(super) identity: Option<Arc<CertifiedKey>>,
+    pub(in crate::kubernetes) identity: Option<Arc<CertifiedKey>>,
     /// Verifies the server's certificate in place of the authorities.
-    pub(super) verifier: Option<Arc<dyn ServerCertVerifier>>,
+    pub(in crate::kubernetes) verifier: Option<Arc<dyn ServerCertVerifier>>,
     /// The proxy to the server.
-    pub(super) proxy: Option<Intercept>,
+    pub(in crate::kubernetes) proxy: Option<Intercept>,
     /// The program that provides the credentials.
-    pub(super) plugin: Option<ExecPlugin>,
+    pub(in crate::kubernetes) plugin: Option<ExecPlugin>,
 }
 
 // === impl Target ===
@@ -65,7 +65,7 @@ impl Target {
     }
 
     /// Creates a target that has its credentials in `config`.
-    pub(super) fn of(mut config: Config) -> Self {
+    pub(in crate::kubernetes) fn of(mut config: Config) -> Self {
         let authorities = config.root_cert.iter().flatten().cloned().map(CertificateDer::from).collect();
         let verifier = Authorities::new(authorities).map(|it| Arc::new(it) as Arc<dyn ServerCertVerifier>);
         if verifier.is_some() {
@@ -75,7 +75,7 @@ impl Target {
     }
 
     /// Uses the credentials that a plugin printed.
-    pub(super) fn add(&mut self, credential: ExecCredential) -> Result<(), String> {
+    pub(in crate::kubernetes) fn add(&mut self, credential: ExecCredential) -> Result<(), String> {
         self.config.auth_info.token = credential.token.map(Into::into);
         let identity_of = |(certificate, key): (String, String)| identity(certificate.as_bytes(), key.as_bytes());
         self.identity = credential.certificate.map(identity_of).transpose()?;
@@ -136,7 +136,7 @@ fn without_credentials(user: AuthInfo) -> AuthInfo {
 }
 
 /// Checks that a token can be sent. kube panics at one that cannot.
-pub(super) fn check_token(user: &AuthInfo) -> Result<(), String> {
+pub(in crate::kubernetes) fn check_token(user: &AuthInfo) -> Result<(), String> {
     let Some(token) = &user.token else { return Ok(()) };
     let header = HeaderValue::try_from(format!("Bearer {}", token.expose_secret()));
     header.map(drop).map_err(|_| "token: not the text of a header".to_owned())

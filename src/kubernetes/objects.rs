@@ -1,0 +1,10 @@
+//! What is read and written: discovery, nodes, pods, leases, workloads.
+
+pub(super) mod api_node;
+pub(super) mod api_pod;
+pub(super) mod discovery;
+pub(super) mod lease;
+pub(super) mod node_pods;
+pub(super) mod pod_lookup;
+pub(super) mod resource;
+pub(super) mod workloads;
