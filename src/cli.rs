@@ -3,42 +3,12 @@
 //! Each command has one file, with an `Args` struct whose doc comments are the help text, and one function. Unit tests
 //! here cover output formats only: decisions are in `plan`, and the meaning of flags is in `config`.
 
-mod collect;
-mod completions;
-mod config;
-mod controller;
-#[cfg(feature = "sim")]
-mod demo;
-mod disk;
-mod documents;
-mod error;
-mod format;
-mod formats;
-mod global;
-mod help;
-mod history;
-mod images;
+mod args;
+mod cli_error;
+mod input;
 mod logging;
-mod lookup;
-mod man;
-mod namespace;
-mod one_document;
-mod only;
-mod output;
-mod overrides;
-mod plan;
-mod pods;
 mod render;
-mod report;
-mod rules;
-mod run;
-mod session;
-mod snapshot;
-mod status;
-mod suggestions;
-mod values;
-mod version;
-mod why;
+mod verbs;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -47,9 +17,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::daemon::file_limit::raise_file_limit;
 
-pub use error::{CliError, ErrorKind};
-pub use global::Global;
-pub use output::{Color, Format, Output};
+pub use args::global::Global;
+pub use cli_error::{CliError, ErrorKind};
+pub use render::output::{Color, Format, Output};
 
 /// A garbage collector for Kubernetes nodes: dead containers, sandboxes, logs and unused images.
 ///
@@ -68,32 +38,33 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    Plan(plan::Args),
-    Collect(collect::Args),
-    Run(run::Args),
-    Why(why::Args),
-    Snapshot(snapshot::Args),
-    Images(images::Args),
-    Disk(disk::Args),
-    History(history::Args),
-    Report(report::Args),
-    Status(status::Args),
-    Config(config::Args),
-    Controller(controller::Args),
+    Plan(verbs::plan::Args),
+    Collect(verbs::collect::Args),
+    Run(verbs::run::Args),
+    Why(verbs::why::Args),
+    Snapshot(verbs::snapshot::Args),
+    Images(verbs::images::Args),
+    Disk(verbs::disk::Args),
+    History(verbs::history::Args),
+    Report(verbs::report::Args),
+    Status(verbs::status::Args),
+    Config(verbs::config::Args),
+    Controller(verbs::controller::Args),
     #[cfg(feature = "sim")]
-    Demo(demo::Args),
-    Version(version::Args),
-    Completions(completions::Args),
-    Man(man::Args),
+    Demo(verbs::demo::Args),
+    Version(verbs::version::Args),
+    Completions(verbs::completions::Args),
+    Man(verbs::man::Args),
 }
 
 /// Parses the command line, runs the command and reports errors.
 pub fn main() -> ExitCode {
-    completions::answer_shell();
+    verbs::completions::answer_shell();
     raise_file_limit();
-    let command = help::with_help(Cli::command(), "");
+    let command = args::help::with_help(Cli::command(), "");
     let matches = command.clone().try_get_matches();
-    let matches = matches.unwrap_or_else(|error| suggestions::with_meant(error, &command, std::env::args_os()).exit());
+    let matches =
+        matches.unwrap_or_else(|error| args::suggestions::with_meant(error, &command, std::env::args_os()).exit());
     let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
     if let Verb::Config(args) = &cli.verb
@@ -140,28 +111,28 @@ impl Cli {
             if is_service || only_shows { loaded } else { loaded.for_command(environment) }
         };
         let load = || self.global.load(environment).map(begin);
-        formats::check(&self.verb, self.global.format)?;
+        args::formats::check(&self.verb, self.global.format)?;
         match &self.verb {
-            Verb::Plan(args) => plan::run(args, &load()?, output),
-            Verb::Collect(args) => collect::run(args, &load()?, output),
-            Verb::Run(args) => run::run(args, self.global.files(environment), load, environment),
-            Verb::Snapshot(args) => snapshot::run(args, &load()?, output),
-            Verb::Why(args) => why::run(args, &load()?, output),
-            Verb::Images(args) => images::run(args, &load()?, output),
-            Verb::Disk(args) => disk::run(args, &load()?, output),
-            Verb::History(args) => history::run(args, &load()?, output),
-            Verb::Report(args) => report::run(args, &load()?, output),
+            Verb::Plan(args) => verbs::plan::run(args, &load()?, output),
+            Verb::Collect(args) => verbs::collect::run(args, &load()?, output),
+            Verb::Run(args) => verbs::run::run(args, self.global.files(environment), load, environment),
+            Verb::Snapshot(args) => verbs::snapshot::run(args, &load()?, output),
+            Verb::Why(args) => verbs::why::run(args, &load()?, output),
+            Verb::Images(args) => verbs::images::run(args, &load()?, output),
+            Verb::Disk(args) => verbs::disk::run(args, &load()?, output),
+            Verb::History(args) => verbs::history::run(args, &load()?, output),
+            Verb::Report(args) => verbs::report::run(args, &load()?, output),
             Verb::Status(args) => {
                 let (loaded, faults) = self.global.load_in_part(environment)?;
-                status::run(args, &begin(loaded), &faults, output)
+                verbs::status::run(args, &begin(loaded), &faults, output)
             }
-            Verb::Config(args) => config::run(args, load, output),
-            Verb::Controller(args) => controller::run(args, self.global.files(environment), load, output),
+            Verb::Config(args) => verbs::config::run(args, load, output),
+            Verb::Controller(args) => verbs::controller::run(args, self.global.files(environment), load, output),
             #[cfg(feature = "sim")]
-            Verb::Demo(args) => demo::run(args, output),
-            Verb::Version(args) => version::run(args, &load()?, output),
-            Verb::Completions(args) => completions::run(args, output),
-            Verb::Man(args) => man::run(args),
+            Verb::Demo(args) => verbs::demo::run(args, output),
+            Verb::Version(args) => verbs::version::run(args, &load()?, output),
+            Verb::Completions(args) => verbs::completions::run(args, output),
+            Verb::Man(args) => verbs::man::run(args),
         }
     }
 }

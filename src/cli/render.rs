@@ -1,20 +1,22 @@
 //! Formats results for display: tables, and text with color.
 
 mod collection;
-mod grid;
-mod plan;
-mod screen;
+pub(super) mod format;
+pub(super) mod grid;
+pub(super) mod output;
+pub(super) mod plan_tables;
+pub(super) mod pod_text;
+pub(super) mod screen;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::format;
-use super::values::word;
+use super::args::values::word;
 use crate::model::{PodRef, container_of_link, short_id};
 use crate::plan::{Action, Kind};
 
 pub(super) use collection::{collection, named, totals};
 pub(super) use grid::table;
-pub(super) use plan::{plan, rule_note};
+pub(super) use plan_tables::{plan, rule_note};
 pub(super) use screen::Screen;
 
 /// Whether text has color.

@@ -4,7 +4,7 @@
 //! A blocked thread cannot be ended, so there is at most one per place. The next call waits for it until the limit.
 //! Later calls are refused at once until the blocked call returns. The threads are those of tokio's blocking pool.
 //! Dropping a runtime waits for them, so the process must end its runtime with `shutdown_background`, as `block_on`
-//! of `cli/session.rs` does.
+//! of `cli/input/session.rs` does.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

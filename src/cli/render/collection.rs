@@ -1,8 +1,8 @@
 //! Formats the result of a pass for display.
 
-use super::plan::more_tags;
-use super::{Paint, counts, line, object, table};
-use crate::cli::format;
+use super::grid::table;
+use super::plan_tables::more_tags;
+use super::{Paint, counts, format, line, object};
 use crate::plan::{Action, Kept, Kind, Measure, Outcome, Report, Summary};
 use crate::record::Pass;
 

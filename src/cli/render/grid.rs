@@ -3,8 +3,8 @@
 //! On a terminal a table is never wider than the terminal: ids are shortened first, then names in the middle, and reasons
 //! continue on the next line. Elsewhere, and with `--no-trunc`, nothing is shortened: a program may read it.
 
-use super::Screen;
-use crate::cli::format;
+use super::format;
+use super::screen::Screen;
 
 /// The number of blanks between two columns.
 const GAP: usize = 2;

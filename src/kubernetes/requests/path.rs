@@ -69,7 +69,12 @@ impl ApiResource {
     }
 
     /// Returns a request for objects of a namespace, and the name of one of them for it.
-    pub(in crate::kubernetes) fn object(&self, what: &str, namespace: &str, name: &str) -> Result<(Path, String), KubernetesError> {
+    pub(in crate::kubernetes) fn object(
+        &self,
+        what: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(Path, String), KubernetesError> {
         Ok((Path::new(self.path(what, namespace)?), segment(what, name)?))
     }
 }

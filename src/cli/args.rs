@@ -1,0 +1,10 @@
+//! What a command line says: the flags of every command, their help, formats and suggestions.
+
+pub(super) mod formats;
+pub(super) mod global;
+pub(super) mod help;
+pub(super) mod namespace;
+pub(super) mod only;
+pub(super) mod overrides;
+pub(super) mod suggestions;
+pub(super) mod values;

@@ -1,0 +1,107 @@
+//! Flags that limit a plan to some objects. Every guard stays in force: a limit only takes actions away.
+
+use std::collections::HashSet;
+
+use clap_complete::ArgValueCompleter;
+
+use super::namespace::NamespaceArgs;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::lookup::{Finding, Place, ambiguous, nothing, with_kind};
+use crate::cli::verbs::completions;
+use crate::config::Loaded;
+use crate::model::Snapshot;
+use crate::plan::{Action, Kept, Kind, Pace, Plan, Policy, RemoveReason};
+
+/// Flags that limit a plan.
+#[derive(Debug, clap::Args)]
+pub struct OnlyArgs {
+    /// Only these objects: `KIND/NAME`, `KIND NAME...`, or what `why` accepts
+    #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(completions::objects))]
+    objects: Vec<String>,
+    /// Only objects of these kinds
+    #[arg(long, value_enum, value_delimiter = ',')]
+    kind: Vec<Kind>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
+}
+
+// === impl OnlyArgs ===
+
+impl OnlyArgs {
+    /// Returns whether any limit is set.
+    pub(in crate::cli) fn is_set(&self) -> bool {
+        !self.objects.is_empty() || !self.kind.is_empty() || self.namespace.get().is_some()
+    }
+
+    /// Returns whether single objects are named.
+    pub(in crate::cli) fn names_objects(&self) -> bool {
+        !self.objects.is_empty()
+    }
+
+    /// Returns the settings for a plan of the named objects: the disk usage is no reason to keep an image that is named, and
+    /// the pace counts no others. Every guard and the minimum age remain.
+    pub(in crate::cli) fn applied(&self, mut loaded: Loaded) -> Loaded {
+        if self.names_objects() {
+            let images = &mut loaded.settings.policy.images;
+            (images.all_unused, images.pace) = (true, Pace::default());
+        }
+        loaded
+    }
+
+    /// Checks that no object is named beside a list of images. The kind may be named, as in `collect images --remove-list`.
+    pub(in crate::cli) fn check_alone(&self, has_list: bool) -> Result<(), CliError> {
+        let names_none =
+            matches!(self.objects.iter().map(String::as_str).collect::<Vec<_>>()[..], [] | ["image" | "images"]);
+        if has_list && !names_none {
+            return Err(CliError::message(ErrorKind::Usage, "--remove-list names the images; leave out OBJECT"));
+        }
+        Ok(())
+    }
+
+    /// Returns the plan without the other objects.
+    ///
+    /// # Errors
+    /// An object that is unknown or ambiguous.
+    pub(in crate::cli) fn limit(&self, mut plan: Plan, snapshot: &Snapshot, policy: &Policy) -> Result<Plan, CliError> {
+        if !self.is_set() {
+            return Ok(plan);
+        }
+        let named = self.named(snapshot, policy)?;
+        let is_named = |kind: Kind, id: &str| self.objects.is_empty() || named.contains(&(kind, id.to_owned()));
+        let is_of_kind = |kind| self.kind.is_empty() || self.kind.contains(&kind);
+        let is_meant = |action: &Action| {
+            let kind = action.target.kind();
+            is_of_kind(kind) && self.namespace.includes(action.pod.as_ref()) && is_named(kind, &action.target.id())
+        };
+        plan.actions.retain(is_meant);
+        plan.images.reserve.retain(is_meant);
+        let is_meant = |kept: &Kept| {
+            is_of_kind(kept.kind) && self.namespace.includes(kept.pod.as_ref()) && is_named(kept.kind, &kept.id)
+        };
+        plan.kept.retain(is_meant);
+        if self.names_objects() {
+            plan.actions.iter_mut().for_each(|action| by_name(&mut action.reason));
+        }
+        Ok(plan)
+    }
+
+    /// Returns the objects that the words refer to.
+    fn named(&self, snapshot: &Snapshot, policy: &Policy) -> Result<HashSet<(Kind, String)>, CliError> {
+        let mut named = HashSet::new();
+        for word in &with_kind(&self.objects) {
+            match (Place { snapshot, namespace: &NamespaceArgs::default() }).find(&policy.logs, word) {
+                Finding::Objects(found) => named.extend(found.into_iter().map(|found| (found.kind, found.id))),
+                Finding::Ambiguous(candidates) => return Err(ambiguous(word, &candidates)),
+                Finding::Nothing(similar) => return Err(nothing(word, &similar)),
+            }
+        }
+        Ok(named)
+    }
+}
+
+/// Sets the reason of an image that is removed because it is named.
+fn by_name(reason: &mut RemoveReason) {
+    if *reason == (RemoveReason::Unused { pressure: false }) {
+        *reason = RemoveReason::Named {};
+    }
+}

@@ -1,0 +1,72 @@
+//! Reads one document, from a file or standard input.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::owners::ClusterSnapshot;
+use crate::plan::Plan;
+
+/// The supported version of these documents.
+const VERSION: u64 = 1;
+
+/// Reads a plan; `-` is standard input.
+pub(in crate::cli) fn plan(path: &Path) -> Result<Plan, CliError> {
+    let plan = read(path, "Plan", "a plan to carry out");
+    plan.map_err(|error| CliError::new(ErrorKind::Usage, error).hint("`kubegc plan -o json` prints one"))
+}
+
+/// Reads a snapshot of a cluster; `-` is standard input.
+pub(in crate::cli) fn cluster_snapshot(path: &Path) -> Result<ClusterSnapshot, CliError> {
+    let snapshot = read(path, "kubegc.controller.snapshot", "a snapshot of a cluster");
+    snapshot.map_err(|error| CliError::new(ErrorKind::Usage, error).hint("`kubegc controller snapshot` prints one"))
+}
+
+fn read<T: DeserializeOwned>(path: &Path, kind: &str, what: &str) -> anyhow::Result<T> {
+    let name = path.display();
+    let text = text(path).with_context(|| format!("cannot read {name}"))?;
+    parse(&text, kind).with_context(|| format!("{name} is not {what}"))
+}
+
+/// Reads a file; `-` is standard input.
+pub(in crate::cli) fn text(path: &Path) -> io::Result<String> {
+    if path.as_os_str() != "-" {
+        return std::fs::read_to_string(path);
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text).map(|_| text)
+}
+
+/// Checks the kind of the document first. Otherwise the error for another document would be a missing field.
+fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> anyhow::Result<T> {
+    let document: Json = serde_json::from_str(text)?;
+    match document.get("kind").and_then(Json::as_str) {
+        Some(known) if known == kind => {}
+        Some(other) => anyhow::bail!("it is a {other}"),
+        None => anyhow::bail!("it does not say what kind of document it is"),
+    }
+    match document.get("version").and_then(Json::as_u64) {
+        Some(VERSION) => Ok(serde_json::from_value(document)?),
+        version => {
+            anyhow::bail!("it has version {}, and this program reads version {VERSION}", version.unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_documents_are_distinguished() {
+        let error = |text: &str| format!("{:#}", parse::<Plan>(text, "Plan").unwrap_err());
+        assert_eq!(error("{\"kind\":\"Snapshot\",\"version\":1}"), "it is a Snapshot");
+        assert_eq!(error("{}"), "it does not say what kind of document it is");
+        assert_eq!(error("{\"kind\":\"Plan\",\"version\":2}"), "it has version 2, and this program reads version 1");
+        assert!(error("{\"kind\":\"Plan\",\"version\":1}").starts_with("missing field"));
+    }
+}

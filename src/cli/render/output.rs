@@ -1,0 +1,159 @@
+//! Standard output: the requested format, and color on a terminal.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::screen::Screen;
+use super::{Paint, format};
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::config::Environment;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Format {
+    /// Table
+    Table,
+    /// Table with all columns
+    Wide,
+    /// JSON, one document per line
+    Json,
+    /// YAML
+    Yaml,
+    /// KIND/ID of each object, one per line
+    Name,
+    /// HTML page, of `report` alone
+    #[value(hide = true)]
+    Html,
+}
+
+/// When to use color.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set or the terminal has none
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The output of commands.
+pub struct Output {
+    /// The requested format; `None` = the default of the command.
+    pub format: Option<Format>,
+    /// Whether to use color.
+    pub(in crate::cli) paint: Paint,
+    out: Box<dyn Write>,
+}
+
+// === impl Color ===
+
+impl Color {
+    /// Returns whether to use color on a stream. The flag has precedence over the environment.
+    pub fn is_on(self, is_terminal: bool, environment: &Environment) -> bool {
+        match self {
+            Self::Auto => is_terminal && !environment.plain,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
+// === impl Output ===
+
+impl Output {
+    /// Creates an output to the process's standard output.
+    pub fn of_process(format: Option<Format>, color: Color, environment: &Environment) -> Self {
+        let stdout = io::stdout();
+        let paint = Paint { on: color.is_on(stdout.is_terminal(), environment) };
+        Self { format, paint, out: Box::new(BufWriter::new(stdout.lock())) }
+    }
+
+    /// Prints a result as a document or as text. `text` is called with whether the table is wide.
+    pub fn result(&mut self, document: &impl Serialize, text: impl FnOnce(bool) -> String) -> Result<(), CliError> {
+        match self.format.unwrap_or(Format::Table) {
+            Format::Json => self.json(document),
+            Format::Yaml => self.yaml(document),
+            format => self.page(&text(format == Format::Wide)),
+        }
+    }
+
+    /// Prints a list of objects as a document, as names, or as text.
+    pub fn list(
+        &mut self,
+        document: &impl Serialize,
+        names: impl IntoIterator<Item = String>,
+        text: impl FnOnce(bool) -> String,
+    ) -> Result<(), CliError> {
+        match self.format {
+            Some(Format::Name) => self.names(names),
+            _ => self.result(document, text),
+        }
+    }
+
+    /// As [`Self::list`]. In JSON each entry is a document of its own.
+    pub fn entries(
+        &mut self,
+        entries: &[impl Serialize],
+        names: impl IntoIterator<Item = String>,
+        text: impl FnOnce(bool) -> String,
+    ) -> Result<(), CliError> {
+        match self.format {
+            Some(Format::Json) => entries.iter().try_for_each(|entry| self.json(entry)),
+            _ => self.list(&entries, names, text),
+        }
+    }
+
+    /// Prints a document for programs alone: as JSON unless YAML is requested.
+    pub fn document(&mut self, document: &impl Serialize) -> Result<(), CliError> {
+        if self.format == Some(Format::Yaml) { self.yaml(document) } else { self.json(document) }
+    }
+
+    /// Prints the names of objects, one per line.
+    pub fn names(&mut self, names: impl IntoIterator<Item = String>) -> Result<(), CliError> {
+        names.into_iter().try_for_each(|name| self.text(&format!("{}\n", format::printable(&name))))
+    }
+
+    /// Prints text for people. On a terminal, lines that are too long are wrapped between words.
+    pub fn page(&mut self, text: &str) -> Result<(), CliError> {
+        match Screen::of_process().width {
+            Some(width) => self.text(&format::wrapped(text, width)),
+            None => self.text(text),
+        }
+    }
+
+    /// Prints text unchanged.
+    pub fn text(&mut self, text: &str) -> Result<(), CliError> {
+        Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    /// Prints one compact document on a line of its own, and flushes it: the reader may wait for it before it sends the
+    /// next snapshot.
+    pub fn json(&mut self, document: &impl Serialize) -> Result<(), CliError> {
+        serde_json::to_writer(&mut self.out, document)?;
+        self.out.write_all(b"\n")?;
+        self.flush()
+    }
+
+    /// Prints one document over many lines.
+    pub fn pretty_json(&mut self, document: &impl Serialize) -> Result<(), CliError> {
+        serde_json::to_writer_pretty(&mut self.out, document)?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    /// Prints one document of a stream of YAML documents.
+    pub fn yaml(&mut self, document: &impl Serialize) -> Result<(), CliError> {
+        let text = serde_saphyr::to_string(document).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
+        self.text("---\n")?;
+        self.text(&text)?;
+        self.flush()
+    }
+
+    /// Flushes the output.
+    pub fn flush(&mut self) -> Result<(), CliError> {
+        Ok(self.out.flush()?)
+    }
+}

@@ -1,0 +1,19 @@
+//! The commands. Each has one file, with its arguments, whose doc comments are the help text, and one function `run`.
+
+pub(super) mod collect;
+pub(super) mod completions;
+pub(super) mod config;
+pub(super) mod controller;
+#[cfg(feature = "sim")]
+pub(super) mod demo;
+pub(super) mod disk;
+pub(super) mod history;
+pub(super) mod images;
+pub(super) mod man;
+pub(super) mod plan;
+pub(super) mod report;
+pub(super) mod run;
+pub(super) mod snapshot;
+pub(super) mod status;
+pub(super) mod version;
+pub(super) mod why;

@@ -1,0 +1,314 @@
+//! `kubegc collect`.
+
+pub(super) mod listed;
+mod progress;
+mod remote;
+mod wait;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+pub(super) use listed::ListedImage;
+use listed::{ListArgs, Lists};
+use progress::Progress;
+
+use crate::cli::args::only::OnlyArgs;
+use crate::cli::args::overrides::Overrides;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::one_document;
+use crate::cli::input::session::{block_on, look, recorded, warn_without_history};
+use crate::cli::render::output::Output;
+use crate::cli::render::{self, format, reference};
+use crate::config::{Loaded, Mode};
+use crate::daemon::agent::lock_and_open;
+use crate::daemon::node::LocalNode;
+use crate::daemon::schedule::Limits;
+use crate::daemon::signals::{self, Signal};
+use crate::daemon::{Cycle, PassKind, failed_sources, now};
+use crate::metrics::{AgentMetrics, Exposition, write_text_file};
+use crate::plan::{Kept, Outcome, Plan, PlanError, Report, Scope, Summary};
+use crate::record::{Pass, Store, count_no_pass};
+
+/// Make one GC pass: remove what `plan` shows
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Make all checks, but remove nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Carry out a plan saved with `plan -o json` (- for standard input)
+    ///
+    /// Only objects in the plan are removed. An object that has changed since is refused.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scope", "evict_terminated_pods", "pressure"])]
+    plan: Option<PathBuf>,
+    /// Refuse a saved plan that is older
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
+    max_age: Duration,
+    /// Object kinds to collect
+    #[arg(long, value_enum, default_value = "all")]
+    scope: Scope,
+    #[command(flatten)]
+    only: OnlyArgs,
+    #[command(flatten)]
+    what_if: Overrides,
+    #[command(flatten)]
+    lists: ListArgs,
+    /// Observe, wait until ages are known, then collect
+    ///
+    /// For a node without history: an image counts from its first observation, and a pod is deleted only if it is missing
+    /// in two observations. The wait ends after LIMIT at the latest.
+    #[arg(long, value_name = "LIMIT", num_args = 0..=1, require_equals = true, default_missing_value = "10m",
+          value_parser = humantime::parse_duration, conflicts_with_all = ["plan", "dry_run"])]
+    wait: Option<Duration>,
+    /// Print the totals only
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// The result of a pass, for programs.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Collection<'a> {
+    /// Always `Collection`.
+    kind: &'static str,
+    /// The version of the document, 1.
+    version: u32,
+    /// Whether the pass was a dry run, which removes nothing.
+    dry_run: bool,
+    /// Each action and its result, in order.
+    reports: &'a [Report],
+    /// The number of actions for each result.
+    summary: &'a Summary,
+    /// The number of objects kept.
+    kept: usize,
+    /// The kept objects that the command names, and why; empty if it names none.
+    named: &'a [Kept],
+    /// Why a step could not be completed.
+    errors: &'a [PlanError],
+}
+
+/// Makes one pass.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let saved = args.plan.as_deref().map(|path| saved_plan(path, args.max_age, loaded)).transpose()?;
+    let lists = args.lists.read()?;
+    args.only.check_alone(lists.removes())?;
+    let loaded = &lists.applied(args.what_if.applied(loaded));
+    let needs_history = args.wait.is_none() && args.plan.is_none();
+    let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
+    let progress = Progress::new(args, output.format);
+    let (pass, mut listed, written, interrupted_by) = block_on(async {
+        if needs_history {
+            warn_without_history(&loaded.settings, output.format).await?;
+        }
+        let (signals, stop, _) = signals::listen()?;
+        let first = signals.first();
+        let pass = tokio::select! {
+            pass = collect(args, &lists, saved, loaded, &stop, &metrics, &progress) => pass,
+            signal = signals.aborted() => Err(CliError::aborted(signal)),
+            () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
+        };
+        if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
+            count_no_pass(&metrics, args.scope);
+            write_metrics(args, loaded, &metrics).await?;
+        }
+        let pass = pass.map_err(|error| error.ended_by(first.get().copied()));
+        let ((pass, listed), written) = (pass?, write_metrics(args, loaded, &metrics).await);
+        Ok((pass, listed, written, first.get().copied()))
+    })?;
+    if lists.removes() {
+        listed::print(&mut listed, &pass.reports, output)?;
+    } else {
+        print(&pass, args, loaded, output)?;
+    }
+    written?;
+    if is_dry(args.dry_run, loaded) && !args.dry_run {
+        return Err(observing());
+    }
+    let ambiguous = listed.iter().filter(|one| one.is_ambiguous()).count();
+    if ambiguous > 0 {
+        return Err(listed::ambiguous(ambiguous));
+    }
+    verdict(&pass, interrupted_by, failed_sources(&pass.plan, &loaded.settings))
+}
+
+/// Writes the file with the metrics, if one is set. A dry run is no pass of the node.
+async fn write_metrics(args: &Args, loaded: &Loaded, metrics: &AgentMetrics) -> Result<(), CliError> {
+    let Some(file) = loaded.settings.metrics.file.as_deref().filter(|_| !args.dry_run) else { return Ok(()) };
+    let written = write_text_file(file, &metrics.text(Exposition::Prometheus)).await;
+    written.map_err(|error| CliError::new(ErrorKind::Partial, error))
+}
+
+/// Reads a saved plan. It must be of this node and not too old: the older it is, the more of what it shows has changed.
+fn saved_plan(path: &Path, max_age: Duration, loaded: &Loaded) -> Result<Plan, CliError> {
+    let plan = one_document::plan(path)?;
+    let node = &loaded.settings.node;
+    if !plan.node.is_empty() && plan.node != *node {
+        let message =
+            format!("cannot carry out {}: it is a plan of node {:?}, and this is {node:?}", path.display(), plan.node);
+        return Err(CliError::message(ErrorKind::Usage, message).hint("--node-name sets the name of this node"));
+    }
+    let age = now().duration_since(plan.taken_at).as_secs();
+    if age > max_age.as_secs().cast_signed() {
+        let message =
+            format!("cannot carry out {}: it is {} old, more than --max-age", path.display(), format::age(age));
+        return Err(CliError::message(ErrorKind::Usage, message).hint("make a new plan, or raise --max-age"));
+    }
+    Ok(plan)
+}
+
+/// Returns whether a command removes nothing, by its flag or by the mode in the configuration.
+pub(super) fn is_dry(dry_run: bool, loaded: &Loaded) -> bool {
+    dry_run || loaded.settings.mode == Mode::Observe
+}
+
+/// Returns the error of a command that removed nothing although it was no dry run.
+pub(super) fn observing() -> CliError {
+    let error = CliError::message(ErrorKind::Partial, "mode = \"observe\": nothing was removed");
+    error.hint("--mode collect removes objects once; mode = \"collect\" in the configuration always")
+}
+
+/// Returns the error of a shutdown that waits for an unresponsive runtime or disk.
+fn overdue(shutdown: Duration) -> CliError {
+    let message = format!("the pass did not end within {} s of the signal", shutdown.as_secs());
+    CliError::message(ErrorKind::Partial, message)
+}
+
+async fn collect(
+    args: &Args,
+    lists: &Lists,
+    saved: Option<Plan>,
+    loaded: &Loaded,
+    stop: &CancellationToken,
+    metrics: &AgentMetrics,
+    progress: &Progress,
+) -> Result<(Pass, Vec<ListedImage>), CliError> {
+    if lists.removes() {
+        let (plan, listed) = lists.plan(loaded).await?;
+        return Ok((pass(args, lists, Some(plan), loaded, stop, metrics, progress).await?, listed));
+    }
+    let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
+    Ok((pass(args, lists, saved, loaded, stop, metrics, progress).await?, Vec::new()))
+}
+
+/// Makes the pass here or, beside a running agent, there.
+async fn pass(
+    args: &Args,
+    lists: &Lists,
+    saved: Option<Plan>,
+    loaded: &Loaded,
+    stop: &CancellationToken,
+    metrics: &AgentMetrics,
+    progress: &Progress,
+) -> Result<Pass, CliError> {
+    let settings = loaded.settings.clone();
+    if is_dry(args.dry_run, loaded) {
+        let memory = recorded(&settings).await?.memory()?;
+        let started_at = memory.agent_started_at.unwrap_or_else(now);
+        let node = LocalNode::find(loaded).await?.counted(metrics.calls());
+        let cycle = Cycle::dry(settings, &node, Store::without_file(memory), started_at).with_metrics(metrics);
+        return Ok(Box::pin(one_pass(cycle, args, saved, stop, progress)).await);
+    }
+    let (_lock, store) = match lock_and_open(&settings, "collect").await.map_err(CliError::from) {
+        Err(error) if error.kind() == ErrorKind::Locked && settings.state.socket().exists() => {
+            if lists.keeps() && !lists.removes() {
+                return Err(remote::has_own_settings());
+            }
+            return remote::collect(args, saved, loaded, stop, error, metrics, progress).await;
+        }
+        opened => opened?,
+    };
+    // A single pass does not change the time since when the store has records.
+    let started_at = store.begun_at().unwrap_or_else(now);
+    let node = LocalNode::find(loaded).await?.counted(metrics.calls());
+    let cycle = Cycle::live(settings, &node, store, started_at).with_metrics(metrics);
+    if let Some(limit) = args.wait {
+        wait::for_ages(&cycle, args.scope, limit, stop).await;
+        if stop.is_cancelled() {
+            cycle.into_store().close().await;
+            return Err(wait::interrupted());
+        }
+    }
+    Ok(Box::pin(one_pass(cycle, args, saved, stop, progress)).await)
+}
+
+/// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
+async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
+    let loaded = &args.only.applied(loaded.clone());
+    let (snapshot, plan) = look(loaded, args.scope).await?;
+    args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
+}
+
+async fn one_pass(
+    cycle: Cycle,
+    args: &Args,
+    saved: Option<Plan>,
+    stop: &CancellationToken,
+    progress: &Progress,
+) -> Pass {
+    let show = |plan: &Plan, report: &Report| progress.advance(plan.actions.len(), report);
+    let pressure = match args.what_if.pressure() {
+        None => cycle.pressure().await,
+        requested => requested,
+    };
+    let kind = match saved {
+        Some(plan) => PassKind::Saved(Box::new(plan)),
+        None => PassKind::of(pressure, args.scope),
+    };
+    let pass = cycle.pass(kind, stop, show).await;
+    progress.end();
+    let not_recorded = cycle.into_store().close().await;
+    Pass { not_recorded, ..pass }
+}
+
+/// Prints the result of the pass.
+fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let dry_run = is_dry(args.dry_run, loaded);
+    let (kept, errors) = (pass.kept(), &pass.plan.errors);
+    let (reports, summary) = (&pass.reports, &pass.summary);
+    let named = if args.only.names_objects() { &*pass.plan.kept } else { &[] };
+    let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, named, errors };
+    let paint = output.paint;
+    let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
+    let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
+    let names = targets.map(|target| reference(target.kind(), &target.id()));
+    output.list(&document, names, |wide| {
+        if args.quiet {
+            render::totals(pass, paint)
+        } else {
+            render::named(named, wide) + &render::collection(pass, wide, paint)
+        }
+    })
+}
+
+/// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
+fn verdict(pass: &Pass, interrupted_by: Option<Signal>, failed_sources: Option<String>) -> Result<(), CliError> {
+    let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
+    let (total, left, blind) = (pass.summary.total(), pass.summary.not_begun, blind.count());
+    let mut faults = Vec::new();
+    if total.failed > 0 {
+        faults.push(format!("{} failed", format::count(total.failed, "removal")));
+    }
+    if total.refused > 0 {
+        faults.push(format!("{} refused", format::count(total.refused, "removal")));
+    }
+    let halted: usize = pass.summary.halts.iter().map(|halt| halt.not_begun).sum();
+    let cut_by = interrupted_by.filter(|_| left > halted);
+    if let Some(signal) = cut_by {
+        faults.push(format!("{} not begun, because of {}", format::count(left - halted, "removal"), signal.name()));
+    }
+    faults.extend(pass.summary.halts.iter().map(ToString::to_string));
+    if blind > 0 {
+        faults.push(format!("{} failed", format::count(blind, "step")));
+    }
+    if pass.summary.shortfall_bytes > 0 {
+        faults.push(format!("the image disk still needs {} of free space", format::size(pass.summary.shortfall_bytes)));
+    }
+    faults.extend(failed_sources);
+    if let Some(cause) = &pass.not_recorded {
+        faults.push(format!("{cause}, so this pass is not in the history"));
+    }
+    let kind = cut_by.map_or(ErrorKind::Partial, ErrorKind::Interrupted);
+    if faults.is_empty() { Ok(()) } else { Err(CliError::message(kind, format::list(&faults))) }
+}

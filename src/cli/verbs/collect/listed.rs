@@ -1,0 +1,287 @@
+//! Lists of images from other programs, such as scanners: `--remove-list` and `--keep-list`.
+//!
+//! A line names an image as in `why`: by a name, a digest or an id. A line that is only a part of a name, and one that several images
+//! have, is ambiguous and removes nothing: a scanner's list names images that this node may not have. What a line names is removed
+//! only if it is unused and nothing keeps it, as with `images.all_unused`.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::lookup::Place;
+use crate::cli::input::one_document;
+use crate::cli::input::session::look;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::cli::render::{format, reference};
+use crate::config::Loaded;
+use crate::model::{Image, ImageId, Snapshot, cut_text, full_image_name, is_image_pattern};
+use crate::plan::{KeepReason, Kind, LogPolicy, Plan, RemoveReason, Report, Scope};
+
+/// Flags for lists of images.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Remove the images that a file names, if they are unused (- for standard input)
+    ///
+    /// One name, digest or id a line, whatever the disk usage. Every guard applies. With -o json, each line of the list has a line
+    /// of output.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "scope", "kind", "namespace", "evict_terminated_pods", "pressure", "wait"])]
+    remove_list: Option<PathBuf>,
+    /// Keep the images that a file names too (- for standard input)
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    keep_list: Option<PathBuf>,
+}
+
+/// The names of the lists.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lists {
+    remove: Option<Vec<String>>,
+    keep: Vec<String>,
+}
+
+/// What became of an image that a list names.
+#[derive(JsonSchema, Serialize)]
+pub(in crate::cli) struct ListedImage {
+    /// Always `ListedImage`.
+    kind: &'static str,
+    /// The version of the document, 1.
+    version: u32,
+    /// The name in the list.
+    name: String,
+    /// The id; `null` = the node has no such image.
+    id: Option<ImageId>,
+    /// All names of the image, which its removal removes together; empty = the node has no such image.
+    tags: Vec<String>,
+    /// `absent`, `ambiguous`, `kept`, `unknown` if the images cannot be listed, or the outcome of the removal.
+    outcome: &'static str,
+    /// Why it is kept, refused, ambiguous or not known; empty otherwise.
+    why: String,
+    /// The bytes that the removal reclaimed; `null` = not removed or not measured.
+    freed_bytes: Option<u64>,
+}
+
+// === impl ListArgs ===
+
+impl ListArgs {
+    /// Reads the lists.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or a line that names no image.
+    pub(super) fn read(&self) -> Result<Lists, CliError> {
+        let is_stdin = |list: &Option<PathBuf>| list.as_deref().is_some_and(|path| path.as_os_str() == "-");
+        if is_stdin(&self.remove_list) && is_stdin(&self.keep_list) {
+            return Err(CliError::message(ErrorKind::Usage, "only one list can be standard input"));
+        }
+        let remove = self.remove_list.as_deref().map(names).transpose()?;
+        let keep = self.keep_list.as_deref().map(names).transpose()?;
+        Ok(Lists { remove, keep: keep.unwrap_or_default() })
+    }
+}
+
+/// Reads the names of a file, one a line. Empty lines and those with `#` name none.
+fn names(path: &Path) -> Result<Vec<String>, CliError> {
+    let text = one_document::text(path)
+        .map_err(|error| CliError::message(ErrorKind::Usage, format!("cannot read {}: {error}", path.display())))?;
+    let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|(line, number)| name(line).ok_or_else(|| no_name(path, number, line))).collect()
+}
+
+/// Returns the name on a line. A wildcard would be a condition, and a list names images. A table may have shortened a name with `…`,
+/// and other commands print `image/ID`.
+fn name(line: &str) -> Option<String> {
+    let line_of = line.split_once("://").map_or(line, |(_, id)| id);
+    let is_name = !line.contains('*') && !line.contains(char::is_whitespace);
+    (is_name && is_image_pattern(&line_of.replace('…', ""))).then(|| line.to_owned())
+}
+
+fn no_name(path: &Path, number: usize, line: &str) -> CliError {
+    let line = format::printable(&cut_text(line, 80));
+    let error = CliError::message(ErrorKind::Usage, format!("{}:{number}: {line:?} names no image", path.display()));
+    error.hint("a line has a name with tag or digest, such as registry.example.com/app:1, or an id")
+}
+
+// === impl Lists ===
+
+impl Lists {
+    /// Returns whether a list names what is removed.
+    pub(super) fn removes(&self) -> bool {
+        self.remove.is_some()
+    }
+
+    /// Returns whether images are kept that the settings do not keep.
+    pub(super) fn keeps(&self) -> bool {
+        !self.keep.is_empty()
+    }
+
+    /// Returns the settings with the lists applied.
+    pub(super) fn applied(&self, mut loaded: Loaded) -> Loaded {
+        let images = &mut loaded.settings.policy.images;
+        images.keep.extend(self.keep.iter().map(|name| name.as_str().into()));
+        images.all_unused |= self.removes();
+        loaded
+    }
+
+    /// Plans the removal of the named images, and says what is known of each name.
+    pub(super) async fn plan(&self, loaded: &Loaded) -> Result<(Plan, Vec<ListedImage>), CliError> {
+        let (snapshot, mut plan) = look(loaded, Scope::Images).await?;
+        let names = self.remove.iter().flatten();
+        let known = Known::new(&snapshot, &plan, &loaded.settings.policy.logs);
+        let listed: Vec<_> = names.map(|name| ListedImage::new(name, &known)).collect();
+        let ids: HashSet<_> = listed.iter().filter_map(|one| one.id.as_ref().map(ImageId::as_str)).collect();
+        plan.actions.retain(|action| ids.contains(action.target.id().as_str()));
+        plan.actions.iter_mut().for_each(|action| action.reason = RemoveReason::Listed {});
+        plan.kept.retain(|kept| kept.kind == Kind::Image && ids.contains(kept.id.as_str()));
+        plan.images.reserve.clear();
+        Ok((plan, listed))
+    }
+}
+
+/// The images of the node, and why some are kept: a list may have thousands of names.
+struct Known<'a> {
+    by_name: HashMap<String, &'a Image>,
+    place: Place<'a>,
+    logs: &'a LogPolicy,
+    kept: HashMap<&'a str, &'a KeepReason>,
+}
+
+/// What a name in a list refers to.
+enum Meant<'a> {
+    Image(&'a Image),
+    Nothing,
+    Unclear(String),
+}
+
+// === impl Known ===
+
+impl<'a> Known<'a> {
+    fn new(snapshot: &'a Snapshot, plan: &'a Plan, logs: &'a LogPolicy) -> Self {
+        static ALL: NamespaceArgs = NamespaceArgs { namespace: None, all_namespaces: false };
+        let listed = snapshot.images.as_ref().into_iter().flatten();
+        let by_name = listed.flat_map(|image| image.names().map(move |name| (name.into_owned(), image))).collect();
+        let kept = plan.kept.iter().filter(|kept| kept.kind == Kind::Image);
+        let kept = kept.map(|kept| (kept.id.as_str(), &kept.reason)).collect();
+        Self { by_name, place: Place { snapshot, namespace: &ALL }, logs, kept }
+    }
+
+    /// Finds the image by its whole name, else in every form that `why` accepts.
+    fn meant(&self, name: &str) -> Meant<'a> {
+        if let Some(image) = self.by_name.get(&*full_image_name(name)) {
+            return Meant::Image(image);
+        }
+        let (is_part, found) = self.place.find_images(self.logs, name);
+        match found[..] {
+            [] => Meant::Nothing,
+            [image] if !is_part => Meant::Image(image),
+            _ if is_part => Meant::Unclear(format!("only a part of the name of {}", format::list(&names_of(&found)))),
+            _ => Meant::Unclear(format!("names {}", format::list(&names_of(&found)))),
+        }
+    }
+}
+
+fn names_of(images: &[&Image]) -> Vec<String> {
+    images.iter().map(|image| image.tags.first().cloned().unwrap_or_else(|| image.id.to_string())).collect()
+}
+
+// === impl ListedImage ===
+
+impl ListedImage {
+    fn new(name: &str, known: &Known) -> Self {
+        let no_image = |outcome, why| (None, outcome, why);
+        let (image, outcome, why) = match (known.place.snapshot.images.cause(), known.meant(name)) {
+            (Some(cause), _) => no_image("unknown", cause.to_owned()),
+            (None, Meant::Nothing) => no_image("absent", String::new()),
+            (None, Meant::Unclear(why)) => no_image("ambiguous", why),
+            (None, Meant::Image(image)) => match known.kept.get(image.id.as_str()) {
+                Some(reason) => (Some(image), "kept", reason.explain().phrase.into_owned()),
+                None => (Some(image), "not_begun", String::new()),
+            },
+        };
+        let id = image.map(|image| image.id.clone());
+        let tags = image.map(|image| image.tags.clone()).unwrap_or_default();
+        Self { kind: "ListedImage", version: 1, name: name.to_owned(), id, tags, outcome, why, freed_bytes: None }
+    }
+
+    /// Returns whether the line may mean several images, so that it removed nothing.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.outcome == "ambiguous"
+    }
+
+    /// Returns the text for the table: the cause, and the names that go with the image.
+    fn note(&self) -> String {
+        let is_removed = matches!(self.outcome, "removed" | "would_remove");
+        let all = (is_removed && self.tags.len() > 1)
+            .then(|| format!("all {} names: {}", self.tags.len(), self.tags.join(", ")));
+        let texts = Some(&self.why).filter(|why| !why.is_empty()).cloned().into_iter().chain(all);
+        texts.collect::<Vec<_>>().join("; ")
+    }
+
+    fn finish(&mut self, report: &Report) {
+        self.outcome = report.outcome.kind();
+        self.freed_bytes = report.freed_bytes;
+        self.why = report.note.clone().unwrap_or_default();
+    }
+}
+
+/// Returns the error of lines that removed nothing because they may mean several images.
+pub(super) fn ambiguous(lines: usize) -> CliError {
+    let message = format!("cannot remove images for {} of the list: ambiguous", format::count(lines, "line"));
+    CliError::message(ErrorKind::Partial, message).hint("name each image in full, by its tag, digest or id")
+}
+
+/// Prints what became of each name.
+pub(super) fn print(listed: &mut [ListedImage], reports: &[Report], output: &mut Output) -> Result<(), CliError> {
+    let by_id: HashMap<_, _> = reports.iter().map(|report| (report.action.target.id(), report)).collect();
+    for one in &mut *listed {
+        if let Some(report) = one.id.as_ref().and_then(|id| by_id.get(id.as_str())) {
+            one.finish(report);
+        }
+    }
+    let removed = listed.iter().filter(|one| matches!(one.outcome, "removed" | "would_remove"));
+    let names = removed.filter_map(|one| Some(reference(Kind::Image, one.id.as_ref()?.as_str())));
+    output.entries(&*listed, names, |_| {
+        let row = |one: &ListedImage| {
+            let freed = one.freed_bytes.map(format::size).unwrap_or_default();
+            [one.name.clone(), one.outcome.replace('_', " "), freed, one.note()]
+        };
+        table(["IMAGE", "RESULT", "FREED", "WHY"], listed.iter().map(row))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_one_image_in_full() {
+        let rows = [
+            ("registry.example.com/app:1", true),
+            ("nginx", true),
+            ("sha256:0123456789012345678901234567890123456789012345678901234567890123", true),
+            ("image/sha256:0123456789012345678901234567890123456789012345678901234567890123", true),
+            ("5db2c03fbaa9f", true),
+            ("sha256:5db2c03fbaa9f", true),
+            ("regis…com/app:1", true),
+            ("registry.example.com/*", false),
+            ("app:1 app:2", false),
+            ("{\"image\":\"app\"}", false),
+        ];
+        for (line, is_name) in rows {
+            assert_eq!(name(line).is_some(), is_name, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "# from the scanner\n\napp:1\n  app:2\r\n").unwrap();
+        assert_eq!(names(file.path()).unwrap(), ["app:1", "app:2"]);
+        std::fs::write(file.path(), "app:1\n*\n").unwrap();
+        let error = names(file.path()).unwrap_err().to_string();
+        assert!(error.contains(":2: \"*\" names no image"), "{error}");
+        assert!(names(Path::new("/does/not/exist")).is_err());
+    }
+}

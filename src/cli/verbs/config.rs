@@ -1,0 +1,277 @@
+//! `kubegc config`.
+
+pub(super) mod rules_page;
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+use clap_complete::ArgValueCompleter;
+use schemars::schema_for;
+use serde::Serialize;
+
+use super::collect::Collection;
+use super::collect::listed::ListedImage;
+use super::completions;
+use super::controller::why_object::Answer;
+use super::images::Images;
+use crate::cli::args::formats;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::session::block_on;
+use crate::cli::render::format;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::{Format, Output};
+use crate::config::{ConfigError, ConfigFault, KEYS, Key, Loaded};
+use crate::controller::{ClusterReport, ClusterStatus, PodReport};
+use crate::cri;
+use crate::model::Snapshot;
+use crate::owners::{ClusterPlan, ClusterSnapshot};
+use crate::plan::{DiskAccount, Plan};
+use crate::pod_gc::PodPlan;
+use rules_page as rules;
+
+/// Check and show the configuration
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Check the configuration and report every error
+    Check {
+        /// Configuration file, as --config
+        file: Option<PathBuf>,
+    },
+    /// Print the settings in force and their origins
+    Show,
+    /// Show each rule, and what it decides now
+    Rules {
+        /// Decide for a snapshot instead of this node (- for standard input)
+        #[arg(long, value_name = "FILE")]
+        snapshot: Option<PathBuf>,
+    },
+    /// List the settings with their flags, or explain one: its meaning, values, default and origin
+    Explain {
+        /// Key, as `images.min_age` [default: list all]
+        #[arg(add = ArgValueCompleter::new(completions::keys))]
+        key: Option<String>,
+    },
+    /// Print a configuration file with all defaults as comments
+    Default,
+    /// Print the JSON Schema of a document
+    Schema {
+        /// Document kind
+        #[arg(value_enum)]
+        of: Document,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Document {
+    /// Output of `snapshot`, input of `plan --snapshot`
+    Snapshot,
+    /// Output of `plan -o json`, input of `collect --plan`
+    Plan,
+    /// Output of `collect -o json`
+    Collection,
+    /// A line of the output of `collect --remove-list FILE -o json`
+    ListedImage,
+    /// Output of `controller snapshot`, input of `controller plan --snapshot`
+    ClusterSnapshot,
+    /// Output of `controller plan -o json`
+    ClusterPlan,
+    /// Output of `controller why -o json`
+    ClusterExplanation,
+    /// Output of `controller collect -o json`
+    ClusterReport,
+    /// Output of `controller plan --pods-only -o json`
+    PodPlan,
+    /// Output of `controller collect --pods-only -o json`
+    PodReport,
+    /// Output of `controller status -o json`
+    ClusterStatus,
+    /// Output of `images -o json`
+    Images,
+    /// Output of `disk -o json`
+    DiskAccount,
+    /// Output of `config rules -o json`
+    Rules,
+    /// The configuration file
+    Config,
+}
+
+/// Runs a subcommand. Only the subcommands that need the settings in force read the configuration.
+pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
+    match &args.verb {
+        Verb::Check { .. } => check(load(), output),
+        Verb::Show => show(&as_used(load()?)?, output),
+        Verb::Rules { snapshot } => rules::run(snapshot.as_deref(), &load()?, output),
+        Verb::Explain { key: None } => output.text(&settings()),
+        Verb::Explain { key: Some(key) } => explain(key, &load()?, output),
+        Verb::Default => output.text(&crate::config::default_toml()),
+        Verb::Schema { of } => schema(*of, output),
+    }
+}
+
+/// The result of `config check`, for programs.
+#[derive(Serialize)]
+struct ConfigCheck {
+    kind: &'static str,
+    version: u32,
+    valid: bool,
+    faults: Vec<Fault>,
+    warnings: Vec<String>,
+}
+
+/// One fault of the configuration, for programs.
+#[derive(Serialize)]
+struct Fault {
+    /// Where the value is from: a file, a flag or a variable.
+    origin: String,
+    line: Option<usize>,
+    column: Option<usize>,
+    key: Option<String>,
+    value: Option<String>,
+    message: String,
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Returns the name of the command, and its output formats.
+    pub(in crate::cli) fn formats(&self) -> (&'static str, &'static [Format]) {
+        match &self.verb {
+            Verb::Check { .. } => ("config check", formats::TEXT),
+            Verb::Show => ("config show", formats::TEXT),
+            Verb::Rules { .. } => ("config rules", formats::ROWS),
+            Verb::Explain { .. } => ("config explain", &[]),
+            Verb::Default => ("config default", &[]),
+            Verb::Schema { .. } => ("config schema", &[Format::Json]),
+        }
+    }
+
+    /// Returns whether it only shows settings, and does not look at the node as a command does.
+    pub(in crate::cli) fn only_shows(&self) -> bool {
+        !matches!(self.verb, Verb::Rules { .. })
+    }
+
+    /// Returns the file of `config check FILE`.
+    pub(in crate::cli) fn file(&self) -> Option<&PathBuf> {
+        match &self.verb {
+            Verb::Check { file } => file.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+// === impl Fault ===
+
+impl From<&ConfigFault> for Fault {
+    fn from(fault: &ConfigFault) -> Self {
+        let (key, value) = fault.written.clone().unzip();
+        let (line, column) = fault.place().unzip();
+        Self { origin: fault.origin.to_string(), line, column, key, value, message: fault.right.clone() }
+    }
+}
+
+/// Checks the configuration, and that the files that it names exist.
+fn check(loaded: Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
+    let checked = loaded.and_then(|loaded| {
+        let faults = loaded.missing_files();
+        if faults.is_empty() { Ok(loaded) } else { Err(ConfigError { faults }.into()) }
+    });
+    match output.format {
+        Some(Format::Json | Format::Yaml) => check_document(&checked, output)?,
+        _ => return check_text(&checked?, output),
+    }
+    let faults = checked.err().map_or(0, |error| error.config_faults().len());
+    if faults == 0 {
+        return Ok(());
+    }
+    Err(CliError::message(ErrorKind::Config, format!("{} in the configuration", format::count(faults, "fault"))))
+}
+
+fn check_document(checked: &Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
+    let faults = checked.as_ref().err().map_or(&[][..], CliError::config_faults).iter().map(Fault::from).collect();
+    let warnings = checked.as_ref().map(Loaded::warnings).unwrap_or_default();
+    let document = ConfigCheck { kind: "ConfigCheck", version: 1, valid: checked.is_ok(), faults, warnings };
+    if output.format == Some(Format::Yaml) { output.yaml(&document) } else { output.json(&document) }
+}
+
+fn check_text(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let warnings: Vec<_> = loaded.warnings().iter().map(|warning| format!("warning: {warning}\n")).collect();
+    let count = match warnings.len() {
+        0 => String::new(),
+        count => format!(", with {}", format::count(count, "warning")),
+    };
+    output.text(&format!("{}the configuration is sound{count}\n", warnings.concat()))
+}
+
+/// Returns the settings with the sockets that a command would use. Without a runtime they are shown all the same.
+fn as_used(loaded: Loaded) -> Result<Loaded, CliError> {
+    let (candidates, options) = (loaded.candidates(), &loaded.settings.runtime.options);
+    let found = block_on(async { Ok(cri::resolve(&candidates, options).await) })?;
+    Ok(loaded.with_endpoint(&found))
+}
+
+fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    match output.format {
+        None => output.text(&loaded.to_toml()),
+        Some(Format::Json) => output.pretty_json(&loaded.to_json()),
+        Some(Format::Yaml) => output.yaml(&loaded.to_json()),
+        Some(Format::Table | Format::Wide | Format::Name | Format::Html) => {
+            let rows = KEYS.iter().map(|key| {
+                [key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]
+            });
+            output.text(&table(["KEY", "VALUE", "ORIGIN"], rows))
+        }
+    }
+}
+
+/// Returns the table of all settings.
+fn settings() -> String {
+    let flags = |key: &Key| key.flags.iter().map(|flag| format!("--{flag}")).collect::<Vec<_>>().join(", ");
+    let rows = KEYS.iter().map(|key| [key.name.to_owned(), flags(key), key.default().to_string(), key.summary()]);
+    table(["KEY", "FLAG", "DEFAULT", "MEANING"], rows)
+}
+
+/// Prints what a setting means, and its value in force.
+fn explain(name: &str, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let Some(key) = crate::config::find(name) else {
+        let error = CliError::message(ErrorKind::Usage, format!("no setting {name:?}"));
+        return Err(match crate::config::nearest(name) {
+            Some(nearest) => error.hint(format!("did you mean {nearest}?")),
+            None => error.hint("`kubegc config default` prints every setting with its default"),
+        });
+    };
+    let flags: Vec<_> = key.flags.iter().map(|flag| format!("--{flag}")).collect();
+    let flags = if flags.is_empty() { String::new() } else { format!("Flags:     {}\n", flags.join(", ")) };
+    let (value, default) = (key.get(&loaded.settings), key.default());
+    output.page(&format!(
+        "{name}\n\n{}\n\nValue:     {value} ({})\nDefault:   {default}\nAllowed:   {}\n{flags}",
+        key.description(),
+        loaded.origin(key),
+        key.allowed(),
+    ))
+}
+
+fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
+    match of {
+        Document::Snapshot => output.pretty_json(&schema_for!(Snapshot)),
+        Document::Plan => output.pretty_json(&schema_for!(Plan)),
+        Document::Collection => output.pretty_json(&schema_for!(Collection<'static>)),
+        Document::ListedImage => output.pretty_json(&schema_for!(ListedImage)),
+        Document::ClusterSnapshot => output.pretty_json(&schema_for!(ClusterSnapshot)),
+        Document::ClusterPlan => output.pretty_json(&schema_for!(ClusterPlan)),
+        Document::ClusterExplanation => output.pretty_json(&schema_for!(Answer)),
+        Document::ClusterReport => output.pretty_json(&schema_for!(ClusterReport)),
+        Document::PodPlan => output.pretty_json(&schema_for!(PodPlan)),
+        Document::PodReport => output.pretty_json(&schema_for!(PodReport)),
+        Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),
+        Document::Images => output.pretty_json(&schema_for!(Images)),
+        Document::DiskAccount => output.pretty_json(&schema_for!(DiskAccount)),
+        Document::Rules => output.pretty_json(&schema_for!(rules::RuleList)),
+        Document::Config => output.pretty_json(&crate::config::schema()),
+    }
+}

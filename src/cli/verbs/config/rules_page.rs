@@ -1,0 +1,106 @@
+//! `kubegc config rules`.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::cli_error::CliError;
+use crate::cli::input::documents::Snapshots;
+use crate::cli::input::session::{all_seen, block_on, look};
+use crate::cli::render::format;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::cli::render::plan_tables::rule_note;
+use crate::config::{Loaded, then_text};
+use crate::plan::{RuleNote, Scope};
+use crate::rules::RuleText;
+
+/// The rules, and what each decides now, for programs.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct RuleList {
+    /// Always `Rules`.
+    kind: &'static str,
+    /// The version of the document, 1.
+    version: u32,
+    /// The rules, in order.
+    rules: Vec<RuleEntry>,
+}
+
+/// A rule, and what it decides now.
+#[derive(JsonSchema, Serialize)]
+struct RuleEntry {
+    /// What it is about.
+    #[serde(rename = "for")]
+    of: &'static str,
+    /// The condition.
+    when: String,
+    /// What follows, as in the configuration.
+    then: String,
+    /// The day on which it ends; `null` = it has none.
+    until: Option<String>,
+    /// The note for people.
+    note: String,
+    /// What it decides now.
+    #[serde(flatten)]
+    now: RuleNote,
+}
+
+/// Prints the rules with what they decide on this node, or on that of a snapshot.
+pub(super) fn run(snapshot: Option<&Path>, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let (_, plan) = match snapshot {
+        Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,
+        None => block_on(look(loaded, Scope::All))?,
+    };
+    let rules = loaded.settings.policy.rules.iter().map(crate::rules::Rule::text);
+    let rules = rules.zip(&plan.rules).map(|(text, now)| RuleEntry::new(text, now.clone())).collect();
+    let list = RuleList { kind: "Rules", version: 1, rules };
+    output.result(&list, |wide| list.text(wide))?;
+    all_seen(&plan)
+}
+
+// === impl RuleEntry ===
+
+impl RuleEntry {
+    fn new(text: &RuleText, now: RuleNote) -> Self {
+        let until = text.until.map(|day| day.to_string());
+        Self {
+            of: text.of.into(),
+            when: text.when.clone(),
+            then: then_text(&text.then),
+            until,
+            note: text.note.clone(),
+            now,
+        }
+    }
+
+    fn row(&self, wide: bool) -> [String; 8] {
+        let only_wide = |text: &str| if wide { text.to_owned() } else { String::new() };
+        let size = Some(self.now.bytes).filter(|bytes| *bytes > 0).map(format::size);
+        [
+            self.now.rule.clone(),
+            self.of.to_owned(),
+            self.then.clone(),
+            self.now.objects.to_string(),
+            size.unwrap_or_else(|| "-".to_owned()),
+            self.until.clone().unwrap_or_else(|| "-".to_owned()),
+            only_wide(&self.when),
+            only_wide(&self.note),
+        ]
+    }
+}
+
+// === impl RuleList ===
+
+impl RuleList {
+    fn text(&self, wide: bool) -> String {
+        if self.rules.is_empty() {
+            return "No rules. docs/rules.md has examples.\n".to_owned();
+        }
+        let titles = ["RULE", "FOR", "THEN", "OBJECTS", "SIZE", "UNTIL", "WHEN", "NOTE"];
+        let notes = self.rules.iter().filter_map(|rule| rule_note(&rule.now)).map(|note| format!("Rule: {note}\n"));
+        let notes: String = notes.collect();
+        let gap = if notes.is_empty() { "" } else { "\n" };
+        format!("{}{gap}{notes}", table(titles, self.rules.iter().map(|rule| rule.row(wide))))
+    }
+}

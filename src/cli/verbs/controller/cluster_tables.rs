@@ -1,0 +1,214 @@
+//! Formats plans and explanations of a cluster for people.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::cli::render::grid::table;
+use crate::cli::render::{Paint, format};
+use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
+use crate::model::Identity;
+use crate::owners::{ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, OwnerFinding, Propagation};
+
+/// Predicted actions in a table, unless it is wide.
+const PREDICTED: usize = 20;
+/// Errors below a table, unless it is wide.
+const ERRORS: usize = 5;
+
+/// Formats a plan as tables.
+pub(super) fn plan(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
+    let mut text = String::new();
+    if !plan.actions.is_empty() {
+        text += &actions(&plan.actions, wide);
+        text.push('\n');
+    }
+    if !plan.predicted.is_empty() {
+        let shown = if wide { plan.predicted.len() } else { plan.predicted.len().min(PREDICTED) };
+        let _ = writeln!(text, "{}", paint.bold("Then (predicted):"));
+        text += &actions(plan.predicted.get(..shown).unwrap_or_default(), wide);
+        if shown < plan.predicted.len() {
+            let _ = writeln!(text, "and {} more; -o wide shows all", plan.predicted.len() - shown);
+        }
+        text.push('\n');
+    }
+    if !plan.findings.is_empty() {
+        let _ = writeln!(text, "{}", paint.bold("Findings:"));
+        text += &findings(&plan.findings, wide);
+        text.push('\n');
+    }
+    let shown = if wide { plan.errors.len() } else { plan.errors.len().min(ERRORS) };
+    for error in plan.errors.get(..shown).unwrap_or_default() {
+        let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(error));
+    }
+    if shown < plan.errors.len() {
+        let _ = writeln!(text, "and {} more errors; -o wide shows all", plan.errors.len() - shown);
+    }
+    text + &summary(plan)
+}
+
+pub(super) fn actions(actions: &[ClusterAction], wide: bool) -> String {
+    let rows = actions.iter().map(|action| {
+        let [kind, namespace, name] = columns(&action.object, wide);
+        [words(action.action, action.propagation), kind, namespace, name, reason(action)]
+    });
+    table(["ACTION", "KIND", "NAMESPACE", "NAME", "WHY"], rows)
+}
+
+fn words(action: ActionWord, propagation: Option<Propagation>) -> String {
+    let text = match action {
+        ActionWord::Delete => "delete",
+        ActionWord::DropReferences => "drop references",
+        ActionWord::EndForeground => "end foreground deletion",
+        ActionWord::Orphan => "orphan dependents",
+    };
+    match propagation {
+        None | Some(Propagation::Background) => text.to_owned(),
+        Some(propagation) => format!("{text} ({})", propagation.to_string().to_lowercase()),
+    }
+}
+
+/// Names the owners that decide: those that do not exist any more, or wait.
+fn reason(action: &ClusterAction) -> String {
+    let decides = |owner: &&OwnerFinding| owner.state != "exists";
+    let owners: Vec<_> = action.owners.iter().filter(decides).map(owner_text).collect();
+    match action.action {
+        ActionWord::Delete | ActionWord::DropReferences => format::list(&owners),
+        ActionWord::EndForeground => "no blocking dependents left".to_owned(),
+        ActionWord::Orphan => "deleted with the policy orphan".to_owned(),
+    }
+}
+
+fn owner_text(owner: &OwnerFinding) -> String {
+    format!("owner {}/{} {}", owner.reference.kind.kind, owner.reference.name, state(&owner.state))
+}
+
+/// Formats the word of an owner's state.
+pub(super) fn state(word: &str) -> &str {
+    match word {
+        "exists" => "exists",
+        "waits_for_dependents" => "waits for its dependents",
+        "absent" => "absent",
+        "kind_not_served" => "of a kind that is not served",
+        "namespaced" => "namespaced",
+        _ => "unverified",
+    }
+}
+
+fn findings(findings: &[Finding], wide: bool) -> String {
+    let rows = findings.iter().map(|finding| {
+        let [kind, namespace, name] = columns(&finding.object, wide);
+        [finding_text(finding.kind).to_owned(), kind, namespace, name, detail(finding)]
+    });
+    table(["FINDING", "KIND", "NAMESPACE", "NAME", "DETAIL"], rows)
+}
+
+fn finding_text(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::KindNotServed => "owner kind not served",
+        FindingKind::WrongNamespace => "owner in another namespace",
+        FindingKind::WrongOwner => "owner is another object",
+        FindingKind::NamespacedOwner => "namespaced owner",
+        FindingKind::OwnerUnverified => "owner unverified",
+        FindingKind::SharedUid => "shares one uid",
+        FindingKind::BeingDeleted => "being deleted",
+    }
+}
+
+pub(super) fn detail(finding: &Finding) -> String {
+    if finding.kind == FindingKind::BeingDeleted {
+        let since = finding.since.map(|since| format!("since {since}"));
+        let finalizers =
+            (!finding.finalizers.is_empty()).then(|| format!("finalizers {}", finding.finalizers.join(", ")));
+        let waits = match finding.waits_for.as_slice() {
+            [] => None,
+            [one] => Some(format!("waits for {one}")),
+            [first, others @ ..] => Some(format!("waits for {first} and {} more", others.len())),
+        };
+        let lists = (!finding.waits_for_lists.is_empty()).then(|| {
+            format!("waits for the list of {}, which may have dependents", finding.waits_for_lists.join(", "))
+        });
+        return [since, finalizers, waits, lists].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    }
+    if let (FindingKind::SharedUid, Some(first)) = (finding.kind, &finding.found) {
+        return format!("with {first}");
+    }
+    let owner = finding.owner.as_ref().map(|owner| format!("owner {}/{}", owner.kind, owner.name)).unwrap_or_default();
+    match &finding.found {
+        Some(found) => format!("{owner}; its uid is that of {found}"),
+        None => owner,
+    }
+}
+
+fn summary(plan: &ClusterPlan) -> String {
+    let of = |actions: &[ClusterAction], word| actions.iter().filter(|action| action.action == word).count();
+    let deletes = of(&plan.actions, ActionWord::Delete);
+    let follow = of(&plan.predicted, ActionWord::Delete);
+    let head = match (deletes, follow) {
+        (0, 0) if !plan.errors.is_empty() => "Nothing to delete among what could be read".to_owned(),
+        (0, 0) => "Nothing to delete".to_owned(),
+        (deletes, 0) => format!("{} to delete", format::count(deletes, "object")),
+        (deletes, follow) => format!("{} to delete, then {follow} more", format::count(deletes, "object")),
+    };
+    let kept = kept(plan.kept.iter().map(|kept| &kept.reason), |reason| reason.replace('_', " "));
+    format!("{head}{kept}.\n")
+}
+
+/// Formats a report: one line for each change, then what is left, then the totals.
+pub(super) fn report(report: &ClusterReport, dry_run: bool, wide: bool, paint: Paint) -> String {
+    let mut text = String::new();
+    if !report.outcomes.is_empty() {
+        text += &outcomes(&report.outcomes, wide);
+        text.push('\n');
+    }
+    if !report.waiting.is_empty() {
+        let _ = writeln!(text, "{}", paint.bold("Being deleted:"));
+        text += &waiting(&report.waiting, wide);
+        text.push('\n');
+    }
+    let of = |action| report.outcomes.iter().filter(|outcome| outcome.action == action).count();
+    let verb = if dry_run { "would be deleted" } else { "deleted" };
+    let changed = report.outcomes.len() - of(ActionWord::Delete);
+    let _ = writeln!(text, "{} {verb}, {changed} changed.", format::count(of(ActionWord::Delete), "object"));
+    text
+}
+
+fn outcomes(outcomes: &[ClusterOutcome], wide: bool) -> String {
+    let rows = outcomes.iter().map(|outcome| {
+        let [kind, namespace, name] = columns(&outcome.object, wide);
+        let (action, result) = (words(outcome.action, outcome.propagation), outcome.result.to_string());
+        [action, kind, namespace, name, result.replace('_', " "), outcome.reason.replace('_', " ")]
+    });
+    table(["ACTION", "KIND", "NAMESPACE", "NAME", "RESULT", "WHY"], rows)
+}
+
+fn waiting(waiting: &[WaitingObject], wide: bool) -> String {
+    let rows = waiting.iter().map(|WaitingObject { object, finalizers, grace_seconds }| {
+        let grace = grace_seconds.map(|seconds| format!("its grace period of {seconds} s"));
+        let finalizers = finalizers.iter().map(|finalizer| format!("finalizer {finalizer}"));
+        let is_namespace = grace_seconds.is_none() && *object.kind.kind == *"Namespace";
+        let content = is_namespace.then(|| "its content".to_owned());
+        let causes: Vec<_> = grace.into_iter().chain(finalizers).chain(content).collect();
+        let [kind, namespace, name] = columns(object, wide);
+        [kind, namespace, name, format::list(&causes)]
+    });
+    table(["KIND", "NAMESPACE", "NAME", "WAITS FOR"], rows)
+}
+
+/// Returns the name of an object as `kubectl get -o name` prints it: `configmap/web`, `deployment.apps/web`.
+pub(super) fn name(object: &Identity) -> String {
+    let (kind, group) = (object.kind.kind.to_lowercase(), object.kind.group());
+    if group.is_empty() { format!("{kind}/{}", object.name) } else { format!("{kind}.{group}/{}", object.name) }
+}
+
+/// Returns the kind, the namespace and the name. Only a wide table shows the group and the version of the kind.
+fn columns(object: &Identity, wide: bool) -> [String; 3] {
+    let kind = if wide { object.kind.to_string() } else { object.kind.kind.to_string() };
+    [kind, object.namespace.to_string(), object.name.to_string()]
+}
+
+/// Formats how many objects are kept for each reason, as `; kept: 2 owner exists`; empty = none is kept.
+pub(super) fn kept<K: Ord>(reasons: impl Iterator<Item = K>, text: impl Fn(K) -> String) -> String {
+    let mut counts = BTreeMap::<_, usize>::new();
+    reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
+    let counts: Vec<_> = counts.into_iter().map(|(reason, count)| format!("{count} {}", text(reason))).collect();
+    if counts.is_empty() { String::new() } else { format!("; kept: {}", counts.join(", ")) }
+}

@@ -1,0 +1,99 @@
+//! Where the snapshot of a cluster comes from: the API server, or a file.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::kubectl_args::KubectlArgs;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::one_document;
+use crate::cli::input::session::block_on;
+use crate::cli::render::progress;
+use crate::config::{Loaded, Settings};
+use crate::controller::{ClusterObserver, ControllerError, ObserverLimits};
+use crate::daemon::node::credential_candidates;
+use crate::daemon::now;
+use crate::kubernetes::{Connection, CredentialCandidates};
+use crate::owners::ClusterSnapshot;
+
+/// The cluster that the settings and the flags select.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub(super) loaded: &'a Loaded,
+    pub(super) kubectl: &'a KubectlArgs,
+}
+
+// === impl Source ===
+
+impl Source<'_> {
+    /// Returns the settings.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.loaded.settings
+    }
+
+    /// Returns the connection to the API server, for a service.
+    pub(super) fn connection(self) -> Connection {
+        let settings = self.settings();
+        let candidates = CredentialCandidates {
+            own_kubeconfig: settings.pods.own_kubeconfig.clone(),
+            overrides: self.kubectl.overrides(),
+            ..credential_candidates(settings)
+        };
+        Connection::multiplexed(candidates).with_limit(self.kubectl.request_timeout())
+    }
+
+    /// Returns that connection for a command, which ends after one look.
+    pub(super) fn patient_connection(self) -> Connection {
+        self.connection().repeating()
+    }
+
+    /// Returns the snapshot in `file`, or that of the cluster.
+    pub(super) fn snapshot(self, file: Option<&PathBuf>) -> Result<ClusterSnapshot, CliError> {
+        file.map_or_else(|| observe(self), |file| one_document::cluster_snapshot(file))
+    }
+}
+
+/// Takes a snapshot of the cluster.
+pub(super) fn observe(source: Source<'_>) -> Result<ClusterSnapshot, CliError> {
+    let (connection, guards) = (Arc::new(source.patient_connection()), &source.settings().controller.guards);
+    let observer = ClusterObserver::new(connection, ObserverLimits::default(), now, guards);
+    let progress = progress(0, "{bar:30} {pos} of {len} resources");
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let watch = |done: usize, all: usize| {
+        progress.set_length(all as u64);
+        progress.set_position(done as u64);
+    };
+    let snapshot = block_on(async { Ok(observer.snapshot(watch).await?) });
+    progress.finish_and_clear();
+    snapshot
+}
+
+/// Returns an error if a list is missing, although the decisions of the plan are correct.
+pub(super) fn all_listed(errors: &[String]) -> Result<(), CliError> {
+    let message = match errors {
+        [] => return Ok(()),
+        [one] => one.clone(),
+        [first, others @ ..] => format!("{first}; and {} more", others.len()),
+    };
+    Err(CliError::message(ErrorKind::Partial, message))
+}
+
+impl From<ControllerError> for CliError {
+    fn from(error: ControllerError) -> Self {
+        let kind = if error.is_of_credentials() { ErrorKind::Config } else { ErrorKind::Runtime };
+        Self::new(kind, error).hint("--kubeconfig selects the credentials and the API server")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::KubernetesError;
+
+    #[test]
+    fn an_error_names_its_cause_once() {
+        let source = KubernetesError::NoKubeconfig { path: "/nowhere".into() };
+        let error = CliError::from(ControllerError::Discover { source });
+        assert_eq!(error.to_string(), "cannot observe the cluster: /nowhere: there is no such kubeconfig");
+    }
+}

@@ -1,0 +1,166 @@
+//! `kubegc controller why`.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::cluster_tables as render;
+use super::source::Source;
+use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::render::output::Output;
+use crate::cli::render::{Paint, format};
+use crate::model::Identity;
+use crate::owners::{
+    ClusterAction, ClusterExplanation, ClusterSnapshot, DependentNode, OwnerFinding, OwnerNode, Propagation, explain,
+    find_objects, predict_deletion,
+};
+
+/// Explain why an object is kept or deleted: its owners, its dependents
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Kind and name, as deployment/web or `configmap settings`
+    #[arg(value_name = "KIND/NAME", required = true, num_args = 1..=2)]
+    object: Vec<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
+    /// Show what would follow from its deletion with this policy
+    #[arg(long, value_enum, value_name = "POLICY")]
+    if_deleted: Option<Propagation>,
+    /// Explain a snapshot in a file (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+}
+
+/// The answer about one object.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(in crate::cli) struct Answer {
+    #[serde(flatten)]
+    explanation: ClusterExplanation,
+    /// What would follow from the deletion of the object, with `--if-deleted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    if_deleted: Option<Vec<ClusterAction>>,
+}
+
+/// Explains each object of that name.
+pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+    let object = args.object.join("/");
+    let Some((kind, name)) = object.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty()) else {
+        let message = format!("cannot explain {object:?}: not of the form KIND/NAME");
+        return Err(CliError::message(ErrorKind::Usage, message).hint("write for example deployment/web"));
+    };
+    let snapshot = source.snapshot(args.snapshot.as_ref())?;
+    let found = find_objects(&snapshot, kind, name, args.namespace.get());
+    if found.is_empty() {
+        return Err(not_found(args, &snapshot));
+    }
+    for object in &found {
+        if let Some(answer) = answer(&snapshot, object, args.if_deleted) {
+            let paint = output.paint;
+            output.result(&answer, |_| text(&answer, paint))?;
+        }
+    }
+    Ok(())
+}
+
+fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<Propagation>) -> Option<Answer> {
+    let explanation = explain(snapshot, object)?;
+    // An object that is deleted anyway has no consequences of its own.
+    let predict = |policy| predict_deletion(snapshot, object, policy);
+    let if_deleted = policy.map(|policy| predict(policy).unwrap_or_default());
+    Some(Answer { explanation, if_deleted })
+}
+
+fn not_found(args: &Args, snapshot: &ClusterSnapshot) -> CliError {
+    let place = args.namespace.get().map_or(String::new(), |namespace| format!(" in namespace {namespace}"));
+    let error = CliError::message(ErrorKind::Usage, format!("no object matches {:?}{place}", args.object.join("/")));
+    let missing = snapshot.resources.iter().filter(|listed| listed.objects.cause().is_some()).count();
+    match missing {
+        0 => error,
+        missing => error.hint(format!("{missing} resources cannot be listed; `kubegc controller plan` names them")),
+    }
+}
+
+/// Formats an answer as a tree: the owners above, the object, the dependents below.
+fn text(answer: &Answer, paint: Paint) -> String {
+    let found = &answer.explanation;
+    let decision = format!("{}, {}", found.decision.replace('_', " "), found.reason.replace('_', " "));
+    let mut text = format!("{}: {decision}\n", paint.bold(&format::printable(&found.object.to_string())));
+    if let Some(deletion) = &found.deletion {
+        let _ = writeln!(text, "Being deleted: {}", format::printable(&render::detail(deletion)));
+    }
+    if !found.owners.is_empty() {
+        text += "Owners:\n";
+        owner_tree(&mut text, &found.owners, "");
+    }
+    if !found.dependents.is_empty() {
+        text += "Dependents:\n";
+        dependent_tree(&mut text, &found.dependents, &found.object, "");
+    }
+    if let Some(actions_then) = &answer.if_deleted {
+        text += &consequences(actions_then, found.content);
+    }
+    text
+}
+
+/// Formats what would follow from the deletion of an object with this content.
+fn consequences(actions: &[ClusterAction], content: Option<usize>) -> String {
+    let content = content.filter(|count| *count > 0).map(|count| {
+        let objects = format::count(count, "object");
+        format!("If it were deleted: the API server would delete its content with it, {objects} now\n")
+    });
+    let rest = match (actions, &content) {
+        ([], None) => "If it were deleted: nothing else would change\n".to_owned(),
+        ([], Some(_)) => String::new(),
+        _ => format!("If it were deleted (predicted):\n{}", render::actions(actions, true)),
+    };
+    content.unwrap_or_default() + &rest
+}
+
+fn owner_tree(text: &mut String, owners: &[OwnerNode], indent: &str) {
+    branches(
+        text,
+        owners,
+        indent,
+        |node| {
+            let OwnerFinding { reference, state: word, evidence } = &node.owner;
+            format!("{}/{}: {}, {evidence}", reference.kind, reference.name, render::state(word))
+        },
+        |text, node, indent| owner_tree(text, &node.owners, indent),
+    );
+}
+
+fn dependent_tree(text: &mut String, dependents: &[DependentNode], owner: &Identity, indent: &str) {
+    branches(
+        text,
+        dependents,
+        indent,
+        |node| {
+            let place = if node.object.namespace == owner.namespace {
+                format!("{}/{}", node.object.kind, node.object.name)
+            } else {
+                node.object.to_string()
+            };
+            if node.blocking { format!("{place} (blocks its deletion)") } else { place }
+        },
+        |text, node, indent| dependent_tree(text, &node.dependents, &node.object, indent),
+    );
+}
+
+/// Writes one line for each node, with the lines of a tree, and below it those of its own nodes.
+fn branches<N>(
+    text: &mut String,
+    nodes: &[N],
+    indent: &str,
+    line: impl Fn(&N) -> String,
+    mut below: impl FnMut(&mut String, &N, &str),
+) {
+    for (at, node) in nodes.iter().enumerate() {
+        let is_last = at + 1 == nodes.len();
+        let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        let _ = writeln!(text, "{indent}{branch}{}", format::printable(&line(node)));
+        below(text, node, &format!("{indent}{rest}"));
+    }
+}

@@ -1,0 +1,181 @@
+//! `kubegc disk`.
+
+use std::path::PathBuf;
+
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::documents::Snapshots;
+use crate::cli::input::session::{account, all_seen, block_on};
+use crate::cli::render::format;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::config::Loaded;
+use crate::plan::{CategoryEntry, DiskAccount, LeftEntry, disk_account};
+
+/// Show what fills the image file system
+///
+/// Each byte counts once: a layer that several images share counts where its most important image does. The sizes are those
+/// on the disk, not those of a registry. "Not of the runtime" is what the file system has besides.
+///
+/// It reads the store of containerd through containerd's own API, or that of CRI-O from its files.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Show at most N entries of each list; 0 for all
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    top: usize,
+    /// Show the account of a snapshot instead of this node (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+}
+
+/// How the account is printed.
+#[derive(Clone, Copy)]
+struct Style {
+    /// The most entries of a list.
+    most: usize,
+    /// Whether ids are whole, and inodes are shown.
+    wide: bool,
+}
+
+/// Prints the account.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let (snapshot, plan) = match &args.snapshot {
+        Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,
+        None => block_on(account(loaded))?,
+    };
+    let account = disk_account(&snapshot, &plan).map_err(|cause| {
+        CliError::message(ErrorKind::Partial, format!("cannot account for the image file system: {cause}"))
+    })?;
+    let most = if args.top == 0 { usize::MAX } else { args.top };
+    output.result(&account, |wide| text(&account, Style { most, wide }))?;
+    all_seen(&plan)
+}
+
+fn text(account: &DiskAccount, style: Style) -> String {
+    let sections = [
+        categories(account, style),
+        images(account, style),
+        shared(account, style),
+        writable_layers(account, style),
+        others(account, style),
+    ];
+    let missing = account.missing.iter().map(|missing| format!("Not read: {}\n", format::printable(missing)));
+    let sections = sections.into_iter().chain([missing.collect()]).filter(|section: &String| !section.is_empty());
+    format!("{}\n\n{}", head(account), sections.collect::<Vec<_>>().join("\n"))
+}
+
+fn head(account: &DiskAccount) -> String {
+    let DiskAccount { disk, used_bytes, used_inodes, .. } = account;
+    let inodes = disk.inodes.zip(*used_inodes).map(|(all, used)| format!(", {used} of {all} inodes"));
+    format!(
+        "Image disk {}: {} of {} used ({}){}.",
+        disk.mountpoint.display(),
+        format::size(*used_bytes),
+        format::size(disk.capacity_bytes),
+        percent(*used_bytes, disk.capacity_bytes),
+        inodes.unwrap_or_default(),
+    )
+}
+
+fn categories(account: &DiskAccount, style: Style) -> String {
+    let mut entries: Vec<_> = account.categories.iter().filter(|entry| entry.bytes > 0 || entry.objects > 0).collect();
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.bytes));
+    let row = |entry: &&CategoryEntry| {
+        let objects = if entry.objects == 0 { "-".to_owned() } else { entry.objects.to_string() };
+        let disk = percent(entry.bytes, account.disk.capacity_bytes);
+        [
+            entry.category.phrase().to_owned(),
+            format::size(entry.bytes),
+            disk,
+            objects,
+            inodes(style, Some(entry.inodes)),
+        ]
+    };
+    table(["WHAT", "SIZE", "OF DISK", "OBJECTS", "INODES"], entries.iter().map(row))
+}
+
+fn images(account: &DiskAccount, style: Style) -> String {
+    let rows = account.images.iter().map(|image| {
+        [
+            image.name.clone().unwrap_or_else(|| "<none>".to_owned()),
+            id(style, image.id.as_str()),
+            known(image.own_bytes),
+            known(image.all_bytes),
+            format!("{}: {}", image.category.phrase(), image.reason),
+            inodes(style, Some(image.own_inodes)),
+        ]
+    });
+    let titles = ["IMAGE", "ID", "HOLDS ALONE", "WITH SHARED", "STATE", "INODES ALONE"];
+    section(account.images.len(), style, "images", |most| table(titles, rows.take(most)))
+}
+
+fn shared(account: &DiskAccount, style: Style) -> String {
+    let rows = account.shared.iter().map(|set| {
+        let names = match set.images.as_slice() {
+            [first, others @ ..] if !style.wide && others.len() > 1 => format!("{first} +{}", others.len()),
+            names => names.join(", "),
+        };
+        let state = if set.removable { "all removable" } else { "in use or kept" };
+        [names, format::size(set.bytes), state.to_owned(), inodes(style, Some(set.inodes))]
+    });
+    let titles = ["HELD TOGETHER BY", "SIZE", "STATE", "INODES"];
+    section(account.shared.len(), style, "sets of images", |most| table(titles, rows.take(most)))
+}
+
+fn writable_layers(account: &DiskAccount, style: Style) -> String {
+    let rows = account.writable_layers.iter().map(|layer| {
+        [layer.name.clone(), id(style, layer.id.as_str()), known(layer.bytes), inodes(style, layer.inodes)]
+    });
+    let titles = ["WRITABLE LAYER OF", "ID", "SIZE", "INODES"];
+    section(account.writable_layers.len(), style, "writable layers", |most| table(titles, rows.take(most)))
+}
+
+fn others(account: &DiskAccount, style: Style) -> String {
+    let row = |part: &LeftEntry| {
+        let kind: &str = part.kind.into();
+        let held_by = if part.held_by.is_empty() { "nothing" } else { &part.held_by };
+        let namespace = if part.namespace.is_empty() { "several" } else { &part.namespace };
+        [
+            format!("{kind} {}", part.name),
+            namespace.to_owned(),
+            held_by.to_owned(),
+            known(part.bytes),
+            part.age_seconds.map_or_else(|| "-".to_owned(), format::age),
+            inodes(style, part.inodes),
+        ]
+    };
+    let titles = ["NOT LISTED BY THE CRI", "NAMESPACE", "HELD BY", "SIZE", "AGE", "INODES"];
+    let rows = account.others.iter().map(row);
+    section(account.others.len(), style, "objects", |most| table(titles, rows.take(most)))
+}
+
+/// Returns a list with a note of how many entries are left out, or nothing if it has none.
+fn section(all: usize, style: Style, what: &str, list: impl FnOnce(usize) -> String) -> String {
+    let more = match all.saturating_sub(style.most) {
+        _ if all == 0 => return String::new(),
+        0 => String::new(),
+        more => format!("{more} more {what}: --top 0\n"),
+    };
+    format!("{}\n{more}", list(style.most).trim_end())
+}
+
+fn id(style: Style, id: &str) -> String {
+    if style.wide { id.to_owned() } else { crate::model::short_id(id).to_owned() }
+}
+
+fn known(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "unknown".to_owned(), format::size)
+}
+
+/// Only the wide table has inodes; a column without text is not printed.
+fn inodes(style: Style, inodes: Option<u64>) -> String {
+    match inodes {
+        _ if !style.wide => String::new(),
+        Some(inodes) => inodes.to_string(),
+        None => "-".to_owned(),
+    }
+}
+
+fn percent(bytes: u64, of: u64) -> String {
+    let tenths = u128::from(bytes) * 1000 / u128::from(of.max(1));
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}

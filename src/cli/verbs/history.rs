@@ -1,0 +1,262 @@
+//! `kubegc history`.
+
+mod sums;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use crate::cli::args::formats;
+use crate::cli::cli_error::CliError;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::{Format, Output};
+use crate::cli::render::{format, more_tags, object, reference};
+use crate::config::Loaded;
+use crate::daemon::now;
+use crate::plan::Kind;
+use crate::record::{HistoryEntry, HistoryFilter, RunEntry, StoreReader};
+
+/// Show past removals and their reasons, newest first
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Filter by text in the id, path, name, tag or pod; a number shows the run with this number
+    text: Option<String>,
+    /// Maximum number of entries
+    #[arg(short = 'n', long, default_value_t = 50, value_name = "NUMBER")]
+    limit: usize,
+    /// Show entries since a duration (24h), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
+    #[arg(long, value_name = "WHEN", value_parser = when)]
+    since: Option<Timestamp>,
+    /// Filter by object kind
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+    /// Filter by namespace of the pod (without a short form: -n is the number of entries)
+    #[arg(long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// Show objects of all namespaces, which is the default
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Show runs instead of single removals
+    #[arg(long, conflicts_with_all = ["text", "since", "kind", "namespace"])]
+    runs: bool,
+    /// Add up the removals by day and reason (UTC)
+    #[arg(long, conflicts_with = "runs")]
+    sums: bool,
+    /// Wait for new entries and print them, until interrupted
+    #[arg(short, long, conflicts_with_all = ["runs", "sums"])]
+    follow: bool,
+}
+
+/// The time between two looks at the store with `--follow`.
+const FOLLOW: Duration = Duration::from_secs(1);
+
+/// A run with its removals.
+#[derive(Serialize)]
+struct RunView<'a> {
+    run: &'a RunEntry,
+    /// Oldest first.
+    removals: &'a [HistoryEntry],
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Returns the name of the command, and its output formats. Runs and sums are no objects.
+    pub(in crate::cli) fn formats(&self) -> (&'static str, &'static [Format]) {
+        match self {
+            Self { runs: true, .. } => ("history --runs", formats::ROWS),
+            Self { sums: true, .. } => ("history --sums", formats::TEXT),
+            _ => ("history", formats::LIST),
+        }
+    }
+
+    fn filter(&self) -> HistoryFilter {
+        HistoryFilter {
+            limit: Some(self.limit),
+            since: self.since,
+            kind: self.kind,
+            text: self.text.clone(),
+            namespace: self.namespace.clone().filter(|_| !self.all_namespaces),
+            run: None,
+        }
+    }
+
+    /// Returns the message for an empty result.
+    fn nothing(&self) -> &'static str {
+        let is_filtered =
+            self.text.is_some() || self.since.is_some() || self.kind.is_some() || self.namespace.is_some();
+        if is_filtered { "no entry matches\n" } else { "no removals\n" }
+    }
+}
+
+/// Reads a time as the user writes it: a duration before now, a time, or a date.
+fn when(text: &str) -> Result<Timestamp, String> {
+    let before_now = |time| {
+        let back = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        now().checked_sub(back).unwrap_or(Timestamp::MIN)
+    };
+    let date = || text.parse::<Date>()?.to_zoned(TimeZone::UTC).map(|at| at.timestamp());
+    humantime::parse_duration(text)
+        .map(before_now)
+        .or_else(|_| text.parse())
+        .or_else(|_| date())
+        .map_err(|_: jiff::Error| "wants a duration such as 24h, a date, or a time".to_owned())
+}
+
+/// Reads the store and prints the history.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let path = &loaded.settings.state.path;
+    let Some(store) = StoreReader::open(path)? else {
+        return match output.format {
+            None | Some(Format::Table | Format::Wide) => {
+                output.text(&format!("no removals recorded: no store at {}\n", path.display()))
+            }
+            _ => Ok(()),
+        };
+    };
+    let run = args.text.as_deref().and_then(|text| text.parse().ok());
+    match run.map(|number| store.run(number)).transpose()?.flatten() {
+        Some(run) => one_run(&run, &store, output),
+        None if args.runs => runs(args, &store, output),
+        None if args.sums => sums::print(args, &store, output),
+        None if args.follow => follow(args, loaded, store, output),
+        None => removals(args, &store, output),
+    }
+}
+
+/// Prints one run and its removals, oldest first.
+fn one_run(run: &RunEntry, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
+    let mut entries = store.history(&HistoryFilter { run: Some(run.id), ..HistoryFilter::default() })?;
+    entries.reverse();
+    output.list(&RunView { run, removals: &entries }, names(&entries), |wide| {
+        let removals = if entries.is_empty() { "no removals\n".to_owned() } else { removals_table(&entries, wide) };
+        format!("{}\n{removals}", runs_table(std::slice::from_ref(run), wide))
+    })
+}
+
+/// Prints new entries as they are recorded, oldest first. Interrupting the command ends it.
+fn follow(args: &Args, loaded: &Loaded, store: StoreReader, output: &mut Output) -> Result<(), CliError> {
+    let (mut store, mut known) = (store, HashSet::new());
+    let mut filter = args.filter();
+    loop {
+        let mut entries = store.history(&filter)?;
+        entries.reverse();
+        entries.retain(|entry| known.insert((entry.run, entry.at, entry.kind, entry.id.clone())));
+        if !entries.is_empty() {
+            output.entries(&entries, names(&entries), |wide| removals_table(&entries, wide))?;
+            output.flush()?;
+        }
+        std::thread::sleep(FOLLOW);
+        filter.limit = None;
+        filter.since = filter.since.max(entries.iter().map(|entry| entry.at).max());
+        if let Some(again) = StoreReader::open(&loaded.settings.state.path)? {
+            store = again;
+        }
+    }
+}
+
+fn removals(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
+    let entries = store.history(&args.filter())?;
+    output.entries(&entries, names(&entries), |wide| match entries.as_slice() {
+        [] => args.nothing().to_owned(),
+        entries => removals_table(entries, wide),
+    })
+}
+
+fn runs(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
+    let entries = store.runs(args.limit)?;
+    output.entries(&entries, [], |wide| match entries.as_slice() {
+        [] => "no runs\n".to_owned(),
+        entries => runs_table(entries, wide),
+    })
+}
+
+fn names(entries: &[HistoryEntry]) -> impl Iterator<Item = String> {
+    entries.iter().map(|entry| reference(entry.kind, &entry.id))
+}
+
+fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
+    let rows = entries.iter().map(|entry| {
+        let HistoryEntry { kind, id, name, pod, estimated_bytes, .. } = entry;
+        let [kind, id, name, pod] = object(*kind, id, name.as_deref(), pod.as_ref(), wide);
+        let estimated = estimated_bytes.filter(|_| wide).map(format::size).unwrap_or_default();
+        [
+            second(entry.at),
+            kind,
+            id,
+            name + &more_tags(&entry.tags),
+            pod,
+            entry.outcome.replace('_', " "),
+            estimated,
+            entry.freed_bytes.map(format::size).unwrap_or_default(),
+            why(entry),
+        ]
+    });
+    table(["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "ESTIMATED", "FREED", "WHY"], rows)
+}
+
+/// Returns the rule of the removal, or why the object was kept after all.
+fn why(entry: &HistoryEntry) -> String {
+    let proven = entry.proven_by.as_ref().map(|source| format!(", confirmed by {source}")).unwrap_or_default();
+    let detail = entry.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
+    format!("{}{proven}{detail}", entry.phrase())
+}
+
+/// Formats one line for each run. The numbers that are nearly always 0 are in the wide table only.
+fn runs_table(entries: &[RunEntry], wide: bool) -> String {
+    let titles = [
+        "RUN",
+        "STARTED",
+        "TOOK",
+        "SCOPE",
+        "REMOVED",
+        "ALREADY REMOVED",
+        "REFUSED",
+        "FAILED",
+        "FREED",
+        "TRIGGER",
+        "ERROR",
+    ];
+    let rows = entries.iter().map(|entry| {
+        let took = |end: Timestamp| format::age(end.duration_since(entry.started_at).as_secs());
+        let rare = |number: u64| if wide { number.to_string() } else { String::new() };
+        [
+            entry.id.to_string(),
+            second(entry.started_at),
+            entry.finished_at.map_or_else(|| "in progress".to_owned(), took),
+            if entry.dry { format!("{} (dry)", entry.scope) } else { entry.scope.clone() },
+            entry.removed.to_string(),
+            rare(entry.already_removed),
+            rare(entry.refused),
+            entry.failed.to_string(),
+            format::size(entry.freed_bytes),
+            entry.triggered_by.clone().unwrap_or_default(),
+            entry.error.clone().unwrap_or_default(),
+        ]
+    });
+    table(titles, rows)
+}
+
+/// Formats a time to the second.
+fn second(moment: Timestamp) -> String {
+    format!("{moment:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_accepts_a_time_or_a_duration() {
+        let since = when("24h").unwrap();
+        let ago = now().duration_since(since);
+        assert!((24 * 3600..24 * 3600 + 60).contains(&ago.as_secs()), "{ago}");
+        assert_eq!(when("2026-11-21T12:00:00Z"), Ok("2026-11-21T12:00:00Z".parse().unwrap()));
+        assert_eq!(when("2026-11-21"), Ok("2026-11-21T00:00:00Z".parse().unwrap()));
+        assert!(when("yesterday").is_err());
+    }
+}

@@ -1,0 +1,124 @@
+//! `kubegc history --sums`: the removals of each day by kind and reason.
+//!
+//! Containers and sandboxes are measured together, once a pass, so their bytes belong to no single reason. They have a row of
+//! their own.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::Args;
+use crate::cli::cli_error::CliError;
+use crate::cli::render::format;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::plan::{Kind, Pressure};
+use crate::record::{HistoryEntry, HistoryFilter, RunId, StoreReader};
+
+/// The reason of the row with the bytes of containers and sandboxes. It is last of its kind.
+const BY_PASS: &str = "measured_by_pass";
+/// More runs than a store keeps.
+const ALL_RUNS: usize = i32::MAX as usize;
+
+/// The removals of a day for one reason.
+#[derive(Serialize)]
+struct Sum {
+    /// The day, in UTC.
+    day: Date,
+    kind: Kind,
+    /// The rule, as in plans; `measured_by_pass` = all containers and sandboxes of the day.
+    reason: String,
+    /// What set the rule aside from the settings: `pressure` = disk pressure, `flag` = `--pressure`; `null` = nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'static str>,
+    removed: u64,
+    /// Reclaimed bytes, measured; `null` = not measured for each object.
+    freed_bytes: Option<u64>,
+}
+
+/// Prints the number of removals and the reclaimed bytes by day and reason.
+pub(super) fn print(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
+    let filter = HistoryFilter { limit: None, ..args.filter() };
+    // Newest day first.
+    let mut sums = BTreeMap::new();
+    let requested = requested(store)?;
+    let mut add = |at: Timestamp, kind, (reason, by): (&str, Option<&'static str>), removed, bytes: Option<u64>| {
+        let day = at.to_zoned(TimeZone::UTC).date();
+        let new = || Sum { day, kind, reason: reason.to_owned(), by, removed: 0, freed_bytes: None };
+        let sum = sums.entry((Reverse(day), kind, reason == BY_PASS, reason.to_owned(), by)).or_insert_with(new);
+        sum.removed += removed;
+        sum.freed_bytes = bytes.map_or(sum.freed_bytes, |bytes| Some(sum.freed_bytes.unwrap_or(0) + bytes));
+    };
+    for entry in store.history(&filter)?.iter().filter(|entry| entry.outcome == "removed") {
+        add(entry.at, entry.kind, (&entry.reason, by(entry, &requested)), 1, entry.freed_bytes);
+    }
+    if shows_steps(&filter) {
+        for (at, bytes) in store.step_bytes(filter.since.unwrap_or(Timestamp::MIN))? {
+            add(at, Kind::Container, (BY_PASS, None), 0, Some(bytes));
+        }
+    }
+    let sums: Vec<_> = sums.into_values().collect();
+    output.entries(&sums, [], |_| match sums.as_slice() {
+        [] => args.nothing().to_owned(),
+        sums => rows(sums),
+    })
+}
+
+/// Returns the runs that removed what disk pressure would remove because a flag requested it.
+fn requested(store: &StoreReader) -> Result<BTreeSet<RunId>, CliError> {
+    let flag = Pressure::Requested {}.to_string();
+    let runs = store.runs(ALL_RUNS)?.into_iter();
+    Ok(runs.filter(|run| run.triggered_by.as_ref() == Some(&flag)).map(|run| run.id).collect())
+}
+
+/// Returns what set a rule that depends on disk pressure.
+fn by(entry: &HistoryEntry, requested: &BTreeSet<RunId>) -> Option<&'static str> {
+    let is_by_pressure = entry.reason_values.get("pressure").is_some_and(|pressure| *pressure == true);
+    is_by_pressure.then(|| if requested.contains(&entry.run) { "flag" } else { "pressure" })
+}
+
+/// Returns whether the objects that are measured by pass are all among those that the filter selects.
+fn shows_steps(filter: &HistoryFilter) -> bool {
+    filter.text.is_none() && filter.namespace.is_none() && filter.kind.is_none_or(|kind| kind == Kind::Container)
+}
+
+fn rows(sums: &[Sum]) -> String {
+    let rows = sums.iter().map(|sum| {
+        let kind = sum.kind.as_str().replace('_', " ");
+        let removed = if sum.reason == BY_PASS { String::new() } else { sum.removed.to_string() };
+        let freed = sum.freed_bytes.map(format::size).unwrap_or_default();
+        [sum.day.to_string(), kind, removed, freed, rule(sum)]
+    });
+    table(["DAY", "KIND", "REMOVED", "FREED", "WHY"], rows)
+}
+
+/// Returns the words of a rule without its values, which differ between the removals of a day.
+fn rule(sum: &Sum) -> String {
+    let by = match sum.by {
+        Some("flag") => " (--pressure)",
+        Some(_) => " (disk pressure)",
+        None => "",
+    };
+    let words = match sum.reason.as_str() {
+        "unused" if sum.by.is_none() => "unused (images.all_unused)",
+        "pod_terminal" if sum.by.is_none() => "pod terminated (containers.evict_terminated_pods)",
+        "target" => "images.targets",
+        "pod_deleted" => "pod deleted",
+        "pod_terminal" => "pod terminated",
+        "over_max_per_pod_container" => "over containers.max_per_pod_container",
+        "over_total_limit" => "over containers.max_containers",
+        "superseded" => "pod has a newer sandbox",
+        "dangling" => "dangling symlink",
+        "space" => "disk usage",
+        "age" => "over images.max_age",
+        "listed" => "removed by list (--remove-list)",
+        "named" => "named in the command",
+        BY_PASS => "all containers and sandboxes (measured by pass)",
+        other => return other.replace('_', " ") + by,
+    };
+    format!("{words}{by}")
+}

@@ -1,0 +1,254 @@
+//! `kubegc images`.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::cli::cli_error::CliError;
+use crate::cli::input::documents::Snapshots;
+use crate::cli::input::session::{all_seen, block_on, look};
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::cli::render::screen::Screen;
+use crate::cli::render::{format, reference};
+use crate::config::Loaded;
+use crate::model::{FileSystem, Image, Seen, Snapshot};
+use crate::plan::{ImageUsers, KeepReason, Kind, Plan, Policy, Scope, images};
+
+/// List images by size or last use, with their users
+///
+/// The sizes are those that the runtime reports. Layers that images share count in each of them.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Order of the images
+    #[arg(long, value_enum, default_value = "size", value_name = "ORDER")]
+    sort_by: Order,
+    /// List the images of a snapshot instead of this node (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Print the ids only
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// The order of images. Images without a value are last.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Order {
+    /// Largest first
+    Size,
+    /// Least recently used first
+    LastUsed,
+    /// Oldest first
+    FirstSeen,
+}
+
+/// The images of a node.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Images {
+    /// Always `Images`.
+    kind: &'static str,
+    /// The version of the document, 1.
+    version: u32,
+    /// When the images were listed.
+    at: Timestamp,
+    /// The file system that holds the images.
+    image_filesystem: Seen<FileSystem>,
+    /// The images, in the order of `--sort-by`.
+    #[serde(rename = "images")]
+    entries: Vec<ImageEntry>,
+}
+
+/// One image.
+#[derive(JsonSchema, Serialize)]
+struct ImageEntry {
+    /// The ID.
+    id: String,
+    /// Names of the image, `repository:tag`.
+    tags: Vec<String>,
+    /// Bytes as the runtime counts them.
+    size_bytes: u64,
+    /// Whether the runtime marks the image as not to be removed.
+    pinned: bool,
+    /// The first pass that listed the image; `null` = not recorded.
+    first_seen: Option<Timestamp>,
+    /// The last pass in which the image was in use; `null` = not recorded.
+    last_used: Option<Timestamp>,
+    /// A container that used the image in that pass, as namespace/pod/container; `null` = not recorded.
+    last_used_by: Option<String>,
+    /// The containers that use the image, in any state.
+    users: Vec<User>,
+    /// The pattern of `images.keep` that matches, if it decides.
+    keep_rule: Option<String>,
+    /// What a pass does: `remove`, `next_in_line` or `keep`.
+    decision: &'static str,
+    /// Why.
+    reason: String,
+}
+
+/// A container that uses an image.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(super) struct User {
+    /// The container, as namespace/pod/container; without a pod its name.
+    pub(super) name: String,
+    /// The ID of the container.
+    id: String,
+    /// Whether it is running.
+    running: bool,
+}
+
+/// Prints the images.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let policy = &loaded.settings.policy;
+    let (snapshot, plan) = match &args.snapshot {
+        Some(file) => Snapshots::open(file)?.planned(policy)?,
+        None => block_on(look(loaded, Scope::All))?,
+    };
+    let images = Images::new(&snapshot, &plan, policy, args.sort_by);
+    let ids = images.entries.iter().map(|image| image.id.as_str());
+    if args.quiet {
+        output.names(ids.map(str::to_owned))?;
+    } else {
+        output.list(&images, ids.map(|id| reference(Kind::Image, id)), |wide| images.text(wide))?;
+    }
+    all_seen(&plan)
+}
+
+/// Returns the containers that use an image.
+pub(super) fn users(users: &ImageUsers, image: &Image) -> Vec<User> {
+    let user = |container: &crate::model::Container| User {
+        name: container.full_name(),
+        id: container.id.to_string(),
+        running: container.state == crate::model::ContainerState::Running,
+    };
+    users.of(image).into_iter().map(user).collect()
+}
+
+// === impl Images ===
+
+impl Images {
+    fn new(snapshot: &Snapshot, plan: &Plan, policy: &Policy, order: Order) -> Self {
+        let index = ImageUsers::new(snapshot);
+        let past: HashMap<_, _> = snapshot.memory.images.iter().map(|past| (past.id.as_str(), past)).collect();
+        let decisions = decisions(plan);
+        let entry = |image: Image| {
+            let (decision, reason, keep_rule) = decisions.get(image.id.as_str()).cloned().unwrap_or_default();
+            let past = past.get(image.id.as_str());
+            ImageEntry {
+                users: users(&index, &image),
+                id: image.id.to_string(),
+                tags: image.tags,
+                size_bytes: image.size_bytes,
+                pinned: image.pinned,
+                first_seen: past.and_then(|past| past.first_seen),
+                last_used: past.and_then(|past| past.last_used),
+                last_used_by: past.and_then(|past| past.last_used_by.clone()),
+                keep_rule,
+                decision,
+                reason,
+            }
+        };
+        let mut entries: Vec<_> = images(snapshot, &policy.guards).into_iter().map(entry).collect();
+        sort(&mut entries, order);
+        let image_filesystem = snapshot.image_filesystem.clone();
+        Self { kind: "Images", version: 1, at: snapshot.taken_at, image_filesystem, entries }
+    }
+
+    fn text(&self, wide: bool) -> String {
+        let titles = ["NAME", "ID", "SIZE", "FIRST SEEN", "LAST USED", "USED BY", "TAGS", "PINNED", "DECISION"];
+        let rows = self.entries.iter().map(|image| image.row(self.at, wide));
+        format!("{}\n{}\n", table(titles, rows), self.sum())
+    }
+
+    /// Formats the numbers that answer what fills the disk.
+    fn sum(&self) -> String {
+        let bytes = |images: &mut dyn Iterator<Item = &ImageEntry>| -> u64 { images.map(|one| one.size_bytes).sum() };
+        let unused: Vec<_> = self.entries.iter().filter(|image| image.users.is_empty()).collect();
+        let all = format!(
+            "{}, {}. Not used by any container: {}, {}.",
+            format::count(self.entries.len(), "image"),
+            format::size(bytes(&mut self.entries.iter())),
+            format::count(unused.len(), "image"),
+            format::size(bytes(&mut unused.into_iter())),
+        );
+        match &self.image_filesystem {
+            Seen::Seen(disk) if disk.capacity_bytes > 0 => {
+                let used = disk.capacity_bytes.saturating_sub(disk.available_bytes);
+                let (used, capacity) = (format::size(used), format::size(disk.capacity_bytes));
+                format!("{all}\nImage disk: {used} of {capacity} used.")
+            }
+            _ => all,
+        }
+    }
+}
+
+/// Returns the decision, the reason and the keep rule for each image.
+fn decisions(plan: &Plan) -> HashMap<String, (&'static str, String, Option<String>)> {
+    let kept = plan.kept.iter().filter(|kept| kept.kind == Kind::Image).map(|kept| {
+        let rule = match &kept.reason {
+            KeepReason::KeepPattern { pattern } => Some(pattern.clone()),
+            _ => None,
+        };
+        (kept.id.clone(), ("keep", kept.reason.explain().phrase.into_owned(), rule))
+    });
+    let next = plan.images.reserve.iter().map(|action| (action, "next_in_line"));
+    let actions = next.chain(plan.actions.iter().map(|action| (action, "remove")));
+    let actions = actions.filter(|(action, _)| action.target.kind() == Kind::Image);
+    let reason = |action: &crate::plan::Action| action.reason.explain().phrase.into_owned();
+    kept.chain(actions.map(|(action, word)| (action.target.id(), (word, reason(action), None)))).collect()
+}
+
+fn sort(images: &mut [ImageEntry], order: Order) {
+    images.sort_by(|a, b| (&a.tags, &a.id).cmp(&(&b.tags, &b.id)));
+    match order {
+        Order::Size => images.sort_by_key(|image| Reverse(image.size_bytes)),
+        // An image in use was used last.
+        Order::LastUsed => images.sort_by_key(|image| (!image.users.is_empty(), image.last_used)),
+        Order::FirstSeen => images.sort_by_key(|image| image.first_seen.unwrap_or(Timestamp::MAX)),
+    }
+}
+
+// === impl ImageEntry ===
+
+impl ImageEntry {
+    fn row(&self, now: Timestamp, wide: bool) -> [String; 9] {
+        let ago = |at: Timestamp| format::age(now.duration_since(at).as_secs());
+        let name = self.tags.first().cloned().unwrap_or_else(|| "<none>".to_owned());
+        let more = if self.tags.len() > 1 && !wide { format!(" +{}", self.tags.len() - 1) } else { String::new() };
+        let last_used = if self.users.is_empty() { self.last_used.map_or("-".to_owned(), ago) } else { "now".into() };
+        let tags = self.tags.get(1..).unwrap_or_default();
+        let only_wide = |text: String| if wide { text } else { String::new() };
+        [
+            name + &more,
+            if wide { self.id.clone() } else { crate::model::short_id(&self.id).to_owned() },
+            format::size(self.size_bytes),
+            only_wide(self.first_seen.map(ago).unwrap_or_default()),
+            last_used,
+            self.used_by(wide),
+            only_wide(tags.join(",")),
+            only_wide(if self.pinned { "pinned".to_owned() } else { String::new() }),
+            format!("{}: {}", self.decision.replace('_', " "), self.reason),
+        ]
+    }
+
+    /// Names the containers that use the image, without repeating a container with several instances. A narrow terminal
+    /// has room only for their number. The wide table also names the last user of an unused image.
+    fn used_by(&self, wide: bool) -> String {
+        if let (true, true, Some(last)) = (wide, self.users.is_empty(), &self.last_used_by) {
+            return format!("last: {last}");
+        }
+        let mut names: Vec<_> = self.users.iter().map(|user| user.name.as_str()).collect();
+        names.dedup();
+        if !Screen::of_process().has_room() && !names.is_empty() {
+            return names.len().to_string();
+        }
+        match names.as_slice() {
+            [first, others @ ..] if !wide && !others.is_empty() => format!("{first} +{}", others.len()),
+            names => names.join(","),
+        }
+    }
+}

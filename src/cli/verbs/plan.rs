@@ -1,0 +1,92 @@
+//! `kubegc plan`.
+
+use std::path::PathBuf;
+
+use crate::cli::args::only::OnlyArgs;
+use crate::cli::args::overrides::Overrides;
+use crate::cli::cli_error::{CliError, ErrorKind, warn};
+use crate::cli::input::documents::Snapshots;
+use crate::cli::input::session::{all_seen, block_on, look, warn_without_history};
+use crate::cli::render::output::{Format, Output};
+use crate::cli::render::{self, reference};
+use crate::config::Loaded;
+use crate::daemon::failed_sources;
+use crate::model::Snapshot;
+use crate::plan::{Plan, Scope, decide, unmatched_patterns};
+
+/// Show what would be removed, and why (read-only)
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Plan for snapshots in a file (- for standard input)
+    ///
+    /// A file may contain several snapshots. Their plans are printed as JSON, one per line, unless -o is set.
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Object kinds to plan for
+    #[arg(long, value_enum, default_value = "all")]
+    scope: Scope,
+    #[command(flatten)]
+    only: OnlyArgs,
+    #[command(flatten)]
+    what_if: Overrides,
+}
+
+/// Makes a plan and prints it.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let loaded = args.only.applied(args.what_if.applied(loaded));
+    let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure().or(plan.pressure.clone()), ..plan };
+    if let Some(file) = &args.snapshot {
+        let decide = |snapshot: &Snapshot| {
+            warn_of_patterns(snapshot, &loaded);
+            let policy = &loaded.settings.policy;
+            args.only.limit(under_pressure(decide(snapshot, policy, args.scope)), snapshot, policy)
+        };
+        return offline(Snapshots::open(file)?, decide, output);
+    }
+    let (snapshot, plan) = block_on(async {
+        let looked = look(&loaded, args.scope).await?;
+        warn_without_history(&loaded.settings, output.format).await?;
+        Ok(looked)
+    })?;
+    warn_of_patterns(&snapshot, &loaded);
+    let plan = args.only.limit(under_pressure(plan), &snapshot, &loaded.settings.policy)?;
+    print(&plan, output)?;
+    all_seen(&plan)?;
+    let failed = failed_sources(&plan, &loaded.settings);
+    failed.map_or(Ok(()), |failed| Err(CliError::message(ErrorKind::Partial, failed)))
+}
+
+/// Prints a warning for each keep rule that keeps nothing now: it may have a typing error.
+fn warn_of_patterns(snapshot: &Snapshot, loaded: &Loaded) {
+    for pattern in unmatched_patterns(snapshot, &loaded.settings.policy) {
+        warn(&format!("images.keep {:?} matches no image on this node now", pattern.as_str()));
+    }
+}
+
+/// Makes a plan for each snapshot as soon as it is read. It waits for a second snapshot only if the format depends on
+/// whether there is one. As on a node, an error follows the plans if a list that one of them needs is unavailable.
+fn offline(
+    mut snapshots: Snapshots,
+    decide: impl Fn(&Snapshot) -> Result<Plan, CliError>,
+    output: &mut Output,
+) -> Result<(), CliError> {
+    let Some(first) = snapshots.next().transpose()? else { return Err(snapshots.empty()) };
+    let first = decide(&first)?;
+    let mut seen = all_seen(&first);
+    let second = if output.format.is_none() { snapshots.next() } else { None };
+    output.format.get_or_insert(if second.is_some() { Format::Json } else { Format::Table });
+    print(&first, output)?;
+    for snapshot in second.into_iter().chain(snapshots) {
+        let plan = decide(&snapshot?)?;
+        print(&plan, output)?;
+        seen = seen.and(all_seen(&plan));
+    }
+    seen
+}
+
+/// Prints one plan.
+fn print(plan: &Plan, output: &mut Output) -> Result<(), CliError> {
+    let names = plan.actions.iter().map(|action| reference(action.target.kind(), &action.target.id()));
+    let paint = output.paint;
+    output.list(plan, names, |wide| render::plan(plan, wide, paint))
+}

@@ -1,0 +1,89 @@
+//! `kubegc report`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::session::{account, all_seen, block_on, recorded_blocking};
+use crate::cli::render::output::{Format, Output};
+use crate::config::{Loaded, Settings};
+use crate::daemon::now;
+use crate::page::{Document, Facts, Outlook, Past, html};
+use crate::plan::{Pressure, Scope, decide, disk_account};
+use crate::record::HistoryFilter;
+
+/// The runs of a month: one a minute for the last day, and those of each day that removed something.
+const RUNS: usize = 20_000;
+/// Removals that are named.
+const REMOVALS: usize = 50;
+
+/// Write an HTML page about this node: disk usage, removals, and what would be removed next (read-only)
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// File to write [default: standard output]
+    file: Option<PathBuf>,
+}
+
+/// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let looked = block_on(async {
+        let (snapshot, plan) = account(loaded).await?;
+        let under_pressure =
+            decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
+        // Without an account the page has no such section.
+        let disk = disk_account(&snapshot, &plan).map(|account| account.categories).unwrap_or_default();
+        let outlook = Outlook::new(&plan, Some(&under_pressure), &[]).with_disk(disk);
+        Ok((plan, outlook))
+    });
+    let (plan, outlook, error) = match looked {
+        Ok((plan, outlook)) => (Some(plan), Ok(outlook), None),
+        Err(error) => (None, Err(error.to_string()), Some(error)),
+    };
+    let node = plan.as_ref().map_or(&loaded.settings.node, |plan| &plan.node);
+    let document = document(&loaded.settings, node, outlook);
+    let text = match output.format.unwrap_or(Format::Html) {
+        Format::Json => serde_json::to_string(&document)? + "\n",
+        _ => html(&document),
+    };
+    match &args.file {
+        None => output.text(&text)?,
+        Some(file) => fs::write(file, text).map_err(|error| cannot_write(file, &error))?,
+    }
+    error.map_or_else(|| plan.map_or(Ok(()), |plan| all_seen(&plan)), Err)
+}
+
+fn cannot_write(file: &std::path::Path, error: &std::io::Error) -> CliError {
+    CliError::message(ErrorKind::Usage, format!("cannot write {}: {error}", file.display()))
+}
+
+/// Returns what the page shows of this node.
+pub(super) fn document(settings: &Settings, node: &str, outlook: Result<Outlook, String>) -> Document {
+    let at = now();
+    let facts = Facts {
+        node: if node.is_empty() { "this node" } else { node }.to_owned(),
+        at,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        mode: <&str>::from(settings.mode).to_owned(),
+        profile: settings.policy.profile.to_string(),
+        high_percent: settings.policy.images.high_threshold_percent,
+        low_percent: settings.policy.images.low_threshold_percent,
+    };
+    Document { facts, past: past(settings, at), outlook }
+}
+
+/// Reads the store.
+fn past(settings: &Settings, at: Timestamp) -> Past {
+    let read = || -> Result<Past, CliError> {
+        let store = recorded_blocking(settings)?;
+        let filter = HistoryFilter { limit: Some(REMOVALS), ..HistoryFilter::default() };
+        Ok(Past {
+            usage: store.usage(Past::usage_since(at))?,
+            runs: store.runs(RUNS)?,
+            removals: store.history(&filter)?,
+            error: None,
+        })
+    };
+    read().unwrap_or_else(|error| Past { error: Some(error.to_string()), ..Past::default() })
+}

@@ -1,0 +1,329 @@
+//! `kubegc status`.
+
+mod next;
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
+use serde::Serialize;
+
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::session::{self, block_on};
+use crate::cli::render::output::Output;
+use crate::cli::render::{format, pod_text as pods};
+use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
+use crate::daemon::{failed_sources, now};
+use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
+use crate::plan::{Plan, PodKnowledge, Scope};
+use crate::record::{Lock, RunEntry};
+use crate::serve::{AgentState, PassState, RunningPass, agent_state};
+
+/// Show the agent, its data sources and its last passes
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print the status again after this time, until a signal
+    #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s",
+          value_parser = humantime::parse_duration)]
+    watch: Option<Duration>,
+}
+
+/// The longest wait for the agent's answer. The server has a thread of its own, so a healthy agent answers at once.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Clears a terminal.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+/// The number of runs in which to find the last one of each scope.
+const RUNS: usize = 100;
+
+/// What was observed of the node.
+type Looked = Result<(Snapshot, Plan), CliError>;
+
+/// The status of the node.
+#[derive(Debug, Serialize)]
+struct Status {
+    kind: &'static str,
+    version: u32,
+    at: Timestamp,
+    node: String,
+    /// The agent that holds the node's lock, as `pid 123, run`; `null` = none.
+    agent: Option<String>,
+    /// What the running agent shows on its socket; `null` = no agent runs, or it has no socket.
+    live: Option<AgentState>,
+    /// What is wrong with the configuration. The node is not looked at then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    config_faults: Vec<String>,
+    /// Why the memory of the agent is not written to the store; `null` = it is.
+    store: Option<String>,
+    runtime: Seen<Runtime>,
+    image_filesystem: Seen<FileSystem>,
+    /// The sizes of the runtime's lists.
+    list_bytes: ListBytes,
+    /// The pod sources.
+    pods: Seen<PodKnowledge>,
+    /// The number of objects that a pass would remove now.
+    to_remove: Seen<usize>,
+    /// The last run of each scope, newest first.
+    last_runs: Vec<RunEntry>,
+    #[serde(skip)]
+    pod_sources: String,
+    /// Why a pod source is unavailable.
+    #[serde(skip)]
+    failed_sources: Option<String>,
+    /// Why it cannot be seen whether an agent runs.
+    #[serde(skip)]
+    hidden: Option<String>,
+    /// Files of the agent that this user may not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<PathBuf>,
+    #[serde(skip)]
+    thresholds: [u64; 2],
+}
+
+/// Prints the status. What does not depend on the runtime is printed even if the runtime is unavailable.
+///
+/// The exit status is for probes: an error if the configuration has `faults`, if no agent runs, if its last pass failed, or if a
+/// pod source is unavailable.
+pub fn run(args: &Args, loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<(), CliError> {
+    let Some(interval) = args.watch else { return once(loaded, faults, output) };
+    let is_terminal = std::io::stdout().is_terminal();
+    loop {
+        output.text(if is_terminal { CLEAR } else { "" })?;
+        if let Err(error) = once(loaded, faults, output) {
+            output.text(&format!("{error}\n"))?;
+        }
+        output.text(if is_terminal { "" } else { "\n" })?;
+        output.flush()?;
+        std::thread::sleep(interval);
+    }
+}
+
+fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<(), CliError> {
+    let config_faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let looked = match faulty(faults) {
+        Some(error) => Err(error),
+        None => block_on(session::look(loaded, Scope::All)),
+    };
+    let status = Status { config_faults, ..Status::new(loaded, &looked)? };
+    output.result(&status, |_| status.text())?;
+    if let Some(error) = faulty(faults) {
+        return Err(error.hint("`kubegc config check` checks the configuration"));
+    }
+    // The text has the cause.
+    looked.map_err(|error| CliError::message(error.kind(), "the runtime is unavailable"))?;
+    status.verdict()
+}
+
+/// Returns the error of a configuration with faults. With the rest of its settings the node is not looked at: they could send a
+/// credential where it is not to be sent.
+fn faulty(faults: &[ConfigFault]) -> Option<CliError> {
+    let error =
+        || CliError::message(ErrorKind::Partial, format::count(faults.len(), "fault") + " in the configuration");
+    (!faults.is_empty()).then(error)
+}
+
+// === impl Status ===
+
+impl Status {
+    /// Reads what is in files, the lock and the store, and adds what was observed of the node.
+    fn new(loaded: &Loaded, looked: &Looked) -> Result<Self, CliError> {
+        let Loaded { settings, .. } = loaded;
+        let Settings { state, policy, .. } = settings;
+        let (snapshot, plan) = looked.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
+        Ok(Self {
+            kind: "Status",
+            version: 1,
+            at: now(),
+            node: snapshot.map_or(&settings.node, |snapshot| &snapshot.node).clone(),
+            agent: Lock::holder(&state.lock),
+            live: live(settings),
+            config_faults: Vec::new(),
+            store: Lock::fault(&state.lock),
+            runtime: seen(looked, |snapshot, _| snapshot.runtime.clone()),
+            image_filesystem: seen(looked, |snapshot, _| snapshot.image_filesystem.clone()),
+            list_bytes: snapshot.map(|snapshot| snapshot.list_bytes.clone()).unwrap_or_default(),
+            pods: seen(looked, |_, plan| plan.pods.clone()),
+            to_remove: seen(looked, |_, plan| Seen::Seen(plan.actions.len())),
+            last_runs: newest_of_each_scope(session::recorded_blocking(settings)?.runs(RUNS)?),
+            pod_sources: plan.map(pods::sources_of).unwrap_or_default(),
+            failed_sources: plan.and_then(|plan| failed_sources(plan, settings)),
+            hidden: Lock::is_hidden(&state.lock).map(|cause| format!("cannot read {}: {cause}", state.lock.display())),
+            unreadable: unreadable(state),
+            thresholds: [policy.images.high_threshold_percent, policy.images.low_threshold_percent],
+        })
+    }
+
+    /// Returns a warning for each list that reaches half of the limit on one message.
+    fn large_lists(&self) -> impl Iterator<Item = String> {
+        let sizes = &self.list_bytes;
+        let large = sizes.receipts().filter(|(_, receipt)| sizes.is_near_limit(receipt));
+        large.map(|(list, receipt)| large_list(list, receipt, sizes.limit))
+    }
+
+    /// Formats the agent, as `pid 123, run, up 3h, mode collect, profile safe`.
+    fn agent_text(&self) -> String {
+        let unknown = self.hidden.as_ref().map(|cause| format!("unknown: {cause}"));
+        let agent = self.agent.clone().or(unknown).unwrap_or_else(|| "none".to_owned());
+        let Some(live) = &self.live else { return agent };
+        let up = format::age(self.at.duration_since(live.started_at).as_secs());
+        format!("{agent}, up {up}, mode {}, profile {}", live.mode, live.profile)
+    }
+
+    /// Formats what is missing because of permissions; empty = nothing is.
+    fn unreadable_text(&self) -> String {
+        let paths: Vec<_> = self.unreadable.iter().map(|path| path.display().to_string()).collect();
+        if paths.is_empty() { String::new() } else { format!("{} (run as root)", format::list(&paths)) }
+    }
+
+    /// Formats the image disk: its usage against the thresholds.
+    fn disk(&self, disk: &FileSystem) -> String {
+        let used = disk.capacity_bytes.saturating_sub(disk.available_bytes);
+        let percent = used.saturating_mul(100).div_ceil(disk.capacity_bytes.max(1));
+        let [high, low] = self.thresholds;
+        let (free, all) = (format::size(disk.available_bytes), format::size(disk.capacity_bytes));
+        format!("{percent}% used (high {high}%, low {low}%), {free} of {all} free, {}", disk.mountpoint.display())
+    }
+
+    /// Formats the last passes: those of the running agent, else those in the store.
+    fn last_passes(&self) -> Box<dyn Iterator<Item = String> + '_> {
+        match self.live.as_ref().filter(|live| !live.passes.is_empty()) {
+            Some(live) => Box::new(live.passes.iter().map(|(scope, pass)| live_pass(scope, pass, self.at))),
+            None => Box::new(self.last_runs.iter().map(|run| stored_pass(run, self.at))),
+        }
+    }
+
+    /// Returns an error if no agent runs, or if its last pass failed in part.
+    fn verdict(&self) -> Result<(), CliError> {
+        let error = |text: String| Err(CliError::message(ErrorKind::Partial, text));
+        if let (None, Some(cause)) = (&self.agent, &self.hidden) {
+            return error(format!("whether an agent runs is unknown: {cause}"));
+        }
+        if self.agent.is_none() {
+            return error("no agent runs on this node".to_owned());
+        }
+        let failed = |(_, pass): &(&String, &PassState)| pass.failed > 0 || !pass.errors.is_empty();
+        match self.live.as_ref().and_then(|live| live.passes.iter().find(failed)) {
+            Some((scope, _)) => error(format!("the last pass over {scope} failed in part")),
+            None => self.failed_sources.clone().map_or(Ok(()), error),
+        }
+    }
+
+    fn text(&self) -> String {
+        // If the runtime is unavailable, the name of the node is known only if it is set. The store has a line only if
+        // there is a problem with it.
+        let mut lines = vec![
+            ("Node", self.node.clone()),
+            ("Agent", self.agent_text()),
+            ("Now", self.live.as_ref().map(now_text).unwrap_or_default()),
+            ("Next pass", self.live.as_ref().map(|live| next::text(live, self.at)).unwrap_or_default()),
+            ("Metrics", self.live.as_ref().map(metrics_text).unwrap_or_default()),
+            ("Store", self.store.clone().unwrap_or_default()),
+            ("Unreadable", self.unreadable_text()),
+            ("Runtime", format::seen(&self.runtime, "unavailable", runtime_text)),
+            ("Image disk", self.image_filesystem.as_ref().map(|disk| self.disk(disk)).unwrap_or_default()),
+            ("Pods", self.pod_sources.clone()),
+            ("To remove", self.to_remove.as_ref().map(|count| format::count(*count, "object")).unwrap_or_default()),
+        ];
+        lines.splice(2..2, self.config_faults.iter().map(|fault| ("Config", fault.clone())));
+        lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
+        lines.extend(self.last_passes().map(|text| ("Last pass", text)));
+        format::fields(&lines)
+    }
+}
+
+/// Returns the files of the agent that this user may not read: the lock, the socket and the store.
+fn unreadable(state: &StateSettings) -> Vec<PathBuf> {
+    let files = [
+        (state.lock.clone(), AccessFlags::R_OK),
+        (state.socket(), AccessFlags::W_OK),
+        (state.path.clone(), AccessFlags::R_OK),
+    ];
+    let is_denied = |(path, flags): &(PathBuf, AccessFlags)| access(path, *flags) == Err(Errno::EACCES);
+    files.into_iter().filter(is_denied).map(|(path, _)| path).collect()
+}
+
+/// Returns a part of what was observed, or why the node could not be observed.
+fn seen<T>(looked: &Looked, part: impl FnOnce(&Snapshot, &Plan) -> Seen<T>) -> Seen<T> {
+    match looked {
+        Ok((snapshot, plan)) => part(snapshot, plan),
+        Err(error) => Seen::NotSeen(error.to_string()),
+    }
+}
+
+/// Warns of a list that soon does not fit into one message, or no longer does.
+fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> String {
+    let size = format!(
+        "list of {list} is {}, usual limit on one message is {}",
+        format::size(receipt.bytes),
+        format::size(limit)
+    );
+    let hint = "hint: lower containers.max_containers, or raise max_send_message_size in the runtime's configuration";
+    match &receipt.refused {
+        Some(cause) => format!("{size}; received in parts: {cause}; {hint}"),
+        None => format!("{size}; the kubelet fails above it; {hint}"),
+    }
+}
+
+/// Formats the runtime, as `containerd v2.1.4 at /run/containerd/containerd.sock`.
+fn runtime_text(runtime: &Runtime) -> String {
+    format!("{} {} at {}", runtime.name, runtime.version, runtime.endpoint)
+}
+
+/// Returns what the agent shows on its socket. A command without permission shows only what is in files.
+fn live(settings: &Settings) -> Option<AgentState> {
+    let socket = settings.state.socket();
+    let answer = block_on(async { Ok(tokio::time::timeout(ANSWER, agent_state(&socket)).await) });
+    answer.ok()?.ok()?.ok()
+}
+
+/// Formats where metrics are; empty = they are turned off.
+fn metrics_text(live: &AgentState) -> String {
+    live.metrics_address
+        .as_ref()
+        .map_or_else(String::new, |at| format::seen(at, "unavailable", |at| format!("http://{at}/metrics")))
+}
+
+/// Formats what the agent does now.
+fn now_text(live: &AgentState) -> String {
+    let pass = |(scope, pass): (&String, &RunningPass)| match pass.planned {
+        0 => format!("pass over {scope}"),
+        planned => format!("pass over {scope}: {} of {planned} objects done", pass.done),
+    };
+    let passes: Vec<_> = live.running.iter().map(pass).collect();
+    if passes.is_empty() { "idle".to_owned() } else { format::list(&passes) }
+}
+
+/// Formats the last pass of the agent over one scope.
+fn live_pass(scope: &str, pass: &PassState, now: Timestamp) -> String {
+    let errors = pass.errors.iter().map(|error| format!("; {error}")).collect::<Vec<_>>().concat();
+    let age = format::age(now.duration_since(pass.ended_at).as_secs());
+    match pass.would_remove {
+        0 => pass_text(scope, &age, (pass.removed as u64, pass.failed as u64, pass.freed_bytes), &errors),
+        count => format!("{scope}, {age} ago: would remove {count}{errors}"),
+    }
+}
+
+/// Formats one run.
+fn stored_pass(run: &RunEntry, now: Timestamp) -> String {
+    let error = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
+    let scope = format!("{}{}", run.scope, if run.dry { ", dry run" } else { "" });
+    let age = format::age(now.duration_since(run.started_at).as_secs());
+    pass_text(&scope, &age, (run.removed, run.failed, run.freed_bytes), &error)
+}
+
+/// Formats a pass: `images, 12s ago: removed 3, failed 1, reclaimed 1.2GiB`.
+fn pass_text(scope: &str, age: &str, (removed, failed, bytes): (u64, u64, u64), errors: &str) -> String {
+    format!("{scope}, {age} ago: removed {removed}, failed {failed}, reclaimed {}{errors}", format::size(bytes))
+}
+
+fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {
+    let mut newest: Vec<RunEntry> = Vec::new();
+    for run in runs {
+        if newest.iter().all(|known| known.scope != run.scope) {
+            newest.push(run);
+        }
+    }
+    newest
+}

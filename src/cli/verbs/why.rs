@@ -1,0 +1,294 @@
+//! `kubegc why`.
+
+mod facts;
+mod removed;
+
+use std::fmt::{self, Write as _};
+use std::path::PathBuf;
+
+use clap_complete::ArgValueCompleter;
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::completions;
+use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::values;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::documents::Snapshots;
+use crate::cli::input::lookup::{Finding, Found, Place, ambiguous, nothing, with_kind};
+use crate::cli::input::session::{block_on, explain};
+use crate::cli::render::output::{Format, Output};
+use crate::cli::render::pod_text::{self as pods, PodAnswer};
+use crate::cli::render::{Paint, format};
+use crate::config::{Loaded, MAX_SHOWN};
+use crate::model::{Seen, Snapshot};
+use crate::plan::{Kind, Plan, PodKnowledge};
+use facts::{Facts, seconds_to_go};
+
+/// Explain why an object is kept or removed
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Id, image, pod, container or log path, whole or in part
+    ///
+    /// Everything that a table shows is accepted: `pod/NAME` or `pod NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
+    /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
+    #[arg(required = true, num_args = 1..=2, add = ArgValueCompleter::new(completions::objects))]
+    what: Vec<String>,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
+    /// Explain a snapshot instead of this node (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+}
+
+/// One answer.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Said {
+    Pod(PodAnswer),
+    Object(Box<Answer>),
+}
+
+/// The answer for one object.
+#[derive(Debug, Serialize)]
+struct Answer {
+    kind: Kind,
+    id: String,
+    #[serde(skip)]
+    title: String,
+    decision: Decision,
+    /// The reason and its values, as in plans.
+    reason: Json,
+    /// The rule as a clause about the object.
+    rule: String,
+    setting: Option<Setting>,
+    /// When the decision changes.
+    change: &'static str,
+    /// Seconds until the decision changes by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds_to_go: Option<i64>,
+    /// The order in which unused images are removed, where it decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<Setting>,
+    /// The score of an unused image by `images.order`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    score: Option<f64>,
+    #[serde(flatten)]
+    facts: Facts,
+    /// The pod sources, where the object belongs to a pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pods: Option<Seen<PodKnowledge>>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Decision {
+    Remove,
+    NextInLine,
+    Keep,
+}
+
+/// The setting that decides.
+#[derive(Debug, Serialize)]
+struct Setting {
+    key: &'static str,
+    value: Json,
+    origin: String,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let policy = &loaded.settings.policy;
+    let what = args.word()?;
+    let (snapshot, plan) = match &args.snapshot {
+        Some(file) => Snapshots::open(file)?.planned(policy)?,
+        None => block_on(args.planned(&what, loaded))?,
+    };
+    let place = Place { snapshot: &snapshot, namespace: &args.namespace };
+    let word = what.strip_prefix("pod/").unwrap_or(&what);
+    let pods: Vec<_> = pods::answers(place.pods(), word, &plan).into_iter().map(Said::Pod).collect();
+    let found = match place.find(&policy.logs, &what) {
+        Finding::Objects(found) => found,
+        Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
+        Finding::Nothing(similar) if pods.is_empty() => {
+            let removed = if args.snapshot.is_none() { removed::newest(&what, &args.namespace, loaded)? } else { None };
+            return Err(removed.map_or_else(|| nothing(&what, &similar), |entry| removed::error(&what, &entry)));
+        }
+        Finding::Nothing(_) => Vec::new(),
+    };
+    let namesakes = place.namesakes(&what, &found);
+    let objects =
+        found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Said::Object);
+    let answers: Vec<_> = pods.into_iter().chain(objects).collect();
+    print(&answers, &plan, output)?;
+    match output.format {
+        None | Some(Format::Table) if namesakes > 0 => output.page(&others(&what, namesakes)),
+        _ => Ok(()),
+    }
+}
+
+/// Names the containers that an image or a pod of the same name hides.
+fn others(what: &str, namesakes: usize) -> String {
+    let (count, verb) = (format::count(namesakes, "container"), if namesakes == 1 { "has" } else { "have" });
+    format!("\n{count} {verb} this name too: `kubegc why container/{}`\n", format::printable(what))
+}
+
+/// Returns the decision of the plan about an object.
+fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
+    let is_it = |kind, id: &str| kind == found.kind && id == found.id;
+    let removed = plan.actions.iter().map(|action| (action, Decision::Remove));
+    let next = plan.images.reserve.iter().map(|action| (action, Decision::NextInLine));
+    let action = removed.chain(next).find(|(action, _)| is_it(action.target.kind(), &action.target.id()));
+    let kept = plan.kept.iter().find(|kept| is_it(kept.kind, &kept.id));
+    let is_for_space = action.is_some_and(|(action, _)| action.reason.is_for_space());
+    let score = plan.images.scores.get(&found.id.as_str().into()).copied();
+    let (decision, reason, said, pod) = match (action, kept) {
+        (Some((action, decision)), _) => {
+            (decision, serde_json::to_value(&action.reason), action.reason.explain(), &action.pod)
+        }
+        (None, Some(kept)) => (Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), &kept.pod),
+        (None, None) => return None,
+    };
+    Some(Answer {
+        decision,
+        reason: reason.unwrap_or_default(),
+        rule: said.rule.into_owned(),
+        setting: said.setting.and_then(|name| setting(found.kind, name, loaded)),
+        change: said.change,
+        seconds_to_go: kept.and_then(|kept| seconds_to_go(kept, snapshot)),
+        order: (is_for_space || score.is_some()).then(|| setting(found.kind, "images.order", loaded)).flatten(),
+        score,
+        facts: Facts::of(found.object, snapshot),
+        pods: pod.is_some().then(|| plan.pods.clone()),
+        kind: found.kind,
+        id: found.id,
+        title: found.title,
+    })
+}
+
+// === impl Setting ===
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, value, origin } = self;
+        let value = value.to_string();
+        if value.len() > MAX_SHOWN { write!(f, "{key} ({origin})") } else { write!(f, "{key} = {value} ({origin})") }
+    }
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Observes the node and plans a pass. The store of the runtime shows which images other clients use. A plan that removes no
+    /// image does not read it, but the answer about an image needs it.
+    async fn planned(&self, what: &str, loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
+        let policy = &loaded.settings.policy;
+        let (snapshot, plan) = explain(loaded, false).await?;
+        let place = Place { snapshot: &snapshot, namespace: &self.namespace };
+        let is_about_image = match place.find(&policy.logs, what) {
+            Finding::Objects(found) => found.iter().any(|found| found.kind == Kind::Image),
+            _ => false,
+        };
+        if is_about_image && snapshot.store.is_none() && policy.guards.keep_images_of_other_clients {
+            return explain(loaded, true).await;
+        }
+        Ok((snapshot, plan))
+    }
+
+    /// Returns the word that names the objects: the only one, or `KIND/NAME`.
+    fn word(&self) -> Result<String, CliError> {
+        match with_kind(&self.what).as_slice() {
+            [word] => Ok(word.clone()),
+            words => {
+                let message = format!("no kind {:?}", words.first().map_or("", String::as_str));
+                let kinds = Kind::ALL.map(values::word);
+                Err(CliError::message(ErrorKind::Usage, message).hint(format!("kinds are pod, {}", kinds.join(", "))))
+            }
+        }
+    }
+}
+
+// === impl Said ===
+
+impl Said {
+    /// Returns whether the answer depends on the pod sources.
+    fn is_of_pod(&self) -> bool {
+        match self {
+            Self::Pod(_) => true,
+            Self::Object(answer) => answer.pods.is_some(),
+        }
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    /// Formats the object and its facts.
+    fn heading(&self, now: Timestamp) -> String {
+        let lines = self.facts.lines(self.kind, now).into_iter().map(|line| format!("  {line}"));
+        let lines = std::iter::once(self.title.clone()).chain(lines);
+        lines.map(|line| format::printable(&line) + "\n").collect()
+    }
+
+    /// Formats the decision.
+    fn explanation(&self, paint: Paint) -> String {
+        let decision = match self.decision {
+            Decision::Remove => paint.yellow("remove"),
+            Decision::NextInLine => "keep, unless the removals reclaim less space than estimated".to_owned(),
+            Decision::Keep => paint.green("keep"),
+        };
+        let mut text = format!("  {decision}: {}\n", format::printable(&self.rule));
+        if let Some(setting) = &self.setting {
+            let _ = writeln!(text, "  setting: {setting}");
+        }
+        if let Some(order) = &self.order {
+            let score = self.score.map(|score| format!(", score {score}")).unwrap_or_default();
+            let _ = writeln!(text, "  order: {order}{score}");
+        }
+        let to_go = self.seconds_to_go.map(|seconds| format!(" ({} to go)", format::age(seconds))).unwrap_or_default();
+        let _ = writeln!(text, "  changes when: {}{to_go}", self.change);
+        text
+    }
+}
+
+/// Returns the setting with its value. Containers and images have a `min_age` each.
+fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
+    let key = match (name, kind) {
+        ("min_age", Kind::Image) => crate::config::find("images.min_age"),
+        ("min_age", _) => crate::config::find("containers.min_age"),
+        _ => crate::config::find(name),
+    }?;
+    let value = serde_json::to_value(key.get(&loaded.settings)).unwrap_or_default();
+    Some(Setting { key: key.name, value, origin: loaded.origin(key).to_string() })
+}
+
+fn print(answers: &[Said], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
+    let paint = output.paint;
+    output.result(&answers, |_| text(answers, plan, paint))
+}
+
+fn text(answers: &[Said], plan: &Plan, paint: Paint) -> String {
+    let mut texts = Vec::new();
+    let mut answers_left = answers.iter().peekable();
+    let mut headings = String::new();
+    while let Some(said) = answers_left.next() {
+        match said {
+            Said::Pod(pod) => texts.push(pod.text()),
+            Said::Object(answer) => {
+                headings += &answer.heading(plan.taken_at);
+                let explanation = answer.explanation(paint);
+                let is_same =
+                    |next: &&Said| matches!(next, Said::Object(next) if next.explanation(paint) == explanation);
+                // Objects with the same decision for the same reason share its text.
+                if answers_left.peek().is_none_or(|next| !is_same(next)) {
+                    texts.push(std::mem::take(&mut headings) + &explanation);
+                }
+            }
+        }
+    }
+    if answers.iter().any(Said::is_of_pod) {
+        texts.push(format!("pods: {}\n", format::printable(&pods::sources_of(plan))));
+    }
+    texts.join("\n")
+}
