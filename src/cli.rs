@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::daemon::file_limit::raise_file_limit;
+pub(super) use crate::daemon::process::file_limit::raise_file_limit;
 
 pub use args::global::Global;
 pub use cli_error::{CliError, ErrorKind};

@@ -7,40 +7,36 @@
 //! The table reads the values, not serde: a derived reader stops at the first fault, and reports neither the line nor the
 //! permitted range. Flags, documents and suggestions come from the table too.
 
+mod config_error;
 mod declarations;
 mod entry;
-mod environment;
-mod error;
-mod files;
 mod key;
-mod kubelet;
-mod layers;
 mod loaded;
 mod parse;
 mod place;
 mod reference;
 mod resolve;
-mod rules;
+mod rule_tables;
 mod settings;
 mod show;
-mod sockets;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod values;
 
+pub use config_error::{ConfigError, ConfigFault, MAX_SHOWN, Origin};
 pub use declarations::KEYS;
-pub use environment::Environment;
-pub use error::{ConfigError, ConfigFault, MAX_SHOWN, Origin};
-pub use files::ConfigFiles;
 pub use key::{Key, find, nearest};
-pub use layers::Typed;
 pub use loaded::Loaded;
 pub use place::Place;
 pub use reference::{default_toml, reference};
 pub use resolve::{load, load_in_part};
-pub use rules::then_text;
+pub use rule_tables::then_text;
 pub use settings::{
     Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, RuntimeSettings, Settings,
     StateSettings,
 };
 pub use show::schema;
+pub use sources::environment::Environment;
+pub use sources::files::ConfigFiles;
+pub use sources::layers::Typed;

@@ -5,35 +5,21 @@
 //! monitors show it the objects, and its workers check what the graph names, with live reads. [`PodCollector`] deletes pods
 //! that no kubelet finishes. Only `changes` writes.
 
-mod act;
-mod as_shown;
 mod attention;
 mod calls;
 mod changes;
-mod check;
 mod collect;
-mod decision;
-mod engine;
-mod error;
+mod controller_error;
 mod events;
 mod filter;
-mod holds;
 mod leader;
-mod monitors;
-mod namespaces;
-mod orphan;
-mod outcome;
-mod owner_states;
-mod pods;
-mod queue;
-mod resources;
+mod pod_collector;
 mod run;
-mod served;
 mod settings;
-mod snapshot;
 mod status;
-mod waiting;
-mod waves;
+mod take_snapshot;
+mod watch;
+mod work;
 
 #[cfg(test)]
 mod tests;
@@ -41,15 +27,15 @@ mod tests;
 pub use attention::Attention;
 pub use calls::CallLimits;
 pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, WaitingObject, collect};
-pub use error::ControllerError;
+pub use controller_error::ControllerError;
 pub use filter::{InvalidResourceName, ResourceFilter, ResourceName};
 pub use leader::Candidate;
-pub use outcome::{ClusterFailure, ClusterOutcome, ClusterResult};
-pub use pods::{
+pub use pod_collector::{
     PodCollector, PodFailure, PodGcSettings, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult, PodsService,
 };
-pub use queue::QueueLength;
 pub use run::OwnersService;
 pub use settings::ControllerSettings;
-pub use snapshot::{ClusterObserver, ObserverLimits};
 pub use status::{ClusterStatus, ClusterStatusKind, Collector, Leader};
+pub use take_snapshot::{ClusterObserver, ObserverLimits};
+pub use work::outcome::{ClusterFailure, ClusterOutcome, ClusterResult};
+pub use work::queue::QueueLength;

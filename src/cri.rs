@@ -7,8 +7,8 @@
 mod breaker;
 mod connect;
 mod convert;
+mod cri_error;
 mod endpoint;
-mod error;
 /// The types and stubs of `proto`, written by `scripts/generate.sh`. Outside this module, only `sim` and the
 /// tests use them.
 #[doc(hidden)]
@@ -26,8 +26,8 @@ mod store;
 mod tests;
 mod writer;
 
+pub use cri_error::CriError;
 pub use endpoint::{Endpoint, EndpointCandidates, Named, WELL_KNOWN, check_alone, resolve};
-pub use error::CriError;
 pub use in_progress::InProgress;
 pub use options::CriOptions;
 pub use parts::List;

@@ -2,29 +2,19 @@
 //!
 //! [`cycle`] contains one whole pass in one function. It contains no policy: `plan` decides what is removed.
 
-mod accounts;
 pub mod agent;
 mod clock;
 pub mod cycle;
-mod existing;
-mod failed_sources;
-pub mod file_limit;
-pub mod file_watch;
 mod live;
 pub mod node;
-pub mod notify;
-mod planning;
 mod pressure;
-mod recording;
+pub(super) mod process;
 pub mod reload;
-mod rule_log;
 pub mod schedule;
 pub mod service;
-pub mod signals;
-mod usage;
-pub mod watchdog;
 
 pub use clock::{Clock, Monotonic, now};
 pub use cycle::Cycle;
-pub use failed_sources::failed_sources;
-pub use planning::{PassKind, needs_of_rules};
+pub use cycle::failed_sources::failed_sources;
+pub use cycle::planning::{PassKind, needs_of_rules};
+pub use process::{file_limit, file_watch, notify, signals, watchdog};

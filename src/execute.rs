@@ -11,15 +11,15 @@
 mod action_result;
 mod confirm_deletion;
 mod containers;
+mod execution;
 mod halt;
-mod images;
+mod image_removal;
 mod layers;
 mod log_entries;
 mod logs;
 mod pace;
 mod quiet;
 mod remover;
-mod run;
 mod sandboxes;
 mod side_by_side;
 mod space;

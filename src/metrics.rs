@@ -7,7 +7,7 @@
 
 mod agent;
 mod calls;
-mod controller;
+mod controller_metrics;
 mod definitions;
 mod file;
 mod page;
@@ -18,7 +18,7 @@ mod usage;
 
 pub use agent::{AgentMetrics, PassMetrics};
 pub use calls::{CallTimer, CriCalls};
-pub use controller::{ControllerMetrics, EngineFigures, QueueTimings};
+pub use controller_metrics::{ControllerMetrics, EngineFigures, QueueTimings};
 pub use definitions::{AGENT, CONTROLLER, Definition, MetricType, PROCESS};
 pub use file::{FileError, write_text_file};
 #[doc(hidden)]

@@ -16,7 +16,7 @@ mod memory;
 mod object_meta;
 mod objects;
 mod odd_entries;
-mod pods;
+mod pod;
 mod runtime_store;
 mod seen;
 mod snapshot;
@@ -43,7 +43,7 @@ pub use objects::{
     Sandbox, SandboxState,
 };
 pub use odd_entries::MOST_OWNERS;
-pub use pods::{
+pub use pod::{
     Confirms, Phase, Pod, PodDetails, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods,
 };
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};

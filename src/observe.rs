@@ -13,22 +13,22 @@
 mod clock_jumps;
 mod clock_skew;
 mod disk;
-mod error;
 mod image_details;
 mod image_names;
 mod leftover_logs;
+mod log_files;
 mod log_sizes;
-mod logs;
 mod needs;
+mod observe_error;
 mod pods;
-mod status;
+mod runtime_status;
 mod store;
 
 pub use disk::{DiskFn, Disks, HostDisks};
-pub use error::ObserveError;
 pub use image_names::ImageNames;
-pub use logs::link_target;
+pub use log_files::link_target;
 pub use needs::Needs;
+pub use observe_error::ObserveError;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
 
 use std::borrow::Cow;
@@ -50,7 +50,7 @@ pub use clock_jumps::{ClockJumps, Moment};
 use clock_skew::ClockSkew;
 use image_details::DetailsReader;
 use pods::PodDirs;
-use status::Statuses;
+use runtime_status::Statuses;
 use store::StoreReader;
 
 /// The most calls of one method that may time out in one observation (I14).
@@ -183,9 +183,10 @@ impl Observer {
     /// entries come first, then pulls and images before the containers that use them, sandboxes before the containers
     /// in them, and pods last.
     async fn observe(&self, taken_at: Timestamp, memory: Memory) -> Snapshot {
-        let log_dirs = self.look(&self.places.pod_logs, |_, at| logs::dirs(at)).await;
+        let log_dirs = self.look(&self.places.pod_logs, |_, at| log_files::dirs(at)).await;
         let pods_root = self.places.pod_logs.clone();
-        let log_links = self.look(&self.places.container_logs, move |host, at| logs::links(host, at, &pods_root)).await;
+        let log_links =
+            self.look(&self.places.container_logs, move |host, at| log_files::links(host, at, &pods_root)).await;
         let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
         let (pulling, image_uses) = split(pulls);
         let mut snapshot = Snapshot {

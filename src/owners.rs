@@ -12,32 +12,32 @@
 mod absences;
 mod alternative;
 mod brake;
+mod cluster_plan;
+mod cluster_snapshot;
 mod decide;
-mod explain;
+mod explain_owner;
 mod findings;
 mod graph;
 mod guards;
-mod plan;
 mod recent;
 mod served;
-mod snapshot;
 mod unlisted;
 mod world;
 
 pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};
-pub use decide::{DeleteReason, ObjectKeepReason, OwnerState, Propagation, Verdict, decide};
-pub use explain::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
-pub use findings::{Finding, FindingKind};
-pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};
-pub use guards::OwnerGuards;
-pub use plan::{
+pub use cluster_plan::{
     ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, doubtful_owners, plan,
     plan_under, predict_deletion,
 };
-pub use recent::Recent;
-pub use served::{Meaning, ServedKinds};
-pub use snapshot::{
+pub use cluster_snapshot::{
     ClusterSnapshot, ClusterSnapshotKind, ListedResource, METRICS, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
 };
+pub use decide::{DeleteReason, ObjectKeepReason, OwnerState, Propagation, Verdict, decide};
+pub use explain_owner::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
+pub use findings::{Finding, FindingKind};
+pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};
+pub use guards::OwnerGuards;
+pub use recent::Recent;
+pub use served::{Meaning, ServedKinds};
 pub use unlisted::{OwnersByNamespace, Unlisted};

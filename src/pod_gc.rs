@@ -6,18 +6,18 @@
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod document;
 mod nodes;
-mod plan;
+mod pod_document;
+mod pod_plan;
+mod pod_snapshot;
 mod policy;
-mod snapshot;
 mod terminated;
 
-pub use document::{PodAction, PodKeepReason, PodKept, PodLimit, PodMark, PodPlan, PodPlanKind, PodReason};
 pub use nodes::{MissingNodes, NodeAnswer, NodeState, NodeStates};
-pub use plan::{plan, recheck_node};
+pub use pod_document::{PodAction, PodKeepReason, PodKept, PodLimit, PodMark, PodPlan, PodPlanKind, PodReason};
+pub use pod_plan::{plan, recheck_node};
+pub use pod_snapshot::{NodeMeta, PodMeta, PodsSnapshot};
 pub use policy::{PodGcPolicy, PodOrder};
-pub use snapshot::{NodeMeta, PodMeta, PodsSnapshot};
 
 #[cfg(test)]
 mod tests;

@@ -21,42 +21,33 @@
 //!
 //! **One agent per node.** A writer holds a [`Lock`] first. A reader needs none.
 
-mod copy;
-mod error;
+mod database;
 pub mod events;
-mod fault;
 mod faults;
-mod file;
 mod history;
 mod lock;
+mod log;
 mod memory;
-mod migrations;
-mod mirror;
-mod outcome_log;
 mod outcomes;
 mod pass;
-mod pass_log;
-mod reader;
-mod reason;
-mod rows;
 mod runs;
-mod sql_types;
 mod state;
-mod store;
+mod state_store;
+mod store_error;
 #[cfg(test)]
 mod tests;
 mod usage;
 
-pub use error::StoreError;
+pub use database::reader::{StoreReader, read_within};
 #[doc(hidden)]
 pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};
 pub use lock::{Lock, LockError};
-pub use outcome_log::{OUTCOMES, count_and_log_outcome};
+pub use log::outcome_log::{OUTCOMES, count_and_log_outcome};
+pub use log::pass_log::{PassEnd, count_no_pass, count_pass, log_pass};
 pub use pass::Pass;
-pub use pass_log::{PassEnd, count_no_pass, count_pass, log_pass};
-pub use reader::{StoreReader, read_within};
 pub use runs::{Retention, Run, RunEnd, RunEntry, RunId, RunStart};
 pub use state::StoreState;
-pub use store::{STORE_LIMIT, Store};
+pub use state_store::{STORE_LIMIT, Store};
+pub use store_error::StoreError;
 pub use usage::UsageSample;

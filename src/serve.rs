@@ -18,17 +18,17 @@ mod address;
 mod client;
 mod files;
 mod health;
+mod html;
 mod pages;
 mod progress;
-mod report;
 mod server;
 mod state;
 
 pub use client::{ServeError, agent_state, request_pass};
 pub use health::Health;
+pub use html::ReportPage;
 pub use pages::Pages;
 pub use progress::{Progress, Stalled};
-pub use report::ReportPage;
 pub use server::Server;
 pub use state::{
     AgentState, DeferredPass, Inbox, Live, Order, PassDone, PassEvent, PassRequest, PassState, RunningPass,

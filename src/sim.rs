@@ -24,23 +24,17 @@
 mod as_listed;
 mod big;
 mod build;
-mod connection;
 mod defects;
 mod fake_sockets;
-mod filters;
 mod garbage;
-mod image_service;
-mod images;
+mod image_store;
 mod indexed_map;
 mod lifecycle;
-mod logs;
-mod node;
-mod runtime_service;
+mod log_files;
 mod script;
-mod server;
 mod services;
 mod shared;
-mod store_service;
+mod sim_node;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -48,9 +42,9 @@ mod wrong_facts;
 
 pub use defects::Defect;
 pub use fake_sockets::FakeSocket;
-pub use logs::LogPaths;
-pub use node::{Node, Streaming};
+pub use log_files::LogPaths;
 pub use script::{Fault, RecordedCall, Rpc, Times};
+pub use sim_node::{Node, Streaming};
 pub use wrong_facts::WrongFact;
 
 use std::path::{Path, PathBuf};
@@ -64,7 +58,7 @@ use nix::sys::time::TimeSpec;
 use tempfile::TempDir;
 
 use crate::model::FileSystem;
-use server::{RunIn, Server};
+use services::server::{RunIn, Server};
 use shared::Shared;
 
 /// The bytes in a mebibyte.

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind as Io, Write as _};
 use std::process::ExitCode;
 
 use crate::config::{ConfigError, ConfigFault, Origin};
-use crate::daemon::signals::Signal;
+pub(super) use crate::daemon::process::signals::Signal;
 use crate::model::printable_text;
 
 /// The kind of an error. The exit status depends on nothing else.

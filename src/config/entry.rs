@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use toml::Value;
 
-use super::error::{ConfigFault, Origin};
+use super::config_error::{ConfigFault, Origin};
 use super::place::{self, OfPart};
 
 /// One value from a source.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::environment::Environment;
-use super::error::{ConfigFault, Origin};
+use super::config_error::{ConfigFault, Origin};
 use super::key::{Key, find};
 use super::settings::Settings;
-use super::sockets::Sockets;
+use super::sources::environment::Environment;
+use super::sources::sockets::Sockets;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::host_path::HostFs;
 

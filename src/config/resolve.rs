@@ -1,12 +1,13 @@
 //! Resolves the input into settings: checks that keys are known, that values are allowed, and that the settings fit
 //! together.
 
+use super::config_error::{ConfigError, ConfigFault};
 use super::entry::Entry;
-use super::error::{ConfigError, ConfigFault};
 use super::key::{find, nearest};
-use super::layers::{Layers, is_section};
 use super::loaded::Loaded;
-use super::{Environment, Typed, rules, sockets};
+use super::sources::layers::{Layers, is_section};
+use super::sources::sockets;
+use super::{Environment, Typed, rule_tables as rules};
 use crate::host_path::HostFs;
 use crate::owners::OwnerGuards;
 use crate::plan::{Guards, Profile};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::ConfigError;
-use super::layers::Layers;
+use super::config_error::ConfigError;
 use super::resolve::{settle, sound};
+use super::sources::layers::Layers;
 use super::*;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::model::PodSourceName;
@@ -716,7 +716,7 @@ fn a_file_that_every_user_may_write_gives_a_warning() {
     let warnings = |mode| {
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
         let typed = Typed { config: Some(path.clone()), ..Typed::default() };
-        super::layers::Layers::read(&typed, &Environment::default()).warnings
+        super::sources::layers::Layers::read(&typed, &Environment::default()).warnings
     };
     assert_eq!(warnings(0o664), Vec::<String>::new());
     let warned = warnings(0o666);

@@ -9,10 +9,12 @@ use serde_json::{Value as Json, json};
 use strum::VariantNames;
 use toml::Value;
 
-use super::parse::{absolute, bytes, http, log_root, number, own_file, patterns, pod_sources, socket, texts, time};
-use super::parse::{image_targets, no_image_name, no_unit, of_system, pace, wrong_pace, wrong_target};
+use super::parse::{
+    absolute, bytes, http, image_targets, log_root, no_image_name, no_unit, number, of_system, own_file, pace,
+    patterns, pod_sources, socket, texts, time, wrong_pace, wrong_target,
+};
 use super::place::OfPart;
-use super::rules::{self, order};
+use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{PodSourceName, duration_text, exact_size_text};
 use crate::plan::{AgeFrom, ImageOrder, ImageTarget, Pace, Pattern, Profile};

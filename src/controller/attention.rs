@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::engine::{Engine, State};
-use super::outcome::ClusterFailure;
+use super::work::engine::{Engine, State};
+use super::work::outcome::ClusterFailure;
 use crate::model::{Identity, cut_text, duration_text, printable_text};
 
 /// Returns what needs attention, a line each.

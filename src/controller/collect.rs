@@ -20,11 +20,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::wave::{Wave, WaveEnd};
 use super::calls::Calls;
-use super::engine::{Engine, Notice};
-use super::namespaces::{owners_in_namespaces, waits_in};
-use super::resources::DEFINITIONS;
-use super::served::{Served, served};
 use super::settings::{LISTS, WORKERS};
+use super::watch::namespaces::{owners_in_namespaces, waits_in};
+use super::watch::resources::DEFINITIONS;
+use super::watch::served::{Served, served};
+use super::work::engine::{Engine, Notice};
 use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
 use crate::kubernetes::{ApiResource, Clock, Connection, discover, list_metadata};
 use crate::model::{Identity, ObjectMeta};

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::engine::Notice;
+use super::work::engine::Notice;
 use crate::kubernetes::{Clock, Connection, create_event};
 use crate::model::{Identity, OwnerReference, Uid, cut_text};
 use crate::owners::Recent;

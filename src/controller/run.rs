@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::attention::Attention;
 use super::calls::Calls;
-use super::engine::{Engine, Notice};
 use super::events::{ClusterEvents, EventQueue};
-use super::monitors::Monitors;
-use super::queue::WorkQueue;
 use super::settings::WORKERS;
+use super::watch::monitors::Monitors;
+use super::work::engine::{Engine, Notice};
+use super::work::queue::WorkQueue;
 use super::{ControllerSettings, QueueLength, ResourceFilter};
 use crate::kubernetes::{Clock, Connection, discover};
 use crate::metrics::ControllerMetrics;

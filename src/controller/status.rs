@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::changes::deletion_waits_for_dependents;
 use super::leader::ATTENTION;
-use super::served::Served;
+use super::watch::served::Served;
 use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, LeaseName, WriteTarget, discover, read_lease,

@@ -23,9 +23,9 @@ use serde_json::{Value, json};
 
 use self::server::Server;
 use super::calls::Calls;
-use super::engine::{Engine, Key, Notice, observed};
-use super::outcome::ClusterFailure;
-use super::served::Served;
+use super::watch::served::Served;
+use super::work::engine::{Engine, Key, Notice, observed};
+use super::work::outcome::ClusterFailure;
 use super::{CallLimits, ResourceFilter};
 use crate::kubernetes::{ApiResource, Discovered};
 use crate::model::{ApiKind, ObjectMeta, Uid};

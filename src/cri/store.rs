@@ -5,8 +5,8 @@
 //!
 //! A committed snapshot never changes, so its usage is read once, as long as it is listed.
 
-mod calls;
-mod graph;
+mod reference_graph;
+mod store_calls;
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;
@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use super::{CriError, RuntimeReader};
 use crate::model::{PartKind, RuntimeStore};
-use calls::StoreCalls;
-use graph::GraphBuilder;
+use reference_graph::GraphBuilder;
+use store_calls::StoreCalls;
 
 /// The most calls at the same time.
 const AT_ONCE: usize = 8;

@@ -1,12 +1,12 @@
 //! The life cycle of the agent: it waits for the lock of the node and for the runtime, and then runs the loops, again after
 //! each reload of the settings, until a signal stops it.
 
-mod error;
+mod agent_error;
 mod monitoring;
 mod reload;
 mod start;
 
-pub use error::AgentError;
+pub use agent_error::AgentError;
 pub use monitoring::PageOf;
 pub use reload::Load;
 pub use start::lock_and_open;
@@ -21,13 +21,14 @@ use tokio_util::sync::CancellationToken;
 use self::monitoring::Monitoring;
 use self::reload::{Reloads, is_same_node};
 use self::start::{await_lock, log_settings, wait_for_node};
-use super::file_watch::FileWatch;
 use super::node::{LocalNode, connection_for_events};
-use super::notify::Notifier;
+use super::process::file_watch::FileWatch;
+use super::process::notify::Notifier;
+use super::process::signals::{self, Reload, Signal};
+use super::process::watchdog;
 use super::schedule::Limits;
 use super::service::{self, Requests};
-use super::signals::{self, Reload, Signal};
-use super::{Cycle, now, watchdog};
+use super::{Cycle, now};
 use crate::config::{Environment, Loaded, Mode, Settings};
 use crate::cri::InProgress;
 use crate::model::size_text;

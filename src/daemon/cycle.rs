@@ -3,6 +3,14 @@
 //! [`Cycle::pass`] contains the whole sequence. A dry run uses the same code with another remover and an in-memory copy
 //! of the store.
 
+pub(super) mod accounts;
+pub(super) mod existing;
+pub(super) mod failed_sources;
+pub(super) mod file_system_usage;
+pub(super) mod planning;
+pub(super) mod recording;
+pub(super) mod rule_log;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,15 +19,9 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::accounts::Accounts;
 use super::clock::{self, Clock, Monotonic};
-use super::existing;
 use super::node::LocalNode;
-use super::planning::{PassKind, Planned};
 use super::pressure::PressureMonitor;
-use super::recording::{Logged, Recording, Records, logged_as};
-use super::rule_log::RuleLog;
-use super::usage::file_systems;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
@@ -29,6 +31,11 @@ use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
 use crate::observe::{ClockJumps, Moment, Needs, Observer};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
+use accounts::Accounts;
+use file_system_usage::file_systems;
+use planning::{PassKind, Planned};
+use recording::{Logged, Recording, Records, logged_as};
+use rule_log::RuleLog;
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle {

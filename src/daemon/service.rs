@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::clock::now;
 use super::cycle::Cycle;
+use super::cycle::planning::PassKind;
 use super::live;
-use super::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
+use super::process::signals::Reload;
 use super::schedule::{self, Job, Limits, PassResult};
-use super::signals::Reload;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
 use crate::record::{Pass, Store, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::action_result::Done;
-use super::run::{Run, State};
+use super::execution::{Run, State};
 use crate::model::{PodRef, Seen, pod_uid_of_dir};
 use crate::plan::{Action, Refusal, RemoveReason, Target};
 

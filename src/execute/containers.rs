@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::action_result::{Done, ExecuteError};
-use super::run::Run;
+use super::execution::Run;
 use super::{ContainerLogs, ContainerLogsRemoved, RemovedStats};
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
 use crate::plan::{Action, Measure, Refusal, Target};

@@ -10,7 +10,7 @@
 use tokio::time::Instant;
 
 use super::action_result::ExecuteError;
-use super::run::{Run, State};
+use super::execution::{Run, State};
 use crate::cri::CriError;
 use crate::plan::{Halt, Kind};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::action_result::{Done, ExecuteError};
-use super::run::Run;
+use super::execution::Run;
 use super::{LogError, RemovedStats};
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};

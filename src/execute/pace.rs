@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::run::Run;
+use super::execution::Run;
 use crate::plan::{Kind, Pace, is_emergency};
 
 /// How much longer a pause is while the disk is busy.

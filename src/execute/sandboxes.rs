@@ -1,7 +1,7 @@
 //! Removes sandboxes.
 
 use super::action_result::{Done, ExecuteError};
-use super::run::Run;
+use super::execution::Run;
 use crate::cri::Only;
 use crate::model::{SandboxId, SandboxState};
 use crate::plan::Refusal;

@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::ReportSink;
-use super::run::Run;
+use super::execution::Run;
 use crate::plan::{Action, Kind, Report};
 
 /// The most removals in flight. More gain nothing on containerd: its own locks are the limit then.

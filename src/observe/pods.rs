@@ -26,7 +26,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 
-use super::{ObserveError, logs};
+use super::{ObserveError, log_files as logs};
 use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen, Workload, running_pods};
 
 /// A source of the pods that should be on this node.

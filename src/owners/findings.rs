@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::plan::order;
+use super::cluster_plan::order;
 use super::world::{Object, World};
 use super::{ObjectKeepReason, OwnerState, Verdict};
 use crate::model::{Identity, OwnerReference};

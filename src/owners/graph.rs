@@ -13,18 +13,18 @@
 
 mod changes;
 mod ends;
+mod graph_store;
 mod intern;
 mod rows;
 mod shared;
-mod store;
 
 pub use changes::{Effect, Event, Observed};
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use graph_store::{NodeId, State, Store};
 use shared::SharedObject;
-use store::{NodeId, State, Store};
 
 use super::Absences;
 use crate::model::{Identity, OwnerReference, Uid};
@@ -143,7 +143,7 @@ impl Graph {
 
     /// Returns the number of objects that the monitor of a resource has shown and that still exist.
     pub fn count(&self, resource: ResourceId) -> usize {
-        let is_of = |node: &&store::Node| node.state == State::Observed && node.resource == resource;
+        let is_of = |node: &&graph_store::Node| node.state == State::Observed && node.resource == resource;
         self.store.nodes().map(|(_, node)| node).filter(is_of).count()
     }
 

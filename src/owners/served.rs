@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::snapshot::{ClusterSnapshot, ServedKind, UnavailableGroup};
+use super::cluster_snapshot::{ClusterSnapshot, ServedKind, UnavailableGroup};
 use crate::model::{ApiKind, Identity, OwnerReference};
 
 /// Finds the resource of a kind. Only kinds that the API server itself names are found, exactly or in lower case; a

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::served::{Meaning, ServedKinds};
-use super::snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::{Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, Unlisted, Verdict, decide};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::plan;
-use super::{PodGcPolicy, PodLimit, PodMeta, PodOrder, PodsSnapshot};
+use super::{PodGcPolicy, PodLimit, PodMeta, PodOrder, PodsSnapshot, pod_plan as plan};
 
 /// Returns the terminated pods that exceed a limit, in the order of their deletion, with the first limit they exceed.
 pub(super) fn over_limits<'a>(snapshot: &'a PodsSnapshot, policy: &PodGcPolicy) -> Vec<(&'a PodMeta, PodLimit)> {

@@ -5,11 +5,11 @@ use rusqlite::types::Value;
 use rusqlite::{Row, Transaction, params_from_iter};
 use serde::Serialize;
 
-use super::error::StoreError;
-use super::reader::StoreReader;
-use super::reason::word_and_values;
+use super::database::reader::StoreReader;
+use super::database::sql_types::{count, from_json, integer, json, moment, nanos};
+use super::log::reason_values::word_and_values;
 use super::runs::RunId;
-use super::sql_types::{count, from_json, integer, json, moment, nanos};
+use super::store_error::StoreError;
 use crate::model::PodRef;
 use crate::plan::{Kind, Outcome, RemoveReason, Report, Target};
 

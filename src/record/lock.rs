@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::fault::dir_of;
-use super::file::Identity;
+use super::database::fault::dir_of;
+use super::database::file::Identity;
 
 /// The most bytes to read from the text of another agent.
 const HOLDER: u64 = 1024;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::Serialize;
 
-use super::sql_types::{count, from_json, integer, json, moment, nanos};
+use super::database::sql_types::{count, from_json, integer, json, moment, nanos};
 use crate::model::{Absence, ContainerId, Failure, ImageMemory, ImageVolumes, Memory};
 
 /// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use serde::Serialize;
 
-use super::error::StoreError;
-use super::reader::StoreReader;
-use super::sql_types::{count, integer, json, moment, nanos};
+use super::database::reader::StoreReader;
+use super::database::sql_types::{count, integer, json, moment, nanos};
+use super::store_error::StoreError;
 use crate::plan::{Scope, Summary};
 
 /// The id of a run.

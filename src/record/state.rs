@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::fault::Cause;
+use super::database::fault::Cause;
+use super::database::rows::Row;
 use super::outcomes::after_outcomes;
-use super::rows::Row;
 use super::runs::{Run, RunEnd, RunStart};
 use crate::model::{BaselineLoss, FileSystem, ImageMemory, ListCounts, Memory};
 use crate::plan::{Outcome, Report};

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use rusqlite::{Row, Transaction};
 use serde::Serialize;
 
-use super::error::StoreError;
-use super::reader::StoreReader;
-use super::sql_types::{count, integer, moment, nanos};
+use super::database::reader::StoreReader;
+use super::database::sql_types::{count, integer, moment, nanos};
+use super::store_error::StoreError;
 use crate::model::FileSystem;
 
 /// What a file system held when a pass over images began.

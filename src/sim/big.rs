@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::MIB;
-use super::node::Node;
+use super::sim_node::Node;
 
 // === impl Node ===
 

@@ -9,11 +9,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::SimError;
-use super::images::hex;
+use super::image_store::hex;
 use super::indexed_map::POD_UID;
 use super::lifecycle::{nanoseconds, protobuf_state};
-use super::logs::{LogEntry, link_name};
-use super::node::{Node, Streaming};
+use super::log_files::{LogEntry, link_name};
+use super::sim_node::{Node, Streaming};
 use crate::cri::generated as pb;
 use crate::model::ContainerState;
 

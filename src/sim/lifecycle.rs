@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use tonic::Status;
 
-use super::images::{Layers, hex};
-use super::logs::LogEntry;
-use super::node::{Node, SimContainer, SimSandbox};
+use super::image_store::{Layers, hex};
+use super::log_files::LogEntry;
+use super::sim_node::{Node, SimContainer, SimSandbox};
 use crate::cri::generated as pb;
 use crate::model::ContainerState;
 

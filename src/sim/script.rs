@@ -8,7 +8,7 @@ use strum::{EnumIter, IntoEnumIterator as _};
 use tonic::Code;
 
 use super::defects::Defect;
-use super::node::Node;
+use super::sim_node::Node;
 
 /// The methods of both services, and the calls of containerd's own API.
 #[derive(Clone, Copy, Debug, strum::Display, EnumIter, Eq, Hash, PartialEq)]

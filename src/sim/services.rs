@@ -1,4 +1,11 @@
-//! The services on one connection: the two of the CRI, under the names of the version that the node has, and containerd's own.
+//! The services of the simulated node over gRPC.
+
+pub(super) mod filters;
+pub(super) mod image_service;
+pub(super) mod runtime_service;
+pub(super) mod server;
+pub(super) mod sim_connection;
+pub(super) mod store_service;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -9,8 +16,8 @@ use tonic::body::Body;
 use tonic::codegen::{Service as _, http};
 
 use super::shared::{Service, Shared};
-use super::store_service;
-use crate::cri::generated::{image_service_server::ImageServiceServer, runtime_service_server::RuntimeServiceServer};
+use crate::cri::generated::image_service_server::ImageServiceServer;
+use crate::cri::generated::runtime_service_server::RuntimeServiceServer;
 
 const V1: &str = "/runtime.v1.";
 const V1ALPHA2: &str = "/runtime.v1alpha2.";

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tonic::{Response, Status};
 
 use super::defects::Spoil;
-use super::node::Node;
 use super::script::{Fault, Rpc, Script};
+use super::sim_node::Node;
 
 /// The data that the [`super::Sim`] and the server share. No lock is held across an await, and never two locks at once.
 #[derive(Debug)]

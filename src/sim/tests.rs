@@ -367,9 +367,9 @@ async fn fails_with(sim: &Sim, method: Rpc) -> Option<Code> {
         Rpc::ListImages | Rpc::StreamImages | Rpc::ImageStatus | Rpc::RemoveImage | Rpc::ImageFsInfo => "ImageService",
         _ => "RuntimeService",
     };
-    let of_store = super::store_service::PATHS.iter().find(|(of, _)| *of == method);
+    let of_store = super::services::store_service::PATHS.iter().find(|(of, _)| *of == method);
     let path = match of_store {
-        Some((_, path)) => format!("{}{path}", super::store_service::PREFIX),
+        Some((_, path)) => format!("{}{path}", super::services::store_service::PREFIX),
         None => format!("/runtime.v1.{service}/{method}"),
     };
     let path = path.parse().unwrap();

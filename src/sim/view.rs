@@ -1,6 +1,6 @@
 //! The real objects of the node, independent of the faults in its answers.
 
-use super::node::Node;
+use super::sim_node::Node;
 use crate::cri::generated as pb;
 
 // === impl Node ===

@@ -1,6 +1,6 @@
 //! One fact that is wrong in every item of an answer, and looks valid by itself.
 
-use super::node::NOON;
+use super::sim_node::NOON;
 use crate::cri::generated as pb;
 use crate::cri::generated::containerd::{containers, content, images, leases, namespaces, snapshots};
 

@@ -5,7 +5,7 @@ use crate::cli::cli_error::CliError;
 use crate::cli::input::session::block_on;
 use crate::config::{ConfigFiles, Environment, Loaded, Mode};
 use crate::daemon::agent;
-use crate::daemon::file_watch::FileWatch;
+pub(super) use crate::daemon::process::file_watch::FileWatch;
 use crate::page::html;
 
 /// Run the service until a signal stops it

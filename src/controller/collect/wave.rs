@@ -12,9 +12,9 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::{self, FuturesUnordered};
 
-use super::super::decision::Decision;
-use super::super::engine::{Engine, Key};
 use super::super::settings::WORKERS;
+use crate::controller::work::decision::Decision;
+use crate::controller::work::engine::{Engine, Key};
 use crate::model::Uid;
 use crate::owners::{VALID, Verdict};
 

@@ -2,7 +2,7 @@
 
 use super::server::status;
 use super::*;
-use crate::controller::waiting::STUCK;
+use crate::controller::work::waiting::STUCK;
 
 /// `TestAttemptToDeleteItem`: the references come from the live object.
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::Settings;
+use crate::daemon::failed_sources;
+use crate::daemon::now;
 use crate::daemon::reload::CONFIGURATION;
-use crate::daemon::{failed_sources, now};
 use crate::metrics::AgentMetrics;
 use crate::page::{Outlook, STYLE_HASH};
 use crate::plan::{PlanError, Scope};

@@ -2,7 +2,7 @@
 
 use super::monitoring::Monitoring;
 use crate::config::{Loaded, MetricsSettings, Settings, StateSettings};
-use crate::daemon::notify::Notifier;
+use crate::daemon::process::notify::Notifier;
 use crate::daemon::reload::{NOT_RELOADED, differing, load_again, needing_restart};
 
 /// Loads the settings again. The error is the text of their faults.

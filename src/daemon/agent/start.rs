@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::error::AgentError;
+use super::agent_error::AgentError;
 use super::monitoring::{Monitoring, RUNTIME};
 use crate::config::{KEYS, Loaded, Origin, Settings};
 use crate::daemon::node::LocalNode;
-use crate::daemon::notify::Notifier;
+use crate::daemon::process::notify::Notifier;
 use crate::model::Backoff;
 use crate::record::{Lock, LockError, Store};
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::super::{clock, node, signals};
+use super::super::{clock, node};
 use super::*;
 use crate::config::{Intervals, Settings};
 use crate::cri::Endpoint;
+use crate::daemon::process::signals;
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::known_running;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{Container, PodUid, Sandbox, Seen};
-use crate::observe::{ObserveError, logs};
+use crate::observe::{ObserveError, log_files as logs};
 
 /// Roots of kubelets besides the default, `/var/lib/kubelet`.
 const OTHER_ROOTS: [&str; 4] = [

@@ -5,7 +5,7 @@
 //! incomplete. An entry that cannot be read is missing, and the others are read all the same.
 
 mod artifacts;
-mod graph;
+mod layer_graph;
 mod sizes;
 
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{CRI_NAMESPACE, HolderKind, RuntimeStore, Seen, StoreHolder, known_time};
-use graph::Graph;
+use layer_graph::Graph;
 use sizes::Place;
 pub(super) use sizes::Sizes;
 

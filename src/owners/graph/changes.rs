@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::store::{NodeId, State};
+use super::graph_store::{NodeId, State};
 use super::{Graph, ResourceId};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::alternative::next_identity;
 use super::changes::Effect;
-use super::store::{NodeId, State};
+use super::graph_store::{NodeId, State};
 use super::{Graph, ResourceId};
 use crate::model::{Identity, OwnerReference, Uid};
 

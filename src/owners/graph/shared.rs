@@ -4,7 +4,7 @@
 //! dependent. None of them is deleted as shown (G3), and the end of one says nothing about the others (G1).
 
 use super::changes::{Effect, Observed};
-use super::store::{NodeId, State};
+use super::graph_store::{NodeId, State};
 use super::{Graph, ResourceId};
 use crate::model::{Identity, OwnerReference, Uid};
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::HistoryEntry;
-use crate::record::outcome_log::log_outcome;
+use crate::record::log::outcome_log::log_outcome;
 
 fn store() -> TestStore {
     let store = TestStore::fresh();
@@ -15,7 +15,7 @@ fn prune(store: &TestStore, now: Timestamp, max_age: Duration, max_rows: u64) ->
     let before = store.history().len();
     let mut file = rusqlite::Connection::open(&store.path).unwrap();
     let transaction = file.transaction().unwrap();
-    crate::record::rows::prune(&transaction, now, Retention { max_age, max_rows }).unwrap();
+    crate::record::database::rows::prune(&transaction, now, Retention { max_age, max_rows }).unwrap();
     transaction.commit().unwrap();
     before - store.history().len()
 }

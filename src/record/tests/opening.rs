@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::record::migrations::MIGRATIONS;
+use crate::record::database::migrations::MIGRATIONS;
 use crate::record::{StoreError, UsageSample};
 
 /// Returns a filled store that was closed cleanly.

@@ -69,5 +69,5 @@ fn observes() -> CliError {
 
 fn interrupted() -> CliError {
     let message = "interrupted; the running agent continues the pass";
-    CliError::message(ErrorKind::Interrupted(crate::daemon::signals::Signal::Interrupt), message)
+    CliError::message(ErrorKind::Interrupted(crate::daemon::process::signals::Signal::Interrupt), message)
 }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::render::progress;
 use crate::daemon::Cycle;
-use crate::daemon::signals::Signal;
+pub(super) use crate::daemon::process::signals::Signal;
 use crate::plan::{Scope, wait_for_ages};
 
 /// Added to each wait: the next observation must be later than the age, not at the same time.

@@ -14,7 +14,8 @@ use crate::cli::render::format;
 use crate::cli::render::output::Output;
 use crate::cli::verbs::collect::{is_dry, observing};
 use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, ControllerError, PodCollector, collect};
-use crate::daemon::{now, signals};
+use crate::daemon::now;
+pub(super) use crate::daemon::process::signals;
 use crate::owners::ActionWord;
 
 /// What continues a collection that its timeout has ended.

@@ -14,10 +14,10 @@ use crate::config::{ConfigFiles, Loaded, Settings};
 use crate::controller::{
     Attention, Candidate, OwnersService, PodCollector, PodNotice, PodsService, ResourceFilter, ResourceName,
 };
-use crate::daemon::file_watch::FileWatch;
 use crate::daemon::now;
+pub(super) use crate::daemon::process::file_watch::FileWatch;
+pub(super) use crate::daemon::process::signals::{self, Reload};
 use crate::daemon::reload::{CONFIGURATION, load_again, needing_restart};
-use crate::daemon::signals::{self, Reload};
 use crate::kubernetes::Connection;
 use crate::metrics::ControllerMetrics;
 use crate::serve::{Health, Pages, Server};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::graph::Graph;
+use super::layer_graph::Graph;
 use super::sizes::Place;
 use super::{Entry, holder, is_id, text};
 use crate::host_path::HostFs;

@@ -1,0 +1,134 @@
+//! The resources that were ever listed, by number: which of them have no list, cannot be watched, or are unknown.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::served::Served;
+use crate::model::Identity;
+pub(in crate::controller) use crate::owners::METRICS;
+use crate::owners::{OwnersByNamespace, ResourceId, UnavailableGroup, Unlisted};
+
+/// The definitions of custom resources, as [`Resources::name`] writes them.
+pub(in crate::controller) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// What is known of each resource.
+#[derive(Debug, Default)]
+pub(in crate::controller) struct Resources {
+    /// Group and resource, by number.
+    names: Vec<(String, String)>,
+    /// The resources without a complete list so far, since when.
+    unlisted: BTreeMap<ResourceId, (Instant, Unlisted)>,
+    /// The resources that cannot be listed or watched now, since when.
+    failing: BTreeMap<ResourceId, Instant>,
+    /// The unavailable group-versions of which no resource was ever known, since when.
+    unknown_groups: BTreeMap<String, Instant>,
+    /// The definitions of custom resources, and whether each exists or was deleted.
+    definitions: HashMap<String, bool>,
+}
+
+// === impl Resources ===
+
+impl Resources {
+    /// Returns the number of a resource.
+    pub(in crate::controller) fn number(&mut self, group: &str, resource: &str) -> ResourceId {
+        let is_it = |(known_group, known): &(String, String)| known_group == group && known == resource;
+        let at = self.names.iter().position(is_it).unwrap_or_else(|| {
+            self.names.push((group.to_owned(), resource.to_owned()));
+            self.names.len() - 1
+        });
+        // An API server with 65,536 resources has failed long before.
+        ResourceId(u16::try_from(at).unwrap_or(u16::MAX))
+    }
+
+    /// Returns the name of a resource, as `deployments.apps`.
+    pub(in crate::controller) fn name(&self, resource: ResourceId) -> String {
+        match self.names.get(usize::from(resource.0)) {
+            Some((group, resource)) if group.is_empty() => resource.clone(),
+            Some((group, resource)) => format!("{resource}.{group}"),
+            None => "an unknown resource".to_owned(),
+        }
+    }
+
+    /// Takes over which group-versions are unavailable.
+    pub(in crate::controller) fn discovered(&mut self, served: &Served) {
+        let is_known = |group: &str| self.names.iter().any(|(known, _)| known == group);
+        let is_unknown = |group: &&UnavailableGroup| {
+            let name = group.api_version.split_once('/').map_or("", |(name, _)| name);
+            !is_known(name) && !name.ends_with(METRICS)
+        };
+        let unknown = served.unavailable.iter().filter(is_unknown).map(|group| &group.api_version);
+        let since = |group: &String| self.unknown_groups.get(group).copied().unwrap_or_else(Instant::now);
+        self.unknown_groups = unknown.map(|group| (group.clone(), since(group))).collect();
+    }
+
+    /// Records that a resource has no complete list yet.
+    pub(in crate::controller) fn awaits_list(&mut self, resource: ResourceId, namespaced: bool) {
+        let unlisted =
+            Unlisted { name: self.name(resource), is_cluster_scoped: !namespaced, namespaces: BTreeMap::new() };
+        self.unlisted.entry(resource).or_insert_with(|| (Instant::now(), unlisted));
+    }
+
+    /// Returns whether a resource has no complete list yet.
+    pub(in crate::controller) fn lacks_list(&self, resource: ResourceId) -> bool {
+        self.unlisted.contains_key(&resource)
+    }
+
+    /// Takes over what lists of single namespaces show of a resource without a complete list.
+    pub(in crate::controller) fn lists_namespaces(&mut self, resource: ResourceId, namespaces: OwnersByNamespace) {
+        if let Some((_, unlisted)) = self.unlisted.get_mut(&resource) {
+            unlisted.namespaces = namespaces;
+        }
+    }
+
+    /// Names what may have dependents of an owner that are not known, and has lacked its list for less than `wait`.
+    pub(in crate::controller) fn lacking(&self, owner: &Identity, wait: Duration) -> Vec<String> {
+        let is_due = |since: &Instant| since.elapsed() < wait;
+        let resources = self.unlisted.values().filter(|(since, it)| is_due(since) && it.may_depend_on(owner));
+        let groups = self.unknown_groups.iter().filter(|(_, since)| is_due(since)).map(|(group, _)| group.clone());
+        resources.map(|(_, unlisted)| unlisted.name.clone()).chain(groups).collect()
+    }
+
+    /// Records that a resource has a complete list, or is not served any more.
+    pub(in crate::controller) fn has_list(&mut self, resource: ResourceId) {
+        self.unlisted.remove(&resource);
+    }
+
+    /// Records that a resource cannot be listed or watched. Returns whether that is new.
+    pub(super) fn fails(&mut self, resource: ResourceId) -> bool {
+        let is_new = !self.failing.contains_key(&resource);
+        self.failing.entry(resource).or_insert_with(Instant::now);
+        is_new
+    }
+
+    /// Records that a resource is listed and watched again, or is not followed any more. Returns whether it failed.
+    pub(super) fn works(&mut self, resource: ResourceId) -> bool {
+        self.failing.remove(&resource).is_some()
+    }
+
+    /// Records that a definition of custom resources exists, or was deleted.
+    pub(in crate::controller) fn defines(&mut self, name: &str, exists: bool) {
+        self.definitions.insert(name.to_owned(), exists);
+    }
+
+    /// Returns whether a definition of custom resources exists. `None` = it was never shown.
+    pub(in crate::controller) fn has_definition(&self, name: &str) -> Option<bool> {
+        self.definitions.get(name).copied()
+    }
+
+    /// Lists the names of the resources that cannot be listed or watched now, and for how long.
+    pub(in crate::controller) fn failing(&self) -> Vec<(String, Duration)> {
+        self.failing.iter().map(|(id, since)| (self.name(*id), since.elapsed())).collect()
+    }
+
+    /// Lists the names of the resources without a complete list, and for how long.
+    pub(in crate::controller) fn unlisted(&self) -> Vec<(String, Duration)> {
+        self.unlisted.values().map(|(since, it)| (it.name.clone(), since.elapsed())).collect()
+    }
+
+    /// Lists the group-versions that are unavailable and of which no resource was ever known, and for how long.
+    pub(in crate::controller) fn unknown_groups(&self) -> Vec<(String, Duration)> {
+        self.unknown_groups.iter().map(|(group, since)| (group.clone(), since.elapsed())).collect()
+    }
+}

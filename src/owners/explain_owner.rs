@@ -1,0 +1,248 @@
+//! Explains one object: what happens to it, its owners upward, its dependents downward.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cluster_plan::{self as plan, OwnerFinding, order};
+use super::findings::{Finding, of_deletion};
+use super::world::{Object, World};
+use super::{ClusterSnapshot, ListedResource, ServedKind, Verdict};
+use crate::model::{Identity, ObjectMeta};
+
+/// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
+const SHORT: [(&str, &str); 20] = [
+    ("cj", "CronJob"),
+    ("cm", "ConfigMap"),
+    ("crd", "CustomResourceDefinition"),
+    ("deploy", "Deployment"),
+    ("ds", "DaemonSet"),
+    ("ep", "Endpoints"),
+    ("hpa", "HorizontalPodAutoscaler"),
+    ("ing", "Ingress"),
+    ("netpol", "NetworkPolicy"),
+    ("no", "Node"),
+    ("ns", "Namespace"),
+    ("pdb", "PodDisruptionBudget"),
+    ("po", "Pod"),
+    ("pv", "PersistentVolume"),
+    ("pvc", "PersistentVolumeClaim"),
+    ("rc", "ReplicationController"),
+    ("rs", "ReplicaSet"),
+    ("sa", "ServiceAccount"),
+    ("sts", "StatefulSet"),
+    ("svc", "Service"),
+];
+
+/// What `kubegc controller why` shows about an object.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ClusterExplanation {
+    /// The object.
+    pub object: Identity,
+    /// What happens: `keep`, `wait`, or the word of a [`super::ActionWord`].
+    pub decision: String,
+    /// Why, as in plans.
+    pub reason: String,
+    /// What its deletion waits for: finalizers of others, and dependents. Absent if it is not being deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<Finding>,
+    /// How many objects the API server deletes with it, whatever the policy is: the objects of a namespace, or those of the
+    /// resource that a `CustomResourceDefinition` defines. Absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<usize>,
+    /// Its owners, and theirs.
+    pub owners: Vec<OwnerNode>,
+    /// Its dependents, and theirs.
+    pub dependents: Vec<DependentNode>,
+}
+
+/// An owner, and its own owners.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct OwnerNode {
+    /// The reference to it, and its state.
+    #[serde(flatten)]
+    pub owner: OwnerFinding,
+    /// Its owners; empty if it was named above already.
+    pub owners: Vec<OwnerNode>,
+}
+
+/// A dependent, and its own dependents.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct DependentNode {
+    /// The dependent.
+    pub object: Identity,
+    /// It blocks the foreground deletion of its owner.
+    pub blocking: bool,
+    /// Its dependents; empty if it was named above already.
+    pub dependents: Vec<DependentNode>,
+}
+
+/// Explains an object. `None` if no list has it.
+pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterExplanation> {
+    let world = World::new(snapshot);
+    let object = world.objects.get(world.position(object)?)?;
+    let verdict = world.verdict(object);
+    let (decision, reason) = match (plan::action(&world, object, &verdict), &verdict) {
+        (Some(action), _) => (action.action.to_string(), action.reason),
+        (None, Verdict::Keep(reason)) => ("keep".to_owned(), <&str>::from(reason).to_owned()),
+        (None, _) => ("wait".to_owned(), "waits_for_dependents".to_owned()),
+    };
+    let mut above = vec![object.identity.clone()];
+    let owners = owners(&world, object, &mut above);
+    let dependents = dependents(&world, &object.identity, &mut above);
+    let deletion = of_deletion(&world, object);
+    let (content, object) = (content(snapshot, &object.identity), object.identity.clone());
+    Some(ClusterExplanation { object, decision, reason, deletion, content, owners, dependents })
+}
+
+/// Counts the objects that the API server deletes with an object. `None` = it has no content.
+fn content(snapshot: &ClusterSnapshot, object: &Identity) -> Option<usize> {
+    let listed = || snapshot.resources.iter();
+    let count = |listed: &ListedResource, is_it: &dyn Fn(&ObjectMeta) -> bool| {
+        listed.objects.as_ref().into_iter().flatten().filter(|meta| is_it(meta)).count()
+    };
+    match (object.kind.group(), &*object.kind.kind) {
+        ("", "Namespace") => Some(listed().map(|it| count(it, &|meta| meta.namespace == object.name)).sum()),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let is_defined = |it: &&ListedResource| {
+                let ServedKind { kind, resource, .. } = &it.served;
+                *object.name == format!("{resource}.{}", kind.group())
+            };
+            Some(listed().filter(is_defined).map(|it| count(it, &|_| true)).sum())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the objects of a snapshot that a name means: `KIND/NAME`, where the kind may also be the resource or kubectl's
+/// short name, in any case. Without a namespace, every object of that name.
+pub fn find_objects(snapshot: &ClusterSnapshot, kind: &str, name: &str, namespace: Option<&str>) -> Vec<Identity> {
+    let kind = SHORT.iter().find(|(short, _)| short.eq_ignore_ascii_case(kind)).map_or(kind, |(_, kind)| kind);
+    let is_kind = |served: &ServedKind| {
+        let short = format!("{}.{}", served.kind.kind, served.kind.group());
+        let names = [served.resource.clone(), served.kind.kind.to_string(), served.kind.to_string(), short];
+        names.iter().any(|known| known.eq_ignore_ascii_case(kind))
+    };
+    let in_namespace = |meta: &ObjectMeta| {
+        meta.namespace.is_empty() || namespace.is_none_or(|namespace| *meta.namespace == *namespace)
+    };
+    let mut found = Vec::new();
+    for listed in snapshot.resources.iter().filter(|listed| is_kind(&listed.served)) {
+        let objects = listed.objects.as_ref().into_iter().flatten();
+        let named = objects.filter(|meta| *meta.name == *name && in_namespace(meta));
+        found.extend(named.map(|meta| meta.identity(&listed.served.kind)));
+    }
+    found.sort_by_cached_key(order);
+    found
+}
+
+/// `above` holds the objects on the way here, so that a circle ends.
+fn owners(world: &World<'_>, object: &Object, above: &mut Vec<Identity>) -> Vec<OwnerNode> {
+    let node = |owner: OwnerFinding| {
+        // One that the reference does not mean is shown too: it has the uid.
+        let meant = world.meant(&owner.reference, object).and_then(|meant| world.find(&meant));
+        let known = meant.or_else(|| world.of_uid(&owner.reference.uid).next());
+        let owners = known.filter(|known| !above.contains(&known.identity)).map(|known| {
+            above.push(known.identity.clone());
+            let owners = owners(world, known, above);
+            above.pop();
+            owners
+        });
+        OwnerNode { owner, owners: owners.unwrap_or_default() }
+    };
+    plan::owners(world, object).into_iter().map(node).collect()
+}
+
+fn dependents(world: &World<'_>, owner: &Identity, above: &mut Vec<Identity>) -> Vec<DependentNode> {
+    let mut found = world.dependents(owner);
+    found.sort_by_cached_key(|dependent| order(&dependent.item.identity));
+    let node = |dependent: super::Dependent| {
+        let object = dependent.item.identity;
+        let below = if above.contains(&object) {
+            Vec::new()
+        } else {
+            above.push(object.clone());
+            let below = dependents(world, &object, above);
+            above.pop();
+            below
+        };
+        DependentNode { object, blocking: dependent.reference.blocks(), dependents: below }
+    };
+    found.into_iter().map(node).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owners::cluster_plan::tests::{cluster, config_map, node, object};
+
+    #[test]
+    fn an_object_is_explained_with_its_owners_and_dependents() {
+        let (top, middle, leaf) = (config_map("top"), config_map("middle"), config_map("leaf"));
+        let snapshot = cluster(&[object(&top, &[]), object(&middle, &[&top]), object(&leaf, &[&middle])]);
+        let found = explain(&snapshot, &middle).unwrap();
+        assert_eq!((&*found.decision, &*found.reason), ("keep", "owner_exists"));
+        assert_eq!(&*found.owners[0].owner.reference.name, "top");
+        assert_eq!(found.dependents[0].object, leaf);
+        let found = explain(&snapshot, &leaf).unwrap();
+        assert_eq!(&*found.owners[0].owners[0].owner.reference.name, "top");
+        assert_eq!(explain(&snapshot, &config_map("unknown")), None);
+    }
+
+    #[test]
+    fn an_object_whose_deletion_waits_names_its_finalizers() {
+        let held = config_map("held");
+        let (identity, meta) = object(&held, &[]);
+        let finalizers = vec!["example.com/backup".to_owned()];
+        let since = Some(jiff::Timestamp::UNIX_EPOCH);
+        let deleting = ObjectMeta { deletion_timestamp: since, finalizers, ..meta };
+        let found = explain(&cluster(&[(identity, deleting)]), &held).unwrap();
+        let deletion = found.deletion.unwrap();
+        assert_eq!((deletion.finalizers, deletion.since), (vec!["example.com/backup".to_owned()], since));
+        let kept = explain(&cluster(&[object(&held, &[])]), &held).unwrap();
+        assert_eq!(kept.deletion, None);
+    }
+
+    #[test]
+    fn the_content_of_a_namespace_and_of_a_definition_is_counted() {
+        let of = |kind: &str, version: &str, name: &str| Identity {
+            kind: crate::model::ApiKind::new(version, kind),
+            namespace: "".into(),
+            name: name.into(),
+            uid: crate::model::Uid::new(name),
+        };
+        let (namespace, pod) = (of("Namespace", "v1", "ns1"), config_map("a"));
+        let definition = of("CustomResourceDefinition", "apiextensions.k8s.io/v1", "widgets.example.com");
+        let widget = of("Widget", "example.com/v1", "w");
+        let mut snapshot = cluster(&[object(&pod, &[]), object(&config_map("b"), &[])]);
+        for it in [&namespace, &definition, &widget] {
+            let resource = format!("{}s", it.kind.kind.to_lowercase());
+            let served = ServedKind { kind: it.kind.clone(), resource, namespaced: false };
+            let objects = crate::model::Seen::Seen(vec![object(it, &[]).1]);
+            snapshot.resources.push(ListedResource { served, objects, namespaces: std::collections::BTreeMap::new() });
+        }
+        let content = |object| explain(&snapshot, object).unwrap().content;
+        assert_eq!([&namespace, &definition, &pod].map(content), [Some(2), Some(1), None]);
+    }
+
+    #[test]
+    fn a_circle_of_owners_ends() {
+        let (a, b) = (config_map("a"), config_map("b"));
+        let snapshot = cluster(&[object(&a, &[&b]), object(&b, &[&a])]);
+        let found = explain(&snapshot, &a).unwrap();
+        assert_eq!((found.owners.len(), found.owners[0].owners.len()), (1, 1));
+        assert_eq!(found.owners[0].owners[0].owners.len(), 0);
+        assert_eq!(found.dependents[0].dependents[0].dependents.len(), 0);
+    }
+
+    #[test]
+    fn objects_are_found_by_kind_or_resource_ignoring_case() {
+        let (one, other) = (config_map("x"), node("x"));
+        let snapshot = cluster(&[object(&one, &[]), object(&other, &[])]);
+        for kind in ["ConfigMap", "configmaps", "CONFIGMAP", "ConfigMap.v1", "cm"] {
+            assert_eq!(find_objects(&snapshot, kind, "x", Some("ns1")), std::slice::from_ref(&one), "{kind}");
+        }
+        assert_eq!(find_objects(&snapshot, "ConfigMap", "x", Some("ns2")), []);
+        assert_eq!(find_objects(&snapshot, "node", "x", Some("ns2")), [other]);
+        assert_eq!(find_objects(&snapshot, "ConfigMap", "y", None), []);
+    }
+}

@@ -1,0 +1,104 @@
+//! The rows of the history: what a pass adds to the file, in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rusqlite::Transaction;
+
+use super::sql_types::{integer, nanos_before};
+use crate::model::FileSystem;
+use crate::plan::Report;
+use crate::record::history::insert_removal;
+use crate::record::runs::{Retention, Run, RunEnd, RunIds, end_run};
+use crate::record::usage::insert_usage;
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// One addition to the history.
+#[derive(Debug)]
+pub(in crate::record) enum Row {
+    /// A run begins.
+    Begin(Run),
+    /// An action of a run ended.
+    Removal { run: Run, at: Timestamp, report: Report },
+    /// A run ended.
+    End { run: Run, end: RunEnd },
+    /// The use of file systems.
+    Usage { at: Timestamp, file_systems: Vec<FileSystem> },
+}
+
+// === impl Row ===
+
+impl Row {
+    /// The names of the kinds of rows, for faults in tests.
+    pub(super) const NAMES: [&str; 4] =
+        ["the beginning of a run", "a removal", "the end of a run", "a sample of the usage"];
+
+    /// Returns the name of this kind of row.
+    pub(super) fn name(&self) -> &'static str {
+        let [begin, removal, end, usage] = Self::NAMES;
+        match self {
+            Self::Begin(_) => begin,
+            Self::Removal { .. } => removal,
+            Self::End { .. } => end,
+            Self::Usage { .. } => usage,
+        }
+    }
+
+    /// Writes the row. A run that the file does not have yet is added first.
+    fn write(&self, transaction: &Transaction<'_>, runs: &mut RunIds) -> rusqlite::Result<()> {
+        match self {
+            Self::Begin(run) => runs.id(transaction, run).map(drop),
+            Self::Removal { run, at, report } => insert_removal(transaction, runs.id(transaction, run)?, *at, report),
+            Self::End { run, end } => {
+                end_run(transaction, runs.id(transaction, run)?, end)?;
+                runs.forget(run);
+                Ok(())
+            }
+            Self::Usage { at, file_systems } => insert_usage(transaction, *at, file_systems),
+        }
+    }
+}
+
+/// Writes the rows in order, and deletes what is too old after the last run of them that ended. `before` is called before
+/// each row.
+pub(super) fn write_rows(
+    transaction: &Transaction<'_>,
+    rows: &[Arc<Row>],
+    runs: &mut RunIds,
+    mut before: impl FnMut(&Row) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let mut last_end = None;
+    for row in rows {
+        before(row)?;
+        row.write(transaction, runs)?;
+        if let Row::End { end, .. } = &**row {
+            last_end = Some(end);
+        }
+    }
+    last_end.map_or(Ok(()), |end| prune(transaction, end.at, end.keep))
+}
+
+/// Deletes what is too old or too much. Runs that did nothing are kept for a day, because the service makes one a minute,
+/// and the newest of each scope longer. Runs that have not ended are kept.
+pub(in crate::record) fn prune(transaction: &Transaction<'_>, now: Timestamp, keep: Retention) -> rusqlite::Result<()> {
+    let (before, rows) = (nanos_before(now, keep.max_age), integer(keep.max_rows));
+    transaction.execute(
+        "DELETE FROM removals WHERE at < ?1
+             OR outcome <> 'refused' AND id <= (
+                 SELECT id FROM removals WHERE outcome <> 'refused' ORDER BY id DESC LIMIT 1 OFFSET ?2)
+             OR outcome = 'refused' AND id <= (
+                 SELECT id FROM removals WHERE outcome = 'refused' ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        [before, rows],
+    )?;
+    transaction.execute(
+        "DELETE FROM runs WHERE finished_at IS NOT NULL AND (started_at < ?1
+             OR id <= (SELECT id FROM runs ORDER BY id DESC LIMIT 1 OFFSET ?2))",
+        [before, rows],
+    )?;
+    transaction.execute("DELETE FROM usage WHERE at < ?1", [before])?;
+    let forget_empty = "DELETE FROM runs WHERE started_at < ?1 AND error IS NULL AND finished_at IS NOT NULL
+         AND removed + already_removed + refused + failed = 0 AND id NOT IN (SELECT max(id) FROM runs GROUP BY scope)";
+    transaction.execute(forget_empty, [nanos_before(now, DAY)]).map(drop)
+}
