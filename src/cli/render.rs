@@ -15,8 +15,7 @@ use crate::model::{PodRef, container_of_link, short_id};
 use crate::plan::{Action, Kind};
 
 pub(super) use collection::{collection, named, totals};
-pub(super) use grid::table;
-pub(super) use plan_tables::{plan, rule_note};
+pub(super) use plan_tables::plan;
 pub(super) use screen::Screen;
 
 /// Whether text has color.

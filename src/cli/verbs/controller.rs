@@ -18,7 +18,6 @@ use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::render::output::{Format, Output};
 use crate::config::{ConfigFiles, Loaded};
-pub(super) use why_object::Answer;
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
 ///
