@@ -8,7 +8,6 @@
 mod backoff;
 mod identity;
 mod ids;
-mod image_details;
 mod image_names;
 mod lists;
 mod log_names;
@@ -26,7 +25,6 @@ mod workloads;
 pub use backoff::Backoff;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
-pub use image_details::ImageDetails;
 pub use image_names::{full_image_name, full_image_patterns, is_image_pattern, last_part_of_name, last_parts};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use log_names::{
@@ -39,8 +37,8 @@ pub use memory::{
 };
 pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time, left_out_owners};
 pub use objects::{
-    Container, ContainerState, EntryKind, FileSystem, Image, LeftoverLog, LinkTarget, LogDir, LogLink, Runtime,
-    Sandbox, SandboxState,
+    Container, ContainerState, EntryKind, FileSystem, Image, ImageDetails, LeftoverLog, LinkTarget, LogDir, LogLink,
+    Runtime, Sandbox, SandboxState,
 };
 pub use odd_entries::MOST_OWNERS;
 pub use pod::{

@@ -21,7 +21,6 @@
 //! # Ok::<(), kubegc::sim::SimError>(())
 //! ```
 
-mod as_listed;
 mod big;
 mod build;
 mod defects;

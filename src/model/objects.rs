@@ -1,5 +1,6 @@
 //! The objects of the node: runtime, containers, sandboxes, images, disks and logs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -230,6 +231,20 @@ pub struct LogLink {
     /// Whether the target of the symlink exists.
     #[serde(default)]
     pub target: LinkTarget,
+}
+
+/// What the configuration of an image says. All of it is what the builder of the image wrote.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct ImageDetails {
+    /// When it was built; `null` = it does not say so. Reproducible builds have a time of long ago.
+    #[serde(default)]
+    pub created_at: Option<Timestamp>,
+    /// Its labels; `null` = not known, or too many.
+    #[serde(default)]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Its layers, as digests of their content, the lowest first (`rootfs.diff_ids`); `null` = not known, or too many.
+    #[serde(default)]
+    pub layers: Option<Vec<String>>,
 }
 
 // === impl Container ===

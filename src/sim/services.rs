@@ -1,5 +1,6 @@
 //! The services of the simulated node over gRPC.
 
+pub(super) mod as_listed;
 pub(super) mod filters;
 pub(super) mod image_service;
 pub(super) mod runtime_service;

@@ -1,7 +1,7 @@
 //! What a runtime lists and reports in forms that the other builders never make: names that are no names, a store that
 //! cannot be written, any configuration.
 
-use super::sim_node::Node;
+use crate::sim::sim_node::Node;
 
 // === impl Node ===
 
