@@ -124,6 +124,25 @@ fn code() -> String {
     paths.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect()
 }
 
+/// A folder is read at a glance, and a name says which file is meant.
+#[test]
+fn folders_are_small_and_names_tell_files_apart() {
+    let mut paths = Vec::new();
+    gather(&root().join("src"), &mut paths);
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let (mut folders, mut names) = (BTreeMap::<_, usize>::new(), BTreeMap::<_, usize>::new());
+    for path in &paths {
+        *folders.entry(path.parent().unwrap()).or_default() += 1;
+        if !is_test(path) {
+            *names.entry(path.file_name().unwrap()).or_default() += 1;
+        }
+    }
+    folders.remove(&*root().join("src"));
+    folders.retain(|_, files| *files > 16);
+    names.retain(|_, files| *files > 2);
+    assert!(folders.is_empty() && names.is_empty(), "{folders:?} {names:?}");
+}
+
 /// The page says where upstream's cases are tested.
 #[test]
 fn tests_and_files_named_in_cluster_gc_cases_exist() {
