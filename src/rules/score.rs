@@ -6,7 +6,8 @@ use cel::{IdedExpr, Value};
 
 use super::RuleFor;
 use super::compile::{Compiled, compile};
-use super::facts::{Facts, Uses};
+use super::fact_table::Uses;
+use super::facts::Facts;
 use super::fault::Fault;
 
 /// An expression that gives a number for an image.
