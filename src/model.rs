@@ -47,5 +47,7 @@ pub use pod::{
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
 pub use snapshot::{Snapshot, SnapshotKind};
-pub use text::{count_text, cut_text, duration_text, exact_size_text, printable_text, size_text, yaml_error_text};
+pub use text::{
+    bytes_of_text, count_text, cut_text, duration_text, exact_size_text, printable_text, size_text, yaml_error_text,
+};
 pub use workloads::Workload;

@@ -12,6 +12,7 @@ mod budget;
 mod check;
 mod compile;
 mod doubts;
+mod fact_table;
 mod facts;
 mod fault;
 mod parts;
@@ -31,8 +32,8 @@ pub use budget::Budget;
 pub use cel::Value;
 use compile::Compiled;
 pub use compile::MAX_LENGTH;
-pub use doubts::OF_POD;
-pub use facts::{FACTS, Fact, Facts, MAX_LIST, Uses, Values, World, labels, number, seconds, texts, time};
+pub use fact_table::{Fact, Need, Uses};
+pub use facts::{Facts, MAX_LIST, Values, World, labels, number, seconds, texts, time};
 pub use fault::Fault;
 pub use score::Score;
 
@@ -124,11 +125,7 @@ impl Rules {
 
     /// Returns the facts that the conditions use.
     pub fn uses(&self) -> Uses {
-        let mut uses = Uses::default();
-        for rule in self.iter() {
-            uses.extend(&rule.uses);
-        }
-        uses
+        self.iter().flat_map(Rule::uses).copied().collect()
     }
 
     /// Returns the same rules with every limit exceeded: a plan that was saved has applied them.

@@ -43,7 +43,7 @@ macro_rules! settings {
             flags: &[$($($flag),+)?],
             short: &[$($short)?],
             allowed: &$type.allowed,
-            set: |settings, value| { settings.$($field).+ = ($type.read)(value)?; Some(()) },
+            set: |settings, value| { settings.$($field).+ = ($type.read)(value)?; Ok(()) },
             get: |settings| ($type.print)(&settings.$($field).+),
         }),+];
     };

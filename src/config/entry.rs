@@ -7,6 +7,17 @@ use toml::Value;
 use super::config_error::{ConfigFault, Origin};
 use super::place::{self, OfPart};
 
+/// What is wrong with a value.
+#[derive(Debug)]
+pub(super) enum WrongValue {
+    /// It is not what the type of its setting allows.
+    NotAllowed,
+    /// What is wrong with the value as a whole.
+    Whole(String),
+    /// What is wrong with each part of it.
+    Parts(Vec<OfPart>),
+}
+
 /// One value from a source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {

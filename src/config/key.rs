@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 use toml::Value;
 
 use super::declarations::KEYS;
+use super::entry::WrongValue;
 use super::settings::Settings;
 use super::values::Allowed;
 
@@ -18,8 +19,8 @@ pub struct Key {
     /// The flag with one letter; empty = none.
     pub(super) short: &'static [char],
     pub(super) allowed: &'static Allowed,
-    /// Sets the field to a value from TOML; `None` = the value is not allowed.
-    pub(super) set: fn(&mut Settings, &Value) -> Option<()>,
+    /// Sets the field to a value from TOML.
+    pub(super) set: fn(&mut Settings, &Value) -> Result<(), WrongValue>,
     /// Returns the value of the field as TOML.
     pub(super) get: fn(&Settings) -> Value,
 }
@@ -90,7 +91,7 @@ impl Key {
 
     /// Returns whether a value is allowed.
     pub(super) fn allows(&self, value: &Value) -> bool {
-        (self.set)(&mut Settings::default(), value).is_some()
+        (self.set)(&mut Settings::default(), value).is_ok()
     }
 
     /// Returns whether the value leaves the setting to the source before: the empty string where that is the default, as for
@@ -198,7 +199,7 @@ mod tests {
             [true.into(), false.into(), 77.into(), rule["rule"].clone()].into_iter().chain(texts.map(Value::from));
         let with = |value| {
             let mut other = settings.clone();
-            (key.set)(&mut other, &value).map(|()| other)
+            (key.set)(&mut other, &value).map(|()| other).ok()
         };
         let mut others = values.filter_map(with);
         others.find(|other| other != settings).unwrap_or_else(|| panic!("{} has no other value", key.name))
@@ -223,7 +224,7 @@ mod tests {
         let settings = Settings::default();
         for key in KEYS {
             let mut again = settings.clone();
-            (key.set)(&mut again, &key.get(&settings)).unwrap_or_else(|| panic!("{}", key.name));
+            (key.set)(&mut again, &key.get(&settings)).unwrap_or_else(|wrong| panic!("{}: {wrong:?}", key.name));
             assert_eq!(again, settings, "{}", key.name);
         }
     }

@@ -1,4 +1,4 @@
-//! Readers of TOML values. `None` = the value is not allowed.
+//! Readers of TOML values. `None` = the value is not what the type of its setting allows.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use toml::Value;
 
-use crate::model::PodSourceName;
+use super::entry::WrongValue;
+use crate::model::{PodSourceName, bytes_of_text};
 use crate::plan::{ImageTarget, Pace, Pattern};
 
 /// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
@@ -74,105 +75,45 @@ pub(super) fn time(value: &Value, least: Duration) -> Option<Duration> {
     Some(time).filter(|time| (least..=LONGEST).contains(time))
 }
 
-/// Reads a size: 0, or a string with a unit of 1024. Any other bare number may mean MiB or GiB.
-pub(super) fn bytes(value: &Value) -> Option<u64> {
-    if value.as_integer() == Some(0) {
-        return Some(0);
+/// Reads a duration of a setting.
+pub(super) fn duration(value: &Value, least: Duration) -> Result<Duration, WrongValue> {
+    time(value, least).ok_or_else(|| no_unit::<f64>(value, "\"Ns\" for seconds, \"Nm\" for minutes"))
+}
+
+/// Reads a size: 0, or a string with a unit.
+pub(super) fn bytes(value: &Value) -> Result<u64, WrongValue> {
+    let bytes = if value.as_integer() == Some(0) { Some(0) } else { value.as_str().and_then(bytes_of_text) };
+    bytes.ok_or_else(|| no_unit::<u64>(value, "\"NMiB\" or \"NGiB\""))
+}
+
+/// Says that a number lacks a unit, if it is a number. `units` has the letter N in place of the number.
+fn no_unit<N: FromStr + Default + PartialOrd>(value: &Value, units: &str) -> WrongValue {
+    let text = value.to_string();
+    let number = text.trim_matches('"');
+    match number.parse::<N>() {
+        Ok(read) if read > N::default() => WrongValue::Whole(format!("wants a unit: {}", units.replace('N', number))),
+        _ => WrongValue::NotAllowed,
     }
-    let text = value.as_str()?.trim();
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let number: u64 = number.parse().ok()?;
-    let shift = match unit.trim() {
-        "" if number == 0 => 0,
-        "B" => 0,
-        "Ki" | "KiB" => 10,
-        "Mi" | "MiB" => 20,
-        "Gi" | "GiB" => 30,
-        "Ti" | "TiB" => 40,
-        _ => return None,
-    };
-    number.checked_mul(1 << shift)
 }
 
 /// Reads targets for images, each kind at most once.
-pub(super) fn image_targets(value: &Value) -> Option<Vec<ImageTarget>> {
-    let targets: Vec<_> = target_texts(value)?.into_iter().map(image_target).collect::<Option<_>>()?;
+pub(super) fn image_targets(value: &Value) -> Result<Vec<ImageTarget>, WrongValue> {
+    let read = |text: &str| text.parse().map_err(WrongValue::Whole);
+    let targets: Vec<ImageTarget> = parts(value)?.into_iter().map(read).collect::<Result<_, _>>()?;
     let kinds = targets.iter().map(std::mem::discriminant).collect::<HashSet<_>>();
-    (kinds.len() == targets.len()).then_some(targets)
-}
-
-fn target_texts(value: &Value) -> Option<Vec<&str>> {
-    let texts = texts(value, ',')?.into_iter().map(str::trim);
-    Some(texts.filter(|text| !text.is_empty()).collect())
-}
-
-/// Reads a target: what it is about, where removal begins, and where it ends.
-fn image_target(text: &str) -> Option<ImageTarget> {
-    let (what, limits) = text.split_once(' ')?;
-    let (begin, end) = limits.trim().split_once("..")?;
-    let size = |text: &str| bytes(&text.trim().into());
-    let percent = |text: &str| text.trim().strip_suffix('%')?.parse().ok().filter(|percent: &u64| *percent <= 100);
-    match what {
-        "free" => {
-            let (below_bytes, until_bytes) = (size(begin)?, size(end)?);
-            (below_bytes < until_bytes).then_some(ImageTarget::Free { below_bytes, until_bytes })
-        }
-        "total" => {
-            let (above_bytes, until_bytes) = (size(begin)?, size(end)?);
-            (above_bytes > until_bytes && until_bytes > 0).then_some(ImageTarget::Total { above_bytes, until_bytes })
-        }
-        "inodes" => {
-            let (from_percent, until_percent) = (percent(begin)?, percent(end)?);
-            (from_percent > until_percent && until_percent > 0)
-                .then_some(ImageTarget::Inodes { from_percent, until_percent })
-        }
-        _ => None,
-    }
-}
-
-/// Names the first text that is no target.
-pub(super) fn wrong_target(value: &Value) -> Option<String> {
-    let wrong = target_texts(value)?.into_iter().find(|text| image_target(text).is_none())?;
-    let forms = "\"free BYTES..MORE\", \"inodes PERCENT%..LESS%\" or \"total BYTES..LESS\"";
-    Some(format!("{wrong:?} is no target: wants {forms}, where removal begins and where it ends, which is more than 0"))
+    if kinds.len() == targets.len() { Ok(targets) } else { Err(WrongValue::NotAllowed) }
 }
 
 /// Reads the pace of passes over images, each part at most once.
-pub(super) fn pace(value: &Value) -> Option<Pace> {
-    let parts: Vec<_> = target_texts(value)?.into_iter().map(|text| text.split_once(' ')).collect::<Option<_>>()?;
-    let names = parts.iter().map(|(name, _)| name).collect::<HashSet<_>>();
-    (names.len() == parts.len()).then_some(())?;
-    parts.into_iter().try_fold(Pace::default(), |pace, (name, limit)| pace_part(pace, name, limit.trim()))
+pub(super) fn pace(value: &Value) -> Result<Pace, WrongValue> {
+    let parts = parts(value)?;
+    let pace = parts.iter().try_fold(Pace::default(), |pace, part| pace.with(part).map_err(WrongValue::Whole))?;
+    if pace.parts().len() == parts.len() { Ok(pace) } else { Err(WrongValue::NotAllowed) }
 }
 
-/// Adds a part of the pace. Each is more than 0: a part that is absent has no effect.
-fn pace_part(pace: Pace, name: &str, limit: &str) -> Option<Pace> {
-    let second = Duration::from_secs(1);
-    let seconds = |most| Some(time(&limit.into(), second)?.as_secs()).filter(|seconds| *seconds <= most);
-    match name {
-        "images" => Some(Pace { images: Some(limit.parse().ok().filter(|most| *most > 0)?), ..pace }),
-        "bytes" => Some(Pace { bytes: Some(bytes(&limit.into()).filter(|most| *most > 0)?), ..pace }),
-        "pause" => Some(Pace { pause_seconds: seconds(60)?, ..pace }),
-        "start" => Some(Pace { start_seconds: seconds(24 * 60 * 60)?, ..pace }),
-        _ => None,
-    }
-}
-
-/// Names the first text that is no part of a pace.
-pub(super) fn wrong_pace(value: &Value) -> Option<String> {
-    let is_wrong = |text: &&str| pace(&Value::from(vec![*text])).is_none();
-    let wrong = target_texts(value)?.into_iter().find(is_wrong)?;
-    let forms =
-        "\"images NUMBER\", \"bytes SIZE\", \"pause TIME\" up to 1m or \"start TIME\" up to 1day, each more than 0";
-    Some(format!("{wrong:?} is no part of a pace: wants {forms}"))
-}
-
-/// Says that a number lacks a unit. `units` has the letter N in place of the number.
-pub(super) fn no_unit<N: FromStr + Default + PartialOrd>(value: &Value, units: &str) -> Option<String> {
-    let text = value.to_string();
-    let number = text.trim_matches('"');
-    number.parse::<N>().ok().filter(|number| *number > N::default())?;
-    Some(format!("wants a unit: {}", units.replace('N', number)))
+fn parts(value: &Value) -> Result<Vec<&str>, WrongValue> {
+    let texts = texts(value, ',').ok_or(WrongValue::NotAllowed)?.into_iter().map(str::trim);
+    Ok(texts.filter(|text| !text.is_empty()).collect())
 }
 
 /// Reads the address of a unix socket: a path, with or without a scheme.
@@ -187,19 +128,19 @@ pub(super) fn absolute(value: &Value) -> Option<PathBuf> {
     is_plain.then(|| path.components().collect())
 }
 
-pub(super) fn log_root(value: &Value) -> Option<PathBuf> {
-    absolute(value).filter(|path| !is_of_system(path))
+pub(super) fn log_root(value: &Value) -> Result<PathBuf, WrongValue> {
+    not_of_system(absolute(value).filter(|path| path.parent().is_some()))
 }
 
 /// Reads the path of a file that kubegc creates.
-pub(super) fn own_file(value: &Value) -> Option<PathBuf> {
-    let path = value.as_str().filter(|path| !path.trim().is_empty())?;
-    Some(PathBuf::from(path)).filter(|path| !is_of_system(path))
+pub(super) fn own_file(value: &Value) -> Result<PathBuf, WrongValue> {
+    not_of_system(value.as_str().filter(|path| !path.trim().is_empty()).map(PathBuf::from))
 }
 
-/// Says that a path is a directory of the system.
-pub(super) fn of_system(path: &Path) -> Option<String> {
-    is_of_system(path).then(|| "is a directory of the system; choose another path".to_owned())
+fn not_of_system(path: Option<PathBuf>) -> Result<PathBuf, WrongValue> {
+    let path = path.ok_or(WrongValue::NotAllowed)?;
+    let wrong = || WrongValue::Whole("is a directory of the system; choose another path".to_owned());
+    if is_of_system(&path) { Err(wrong()) } else { Ok(path) }
 }
 
 /// Returns whether a path is a directory that every host has and that belongs to no single program.
@@ -215,15 +156,13 @@ pub(super) fn http(value: &Value) -> Option<&str> {
     (!host.is_empty() && !host.contains(['/', '?', '#', '@', ' '])).then_some(text)
 }
 
-/// Reads a list of names. A single name is a list of one.
-pub(super) fn patterns(value: &Value) -> Option<Vec<Pattern>> {
-    let names = value.as_str().map_or_else(|| texts(value, ','), |name| Some(vec![name]))?;
-    names.iter().all(|name| !name.trim().is_empty()).then(|| names.into_iter().map(Pattern::from).collect())
-}
-
-/// Says that a pattern can match no image.
-pub(super) fn no_image_name(value: &Value, wants: &str) -> Option<String> {
-    patterns(value).map(|_| format!("a pattern is no image name, so it matches nothing; wants {wants}"))
+/// Reads a list of names. A single name is a list of one. `wants` describes it.
+pub(super) fn patterns(value: &Value, wants: &str) -> Result<Vec<Pattern>, WrongValue> {
+    let names = value.as_str().map_or_else(|| texts(value, ','), |name| Some(vec![name]));
+    let names = names.filter(|names| names.iter().all(|name| !name.trim().is_empty())).ok_or(WrongValue::NotAllowed)?;
+    let patterns: Vec<_> = names.into_iter().map(Pattern::from).collect();
+    let wrong = || format!("a pattern is no image name, so it matches nothing; wants {wants}");
+    if patterns.iter().all(Pattern::can_match) { Ok(patterns) } else { Err(WrongValue::Whole(wrong())) }
 }
 
 /// Reads sources that fit together: `auto` alone, `none` alone, or one or more others, each once.
@@ -255,28 +194,29 @@ mod tests {
 
     #[test]
     fn bytes_take_units_of_1024() {
-        assert_eq!(bytes(&"16MiB".into()), Some(16 << 20));
-        assert_eq!(bytes(&"1 Gi".into()), Some(1 << 30));
-        assert_eq!(bytes(&"2TiB".into()), Some(2 << 40));
-        assert_eq!((bytes(&0.into()), bytes(&(-1).into())), (Some(0), None));
-        assert_eq!((bytes(&65536.into()), bytes(&"10".into())), (None, None));
-        assert_eq!((bytes(&"65537B".into()), bytes(&"0".into())), (Some(65537), Some(0)));
-        assert_eq!(bytes(&"16MB".into()), None);
-        assert_eq!(bytes(&"99999999999999999999GiB".into()), None);
+        let read = |value: Value| bytes(&value).ok();
+        assert_eq!(read("16MiB".into()), Some(16 << 20));
+        assert_eq!(read("1 Gi".into()), Some(1 << 30));
+        assert_eq!(read("2TiB".into()), Some(2 << 40));
+        assert_eq!((read(0.into()), read((-1).into())), (Some(0), None));
+        assert_eq!((read(65536.into()), read("10".into())), (None, None));
+        assert_eq!((read("65537B".into()), read("0".into())), (Some(65537), Some(0)));
+        assert_eq!(read("16MB".into()), None);
+        assert_eq!(read("99999999999999999999GiB".into()), None);
     }
 
     #[test]
     fn the_root_of_everything_is_no_log_root() {
         for bad in ["/", "//", "/./", "var/log/pods", "/var/log/../..", ""] {
-            assert_eq!(log_root(&bad.into()), None, "{bad:?}");
+            assert_eq!(log_root(&bad.into()).ok(), None, "{bad:?}");
         }
-        assert_eq!(log_root(&"/var/log//pods/".into()), Some("/var/log/pods".into()));
+        assert_eq!(log_root(&"/var/log//pods/".into()).ok(), Some("/var/log/pods".into()));
         for system in ["/etc", "/var/", "/var/log", "//usr", "/var/lib/kubelet"] {
-            assert_eq!(log_root(&system.into()), None, "{system}");
-            assert_eq!(own_file(&system.into()), None, "{system}");
+            assert_eq!(log_root(&system.into()).ok(), None, "{system}");
+            assert_eq!(own_file(&system.into()).ok(), None, "{system}");
         }
-        assert_eq!(own_file(&"/".into()), None);
-        assert_eq!(own_file(&"kubegc.db".into()), Some("kubegc.db".into()));
+        assert_eq!(own_file(&"/".into()).ok(), None);
+        assert_eq!(own_file(&"kubegc.db".into()).ok(), Some("kubegc.db".into()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! together.
 
 use super::config_error::{ConfigError, ConfigFault};
-use super::entry::Entry;
+use super::entry::{Entry, WrongValue};
 use super::key::{find, nearest};
 use super::loaded::Loaded;
 use super::sources::layers::{Layers, is_section};
@@ -82,9 +82,12 @@ impl Loaded {
         if key.is_unset_by(value) {
             return Vec::new();
         }
-        if (key.set)(&mut self.settings, value).is_none() {
-            let parts: Vec<_> = key.allowed.wrong_parts(value).iter().map(|part| entry.fault_of(part)).collect();
-            return if parts.is_empty() { fault(key.allowed.wrong(value)) } else { parts };
+        if let Err(wrong) = (key.set)(&mut self.settings, value) {
+            return match wrong {
+                WrongValue::NotAllowed => fault(format!("wants {}", key.allowed())),
+                WrongValue::Whole(right) => fault(right),
+                WrongValue::Parts(parts) => parts.iter().map(|part| entry.fault_of(part)).collect(),
+            };
         }
         self.origins.insert(key.name, origin.clone());
         if key.name == rules::KEY {

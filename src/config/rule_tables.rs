@@ -12,6 +12,7 @@ use toml::{Table, Value};
 
 pub use then::then_text;
 
+use super::entry::WrongValue;
 use super::place::OfPart;
 use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
 
@@ -22,14 +23,9 @@ pub(super) const KEY: &str = "rule";
 /// The keys of a rule.
 const FIELDS: [&str; 6] = ["name", "for", "when", "then", "until", "note"];
 
-/// Reads the rules; `None` = [`wrong`] says why not.
-pub(super) fn read(value: &Value) -> Option<Rules> {
-    parsed(value).ok()
-}
-
-/// Returns all faults of the rules.
-pub(super) fn wrong(value: &Value) -> Vec<OfPart> {
-    parsed(value).err().unwrap_or_default()
+/// Reads the rules, or returns all their faults.
+pub(super) fn read(value: &Value) -> Result<Rules, WrongValue> {
+    parsed(value).map_err(WrongValue::Parts)
 }
 
 /// Returns what is allowed in the conditions and probably not intended.

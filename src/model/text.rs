@@ -92,6 +92,24 @@ pub fn exact_size_text(bytes: u64) -> String {
     whole.map_or_else(|| format!("{bytes}B"), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
+/// Returns the bytes of a size with a unit of 1024, such as `1Gi`, or of 0; `None` = it is none. Any other number without a unit
+/// may mean MiB or GiB.
+pub fn bytes_of_text(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u64 = number.parse().ok()?;
+    let shift = match unit.trim() {
+        "" if number == 0 => 0,
+        "B" => 0,
+        "Ki" | "KiB" => 10,
+        "Mi" | "MiB" => 20,
+        "Gi" | "GiB" => 30,
+        "Ti" | "TiB" => 40,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,8 @@
 use cel::Program;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
-use super::facts::{FACTS, objects};
+use super::fact_table::Fact;
+use super::facts::objects;
 use super::fault::Fault;
 use super::{RuleFor, Uses};
 
@@ -122,7 +123,7 @@ impl<'a> Check<'a> {
 
     fn name(&mut self, id: u64, name: &'a str) {
         if self.is_object(name) {
-            return self.uses.add_all_of(name);
+            return self.uses.extend(Fact::of(name).map(|(fact, _)| fact));
         }
         if self.scope.contains(&name) || TYPES.contains(&name) {
             return;
@@ -132,11 +133,10 @@ impl<'a> Check<'a> {
     }
 
     fn fact(&mut self, id: u64, object: &str, field: &str) {
-        let of_object = || FACTS.iter().filter_map(|fact| fact.name.strip_prefix(object)?.strip_prefix('.'));
-        if let Some(known) = of_object().find(|known| *known == field) {
-            self.uses.add(object, known);
+        if let Some(fact) = Fact::find(object, field) {
+            self.uses.insert(fact);
         } else {
-            let known = of_object().collect::<Vec<_>>().join(", ");
+            let known = Fact::of(object).map(|(_, field)| field).collect::<Vec<_>>().join(", ");
             self.fault(id, &format!("unknown fact {object}.{field}; known are {known}"));
         }
     }

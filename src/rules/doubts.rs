@@ -7,12 +7,9 @@ use cel::IdedExpr;
 use cel::common::ast::{Expr, operators};
 
 use super::RuleFor;
-use super::facts::FACTS;
+use super::fact_table::Fact;
 use super::parts::for_each_mut;
 use super::prepare::literal;
-
-/// What only the pod itself has. A rule for logs decides when the pod is deleted.
-pub const OF_POD: [&str; 6] = ["phase", "deleting", "labels", "annotations", "owner_kind", "owner_name"];
 
 /// Returns the doubts about a condition, each with the id of its place.
 pub(super) fn doubts(of: RuleFor, condition: &IdedExpr) -> Vec<(u64, String)> {
@@ -44,17 +41,19 @@ pub(super) fn doubts(of: RuleFor, condition: &IdedExpr) -> Vec<(u64, String)> {
     read.into_iter().map(|(id, entry)| (id, doubt(entry))).chain(of_pods).collect()
 }
 
-/// Returns a fact that only the pod itself has, as `pod.phase`.
+/// Returns the name of a fact that only the pod itself has, as `pod.phase`.
 fn of_pod(object: &IdedExpr, field: &str) -> Option<String> {
-    let is_pod = matches!(&object.expr, Expr::Ident(name) if name == "pod");
-    (is_pod && OF_POD.contains(&field)).then(|| format!("pod.{field}"))
+    fact(object, field).filter(|fact| fact.is_of_pod()).map(|fact| fact.row().name.to_owned())
 }
 
 /// Returns an entry of a fact that is a map, as `'keep' in image.labels`; `None` = the expression is no such fact.
 fn entry(map: &IdedExpr, key: Option<&str>) -> Option<String> {
     let Expr::Select(select) = &map.expr else { return None };
-    let Expr::Ident(object) = &select.operand.expr else { return None };
-    let name = format!("{object}.{}", select.field);
-    let is_map = FACTS.iter().any(|fact| fact.name == name && fact.kind.starts_with("map"));
-    is_map.then(|| Some(format!("'{}' in {name}", key?)))?
+    let fact = fact(&select.operand, &select.field)?.row();
+    fact.kind.starts_with("map").then(|| Some(format!("'{}' in {}", key?, fact.name)))?
+}
+
+fn fact(object: &IdedExpr, field: &str) -> Option<Fact> {
+    let Expr::Ident(object) = &object.expr else { return None };
+    Fact::find(object, field)
 }

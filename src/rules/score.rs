@@ -6,7 +6,8 @@ use cel::{IdedExpr, Value};
 
 use super::RuleFor;
 use super::compile::{Compiled, compile};
-use super::facts::{Facts, Uses};
+use super::fact_table::Uses;
+use super::facts::Facts;
 use super::fault::Fault;
 
 /// An expression that gives a number for an image.
@@ -27,7 +28,7 @@ impl Score {
     pub fn compile(text: &str) -> Result<Self, Vec<Fault>> {
         let Compiled { expression, uses, .. } =
             compile(RuleFor::Image, text, |value| number(value).map(drop).ok_or("a number"))?;
-        Ok(Self { text: text.to_owned(), expression: Arc::new(expression), uses })
+        Ok(Self { text: text.trim().to_owned(), expression: Arc::new(expression), uses })
     }
 
     /// Returns the expression as it was written.

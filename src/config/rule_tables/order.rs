@@ -2,6 +2,7 @@
 
 use toml::Value;
 
+use crate::config::entry::WrongValue;
 use crate::config::place::OfPart;
 use crate::plan::ImageOrder;
 use crate::rules::Score;
@@ -9,11 +10,15 @@ use crate::rules::Score;
 /// The kubelet's order.
 const LEAST_RECENTLY_USED: &str = "least-recently-used";
 
-pub(in crate::config) fn read(value: &Value) -> Option<ImageOrder> {
-    match value.as_str()?.trim() {
-        LEAST_RECENTLY_USED => Some(ImageOrder::LeastRecentlyUsed),
-        expression => Score::compile(expression).ok().map(ImageOrder::Score),
+pub(in crate::config) fn read(value: &Value) -> Result<ImageOrder, WrongValue> {
+    let text = value.as_str().ok_or(WrongValue::NotAllowed)?;
+    if text.trim() == LEAST_RECENTLY_USED {
+        return Ok(ImageOrder::LeastRecentlyUsed);
     }
+    let subject = format!("wants {LEAST_RECENTLY_USED:?} or an expression that gives a number: ");
+    let part = |fault| OfPart { path: String::new(), subject: subject.clone(), fault };
+    let wrong = |faults: Vec<_>| WrongValue::Parts(faults.into_iter().map(part).collect());
+    Score::compile(text).map(ImageOrder::Score).map_err(wrong)
 }
 
 pub(in crate::config) fn print(order: &ImageOrder) -> Value {
@@ -22,11 +27,4 @@ pub(in crate::config) fn print(order: &ImageOrder) -> Value {
         ImageOrder::Score(score) => score.text(),
     }
     .into()
-}
-
-/// Returns the faults of an expression.
-pub(in crate::config) fn wrong(value: &Value) -> Vec<OfPart> {
-    let faults = value.as_str().and_then(|text| Score::compile(text).err()).unwrap_or_default();
-    let subject = format!("wants {LEAST_RECENTLY_USED:?} or an expression that gives a number: ");
-    faults.into_iter().map(|fault| OfPart { path: String::new(), subject: subject.clone(), fault }).collect()
 }

@@ -174,6 +174,6 @@ pub(in crate::config) fn is_section(key: &str) -> bool {
 /// quotes. It is a string too where only a string is allowed: a node may be named `12345`.
 fn of_words(key: &str, text: &str) -> Value {
     let (string, value) = (Value::from(text), text.parse().unwrap_or_else(|_| text.into()));
-    let is_text = find(key).is_some_and(|key| !key.allows(&value) && key.allows(&string));
+    let is_text = value != string && find(key).is_some_and(|key| !key.allows(&value) && key.allows(&string));
     if is_text { string } else { value }
 }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::model::{Memory, Snapshot};
 use crate::observe::{Needs, Observer};
 use crate::plan::{AgeFrom, Confirmed, Guards, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
+use crate::rules::Need;
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -106,19 +107,24 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
 
 /// Returns what the facts need that the rules and the order of images use.
 pub fn needs_of_rules(policy: &Policy, scope: Scope) -> Needs {
+    let facts = policy.facts_in_use();
+    facts.iter().map(|fact| needs_of_fact(fact.row().need, scope)).fold(Needs::default(), Needs::and)
+}
+
+/// Returns what a fact needs in a pass over these objects. The facts of an object are of no use in a pass over others.
+fn needs_of_fact(need: Need, scope: Scope) -> Needs {
     let (has_images, has_containers) = (scope != Scope::Containers, scope != Scope::Images);
-    let uses = policy.facts_in_use();
-    let layers = has_containers && uses.has("container", "layer_bytes");
-    Needs {
-        image_details: has_images && uses.has_any("image", &["created", "labels", "layers", "tag_rank"]),
-        store: layers || has_images && uses.has("image", "own_bytes"),
-        writable_layers: layers,
-        ends: has_containers && uses.has_any("container", &["exit_code", "finished"]),
-        log_sizes: has_containers && (uses.has("log", "bytes") || uses.has("container", "log_bytes")),
-        pod_details: uses.has("node", "labels")
-            || has_containers && uses.has_any("pod", &["labels", "annotations", "owner_kind", "owner_name"]),
-        workloads: has_images && uses.has("image", "workloads"),
-        ..Needs::default()
+    let none = Needs::default();
+    match need {
+        Need::Lists | Need::ListedPod => none,
+        Need::PodDetails => Needs { pod_details: has_containers, ..none },
+        Need::NodeLabels => Needs { pod_details: true, ..none },
+        Need::ImageDetails => Needs { image_details: has_images, ..none },
+        Need::ImageLayers => Needs { store: has_images, ..none },
+        Need::Workloads => Needs { workloads: has_images, ..none },
+        Need::Status => Needs { ends: has_containers, ..none },
+        Need::WritableLayers => Needs::account(has_containers),
+        Need::LogSizes => Needs { log_sizes: has_containers, ..none },
     }
 }
 
@@ -163,13 +169,19 @@ mod tests {
             (Image, "image.size_bytes > 5", none, none),
             (Image, "'a' in image.labels", none, Needs { image_details: true, ..none }),
             (Image, "image.tag_rank > 3", none, Needs { image_details: true, ..none }),
+            (Image, "image.created < now", none, Needs { image_details: true, ..none }),
+            (Image, "size(image.layers) > 3", none, Needs { image_details: true, ..none }),
             (Image, "size(image) > 0", none, Needs { image_details: true, store: true, workloads: true, ..none }),
             (Image, "size(image.workloads) > 0", none, Needs { workloads: true, ..none }),
             (Image, "image.own_bytes > 3", none, Needs { store: true, ..none }),
             (Container, "container.exit_code > 0", Needs { ends: true, ..none }, none),
+            (Container, "container.finished < now", Needs { ends: true, ..none }, none),
             (Container, "container.log_bytes > 0", Needs { log_sizes: true, ..none }, none),
             (Container, "container.layer_bytes > 0", Needs { store: true, writable_layers: true, ..none }, none),
             (Container, "'a' in pod.labels", Needs { pod_details: true, ..none }, none),
+            (Container, "'a' in pod.annotations", Needs { pod_details: true, ..none }, none),
+            (Container, "pod.owner_kind == 'Job'", Needs { pod_details: true, ..none }, none),
+            (Container, "pod.owner_name == 'a'", Needs { pod_details: true, ..none }, none),
             (Log, "log.bytes > 0", Needs { log_sizes: true, ..none }, none),
             (Image, "'a' in node.labels", Needs { pod_details: true, ..none }, Needs { pod_details: true, ..none }),
         ] {

@@ -3,11 +3,13 @@
 //! Each has a limit where removal begins and another where it ends. If several have begun, all of them must be reached. The
 //! plan names the first.
 
+use std::str::FromStr;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::disk_usage::Usage;
-use crate::model::{FileSystem, exact_size_text, size_text};
+use crate::model::{FileSystem, bytes_of_text, exact_size_text, size_text};
 use crate::plan::document::ImageTrigger;
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::RemoveReason;
@@ -117,6 +119,9 @@ impl Goal {
 // === impl ImageTarget ===
 
 impl ImageTarget {
+    /// A regular expression for its text.
+    pub const PATTERN: &str = "^(free|total) [0-9]+[KMGT]?i?B?\\.\\.[0-9]+[KMGT]?i?B?$|^inodes [0-9]+%\\.\\.[0-9]+%$";
+
     /// Returns the goal, if the target has begun. A value that the disk does not report is not compared.
     fn goal(self, disk: &FileSystem, all_images: u64) -> Option<Goal> {
         let reason = |value| RemoveReason::Target { target: self, value };
@@ -163,6 +168,32 @@ impl ImageTarget {
             Self::Inodes { .. } => format!("{value}% of inodes used"),
             Self::Total { .. } => format!("{} of images", size_text(value)),
         }
+    }
+}
+
+/// As in the settings: what it is about, where removal begins, and where it ends. The error says what is wrong.
+impl FromStr for ImageTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let forms = "\"free BYTES..MORE\", \"inodes PERCENT%..LESS%\" or \"total BYTES..LESS\"";
+        let ends = "where removal begins and where it ends, which is more than 0";
+        read(text).ok_or_else(|| format!("{text:?} is no target: wants {forms}, {ends}"))
+    }
+}
+
+fn read(text: &str) -> Option<ImageTarget> {
+    let (what, limits) = text.split_once(' ')?;
+    let (begin, end) = limits.trim().split_once("..")?;
+    let percent = |text: &str| text.trim().strip_suffix('%')?.parse().ok().filter(|percent: &u64| *percent <= 100);
+    let value: fn(&str) -> Option<u64> = if what == "inodes" { percent } else { bytes_of_text };
+    let (begin, end) = (value(begin)?, value(end)?);
+    let falls = begin > end && end > 0;
+    match what {
+        "free" if begin < end => Some(ImageTarget::Free { below_bytes: begin, until_bytes: end }),
+        "total" if falls => Some(ImageTarget::Total { above_bytes: begin, until_bytes: end }),
+        "inodes" if falls => Some(ImageTarget::Inodes { from_percent: begin, until_percent: end }),
+        _ => None,
     }
 }
 

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use humantime::format_duration;
+use humantime::{format_duration, parse_duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{FileSystem, ImageId, exact_size_text};
+use crate::model::{FileSystem, ImageId, bytes_of_text, exact_size_text};
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
 use crate::plan::document::reason::KeepReason;
@@ -132,6 +132,30 @@ impl Pace {
     pub fn start_delay(self, node: &str) -> Duration {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(node);
         Duration::from_secs(hash % self.start_seconds.saturating_add(1))
+    }
+
+    /// A regular expression for the text of a part.
+    pub const PATTERN: &str = "^images [1-9][0-9]*$|^bytes [0-9]+ ?[KMGT]?i?B$|^(pause|start) .+$";
+
+    /// Adds a part, as in the settings. Each is more than 0: a part that is absent has no effect. The error says what is wrong.
+    pub fn with(self, part: &str) -> Result<Self, String> {
+        let forms =
+            "\"images NUMBER\", \"bytes SIZE\", \"pause TIME\" up to 1m or \"start TIME\" up to 1day, each more than 0";
+        self.with_part(part).ok_or_else(|| format!("{part:?} is no part of a pace: wants {forms}"))
+    }
+
+    fn with_part(self, part: &str) -> Option<Self> {
+        let (name, limit) = part.split_once(' ')?;
+        let limit = limit.trim();
+        let number = |number: Option<u64>| number.filter(|number| *number > 0);
+        let seconds = |most| number(Some(parse_duration(limit).ok()?.as_secs())).filter(|seconds| *seconds <= most);
+        Some(match name {
+            "images" => Self { images: Some(number(limit.parse().ok())?), ..self },
+            "bytes" => Self { bytes: Some(number(bytes_of_text(limit))?), ..self },
+            "pause" => Self { pause_seconds: seconds(60)?, ..self },
+            "start" => Self { start_seconds: seconds(24 * 60 * 60)?, ..self },
+            _ => return None,
+        })
     }
 
     /// Returns the parts, as in the settings.

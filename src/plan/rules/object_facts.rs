@@ -14,7 +14,7 @@ use crate::plan::account::store_index::StoreIndex;
 use crate::plan::images::disk_usage as disk;
 use crate::plan::images::ranks::{Ranks, build_time};
 use crate::plan::pods::ListedPods;
-use crate::rules::{Facts, MAX_LIST, Uses, Value, Values, World, labels, number, seconds, texts, time};
+use crate::rules::{Fact, Facts, MAX_LIST, RuleFor, Uses, Value, Values, World, labels, number, seconds, texts, time};
 
 /// What the facts of the objects of a pass are made of.
 pub(super) struct FactSource<'a> {
@@ -29,7 +29,6 @@ pub(super) struct FactSource<'a> {
 
 /// The facts of one object so far.
 struct Object<'a> {
-    name: &'static str,
     uses: &'a Uses,
     values: Values,
 }
@@ -46,7 +45,7 @@ impl<'a> FactSource<'a> {
     /// Returns the repositories of an image, each of which a rule decides by itself. Where no condition asks for them, `None` is the
     /// only one.
     pub fn repositories(&self, image: &Image) -> Vec<Option<String>> {
-        let repositories = if self.uses.has_any("image", &["repository", "registry"]) {
+        let repositories = if [Fact::ImageRepository, Fact::ImageRegistry].iter().any(|fact| self.uses.contains(fact)) {
             repositories_of(image)
         } else {
             BTreeSet::new()
@@ -63,32 +62,32 @@ impl<'a> FactSource<'a> {
         let last_used = past.and_then(|past| past.last_used);
         let details = self.snapshot.image_details.get(&image.id).and_then(Seen::as_ref);
         let facts = self
-            .object("image")
-            .fact("id", || Some(image.id.as_str().into()))
-            .fact("tags", || texts(&image.tags))
-            .fact("digests", || texts(&image.digests))
-            .fact("repository", || repository.map(Into::into))
-            .fact("registry", registry)
-            .fact("size_bytes", || Some(number(image.size_bytes)))
-            .fact("own_bytes", || self.own_bytes(image).map(number))
-            .fact("workloads", || self.workloads_of(image))
-            .fact("pinned", || Some(image.pinned.into()))
-            .fact("imported", || Some(image.digests.is_empty().into()))
-            .fact("first_seen", || first_seen.map(time))
-            .fact("last_used", || last_used.map(time))
-            .fact("unused", || last_used.max(first_seen).map(|since| self.since(since)))
-            .fact("last_used_by", || past?.last_used_by.as_deref().map(Into::into));
-        self.world.with([self.configured(facts, image, details).finish()])
+            .object()
+            .fact(Fact::ImageId, || Some(image.id.as_str().into()))
+            .fact(Fact::ImageTags, || texts(&image.tags))
+            .fact(Fact::ImageDigests, || texts(&image.digests))
+            .fact(Fact::ImageRepository, || repository.map(Into::into))
+            .fact(Fact::ImageRegistry, registry)
+            .fact(Fact::ImageSizeBytes, || Some(number(image.size_bytes)))
+            .fact(Fact::ImageOwnBytes, || self.own_bytes(image).map(number))
+            .fact(Fact::ImageWorkloads, || self.workloads_of(image))
+            .fact(Fact::ImagePinned, || Some(image.pinned.into()))
+            .fact(Fact::ImageImported, || Some(image.digests.is_empty().into()))
+            .fact(Fact::ImageFirstSeen, || first_seen.map(time))
+            .fact(Fact::ImageLastUsed, || last_used.map(time))
+            .fact(Fact::ImageUnused, || last_used.max(first_seen).map(|since| self.since(since)))
+            .fact(Fact::ImageLastUsedBy, || past?.last_used_by.as_deref().map(Into::into));
+        self.world.with(RuleFor::Image, self.configured(facts, image, details).values)
     }
 
     /// Adds the facts of the configuration of an image.
     fn configured<'f>(&self, facts: Object<'f>, image: &Image, details: Option<&ImageDetails>) -> Object<'f> {
         let created = || details.and_then(|details| build_time(details, self.snapshot.taken_at));
         facts
-            .fact("created", || created().map(time))
-            .fact("labels", || labels(details?.labels.as_ref()?.iter()))
-            .fact("layers", || texts(details?.layers.as_ref()?))
-            .fact("tag_rank", || self.ranks().of(image).map(number))
+            .fact(Fact::ImageCreated, || created().map(time))
+            .fact(Fact::ImageLabels, || labels(details?.labels.as_ref()?.iter()))
+            .fact(Fact::ImageLayers, || texts(details?.layers.as_ref()?))
+            .fact(Fact::ImageTagRank, || self.ranks().of(image).map(number))
     }
 
     /// Returns the facts of a container.
@@ -96,25 +95,26 @@ impl<'a> FactSource<'a> {
         let created = crate::plan::times::known(container.created_at);
         let state: &str = container.state.into();
         let facts = self
-            .object("container")
-            .fact("id", || Some(container.id.as_str().into()))
-            .fact("name", || Some(container.name.as_str().into()))
-            .fact("image", || container.image.as_deref().map(Into::into))
-            .fact("attempt", || Some(number(container.attempt.into())))
-            .fact("state", || Some(state.into()))
-            .fact("created", || created.map(time))
-            .fact("age", || created.map(|at| self.since(at)));
-        self.world.with([self.ended(facts, container).finish(), self.pod(container.pod.as_ref()).finish()])
+            .object()
+            .fact(Fact::ContainerId, || Some(container.id.as_str().into()))
+            .fact(Fact::ContainerName, || Some(container.name.as_str().into()))
+            .fact(Fact::ContainerImage, || container.image.as_deref().map(Into::into))
+            .fact(Fact::ContainerAttempt, || Some(number(container.attempt.into())))
+            .fact(Fact::ContainerState, || Some(state.into()))
+            .fact(Fact::ContainerCreated, || created.map(time))
+            .fact(Fact::ContainerAge, || created.map(|at| self.since(at)));
+        let facts = self.pod(self.ended(facts, container), container.pod.as_ref());
+        self.world.with(RuleFor::Container, facts.values)
     }
 
     /// Returns the facts of a container of which only the log remains. What only the runtime knows is not available.
     pub fn leftover_log(&self, log: &LeftoverLog) -> Facts<'_> {
         let facts = self
-            .object("container")
-            .fact("name", || Some(log.container.as_str().into()))
-            .fact("attempt", || Some(number(log.attempt.into())))
-            .fact("log_bytes", || Some(number(log.size_bytes)));
-        self.world.with([facts.finish(), self.pod(Some(&log.pod)).finish()])
+            .object()
+            .fact(Fact::ContainerName, || Some(log.container.as_str().into()))
+            .fact(Fact::ContainerAttempt, || Some(number(log.attempt.into())))
+            .fact(Fact::ContainerLogBytes, || Some(number(log.size_bytes)));
+        self.world.with(RuleFor::Container, self.pod(facts, Some(&log.pod)).values)
     }
 
     /// Adds the facts of a container that no list has.
@@ -122,32 +122,32 @@ impl<'a> FactSource<'a> {
         // Without a status the end is an estimate.
         let finished = container.finished_at.filter(|_| container.exit_code.is_some());
         facts
-            .fact("exit_code", || Some(i64::from(container.exit_code?).into()))
-            .fact("finished", || finished.map(time))
-            .fact("log_bytes", || container.log_bytes.map(number))
-            .fact("layer_bytes", || self.layers().get(container.id.as_str()).copied().map(number))
+            .fact(Fact::ContainerExitCode, || Some(i64::from(container.exit_code?).into()))
+            .fact(Fact::ContainerFinished, || finished.map(time))
+            .fact(Fact::ContainerLogBytes, || container.log_bytes.map(number))
+            .fact(Fact::ContainerLayerBytes, || self.layers().get(container.id.as_str()).copied().map(number))
     }
 
     /// Returns the facts of a sandbox.
     pub fn sandbox(&self, sandbox: &Sandbox) -> Facts<'_> {
         let created = crate::plan::times::known(sandbox.created_at);
         let facts = self
-            .object("sandbox")
-            .fact("id", || Some(sandbox.id.as_str().into()))
-            .fact("attempt", || Some(number(sandbox.attempt.into())))
-            .fact("created", || created.map(time))
-            .fact("age", || created.map(|at| self.since(at)));
-        self.world.with([facts.finish(), self.pod(sandbox.pod.as_ref()).finish()])
+            .object()
+            .fact(Fact::SandboxId, || Some(sandbox.id.as_str().into()))
+            .fact(Fact::SandboxAttempt, || Some(number(sandbox.attempt.into())))
+            .fact(Fact::SandboxCreated, || created.map(time))
+            .fact(Fact::SandboxAge, || created.map(|at| self.since(at)));
+        self.world.with(RuleFor::Sandbox, self.pod(facts, sandbox.pod.as_ref()).values)
     }
 
     /// Returns the facts of the log directory of a deleted pod.
     pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Facts<'_> {
         let facts = self
-            .object("log")
-            .fact("name", || Some(dir.name.as_str().into()))
-            .fact("age", || Some(seconds(crate::plan::times::seconds(missing_for))))
-            .fact("bytes", || dir.size_bytes.map(number));
-        self.world.with([facts.finish(), self.pod_as_seen(Some(pod), self.remembered(pod)).finish()])
+            .object()
+            .fact(Fact::LogName, || Some(dir.name.as_str().into()))
+            .fact(Fact::LogAge, || Some(seconds(crate::plan::times::seconds(missing_for))))
+            .fact(Fact::LogBytes, || dir.size_bytes.map(number));
+        self.world.with(RuleFor::Log, self.pod_as_seen(facts, Some(pod), self.remembered(pod)).values)
     }
 
     /// Returns a deleted pod as a pass last saw it.
@@ -158,30 +158,30 @@ impl<'a> FactSource<'a> {
     }
 
     /// Adds the facts of the pod of an object.
-    fn pod(&self, pod: Option<&PodRef>) -> Object<'_> {
-        self.pod_as_seen(pod, None)
+    fn pod<'f>(&self, facts: Object<'f>, pod: Option<&PodRef>) -> Object<'f> {
+        self.pod_as_seen(facts, pod, None)
     }
 
     /// Adds the facts of a pod that is in the list, or that a pass saw before.
-    fn pod_as_seen<'p>(&'p self, pod: Option<&PodRef>, before: Option<&'p Pod>) -> Object<'p> {
+    fn pod_as_seen<'f>(&self, facts: Object<'f>, pod: Option<&PodRef>, before: Option<&Pod>) -> Object<'f> {
         let known = pod.filter(|pod| !pod.uid.is_empty());
         let pod = known.and_then(|pod| self.pods.find(pod)).or(before);
         let details = pod.and_then(|pod| pod.details.as_deref());
         let phase = pod.map(|pod| pod.phase).filter(|phase| *phase != Phase::Unknown);
-        self.object("pod")
-            .fact("uid", || known.map(|pod| pod.uid.as_str().into()))
-            .fact("namespace", || known.map(|pod| pod.namespace.as_str().into()))
-            .fact("name", || known.map(|pod| pod.name.as_str().into()))
-            .fact("phase", || phase.map(|phase| <&str>::from(phase).into()))
-            .fact("deleting", || pod.map(|pod| pod.deleting.into()))
-            .fact("labels", || labels(details?.labels.as_ref()?.iter()))
-            .fact("annotations", || labels(details?.annotations.as_ref()?.iter()))
-            .fact("owner_kind", || details?.owner_kind.as_deref().map(Into::into))
-            .fact("owner_name", || details?.owner_name.as_deref().map(Into::into))
+        facts
+            .fact(Fact::PodUid, || known.map(|pod| pod.uid.as_str().into()))
+            .fact(Fact::PodNamespace, || known.map(|pod| pod.namespace.as_str().into()))
+            .fact(Fact::PodName, || known.map(|pod| pod.name.as_str().into()))
+            .fact(Fact::PodPhase, || phase.map(|phase| <&str>::from(phase).into()))
+            .fact(Fact::PodDeleting, || pod.map(|pod| pod.deleting.into()))
+            .fact(Fact::PodLabels, || labels(details?.labels.as_ref()?.iter()))
+            .fact(Fact::PodAnnotations, || labels(details?.annotations.as_ref()?.iter()))
+            .fact(Fact::PodOwnerKind, || details?.owner_kind.as_deref().map(Into::into))
+            .fact(Fact::PodOwnerName, || details?.owner_name.as_deref().map(Into::into))
     }
 
-    fn object(&self, name: &'static str) -> Object<'_> {
-        Object { name, uses: &self.uses, values: Values::new() }
+    fn object(&self) -> Object<'_> {
+        Object { uses: &self.uses, values: Values::new() }
     }
 
     /// Returns the time since then, which is not negative: a clock may have been set.
@@ -223,29 +223,24 @@ impl<'a> FactSource<'a> {
 
 impl Object<'_> {
     /// Adds a fact if a condition uses it and it is available.
-    fn fact(mut self, field: &str, value: impl FnOnce() -> Option<Value>) -> Self {
-        if self.uses.has(self.name, field) {
-            self.values.extend(value().map(|value| (field.to_owned(), value)));
+    fn fact(mut self, fact: Fact, value: impl FnOnce() -> Option<Value>) -> Self {
+        if self.uses.contains(&fact) {
+            self.values.extend(value().map(|value| (fact, value)));
         }
         self
-    }
-
-    fn finish(self) -> (&'static str, Values) {
-        (self.name, self.values)
     }
 }
 
 fn world(snapshot: &Snapshot, uses: &Uses) -> World {
-    let object = |name| Object { name, uses, values: Values::new() };
-    let node = object("node").fact("name", || Some(&*snapshot.node).filter(|name| !name.is_empty()).map(Into::into));
     let node_labels = snapshot.pods.as_ref().and_then(|list| list.node_labels.as_ref());
-    let node = node.fact("labels", || labels(node_labels?.iter()));
     let disk = snapshot.image_filesystem.as_ref();
-    let facts = object("disk")
-        .fact("used_percent", || Some(number(disk::usage(disk?).ok()?.used_percent())))
-        .fact("free_bytes", || disk.map(|disk: &FileSystem| number(disk.available_bytes)))
-        .fact("free_inodes", || disk?.inodes_free.map(number));
-    World::new(snapshot.taken_at, node.values, facts.values)
+    let facts = Object { uses, values: Values::new() }
+        .fact(Fact::NodeName, || Some(&*snapshot.node).filter(|name| !name.is_empty()).map(Into::into))
+        .fact(Fact::NodeLabels, || labels(node_labels?.iter()))
+        .fact(Fact::DiskUsedPercent, || Some(number(disk::usage(disk?).ok()?.used_percent())))
+        .fact(Fact::DiskFreeBytes, || disk.map(|disk: &FileSystem| number(disk.available_bytes)))
+        .fact(Fact::DiskFreeInodes, || disk?.inodes_free.map(number));
+    World::new(facts.values.into_iter().chain([(Fact::Now, time(snapshot.taken_at))]).collect())
 }
 
 /// Returns the repositories of all names of an image.

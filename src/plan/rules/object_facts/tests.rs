@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::pod_of_dir;
-use crate::rules::{Budget, FACTS, Rule, RuleFor, RuleText, Then, Verdict};
+use crate::rules::{Budget, Rule, RuleText, Then, Verdict};
 
 /// A node with an image and a container of which all is known, and with ones of which nothing is.
 fn snapshot() -> Snapshot {
@@ -166,7 +166,7 @@ fn each_fact_has_its_value() {
         let of_bare = verdict(*of, bare, &format!("{fact} == {fact}"));
         assert_eq!(matches!(of_bare, Verdict::Error(_)), *is_absent, "{fact}: {of_bare:?}");
     }
-    let known: Vec<_> = FACTS.iter().map(|fact| fact.name).collect();
+    let known: Vec<_> = Fact::ALL.iter().map(|fact| fact.row().name).collect();
     assert_eq!(ROWS.iter().map(|row| row.1).collect::<Vec<_>>(), known, "each fact has a row");
 }
 
