@@ -33,8 +33,8 @@ struct Permits {
     most: usize,
 }
 
-/// Where the reports go. Reports that come while others are being written are written together, after them.
-pub(super) struct Outlet<'a, S> {
+/// The reports to write. Reports that arrive during a write are written together after it.
+pub(super) struct ReportQueue<'a, S> {
     sink: tokio::sync::Mutex<&'a mut S>,
     waiting: Mutex<Vec<Report>>,
 }
@@ -43,19 +43,19 @@ pub(super) struct Outlet<'a, S> {
 
 impl Run<'_> {
     /// Carries out actions of one kind.
-    pub(super) async fn side_by_side(&self, actions: &[Action], outlet: &Outlet<'_, impl ReportSink>) {
+    pub(super) async fn side_by_side(&self, actions: &[Action], queue: &ReportQueue<'_, impl ReportSink>) {
         let Some(kind) = actions.first().map(|action| action.target.kind()) else { return };
         let most = if matches!(kind, Kind::Container | Kind::Sandbox) { MOST_AT_ONCE } else { 1 };
         let permits = Permits::new(most);
         let in_order = async |lane: Vec<&Action>| {
             for action in lane {
-                self.act_with_permit(action, &permits, outlet).await;
+                self.act_with_permit(action, &permits, queue).await;
             }
         };
         stream::iter(lanes(actions, most)).for_each_concurrent(most, in_order).await;
     }
 
-    async fn act_with_permit(&self, action: &Action, permits: &Permits, outlet: &Outlet<'_, impl ReportSink>) {
+    async fn act_with_permit(&self, action: &Action, permits: &Permits, queue: &ReportQueue<'_, impl ReportSink>) {
         let Ok(permit) = permits.free.acquire().await else { return };
         let kind = action.target.kind();
         self.pause_before(kind).await;
@@ -65,7 +65,7 @@ impl Run<'_> {
         let begun = Instant::now();
         let report = self.act(action).await;
         permits.give_back(permit, begun.elapsed());
-        outlet.take(report).await;
+        queue.write(report).await;
     }
 }
 
@@ -89,15 +89,15 @@ impl Permits {
     }
 }
 
-// === impl Outlet ===
+// === impl ReportQueue ===
 
-impl<'a, S: ReportSink> Outlet<'a, S> {
+impl<'a, S: ReportSink> ReportQueue<'a, S> {
     pub(super) fn new(sink: &'a mut S) -> Self {
         Self { sink: tokio::sync::Mutex::new(sink), waiting: Mutex::default() }
     }
 
-    /// Hands a report on. It is written when this returns: by this call or by one that had to wait before it.
-    pub(super) async fn take(&self, report: Report) {
+    /// Writes a report. It is written when this returns, by this call or by another one.
+    pub(super) async fn write(&self, report: Report) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         let mut sink = self.sink.lock().await;
         let reports = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
@@ -163,11 +163,11 @@ mod tests {
         .unwrap();
         let go_on = Arc::new(Notify::new());
         let mut sink = Slow(Arc::clone(&go_on), Vec::new());
-        let outlet = Outlet::new(&mut sink);
+        let queue = ReportQueue::new(&mut sink);
         let release = async { go_on.notify_one() };
-        let take = || outlet.take(report.clone());
+        let take = || queue.write(report.clone());
         tokio::join!(take(), take(), take(), release);
-        drop(outlet);
+        drop(queue);
         assert_eq!(sink.1, [1, 2]);
     }
 }
