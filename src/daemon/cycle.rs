@@ -127,7 +127,7 @@ impl Cycle {
 
     /// Observes the node and plans the next pass over these objects, under disk pressure if a disk has it. Nothing is stored.
     /// `shown` has parts of the snapshot for display, without effect on the plan.
-    pub async fn look(&self, scope: Scope, shown: Needs) -> (Snapshot, Plan) {
+    pub async fn plan_now(&self, scope: Scope, shown: Needs) -> (Snapshot, Plan) {
         let kind = PassKind::of(self.pressure().await, scope);
         let Planned { mut snapshot, plan, .. } = self.planned(kind, Needs { ends: false, ..shown }).await;
         // One of these that hangs ends the reads, and then the plan would not know the mounts of other containers.

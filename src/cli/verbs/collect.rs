@@ -20,7 +20,7 @@ use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::one_document;
-use crate::cli::input::session::{block_on, look, recorded, warn_without_history};
+use crate::cli::input::session::{block_on, plan_now, recorded, warn_without_history};
 use crate::cli::render::output::Output;
 use crate::cli::render::{self, format, reference};
 use crate::config::{Loaded, Mode};
@@ -236,7 +236,7 @@ async fn pass(
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
 async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
     let loaded = &args.only.applied(loaded.clone());
-    let (snapshot, plan) = look(loaded, args.scope).await?;
+    let (snapshot, plan) = plan_now(loaded, args.scope).await?;
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 

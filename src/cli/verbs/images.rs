@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::session::{all_seen, block_on, look};
+use crate::cli::input::session::{all_seen, block_on, plan_now};
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::render::screen::Screen;
@@ -106,7 +106,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let policy = &loaded.settings.policy;
     let (snapshot, plan) = match &args.snapshot {
         Some(file) => Snapshots::open(file)?.planned(policy)?,
-        None => block_on(look(loaded, Scope::All))?,
+        None => block_on(plan_now(loaded, Scope::All))?,
     };
     let images = Images::new(&snapshot, &plan, policy, args.sort_by);
     let ids = images.entries.iter().map(|image| image.id.as_str());

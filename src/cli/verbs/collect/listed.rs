@@ -14,7 +14,7 @@ use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::lookup::Place;
 use crate::cli::input::one_document;
-use crate::cli::input::session::look;
+use crate::cli::input::session::plan_now;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::render::{format, reference};
@@ -127,7 +127,7 @@ impl Lists {
 
     /// Plans the removal of the named images, and says what is known of each name.
     pub(super) async fn plan(&self, loaded: &Loaded) -> Result<(Plan, Vec<ListedImage>), CliError> {
-        let (snapshot, mut plan) = look(loaded, Scope::Images).await?;
+        let (snapshot, mut plan) = plan_now(loaded, Scope::Images).await?;
         let names = self.remove.iter().flatten();
         let known = Known::new(&snapshot, &plan, &loaded.settings.policy.logs);
         let listed: Vec<_> = names.map(|name| ListedImage::new(name, &known)).collect();
