@@ -99,7 +99,7 @@ impl Candidate {
         let lease = read_lease(&self.connection, &self.name, RENEW_WITHIN).await?;
         let (metadata, spec) =
             lease.map_or_else(Default::default, |lease| (lease.metadata, lease.spec.unwrap_or_default()));
-        self.look(&spec);
+        self.observe(&spec);
         if !self.may_take(&spec) {
             return Ok(false);
         }
@@ -110,7 +110,7 @@ impl Candidate {
         }
     }
 
-    fn look(&mut self, spec: &LeaseSpec) {
+    fn observe(&mut self, spec: &LeaseSpec) {
         if self.seen.as_ref().is_none_or(|(seen, _)| seen != spec) {
             self.seen = Some((spec.clone(), Instant::now()));
         }

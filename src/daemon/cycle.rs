@@ -112,7 +112,7 @@ impl Cycle {
     /// Returns what the passes before remembered.
     fn memory(&self, taken_at: Timestamp) -> Memory {
         let now = Moment { wall: taken_at, monotonic: (self.monotonic)() };
-        let memory = self.store.recall(taken_at, || (self.jumps.look(now), self.jumps.moved(self.started_at)));
+        let memory = self.store.recall(taken_at, || (self.jumps.compare(now), self.jumps.moved(self.started_at)));
         // Without a pod source no new list of pods replaces the remembered one, so the images that its pods named are
         // forgotten.
         let has_pods = !self.settings.pods.sources.contains(&PodSourceName::None);
@@ -208,7 +208,7 @@ impl Cycle {
 
     /// Returns the disk pressure, if `[pressure]` is set and a disk of this node has it now.
     pub async fn pressure(&self) -> Option<Pressure> {
-        self.monitor().look(&self.settings.policy.pressure).await
+        self.monitor().check(&self.settings.policy.pressure).await
     }
 
     /// Returns a monitor for the disks of this node.

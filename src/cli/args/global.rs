@@ -84,7 +84,7 @@ impl Global {
 
     /// Looks at the configuration files.
     pub fn files(&self, environment: &Environment) -> ConfigFiles {
-        ConfigFiles::look(&self.typed(), environment)
+        ConfigFiles::find(&self.typed(), environment)
     }
 
     fn typed(&self) -> Typed {
