@@ -22,7 +22,7 @@ mod guards;
 mod recent;
 mod served;
 mod unlisted;
-mod world;
+mod cluster_state;
 
 pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};
