@@ -105,7 +105,7 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()
 static EXAMPLES: LazyLock<Vec<Value>> = LazyLock::new(|| FACTS.iter().map(Fact::example).collect());
 
 /// The facts that all objects of a pass share.
-pub struct World(Context<'static, 'static>);
+pub struct PassFacts(Context<'static, 'static>);
 
 /// The facts of one object.
 pub struct Facts<'w>(Context<'w, 'static>);
@@ -154,9 +154,9 @@ fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
     FACTS.iter().filter_map(|fact| fact.name.split_once('.'))
 }
 
-// === impl World ===
+// === impl PassFacts ===
 
-impl World {
+impl PassFacts {
     /// Creates the facts of a pass.
     pub fn new(now: Timestamp, node: Values, disk: Values) -> Self {
         Self::of([("now", time(now)), ("node", node.into()), ("disk", disk.into())])

@@ -17,7 +17,7 @@ fn texts(faults: &[Fault]) -> Vec<String> {
 
 /// Evaluates a condition for the example of an image.
 fn holds(when: &str) -> Verdict {
-    World::example(RuleFor::Image)
+    PassFacts::example(RuleFor::Image)
         .with([])
         .evaluate(&rule(RuleFor::Image, when).unwrap_or_else(|error| panic!("{error:?}")).condition)
 }
@@ -110,10 +110,10 @@ fn a_rule_for_logs_may_not_know_the_pod() {
 /// The first evaluation of a pass is not later than the others.
 #[test]
 fn without_time_left_nothing_is_evaluated() {
-    let (world, rule) = (World::example(RuleFor::Image), rule(RuleFor::Image, "true").unwrap());
-    assert_eq!(Budget::default().evaluate(&rule, &world.with([])), Verdict::Holds(true));
+    let (pass_facts, rule) = (PassFacts::example(RuleFor::Image), rule(RuleFor::Image, "true").unwrap());
+    assert_eq!(Budget::default().evaluate(&rule, &pass_facts.with([])), Verdict::Holds(true));
     let error = "not evaluated: the rules of this pass took 20 s".to_owned();
-    assert_eq!(Budget::spent().evaluate(&rule, &world.with([])), Verdict::Error(error));
+    assert_eq!(Budget::spent().evaluate(&rule, &pass_facts.with([])), Verdict::Error(error));
 }
 
 #[test]
@@ -152,14 +152,14 @@ fn the_deepest_condition_is_evaluated_on_a_small_stack() {
     let deepest = (1..60).rev().find_map(|count| rule(RuleFor::Image, &deep(count)).ok()).unwrap();
     let evaluated = std::thread::Builder::new()
         .stack_size(1 << 20)
-        .spawn(move || World::example(RuleFor::Image).with([]).evaluate(&deepest.condition));
+        .spawn(move || PassFacts::example(RuleFor::Image).with([]).evaluate(&deepest.condition));
     assert_eq!(evaluated.unwrap().join().unwrap(), Verdict::Holds(true));
 }
 
 #[test]
 fn what_is_not_there_is_an_error_and_not_a_guess() {
-    let world = World::new(jiff::Timestamp::UNIX_EPOCH, Values::new(), Values::new());
-    let facts = world.with([("image", Values::new())]);
+    let pass_facts = PassFacts::new(jiff::Timestamp::UNIX_EPOCH, Values::new(), Values::new());
+    let facts = pass_facts.with([("image", Values::new())]);
     let verdict = |when| facts.evaluate(&rule(RuleFor::Image, when).unwrap().condition);
     assert_eq!(verdict("image.last_used < now"), Verdict::Error("No such key: last_used".to_owned()));
     assert_eq!(verdict("disk.used_percent > 1"), Verdict::Error("No such key: used_percent".to_owned()));
@@ -173,7 +173,7 @@ fn each_fact_has_an_example() {
     for Fact { name, kind, example, meaning } in FACTS {
         let object = name.split('.').next().unwrap().parse().unwrap_or(RuleFor::Container);
         let same = rule(object, &format!("type({name}) == type({example}) && {name} == {example}")).unwrap();
-        assert_eq!(World::example(object).with([]).evaluate(&same.condition), Verdict::Holds(true), "{name}");
+        assert_eq!(PassFacts::example(object).with([]).evaluate(&same.condition), Verdict::Holds(true), "{name}");
         let value = cel::Program::compile(example).unwrap().execute(&cel::Context::default()).unwrap();
         let word = kind.split([',', ' ']).next().unwrap();
         assert_eq!(value.type_of().to_string(), word, "{name}");
@@ -261,7 +261,7 @@ proptest::proptest! {
     fn no_text_breaks_the_process(when in a_condition()) {
         if let Ok(rule) = rule(RuleFor::Image, &when) {
             let on_small_stack = std::thread::Builder::new().stack_size(1 << 20);
-            let evaluated = on_small_stack.spawn(move || World::example(RuleFor::Image).with([]).evaluate(&rule.condition));
+            let evaluated = on_small_stack.spawn(move || PassFacts::example(RuleFor::Image).with([]).evaluate(&rule.condition));
             evaluated.unwrap().join().unwrap();
         }
     }

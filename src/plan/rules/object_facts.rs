@@ -14,13 +14,13 @@ use crate::plan::account::store_index::StoreIndex;
 use crate::plan::images::disk_usage as disk;
 use crate::plan::images::ranks::{Ranks, build_time};
 use crate::plan::pods::ListedPods;
-use crate::rules::{Facts, MAX_LIST, Uses, Value, Values, World, labels, number, seconds, texts, time};
+use crate::rules::{Facts, MAX_LIST, Uses, Value, Values, PassFacts, labels, number, seconds, texts, time};
 
 /// What the facts of the objects of a pass are made of.
 pub(super) struct FactSource<'a> {
     snapshot: &'a Snapshot,
     uses: Uses,
-    world: World,
+    pass_facts: PassFacts,
     pods: ListedPods<'a>,
     ranks: OnceCell<Ranks<'a>>,
     store: OnceCell<Option<StoreIndex<'a>>>,
@@ -39,8 +39,8 @@ struct Object<'a> {
 impl<'a> FactSource<'a> {
     /// Creates the source of the facts in use.
     pub fn new(snapshot: &'a Snapshot, uses: Uses) -> Self {
-        let (world, pods) = (world(snapshot, &uses), ListedPods::new(snapshot));
-        Self { snapshot, uses, world, pods, ranks: OnceCell::new(), store: OnceCell::new(), layers: OnceCell::new() }
+        let (pass_facts, pods) = (pass_facts(snapshot, &uses), ListedPods::new(snapshot));
+        Self { snapshot, uses, pass_facts, pods, ranks: OnceCell::new(), store: OnceCell::new(), layers: OnceCell::new() }
     }
 
     /// Returns the repositories of an image, each of which a rule decides by itself. Where no condition asks for them, `None` is the
@@ -78,7 +78,7 @@ impl<'a> FactSource<'a> {
             .fact("last_used", || last_used.map(time))
             .fact("unused", || last_used.max(first_seen).map(|since| self.since(since)))
             .fact("last_used_by", || past?.last_used_by.as_deref().map(Into::into));
-        self.world.with([self.configured(facts, image, details).finish()])
+        self.pass_facts.with([self.configured(facts, image, details).finish()])
     }
 
     /// Adds the facts of the configuration of an image.
@@ -104,7 +104,7 @@ impl<'a> FactSource<'a> {
             .fact("state", || Some(state.into()))
             .fact("created", || created.map(time))
             .fact("age", || created.map(|at| self.since(at)));
-        self.world.with([self.ended(facts, container).finish(), self.pod(container.pod.as_ref()).finish()])
+        self.pass_facts.with([self.ended(facts, container).finish(), self.pod(container.pod.as_ref()).finish()])
     }
 
     /// Returns the facts of a container of which only the log remains. What only the runtime knows is not available.
@@ -114,7 +114,7 @@ impl<'a> FactSource<'a> {
             .fact("name", || Some(log.container.as_str().into()))
             .fact("attempt", || Some(number(log.attempt.into())))
             .fact("log_bytes", || Some(number(log.size_bytes)));
-        self.world.with([facts.finish(), self.pod(Some(&log.pod)).finish()])
+        self.pass_facts.with([facts.finish(), self.pod(Some(&log.pod)).finish()])
     }
 
     /// Adds the facts of a container that no list has.
@@ -137,7 +137,7 @@ impl<'a> FactSource<'a> {
             .fact("attempt", || Some(number(sandbox.attempt.into())))
             .fact("created", || created.map(time))
             .fact("age", || created.map(|at| self.since(at)));
-        self.world.with([facts.finish(), self.pod(sandbox.pod.as_ref()).finish()])
+        self.pass_facts.with([facts.finish(), self.pod(sandbox.pod.as_ref()).finish()])
     }
 
     /// Returns the facts of the log directory of a deleted pod.
@@ -147,7 +147,7 @@ impl<'a> FactSource<'a> {
             .fact("name", || Some(dir.name.as_str().into()))
             .fact("age", || Some(seconds(crate::plan::times::seconds(missing_for))))
             .fact("bytes", || dir.size_bytes.map(number));
-        self.world.with([facts.finish(), self.pod_as_seen(Some(pod), self.remembered(pod)).finish()])
+        self.pass_facts.with([facts.finish(), self.pod_as_seen(Some(pod), self.remembered(pod)).finish()])
     }
 
     /// Returns a deleted pod as a pass last saw it.
@@ -235,7 +235,7 @@ impl Object<'_> {
     }
 }
 
-fn world(snapshot: &Snapshot, uses: &Uses) -> World {
+fn pass_facts(snapshot: &Snapshot, uses: &Uses) -> PassFacts {
     let object = |name| Object { name, uses, values: Values::new() };
     let node = object("node").fact("name", || Some(&*snapshot.node).filter(|name| !name.is_empty()).map(Into::into));
     let node_labels = snapshot.pods.as_ref().and_then(|list| list.node_labels.as_ref());
@@ -245,7 +245,7 @@ fn world(snapshot: &Snapshot, uses: &Uses) -> World {
         .fact("used_percent", || Some(number(disk::usage(disk?).ok()?.used_percent())))
         .fact("free_bytes", || disk.map(|disk: &FileSystem| number(disk.available_bytes)))
         .fact("free_inodes", || disk?.inodes_free.map(number));
-    World::new(snapshot.taken_at, node.values, facts.values)
+    PassFacts::new(snapshot.taken_at, node.values, facts.values)
 }
 
 /// Returns the repositories of all names of an image.
