@@ -6,7 +6,7 @@ use clap_complete::ArgValueCompleter;
 
 use super::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::lookup::{Finding, Place, ambiguous, nothing, with_kind};
+use crate::cli::input::lookup::{Finding, Search, ambiguous, nothing, with_kind};
 use crate::cli::verbs::completions;
 use crate::config::Loaded;
 use crate::model::Snapshot;
@@ -89,7 +89,7 @@ impl OnlyArgs {
     fn named(&self, snapshot: &Snapshot, policy: &Policy) -> Result<HashSet<(Kind, String)>, CliError> {
         let mut named = HashSet::new();
         for word in &with_kind(&self.objects) {
-            match (Place { snapshot, namespace: &NamespaceArgs::default() }).find(&policy.logs, word) {
+            match (Search { snapshot, namespace: &NamespaceArgs::default() }).find(&policy.logs, word) {
                 Finding::Objects(found) => named.extend(found.into_iter().map(|found| (found.kind, found.id))),
                 Finding::Ambiguous(candidates) => return Err(ambiguous(word, &candidates)),
                 Finding::Nothing(similar) => return Err(nothing(word, &similar)),

@@ -11,7 +11,7 @@ use clap_complete::{CompleteEnv, CompletionCandidate};
 use crate::cli::Cli;
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::lookup::Place;
+use crate::cli::input::lookup::Search;
 use crate::cli::input::session::{block_on, lists};
 use crate::cli::render::output::Output;
 use crate::config::{Environment, KEYS, Key, Typed, load};
@@ -69,7 +69,7 @@ fn keys_then(suffix: &str, current: &OsStr) -> Vec<CompletionCandidate> {
 /// Offers the pods, containers and images of this node. Without a runtime it offers nothing.
 pub(in crate::cli) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
-    let names = |snapshot| Place { snapshot: &snapshot, namespace: &NamespaceArgs::default() }.names();
+    let names = |snapshot| Search { snapshot: &snapshot, namespace: &NamespaceArgs::default() }.names();
     let names = observed().map(names).unwrap_or_default();
     names.into_iter().filter(|name| name.starts_with(&*current)).map(CompletionCandidate::new).collect()
 }

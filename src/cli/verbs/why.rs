@@ -16,7 +16,7 @@ use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::lookup::{Finding, Found, Place, ambiguous, nothing, with_kind};
+use crate::cli::input::lookup::{Finding, Found, Search, ambiguous, nothing, with_kind};
 use crate::cli::input::session::{block_on, explain};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::pod_text::{self as pods, PodAnswer};
@@ -105,10 +105,10 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         Some(file) => Snapshots::open(file)?.planned(policy)?,
         None => block_on(args.planned(&what, loaded))?,
     };
-    let place = Place { snapshot: &snapshot, namespace: &args.namespace };
+    let search = Search { snapshot: &snapshot, namespace: &args.namespace };
     let word = what.strip_prefix("pod/").unwrap_or(&what);
-    let pods: Vec<_> = pods::answers(place.pods(), word, &plan).into_iter().map(Answer::Pod).collect();
-    let found = match place.find(&policy.logs, &what) {
+    let pods: Vec<_> = pods::answers(search.pods(), word, &plan).into_iter().map(Answer::Pod).collect();
+    let found = match search.find(&policy.logs, &what) {
         Finding::Objects(found) => found,
         Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
         Finding::Nothing(similar) if pods.is_empty() => {
@@ -117,7 +117,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         }
         Finding::Nothing(_) => Vec::new(),
     };
-    let namesakes = place.namesakes(&what, &found);
+    let namesakes = search.namesakes(&what, &found);
     let objects =
         found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Answer::Object);
     let answers: Vec<_> = pods.into_iter().chain(objects).collect();
@@ -185,8 +185,8 @@ impl Args {
     async fn planned(&self, what: &str, loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
         let policy = &loaded.settings.policy;
         let (snapshot, plan) = explain(loaded, false).await?;
-        let place = Place { snapshot: &snapshot, namespace: &self.namespace };
-        let is_about_image = match place.find(&policy.logs, what) {
+        let search = Search { snapshot: &snapshot, namespace: &self.namespace };
+        let is_about_image = match search.find(&policy.logs, what) {
             Finding::Objects(found) => found.iter().any(|found| found.kind == Kind::Image),
             _ => false,
         };

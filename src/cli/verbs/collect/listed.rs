@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::lookup::Place;
+use crate::cli::input::lookup::Search;
 use crate::cli::input::one_document;
 use crate::cli::input::session::plan_now;
 use crate::cli::render::grid::table;
@@ -143,7 +143,7 @@ impl Lists {
 /// The images of the node, and why some are kept: a list may have thousands of names.
 struct Known<'a> {
     by_name: HashMap<String, &'a Image>,
-    place: Place<'a>,
+    search: Search<'a>,
     logs: &'a LogPolicy,
     kept: HashMap<&'a str, &'a KeepReason>,
 }
@@ -164,7 +164,7 @@ impl<'a> Known<'a> {
         let by_name = listed.flat_map(|image| image.names().map(move |name| (name.into_owned(), image))).collect();
         let kept = plan.kept.iter().filter(|kept| kept.kind == Kind::Image);
         let kept = kept.map(|kept| (kept.id.as_str(), &kept.reason)).collect();
-        Self { by_name, place: Place { snapshot, namespace: &ALL }, logs, kept }
+        Self { by_name, search: Search { snapshot, namespace: &ALL }, logs, kept }
     }
 
     /// Finds the image by its whole name, else in every form that `why` accepts.
@@ -172,7 +172,7 @@ impl<'a> Known<'a> {
         if let Some(image) = self.by_name.get(&*full_image_name(name)) {
             return Meant::Image(image);
         }
-        let (is_part, found) = self.place.find_images(self.logs, name);
+        let (is_part, found) = self.search.find_images(self.logs, name);
         match found[..] {
             [] => Meant::Nothing,
             [image] if !is_part => Meant::Image(image),
@@ -191,7 +191,7 @@ fn names_of(images: &[&Image]) -> Vec<String> {
 impl ListedImage {
     fn new(name: &str, known: &Known) -> Self {
         let no_image = |outcome, why| (None, outcome, why);
-        let (image, outcome, why) = match (known.place.snapshot.images.cause(), known.meant(name)) {
+        let (image, outcome, why) = match (known.search.snapshot.images.cause(), known.meant(name)) {
             (Some(cause), _) => no_image("unknown", cause.to_owned()),
             (None, Meant::Nothing) => no_image("absent", String::new()),
             (None, Meant::Unclear(why)) => no_image("ambiguous", why),
