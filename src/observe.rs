@@ -246,9 +246,9 @@ impl Observer {
 
     /// Reads the logs of instances that the runtime no longer lists. An incomplete list shows none.
     async fn find_leftover_logs(&self, snapshot: &mut Snapshot) {
-        let places = snapshot.containers.as_ref().map(|containers| leftover_logs::places(containers));
-        if let Some(places) = places.filter(|places| !places.is_empty()) {
-            let find = move |_: &HostFs, root: &Path| leftover_logs::find(root, &places);
+        let restarted = snapshot.containers.as_ref().map(|containers| leftover_logs::restarted_containers(containers));
+        if let Some(restarted) = restarted.filter(|restarted| !restarted.is_empty()) {
+            let find = move |_: &HostFs, root: &Path| leftover_logs::find(root, &restarted);
             snapshot.leftover_logs = self.list_directory(&self.places.pod_logs, find).await.map(|mut logs| {
                 let times = logs.iter_mut().filter_map(|log: &mut LeftoverLog| log.modified_at.as_mut());
                 times.for_each(|at| *at = self.jumps.moved(*at));
