@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 pub use then::then_text;
 
-use super::place::OfPart;
+use super::position::OfPart;
 use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
 
 /// The most rules. Each is evaluated for each object.

@@ -71,7 +71,7 @@ pub(super) fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
 pub(super) fn messages(text: &str) -> Vec<String> {
     let faults = of_toml(text).unwrap_err().faults;
     let without_place = |fault: ConfigFault| {
-        let (line, column) = fault.place().unwrap();
+        let (line, column) = fault.position().unwrap();
         fault.to_string().replacen(&format!("f:{line}:{column}:"), "f:", 1)
     };
     faults.into_iter().map(without_place).collect()

@@ -13,7 +13,7 @@ use super::parse::{
     absolute, bytes, http, image_targets, log_root, no_image_name, no_unit, number, of_system, own_file, pace,
     patterns, pod_sources, socket, texts, time, wrong_pace, wrong_target,
 };
-use super::place::OfPart;
+use super::position::OfPart;
 use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{PodSourceName, duration_text, exact_size_text};

@@ -170,7 +170,7 @@ impl Args {
 impl From<&ConfigFault> for Fault {
     fn from(fault: &ConfigFault) -> Self {
         let (key, value) = fault.written.clone().unzip();
-        let (line, column) = fault.place().unzip();
+        let (line, column) = fault.position().unzip();
         Self { origin: fault.origin.to_string(), line, column, key, value, message: fault.right.clone() }
     }
 }

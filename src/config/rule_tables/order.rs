@@ -2,7 +2,7 @@
 
 use toml::Value;
 
-use crate::config::place::OfPart;
+use crate::config::position::OfPart;
 use crate::plan::ImageOrder;
 use crate::rules::Score;
 

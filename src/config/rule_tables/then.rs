@@ -6,7 +6,7 @@ use serde_json::json;
 use toml::{Table, Value};
 
 use crate::config::parse;
-use crate::config::place::OfPart;
+use crate::config::position::OfPart;
 use crate::model::duration_text;
 use crate::rules::{Limits, RuleFor, Then};
 
