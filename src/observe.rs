@@ -46,7 +46,7 @@ use crate::model::{
     Container, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen,
     Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
 };
-pub use clock_jumps::{ClockJumps, Moment};
+pub use clock_jumps::{ClockJumps, ClockReading};
 use clock_skew::ClockSkew;
 use image_details::DetailsReader;
 use pods::PodDirs;

@@ -28,7 +28,7 @@ use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::host_path::HostFs;
 use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
-use crate::observe::{ClockJumps, Moment, Needs, Observer};
+use crate::observe::{ClockJumps, ClockReading, Needs, Observer};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
 use accounts::Accounts;
@@ -111,7 +111,7 @@ impl Cycle {
 
     /// Returns what the passes before remembered.
     fn memory(&self, taken_at: Timestamp) -> Memory {
-        let now = Moment { wall: taken_at, monotonic: (self.monotonic)() };
+        let now = ClockReading { wall: taken_at, monotonic: (self.monotonic)() };
         let memory = self.store.recall(taken_at, || (self.jumps.compare(now), self.jumps.moved(self.started_at)));
         // Without a pod source no new list of pods replaces the remembered one, so the images that its pods named are
         // forgotten.

@@ -15,9 +15,9 @@ const TOLERANCE: Duration = Duration::from_secs(2);
 /// The most jumps that are remembered. The oldest ones are joined.
 const MOST: usize = 16;
 
-/// The time of two clocks.
+/// A reading of both clocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct ClockReading {
     /// The wall clock.
     pub wall: Timestamp,
     /// The time of a monotonic clock, since any start.
@@ -30,7 +30,7 @@ pub struct ClockJumps(Mutex<Jumps>);
 
 #[derive(Debug, Default)]
 struct Jumps {
-    last: Option<Moment>,
+    last: Option<ClockReading>,
     /// In their order.
     forward: Vec<Jump>,
 }
@@ -46,7 +46,7 @@ struct Jump {
 
 impl ClockJumps {
     /// Compares the clocks with those of the last call. Returns how far the wall clock jumped forward in between.
-    pub fn compare(&self, now: Moment) -> SignedDuration {
+    pub fn compare(&self, now: ClockReading) -> SignedDuration {
         let mut jumps = self.lock();
         let by = jumps.last.replace(now).map(|last| jump(last, now)).unwrap_or_default();
         if by.is_positive() {
@@ -101,7 +101,7 @@ impl Jumps {
 }
 
 /// Returns by how much more than the monotonic clock the wall clock went; zero if it is tolerable.
-fn jump(last: Moment, now: Moment) -> SignedDuration {
+fn jump(last: ClockReading, now: ClockReading) -> SignedDuration {
     let passed = now.monotonic.saturating_sub(last.monotonic);
     let by = now.wall.duration_since(last.wall).saturating_sub(SignedDuration::try_from(passed).unwrap_or_default());
     if by.unsigned_abs() <= TOLERANCE + passed / 10 { SignedDuration::ZERO } else { by }
@@ -122,9 +122,9 @@ mod tests {
     /// Looks at clocks at these times in seconds, and returns how old a thing is then that was made in second 0.
     fn age(times: &[(i64, u64)]) -> i64 {
         let jumps = ClockJumps::default();
-        jumps.compare(Moment { wall: wall(0), monotonic: Duration::ZERO });
+        jumps.compare(ClockReading { wall: wall(0), monotonic: Duration::ZERO });
         for (second, monotonic) in times {
-            jumps.compare(Moment { wall: wall(*second), monotonic: Duration::from_secs(*monotonic) });
+            jumps.compare(ClockReading { wall: wall(*second), monotonic: Duration::from_secs(*monotonic) });
         }
         wall(times.last().unwrap().0).duration_since(jumps.moved(wall(0))).as_secs()
     }
@@ -149,8 +149,8 @@ mod tests {
     #[test]
     fn what_is_made_after_a_jump_is_not_moved() {
         let jumps = ClockJumps::default();
-        jumps.compare(Moment { wall: wall(0), monotonic: Duration::ZERO });
-        let by = jumps.compare(Moment { wall: wall(3600), monotonic: Duration::from_mins(1) });
+        jumps.compare(ClockReading { wall: wall(0), monotonic: Duration::ZERO });
+        let by = jumps.compare(ClockReading { wall: wall(3600), monotonic: Duration::from_mins(1) });
         assert_eq!(by, SignedDuration::from_secs(3540));
         assert_eq!(jumps.moved(wall(3601)), wall(3601));
     }
