@@ -149,7 +149,7 @@ struct Known<'a> {
 }
 
 /// What a name in a list refers to.
-enum Meant<'a> {
+enum NameMatch<'a> {
     Image(&'a Image),
     Nothing,
     Unclear(String),
@@ -168,16 +168,16 @@ impl<'a> Known<'a> {
     }
 
     /// Finds the image by its whole name, else in every form that `why` accepts.
-    fn meant(&self, name: &str) -> Meant<'a> {
+    fn match_of(&self, name: &str) -> NameMatch<'a> {
         if let Some(image) = self.by_name.get(&*full_image_name(name)) {
-            return Meant::Image(image);
+            return NameMatch::Image(image);
         }
         let (is_part, found) = self.search.find_images(self.logs, name);
         match found[..] {
-            [] => Meant::Nothing,
-            [image] if !is_part => Meant::Image(image),
-            _ if is_part => Meant::Unclear(format!("only a part of the name of {}", format::list(&names_of(&found)))),
-            _ => Meant::Unclear(format!("names {}", format::list(&names_of(&found)))),
+            [] => NameMatch::Nothing,
+            [image] if !is_part => NameMatch::Image(image),
+            _ if is_part => NameMatch::Unclear(format!("only a part of the name of {}", format::list(&names_of(&found)))),
+            _ => NameMatch::Unclear(format!("names {}", format::list(&names_of(&found)))),
         }
     }
 }
@@ -191,11 +191,11 @@ fn names_of(images: &[&Image]) -> Vec<String> {
 impl ListedImage {
     fn new(name: &str, known: &Known) -> Self {
         let no_image = |outcome, why| (None, outcome, why);
-        let (image, outcome, why) = match (known.search.snapshot.images.cause(), known.meant(name)) {
+        let (image, outcome, why) = match (known.search.snapshot.images.cause(), known.match_of(name)) {
             (Some(cause), _) => no_image("unknown", cause.to_owned()),
-            (None, Meant::Nothing) => no_image("absent", String::new()),
-            (None, Meant::Unclear(why)) => no_image("ambiguous", why),
-            (None, Meant::Image(image)) => match known.kept.get(image.id.as_str()) {
+            (None, NameMatch::Nothing) => no_image("absent", String::new()),
+            (None, NameMatch::Unclear(why)) => no_image("ambiguous", why),
+            (None, NameMatch::Image(image)) => match known.kept.get(image.id.as_str()) {
                 Some(reason) => (Some(image), "kept", reason.explain().phrase.into_owned()),
                 None => (Some(image), "not_begun", String::new()),
             },
