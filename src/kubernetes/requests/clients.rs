@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::client::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::client::{Maker, Sharing, WATCHES};
+use super::client::{ClientFactory, Sharing, WATCHES};
 use crate::kubernetes::credentials::target::{Target, check_token};
 use crate::kubernetes::kubernetes_error::with_causes;
 use crate::kubernetes::{Access, ExecPlugins, KubernetesError};
@@ -77,14 +77,14 @@ impl Clients {
         let insecure = target.config.accept_invalid_certs;
         let unchecked = if insecure { ", without verifying the server's certificate" } else { "" };
         let chosen_by = format!("{}{unchecked}", access.chosen_by);
-        let maker = Maker::new(target)?;
-        let watches = maker.client(Sharing::Separate)?;
+        let factory = ClientFactory::new(target)?;
+        let watches = factory.client(Sharing::Separate)?;
         let (calls, shared) = match sharing {
             Sharing::Separate => (watches.clone(), 0),
-            Sharing::Multiplexed | Sharing::Watches => (maker.client(Sharing::Multiplexed)?, SHARED),
+            Sharing::Multiplexed | Sharing::Watches => (factory.client(Sharing::Multiplexed)?, SHARED),
         };
         let permits = || Arc::new(Semaphore::new(WATCHES as usize));
-        let shared = (0..shared).map(|_| Ok((maker.client(Sharing::Watches)?, permits())));
+        let shared = (0..shared).map(|_| Ok((factory.client(Sharing::Watches)?, permits())));
         let shared_watches = shared.collect::<Result<_, kube::Error>>()?;
         Ok(Self { calls, shared_watches, watches, chosen_by, expires: None })
     }
