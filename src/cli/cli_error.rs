@@ -93,7 +93,7 @@ impl CliError {
 
     /// Creates the error for a second signal, which arrives before the work is done.
     pub fn aborted(signal: Signal) -> Self {
-        let message = format!("aborted by a second signal, {}; what was under way may still be done", signal.name());
+        let message = format!("aborted by a second signal, {}; actions in progress may still complete", signal.name());
         Self::message(ErrorKind::Interrupted(signal), message)
     }
 

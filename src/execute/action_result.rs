@@ -32,7 +32,7 @@ pub enum ExecuteError {
         id: ImageId,
     },
     /// A shutdown ended the wait for the action. The runtime may still complete the request.
-    #[error("no answer before the shutdown, within {seconds} s")]
+    #[error("no answer within {seconds} s of the shutdown")]
     Shutdown {
         /// The limit that passed.
         seconds: u64,

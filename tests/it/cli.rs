@@ -576,7 +576,7 @@ fn why_shows_rule_setting_and_what_changes_the_decision() {
     "#);
     insta::assert_snapshot!(why("/var/log/pods/lost+found"), @r#"
     log directory /var/log/pods/lost+found
-      keep: the kubelet does not use such a name or such a kind of entry
+      keep: the kubelet creates no entry with this name or type
       setting: profile = "safe" (built-in)
       changes when: it is removed by hand
     "#);

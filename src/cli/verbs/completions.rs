@@ -24,8 +24,8 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// Print shell completions
 ///
-/// The script calls kubegc for the candidates, so they include the objects of this node. Source it in the shell, or save it
-/// where the shell finds it, as /usr/share/bash-completion/completions/kubegc.
+/// The script calls kubegc for the candidates, so they include the objects of this node. Source the script, or save it
+/// where the shell looks for it, such as /usr/share/bash-completion/completions/kubegc.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Shell

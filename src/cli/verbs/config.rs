@@ -47,7 +47,7 @@ enum Verb {
     Show,
     /// Show each rule, and what it decides now
     Rules {
-        /// Decide for a snapshot instead of this node (- for standard input)
+        /// Use a snapshot instead of this node (- for standard input)
         #[arg(long, value_name = "FILE")]
         snapshot: Option<PathBuf>,
     },

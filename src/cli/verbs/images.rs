@@ -22,7 +22,7 @@ use crate::plan::{ImageUsers, KeepReason, Kind, Plan, Policy, Scope, images};
 
 /// List images by size or last use, with their users
 ///
-/// The sizes are those that the runtime reports. Layers that images share count in each of them.
+/// The sizes are those that the runtime reports. A shared layer counts in each of its images.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Order of the images
@@ -31,7 +31,7 @@ pub struct Args {
     /// List the images of a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Print the ids only
+    /// Print only ids
     #[arg(short, long)]
     quiet: bool,
 }

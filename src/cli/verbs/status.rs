@@ -25,7 +25,7 @@ use crate::serve::{AgentState, PassState, RunningPass, agent_state};
 /// Show the agent, its data sources and its last passes
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print the status again after this time, until a signal
+    /// Print the status at this interval, until a signal
     #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s",
           value_parser = humantime::parse_duration)]
     watch: Option<Duration>,
@@ -198,7 +198,7 @@ impl Status {
     fn verdict(&self) -> Result<(), CliError> {
         let error = |text: String| Err(CliError::message(ErrorKind::Partial, text));
         if let (None, Some(cause)) = (&self.agent, &self.hidden) {
-            return error(format!("whether an agent runs is unknown: {cause}"));
+            return error(format!("cannot determine whether an agent runs: {cause}"));
         }
         if self.agent.is_none() {
             return error("no agent runs on this node".to_owned());

@@ -31,8 +31,8 @@ use facts::{Facts, seconds_to_go};
 pub struct Args {
     /// Id, image, pod, container or log path, whole or in part
     ///
-    /// Everything that a table shows is accepted: `pod/NAME` or `pod NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
-    /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
+    /// kubegc accepts each form that a table shows: `pod/NAME` or `pod NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
+    /// the beginning of an id, a shortened name. If several objects match, it lists them.
     #[arg(required = true, num_args = 1..=2, add = ArgValueCompleter::new(completions::objects))]
     what: Vec<String>,
     #[command(flatten)]

@@ -106,7 +106,7 @@ impl<O: Send, T: Send> Follower<O> for StoreSink<O, T> {
             MonitorEvent::Failed(error) => {
                 self.change(|known| known.is_watched = false);
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(resource = self.resource, cause = %error, "cannot be watched for now");
+                    tracing::warn!(resource = self.resource, cause = %error, "cannot watch for now; retrying");
                 }
             }
             MonitorEvent::Works => {

@@ -133,7 +133,7 @@ impl Monitors {
         let _ = task.await;
         self.engine.state().resources.works(id);
         if !is_served {
-            tracing::info!(resource = self.engine.name(id), version = resource.api_version, "not served any more");
+            tracing::info!(resource = self.engine.name(id), version = resource.api_version, "no longer served");
             // The API server deletes all objects of a definition before the definition itself.
             let name = self.engine.name(id);
             let is_dropped = self.engine.state().resources.has_definition(&name) == Some(false);
@@ -216,7 +216,7 @@ impl Follower<MetadataOnly> for GraphSink {
                 self.engine.apply(Event::Interrupted);
                 let is_new = self.engine.state().resources.fails(self.id);
                 if is_new {
-                    tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
+                    tracing::warn!(resource = self.name, cause = %error, "cannot monitor for now; retrying");
                 }
             }
             MonitorEvent::Works => {

@@ -143,7 +143,7 @@ impl Follower<NodePod> for Watcher {
     async fn begin(&mut self) -> Result<(), KubernetesError> {
         // The log line follows the back-off, so that a shutdown does not log the connections that it closes.
         if let Some(cause) = self.unlogged.take() {
-            tracing::warn!(cause, "pods are not known");
+            tracing::warn!(cause, "the list of pods is unavailable");
         }
         if std::mem::take(&mut self.renews) {
             self.connection.renew().await;
@@ -197,7 +197,7 @@ impl Watcher {
         self.state.send_modify(|state| {
             change(&mut state.pods);
             if state.fault.take().is_some() || state.last_contact.is_none() {
-                tracing::info!(node = self.node, pods = state.pods.len(), "pods are known");
+                tracing::info!(node = self.node, pods = state.pods.len(), "the list of pods is available");
             }
             (state.last_contact, state.tried) = (Some(now), true);
         });
@@ -206,7 +206,7 @@ impl Watcher {
     fn set_node(&self, problem: NodeProblem, node: NodeInfo) {
         self.state.send_modify(|state| {
             if let Some(cause) = problem.as_ref().filter(|_| state.node_problem != problem) {
-                tracing::warn!(cause, "the node is not known");
+                tracing::warn!(cause, "the node is unavailable");
             }
             (state.node_problem, state.node) = (problem, node);
         });

@@ -194,7 +194,7 @@ impl Mirror {
 
     fn set_aside(&mut self, detail: &str, state: &Mutex<StoreState>) -> Result<(), FileFault> {
         let to = file::set_aside(&self.path)?;
-        tracing::warn!(path = %self.path.display(), set_aside = %to.display(), detail, "the store was damaged; a fresh one was begun");
+        tracing::warn!(path = %self.path.display(), set_aside = %to.display(), detail, "the store was damaged; created a new one");
         lock(state).lose_memory();
         Ok(())
     }

@@ -40,7 +40,7 @@ fn a_full_disk_loses_no_record() {
         assert_eq!(store.recorded(), expected);
         assert_eq!(store.store.fault(), None);
     });
-    for text in ["cannot use the store; continuing in memory", "the store is on disk again"] {
+    for text in ["cannot use the store; continuing in memory", "the store is written to disk again"] {
         assert_eq!(log.lines().filter(|line| line.contains(text)).count(), 1, "{log}");
     }
 }

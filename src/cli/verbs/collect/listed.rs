@@ -25,13 +25,13 @@ use crate::plan::{KeepReason, Kind, LogPolicy, Plan, RemoveReason, Report, Scope
 /// Flags for lists of images.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Remove the images that a file names, if they are unused (- for standard input)
+    /// Remove the unused images that a file names (- for standard input)
     ///
-    /// One name, digest or id a line, whatever the disk usage. Every guard applies. With -o json, each line of the list has a line
-    /// of output.
+    /// Each line is a name, a digest or an id. The disk usage does not matter, and all guards apply. With -o json, each line of
+    /// the list has a line of output.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "scope", "kind", "namespace", "evict_terminated_pods", "pressure", "wait"])]
     remove_list: Option<PathBuf>,
-    /// Keep the images that a file names too (- for standard input)
+    /// Also keep the images that a file names (- for standard input)
     #[arg(long, value_name = "FILE", conflicts_with = "plan")]
     keep_list: Option<PathBuf>,
 }
