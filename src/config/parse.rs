@@ -130,11 +130,11 @@ fn image_target(text: &str) -> Option<ImageTarget> {
     }
 }
 
-/// Names the first text that is no target.
+/// Names the first text that is not a target.
 pub(super) fn wrong_target(value: &Value) -> Option<String> {
     let wrong = target_texts(value)?.into_iter().find(|text| image_target(text).is_none())?;
     let forms = "\"free BYTES..MORE\", \"inodes PERCENT%..LESS%\" or \"total BYTES..LESS\"";
-    Some(format!("{wrong:?} is no target: wants {forms}, where removal begins and where it ends, which is more than 0"))
+    Some(format!("{wrong:?} is not a target: expected {forms}, where removal begins and where it ends, which is more than 0"))
 }
 
 /// Reads the pace of passes over images, each part at most once.
@@ -158,13 +158,13 @@ fn pace_part(pace: Pace, name: &str, limit: &str) -> Option<Pace> {
     }
 }
 
-/// Names the first text that is no part of a pace.
+/// Names the first text that is not a part of a pace.
 pub(super) fn wrong_pace(value: &Value) -> Option<String> {
     let is_wrong = |text: &&str| pace(&Value::from(vec![*text])).is_none();
     let wrong = target_texts(value)?.into_iter().find(is_wrong)?;
     let forms =
         "\"images NUMBER\", \"bytes SIZE\", \"pause TIME\" up to 1m or \"start TIME\" up to 1day, each more than 0";
-    Some(format!("{wrong:?} is no part of a pace: wants {forms}"))
+    Some(format!("{wrong:?} is not a part of a pace: expected {forms}"))
 }
 
 /// Says that a number lacks a unit. `units` has the letter N in place of the number.
@@ -172,7 +172,7 @@ pub(super) fn no_unit<N: FromStr + Default + PartialOrd>(value: &Value, units: &
     let text = value.to_string();
     let number = text.trim_matches('"');
     number.parse::<N>().ok().filter(|number| *number > N::default())?;
-    Some(format!("wants a unit: {}", units.replace('N', number)))
+    Some(format!("expected a unit: {}", units.replace('N', number)))
 }
 
 /// Reads the address of a unix socket: a path, with or without a scheme.
@@ -223,7 +223,7 @@ pub(super) fn patterns(value: &Value) -> Option<Vec<Pattern>> {
 
 /// Says that a pattern can match no image.
 pub(super) fn no_image_name(value: &Value, wants: &str) -> Option<String> {
-    patterns(value).map(|_| format!("a pattern is no image name, so it matches nothing; wants {wants}"))
+    patterns(value).map(|_| format!("a pattern is not an image name, so it matches nothing; expected {wants}"))
 }
 
 /// Reads sources that fit together: `auto` alone, `none` alone, or one or more others, each once.

@@ -58,7 +58,7 @@ impl ImageNames {
                 Err(error) => drop(failed.insert(name, error.to_string())),
             }
         }
-        let too_many = || format!("not asked for: more than {MOST_CALLS} names are new to this pass");
+        let too_many = || format!("not requested: this pass has more than {MOST_CALLS} new names");
         let unknown = |name: &String| failed.get(name).or(hang.as_ref()).cloned().unwrap_or_else(too_many);
         let known = self.known();
         let answer =

@@ -198,7 +198,7 @@ impl Facts<'_> {
     pub(super) fn evaluate(&self, condition: &IdedExpr) -> Verdict {
         match self.value(condition) {
             Ok(Value::Bool(holds)) => Verdict::Holds(holds),
-            Ok(other) => Verdict::Error(format!("is of type {}, and wants a bool", other.type_of())),
+            Ok(other) => Verdict::Error(format!("is of type {}, expected a bool", other.type_of())),
             Err(error) => Verdict::Error(error),
         }
     }

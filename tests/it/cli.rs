@@ -250,9 +250,9 @@ fn all_configuration_errors_are_reported_together_with_status_2() {
     exit Some(2)
     ! error: 4 faults in the configuration:
     !   kubegc.toml:2:1: images.high_treshold_percent = 70: no such setting; did you mean images.high_threshold_percent?
-    !   kubegc.toml:3:1: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
-    !   conf.d/10.toml:1:6: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
-    !   --image-gc-low-threshold: images.low_threshold_percent = 101: wants an integer from 0 to 100
+    !   kubegc.toml:3:1: images.min_age = 120: expected a unit: "120s" for seconds, "120m" for minutes
+    !   conf.d/10.toml:1:6: pods.source = "kube": expected "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
+    !   --image-gc-low-threshold: images.low_threshold_percent = 101: expected an integer from 0 to 100
     ! hint: `kubegc config default` prints every setting with its default
     "#);
     insta::assert_snapshot!(Shell::new().run(&["config", "check"]), @"the configuration is sound");

@@ -661,7 +661,7 @@ fn the_status_names_the_faults_of_the_configuration() {
     std::fs::create_dir(host.shell.path("conf.d")).unwrap();
     std::fs::write(host.shell.path("conf.d/10.toml"), "[images]\nmin_age = 5\n").unwrap();
     let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
-    let fault = "conf.d/10.toml:2:1: images.min_age = 5: wants a unit: \"5s\" for seconds, \"5m\" for minutes";
+    let fault = "conf.d/10.toml:2:1: images.min_age = 5: expected a unit: \"5s\" for seconds, \"5m\" for minutes";
     let shown = host.run(&["status"]);
     assert!(shown.starts_with("exit Some(1)") && shown.contains(&format!("Config:     {fault}\n")), "{shown}");
     assert!(shown.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{shown}");

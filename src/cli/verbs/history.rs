@@ -104,7 +104,7 @@ fn when(text: &str) -> Result<Timestamp, String> {
         .map(before_now)
         .or_else(|_| text.parse())
         .or_else(|_| date())
-        .map_err(|_: jiff::Error| "wants a duration such as 24h, a date, or a time".to_owned())
+        .map_err(|_: jiff::Error| "expected a duration such as 24h, a date, or a time".to_owned())
 }
 
 /// Reads the store and prints the history.

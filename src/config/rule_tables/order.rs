@@ -27,6 +27,6 @@ pub(in crate::config) fn print(order: &ImageOrder) -> Value {
 /// Returns the faults of an expression.
 pub(in crate::config) fn wrong(value: &Value) -> Vec<OfPart> {
     let faults = value.as_str().and_then(|text| Score::compile(text).err()).unwrap_or_default();
-    let subject = format!("wants {LEAST_RECENTLY_USED:?} or an expression that gives a number: ");
+    let subject = format!("expected {LEAST_RECENTLY_USED:?} or an expression that gives a number: ");
     faults.into_iter().map(|fault| OfPart { path: String::new(), subject: subject.clone(), fault }).collect()
 }

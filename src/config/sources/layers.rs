@@ -108,7 +108,7 @@ impl Layers {
         if mode & 0o002 != 0 {
             let path = path.display();
             self.warnings
-                .push(format!("every user may write {path}, and so set what is removed; `chmod o-w {path}` ends that"));
+                .push(format!("every user may write {path}, and so control what is removed; run `chmod o-w {path}`"));
         }
         Some(text)
     }

@@ -177,7 +177,7 @@ fn a_large_tree_is_removed_in_several_passes() {
         host.file(&format!("var/log/pods/default_web_uid-1/app/{n}.log"));
     }
     let error = host.remove_pod().unwrap_err();
-    assert!(error.to_string().ends_with("there is too much for one pass"), "{error}");
+    assert!(error.to_string().ends_with("the directory is too large for one pass"), "{error}");
     assert_eq!(names(&host.pod().join("app")).len(), 100);
     assert_eq!(host.remove_pod().unwrap().entries, 102);
 }

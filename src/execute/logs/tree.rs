@@ -98,7 +98,7 @@ fn empty(dir: &mut Dir, depth: usize, removed: &mut RemovedStats) -> Result<(), 
 
 fn remove_entry(dir: &Dir, name: &OsStr, depth: usize, removed: &mut RemovedStats) -> Result<(), LogError> {
     if removed.entries >= MAX_ENTRIES {
-        return Err(LogError::foreign(dir.path_of(name), "there is too much for one pass"));
+        return Err(LogError::foreign(dir.path_of(name), "the directory is too large for one pass"));
     }
     match dir.entry(name)? {
         None => Ok(()),

@@ -88,7 +88,7 @@ pub(super) struct Wanted {
 /// Reads the store. `images` is the directory of images that the runtime names.
 pub(super) async fn read(host: &HostFs, images: &Path, wanted: Wanted) -> Seen<RuntimeStore> {
     let Some(root) = Root::beside(images) else {
-        return Seen::NotSeen(format!("{} is no directory of containers/storage", images.display()));
+        return Seen::NotSeen(format!("{} is not a directory of containers/storage", images.display()));
     };
     let Wanted { sizes, containers, writable_layers, until } = wanted;
     let place = root.path.clone();

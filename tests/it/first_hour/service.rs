@@ -89,5 +89,5 @@ fn the_unit_validates_before_it_reloads() {
     let check = "\nExecReload=kubegc config check\nExecReload=/bin/kill -HUP $MAINPID\n";
     assert!(unit.contains(check), "{unit}");
     let bad = Shell::new().with("kubegc.toml", "images.min_age = 5\n").run(&["config", "check"]);
-    assert!(bad.starts_with("exit Some(2)\n! error: kubegc.toml:1:8: images.min_age = 5: wants a unit"), "{bad}");
+    assert!(bad.starts_with("exit Some(2)\n! error: kubegc.toml:1:8: images.min_age = 5: expected a unit"), "{bad}");
 }
