@@ -185,9 +185,11 @@ impl Observer {
     async fn observe(&self, taken_at: Timestamp, memory: Memory) -> Snapshot {
         let log_dirs = self.list_directory(&self.places.pod_logs, |_, at| log_files::dirs(at)).await;
         let pods_root = self.places.pod_logs.clone();
-        let log_links =
-            self.list_directory(&self.places.container_logs, move |host, at| log_files::links(host, at, &pods_root)).await;
-        let pulls = self.list_directory(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
+        let log_links = self
+            .list_directory(&self.places.container_logs, move |host, at| log_files::links(host, at, &pods_root))
+            .await;
+        let pulls =
+            self.list_directory(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
         let (pulling, image_uses) = split(pulls);
         let mut snapshot = Snapshot {
             kind: SnapshotKind::Snapshot,
@@ -263,7 +265,8 @@ impl Observer {
         let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
         let names: Vec<_> = dirs.map(|dir| dir.name.clone()).collect();
         let until = Instant::now() + MEASURING;
-        let measure = self.list_directory(&self.places.pod_logs, move |_, root| Ok(log_sizes::measure_all(root, names, until)));
+        let measure =
+            self.list_directory(&self.places.pod_logs, move |_, root| Ok(log_sizes::measure_all(root, names, until)));
         // A disk that blocks does not end the walk.
         if let Ok(Seen::Seen(measured)) = timeout(2 * MEASURING, measure).await {
             log_sizes::add(snapshot, &measured);

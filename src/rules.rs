@@ -32,7 +32,7 @@ pub use cel::Value;
 use compile::Compiled;
 pub use compile::MAX_LENGTH;
 pub use doubts::OF_POD;
-pub use facts::{FACTS, Fact, Facts, MAX_LIST, Uses, Values, PassFacts, labels, number, seconds, texts, time};
+pub use facts::{FACTS, Fact, Facts, MAX_LIST, PassFacts, Uses, Values, labels, number, seconds, texts, time};
 pub use fault::Fault;
 pub use score::Score;
 

@@ -134,7 +134,9 @@ fn image_target(text: &str) -> Option<ImageTarget> {
 pub(super) fn wrong_target(value: &Value) -> Option<String> {
     let wrong = target_texts(value)?.into_iter().find(|text| image_target(text).is_none())?;
     let forms = "\"free BYTES..MORE\", \"inodes PERCENT%..LESS%\" or \"total BYTES..LESS\"";
-    Some(format!("{wrong:?} is not a target: expected {forms}, where removal begins and where it ends, which is more than 0"))
+    Some(format!(
+        "{wrong:?} is not a target: expected {forms}, where removal begins and where it ends, which is more than 0"
+    ))
 }
 
 /// Reads the pace of passes over images, each part at most once.

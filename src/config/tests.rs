@@ -468,7 +468,10 @@ fn each_bad_value_is_reported_what_is_right() {
             "f: containers.max_containers = 1.5: expected an integer; negative = no limit",
         ),
         ("containers.age_from = \"birth\"", "f: containers.age_from = \"birth\": expected \"created\" or \"finished\""),
-        ("images.low_threshold_percent = -1", "f: images.low_threshold_percent = -1: expected an integer from 0 to 100"),
+        (
+            "images.low_threshold_percent = -1",
+            "f: images.low_threshold_percent = -1: expected an integer from 0 to 100",
+        ),
         (
             "images.low_threshold_percent = \"80%\"",
             "f: images.low_threshold_percent = \"80%\": expected an integer from 0 to 100",
@@ -478,7 +481,10 @@ fn each_bad_value_is_reported_what_is_right() {
             "f: images.keep = [\"\"]: expected a list of image names such as [\"registry.k8s.io/pause:*\"]",
         ),
         ("images.all_unused = \"yes\"", "f: images.all_unused = \"yes\": expected true or false"),
-        ("logs.pods_root = \"/\"", "f: logs.pods_root = \"/\": expected an absolute path without \"..\", and not \"/\""),
+        (
+            "logs.pods_root = \"/\"",
+            "f: logs.pods_root = \"/\": expected an absolute path without \"..\", and not \"/\"",
+        ),
         ("host_root = \"host\"", "f: host_root = \"host\": expected an absolute path without \"..\""),
         (
             "runtime.endpoint = \"tcp://x:1\"",
@@ -493,7 +499,10 @@ fn each_bad_value_is_reported_what_is_right() {
             "images.keep = [\"a b\"]",
             "f: images.keep = [\"a b\"]: a pattern is not an image name, so it matches nothing; expected a list of image names such as [\"registry.k8s.io/pause:*\"]",
         ),
-        ("pressure.free_bytes = 65536", "f: pressure.free_bytes = 65536: expected a unit: \"65536MiB\" or \"65536GiB\""),
+        (
+            "pressure.free_bytes = 65536",
+            "f: pressure.free_bytes = 65536: expected a unit: \"65536MiB\" or \"65536GiB\"",
+        ),
         ("pressure.free_bytes = \"1\"", "f: pressure.free_bytes = \"1\": expected a unit: \"1MiB\" or \"1GiB\""),
         ("pod_gc.per_namespace = -1", "f: pod_gc.per_namespace = -1: expected an integer from 0"),
         ("state.path = \"\"", "f: state.path = \"\": expected a path"),

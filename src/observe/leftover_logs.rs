@@ -159,7 +159,10 @@ mod tests {
         };
         assert_eq!([all(&[0]), all(&[0, 1]), all(&[2, 1, 0]), all(&[1]), all(&[2, 0])], [0, 0, 0, 1, 1]);
         let named = |name: &str| Container { name: name.to_owned(), ..container("app", 3) };
-        assert_eq!(restarted_containers(&[named(".."), named("a/b"), Container { pod: None, ..container("app", 3) }]), []);
+        assert_eq!(
+            restarted_containers(&[named(".."), named("a/b"), Container { pod: None, ..container("app", 3) }]),
+            []
+        );
     }
 
     #[test]

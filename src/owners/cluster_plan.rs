@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
-use super::findings::{Finding, findings};
 use super::cluster_state::{ClusterState, Object};
+use super::findings::{Finding, findings};
 use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
 use crate::model::{Identity, OwnerReference};
 

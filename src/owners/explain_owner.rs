@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_plan::{self as plan, OwnerFinding, order};
-use super::findings::{Finding, of_deletion};
 use super::cluster_state::{ClusterState, Object};
+use super::findings::{Finding, of_deletion};
 use super::{ClusterSnapshot, ListedResource, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 

@@ -9,7 +9,7 @@ use std::any::Any;
 use cel::{IdedExpr, ParseErrors, Program};
 
 use super::doubts::doubts;
-use super::facts::{Wants, PassFacts};
+use super::facts::{PassFacts, Wants};
 use super::fault::Fault;
 use super::{RuleFor, Uses, check, prepare};
 

@@ -66,7 +66,11 @@ fn all_faults_of_all_rules_are_named_at_once() {
         ("then", "than", "rule \"base\": than: no such key; a rule has name, for, when, then, until, note"),
         ("name = 'base'", "name = ''", "rule \"\": name: expected a text"),
         ("name = 'base'\n", "", "rule 1: name: expected a text"),
-        ("then = 'keep'", "then = 'keep'\nuntil = 'tomorrow'", "rule \"base\": until: expected a day such as 2027-06-30"),
+        (
+            "then = 'keep'",
+            "then = 'keep'\nuntil = 'tomorrow'",
+            "rule \"base\": until: expected a day such as 2027-06-30",
+        ),
         ("then = 'keep'", "then = 'keep'\nnote = 5", "rule \"base\": note: expected a text"),
     ] {
         let other = "[[rule]]\nname = 'b'\nfor = 'image'\nwhen = 'a ='\nthen = 'keep'\n";

@@ -96,7 +96,9 @@ impl ExecPlugin {
         let version = match config.api_version.as_deref() {
             Some(V1) => V1,
             Some(V1BETA1) => V1BETA1,
-            other => return Err(format!("exec: apiVersion {:?}: expected {V1} or {V1BETA1}", other.unwrap_or_default())),
+            other => {
+                return Err(format!("exec: apiVersion {:?}: expected {V1} or {V1BETA1}", other.unwrap_or_default()));
+            }
         };
         let interactive = match config.interactive_mode.clone() {
             Some(mode) => mode,

@@ -14,7 +14,7 @@ use crate::plan::account::store_index::StoreIndex;
 use crate::plan::images::disk_usage as disk;
 use crate::plan::images::ranks::{Ranks, build_time};
 use crate::plan::pods::ListedPods;
-use crate::rules::{Facts, MAX_LIST, Uses, Value, Values, PassFacts, labels, number, seconds, texts, time};
+use crate::rules::{Facts, MAX_LIST, PassFacts, Uses, Value, Values, labels, number, seconds, texts, time};
 
 /// What the facts of the objects of a pass are made of.
 pub(super) struct FactSource<'a> {
@@ -40,7 +40,15 @@ impl<'a> FactSource<'a> {
     /// Creates the source of the facts in use.
     pub fn new(snapshot: &'a Snapshot, uses: Uses) -> Self {
         let (pass_facts, pods) = (pass_facts(snapshot, &uses), ListedPods::new(snapshot));
-        Self { snapshot, uses, pass_facts, pods, ranks: OnceCell::new(), store: OnceCell::new(), layers: OnceCell::new() }
+        Self {
+            snapshot,
+            uses,
+            pass_facts,
+            pods,
+            ranks: OnceCell::new(),
+            store: OnceCell::new(),
+            layers: OnceCell::new(),
+        }
     }
 
     /// Returns the repositories of an image, each of which a rule decides by itself. Where no condition asks for them, `None` is the

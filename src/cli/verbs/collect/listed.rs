@@ -176,7 +176,9 @@ impl<'a> Known<'a> {
         match found[..] {
             [] => NameMatch::Nothing,
             [image] if !is_part => NameMatch::Image(image),
-            _ if is_part => NameMatch::Unclear(format!("only a part of the name of {}", format::list(&names_of(&found)))),
+            _ if is_part => {
+                NameMatch::Unclear(format!("only a part of the name of {}", format::list(&names_of(&found))))
+            }
             _ => NameMatch::Unclear(format!("names {}", format::list(&names_of(&found)))),
         }
     }

@@ -205,7 +205,11 @@ impl PodSource for BarrierSource {
 #[tokio::test]
 async fn all_sources_are_queried_concurrently() {
     let barrier = Arc::new(tokio::sync::Barrier::new(3));
-    let part = |_| SourceEntry { source: Arc::new(BarrierSource(Arc::clone(&barrier))), wanted_by: "auto", why: String::new() };
+    let part = |_| SourceEntry {
+        source: Arc::new(BarrierSource(Arc::clone(&barrier))),
+        wanted_by: "auto",
+        why: String::new(),
+    };
     let combined = CombinedPods::new((0..3).map(part).collect(), noon);
     let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
     let answer = combined.list(&containers, &sandboxes);

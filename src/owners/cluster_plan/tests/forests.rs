@@ -234,7 +234,9 @@ fn each_forest_ends_as_kube_controller_manager_left_it() {
         assert_eq!(server.state(), forest.states[0], "{} after its creation", forest.name);
         for (step, (at, expected)) in forest.steps.iter().zip(forest.states.iter().enumerate().skip(1)) {
             match step {
-                Step::Delete { delete, policy } => server.settle(|cluster| cluster.delete_uid(&Uid::new(delete), *policy)),
+                Step::Delete { delete, policy } => {
+                    server.settle(|cluster| cluster.delete_uid(&Uid::new(delete), *policy))
+                }
                 Step::Release { release } => {
                     server.release(release);
                     server.settle(|_| {});

@@ -250,7 +250,9 @@ impl KeepReason {
             .detail(cause.clone()),
             Self::PodNotConfirmable { source } => guard(
                 "pod deletion cannot be confirmed",
-                format!("its pod is missing, but {source} needs a namespace and a name to confirm that, and it has none"),
+                format!(
+                    "its pod is missing, but {source} needs a namespace and a name to confirm that, and it has none"
+                ),
                 "pods.source is \"kubelet\", which looks up pods by uid, or it is removed by hand",
             )
             .set_by("pods.source"),
@@ -348,10 +350,7 @@ impl KeepReason {
             .set_by("guards.fall_hold"),
             Self::BaselineLost { hold_seconds } => guard(
                 "store was replaced (guards.fall_hold)".to_owned(),
-                format!(
-                    "a damaged store was replaced, so kubegc trusts no list for {}",
-                    time(*hold_seconds)
-                ),
+                format!("a damaged store was replaced, so kubegc trusts no list for {}", time(*hold_seconds)),
                 "guards.fall_hold has passed since then",
             )
             .set_by("guards.fall_hold"),
