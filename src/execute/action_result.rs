@@ -43,9 +43,7 @@ pub enum ExecuteError {
     /// The check for the kubelet's directory of a pod failed.
     #[error("cannot look up {path}: {source}")]
     LookForPod {
-        /// The directory.
         path: String,
-        /// The cause.
         source: std::io::Error,
     },
 }

@@ -48,9 +48,7 @@ pub(in crate::cli) enum Object<'a> {
 /// An object that matches.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) struct Found<'a> {
-    /// The object.
     pub(in crate::cli) object: Object<'a>,
-    /// Its kind.
     pub(in crate::cli) kind: Kind,
     /// Its ID as in plans; for logs its path.
     pub(in crate::cli) id: String,

@@ -32,7 +32,6 @@ pub struct Dir {
 /// The entry that a name refers to; symlinks are not followed.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntry {
-    /// Its kind.
     pub kind: EntryKind,
     /// The bytes that its removal reclaims.
     pub bytes: u64,
