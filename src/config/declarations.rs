@@ -52,8 +52,8 @@ macro_rules! settings {
 settings! {
     /// Set of guards: "safe" (all), or "kubelet" or "upstream" (none).
     ///
-    /// "kubelet" and "upstream" mean the same: all guards are off, and only the rules of Kubernetes itself apply. Guards set in a file apply on top of the file's profile. `--profile` on the command line discards the guards
-    /// of files.
+    /// "kubelet" and "upstream" mean the same: all guards are off, and only the rules of Kubernetes itself apply. Guards
+    /// set in a file apply on top of the file's profile. `--profile` on the command line discards the guards of files.
     "profile": PROFILE = policy.profile, flags ["profile"];
 
     /// Whether passes remove objects: "collect", or "observe" to only log what they would remove.
@@ -179,8 +179,9 @@ settings! {
 
     /// Remove older logs of instances that the runtime no longer has while their pod exists. 0 = never.
     ///
-    /// Such logs then count as dead containers for `containers.max_per_pod_container` and for rules. The kubelet keeps them until their pod is deleted, some of them on purpose: from version 1.36 on it removes all
-    /// containers of a pod that restarts as a whole, and leaves their logs to be read.
+    /// Such logs then count as dead containers for `containers.max_per_pod_container` and for rules. The kubelet keeps
+    /// them until their pod is deleted, some of them on purpose: from version 1.36 on it removes all containers of a pod
+    /// that restarts as a whole, and leaves their logs to be read.
     "logs.leftover_max_age": DURATION = policy.logs.leftover_max_age;
 
     /// Keep younger containers that are created and not started: they may be about to start. 0 = off.

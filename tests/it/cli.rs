@@ -450,16 +450,16 @@ fn usage_errors_have_status_2_and_help_has_0() {
     Usage: kubegc plan [OPTIONS] [OBJECT]...
 
     Arguments:
-      [OBJECT]...  Only these objects: `KIND/NAME`, `KIND NAME...`, or what `why` accepts
+      [OBJECT]...  Include only these objects: `KIND/NAME`, `KIND NAME...`, or a form that `why` accepts
 
     Options:
           --snapshot <FILE>        Plan for snapshots in a file (- for standard input)
           --scope <SCOPE>          Object kinds to plan for [default: all] [possible values: containers,
                                    images, all]
-          --kind <KIND>            Only objects of these kinds [possible values: container, sandbox,
-                                   log-dir, log-file, log-link, image]
-      -n, --namespace <NAMESPACE>  Only objects of this namespace; an image has none
-      -A, --all-namespaces         Objects of all namespaces, which is the default
+          --kind <KIND>            Include only objects of these kinds [possible values: container,
+                                   sandbox, log-dir, log-file, log-link, image]
+      -n, --namespace <NAMESPACE>  Include only objects of this namespace; images have none
+      -A, --all-namespaces         Include objects of all namespaces (default)
           --evict-terminated-pods  Also remove dead containers and sandboxes of terminated pods
           --pressure               Remove everything unused, as under disk pressure
       -h, --help                   Print help (see more with '--help')
@@ -475,7 +475,7 @@ fn usage_errors_have_status_2_and_help_has_0() {
       -o, --output <FORMAT>                 Output format [possible values: table, wide, json, yaml,
                                             name]
           --no-headers                      Print tables without a header
-          --no-trunc                        Shorten nothing on a terminal
+          --no-trunc                        Do not shorten names on a terminal
           --color <WHEN>                    When to use color; auto respects `NO_COLOR` [default: auto]
                                             [possible values: auto, always, never]
       -v, --verbose...                      Log more to standard error (-vv for debug)

@@ -107,7 +107,7 @@ fn a_newer_store_is_refused_and_not_changed() {
         let (path, known) = (path.display(), MIGRATIONS.len());
         let text = format!(
             "the store {path} has schema version 99, but this kubegc supports versions up to {known}; \
-             run the newer kubegc, or move the file away"
+             run a newer kubegc, or move the file away"
         );
         assert_eq!(error.to_string(), text);
     }
@@ -159,7 +159,7 @@ fn a_damaged_file_is_set_aside_and_replaced() {
         std::fs::write(&path, &bytes).unwrap();
         std::fs::write(path.with_extension("db-wal"), b"a log").unwrap();
         let Err(error) = StoreReader::open(&path) else { panic!("{case}") };
-        assert!(error.to_string().contains("the next collecting run sets it aside"), "{case}: {error}");
+        assert!(error.to_string().contains("the next run that collects renames it"), "{case}: {error}");
 
         let mut opened = None;
         let log = logged(|| opened = Some(open(&path)));

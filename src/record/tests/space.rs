@@ -145,5 +145,5 @@ fn a_file_down_for_days_gets_newest_rows() {
         assert_eq!((recorded.len(), recorded[0].as_str()), (9998, "m7"));
         assert_eq!(store.runs(10).iter().map(|run| run.removed).collect::<Vec<_>>(), [0, 10_005]);
     });
-    assert!(log.contains("the oldest rows of the history are dropped") && log.contains("dropped_rows=8"), "{log}");
+    assert!(log.contains("dropping the oldest rows of the history") && log.contains("dropped_rows=8"), "{log}");
 }
