@@ -42,10 +42,7 @@ pub enum ExecuteError {
     Access(#[from] CallError),
     /// The check for the kubelet's directory of a pod failed.
     #[error("cannot look up {path}: {source}")]
-    LookForPod {
-        path: String,
-        source: std::io::Error,
-    },
+    LookForPod { path: String, source: std::io::Error },
 }
 
 // === impl ExecuteError ===

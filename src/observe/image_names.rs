@@ -198,7 +198,10 @@ mod tests {
         names.resolve(&reader(&sim), &mut first).await;
         assert!(first.resolved_images[QUAY].as_ref().is_some_and(Option::is_some), "{first:?}");
         assert_eq!(requested(&sim).len(), MOST_CALLS);
-        assert!(first.resolved_images["absent:69"].cause().unwrap().contains("more than 50 names"), "the last ones");
+        assert!(
+            first.resolved_images["absent:69"].cause().unwrap().contains("more than 50 new names"),
+            "the last ones"
+        );
         let mut second = snapshot(&sim, &named).await;
         names.resolve(&reader(&sim), &mut second).await;
         assert!(

@@ -440,10 +440,11 @@ fn usage_errors_have_status_2_and_help_has_0() {
     assert!(shell.run(&["plan", "--nonsense"]).starts_with("exit Some(2)\n"));
     let prune = shell.run(&["prune"]);
     assert!(prune.starts_with("exit Some(2)\n") && prune.contains("'collect'"), "{prune}");
-    let help = shell.run(&["plan", "--help"]);
-    for flag in ["--image-gc-high-threshold", "--minimum-container-ttl-duration", "--runtime-endpoint", "--snapshot"] {
-        assert!(help.contains(flag), "{flag}\n{help}");
+    let (help, settings) = (shell.run(&["plan", "--help"]), shell.run(&["config", "explain"]));
+    for flag in ["--image-gc-high-threshold", "--minimum-container-ttl-duration", "--runtime-endpoint"] {
+        assert!(settings.contains(flag) && !help.contains(flag), "{flag}\n{help}\n{settings}");
     }
+    assert!(help.contains("--snapshot") && help.contains("`kubegc config explain`"), "{help}");
     insta::assert_snapshot!(shell.run(&["plan", "-h"]), @"
     Show what would be removed, and why (read-only)
 

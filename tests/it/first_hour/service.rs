@@ -63,7 +63,7 @@ fn a_collection_in_observe_mode_removes_nothing() {
     let before = host.rest();
     let text = host.run(&["collect", "--mode", "observe", "-q"]);
     assert!(text.starts_with("exit Some(1)\n") && text.contains("Would be removed: 3 containers"), "{text}");
-    assert!(text.contains("! error: mode = \"observe\": nothing was removed\n! hint: --mode collect"), "{text}");
+    assert!(text.contains("! error: mode = \"observe\": nothing was removed\n! hint: use --mode collect"), "{text}");
     assert_eq!(host.rest(), before);
 }
 
