@@ -26,9 +26,7 @@ pub use render::output::{Color, Format, Output};
 /// `plan` shows what would be removed, and why. `collect` makes one GC pass. `run` is the service.
 #[derive(Debug, Parser)]
 #[command(name = "kubegc", version, max_term_width = 120, subcommand_required = true, arg_required_else_help = true)]
-#[command(
-    after_help = "Exit status: 0 done, 1 failed in part, 2 usage or configuration, 3 runtime or API server not reachable, 4 a --fail-on condition was met, 5 another agent holds the lock, 130 interrupted."
-)]
+#[command(after_help = args::help::exit_statuses())]
 struct Cli {
     #[command(flatten)]
     global: Global,

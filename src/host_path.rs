@@ -76,7 +76,7 @@ impl HostFs {
         if !path.is_absolute() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("\"{}\" is no absolute path", path.display()),
+                format!("\"{}\" is not an absolute path", path.display()),
             ));
         }
         let mut ahead: VecDeque<OsString> = parts(path).collect();

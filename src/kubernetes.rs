@@ -19,7 +19,7 @@ pub use credentials::config_overrides::ConfigOverrides;
 pub use credentials::proxies::Proxies;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use kubernetes_error::KubernetesError;
-pub use monitor::{Follower, Monitor, News};
+pub use monitor::{Follower, Monitor, MonitorEvent};
 pub use objects::api_node::{ApiNode, NodeInfo, read_node};
 pub use objects::api_pod::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use objects::discovery::{Discovered, discover, server_version};

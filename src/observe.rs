@@ -46,7 +46,7 @@ use crate::model::{
     Container, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen,
     Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
 };
-pub use clock_jumps::{ClockJumps, Moment};
+pub use clock_jumps::{ClockJumps, ClockReading};
 use clock_skew::ClockSkew;
 use image_details::DetailsReader;
 use pods::PodDirs;
@@ -183,11 +183,13 @@ impl Observer {
     /// entries come first, then pulls and images before the containers that use them, sandboxes before the containers
     /// in them, and pods last.
     async fn observe(&self, taken_at: Timestamp, memory: Memory) -> Snapshot {
-        let log_dirs = self.look(&self.places.pod_logs, |_, at| log_files::dirs(at)).await;
+        let log_dirs = self.list_directory(&self.places.pod_logs, |_, at| log_files::dirs(at)).await;
         let pods_root = self.places.pod_logs.clone();
-        let log_links =
-            self.look(&self.places.container_logs, move |host, at| log_files::links(host, at, &pods_root)).await;
-        let pulls = self.look(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
+        let log_links = self
+            .list_directory(&self.places.container_logs, move |host, at| log_files::links(host, at, &pods_root))
+            .await;
+        let pulls =
+            self.list_directory(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
         let (pulling, image_uses) = split(pulls);
         let mut snapshot = Snapshot {
             kind: SnapshotKind::Snapshot,
@@ -246,10 +248,10 @@ impl Observer {
 
     /// Reads the logs of instances that the runtime no longer lists. An incomplete list shows none.
     async fn find_leftover_logs(&self, snapshot: &mut Snapshot) {
-        let places = snapshot.containers.as_ref().map(|containers| leftover_logs::places(containers));
-        if let Some(places) = places.filter(|places| !places.is_empty()) {
-            let find = move |_: &HostFs, root: &Path| leftover_logs::find(root, &places);
-            snapshot.leftover_logs = self.look(&self.places.pod_logs, find).await.map(|mut logs| {
+        let restarted = snapshot.containers.as_ref().map(|containers| leftover_logs::restarted_containers(containers));
+        if let Some(restarted) = restarted.filter(|restarted| !restarted.is_empty()) {
+            let find = move |_: &HostFs, root: &Path| leftover_logs::find(root, &restarted);
+            snapshot.leftover_logs = self.list_directory(&self.places.pod_logs, find).await.map(|mut logs| {
                 let times = logs.iter_mut().filter_map(|log: &mut LeftoverLog| log.modified_at.as_mut());
                 times.for_each(|at| *at = self.jumps.moved(*at));
                 logs
@@ -263,7 +265,8 @@ impl Observer {
         let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
         let names: Vec<_> = dirs.map(|dir| dir.name.clone()).collect();
         let until = Instant::now() + MEASURING;
-        let measure = self.look(&self.places.pod_logs, move |_, root| Ok(log_sizes::measure_all(root, names, until)));
+        let measure =
+            self.list_directory(&self.places.pod_logs, move |_, root| Ok(log_sizes::measure_all(root, names, until)));
         // A disk that blocks does not end the walk.
         if let Ok(Seen::Seen(measured)) = timeout(2 * MEASURING, measure).await {
             log_sizes::add(snapshot, &measured);
@@ -325,18 +328,18 @@ impl Observer {
     }
 
     /// Reads a directory of the host. A missing directory counts as empty, as on a host without a kubelet.
-    async fn look<T, F>(&self, directory: &Path, list: F) -> Seen<T>
+    async fn list_directory<T, F>(&self, directory: &Path, list: F) -> Seen<T>
     where
         T: Default + Send + 'static,
         F: FnOnce(&HostFs, &Path) -> Result<T, ObserveError> + Send + 'static,
     {
         let path = directory.to_owned();
-        let look = move |host: &HostFs| match host.resolve(&path) {
+        let call = move |host: &HostFs| match host.resolve(&path) {
             Ok(Resolved::Exists(at)) => list(host, &at),
             Ok(Resolved::Missing(_)) => Ok(T::default()),
             Err(source) => Err(ObserveError::List { path, source }),
         };
-        self.places.host.run(directory, look).await.map_err(ObserveError::from).flatten().into()
+        self.places.host.run(directory, call).await.map_err(ObserveError::from).flatten().into()
     }
 }
 

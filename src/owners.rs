@@ -14,6 +14,7 @@ mod alternative;
 mod brake;
 mod cluster_plan;
 mod cluster_snapshot;
+mod cluster_state;
 mod decide;
 mod explain_owner;
 mod findings;
@@ -22,7 +23,6 @@ mod guards;
 mod recent;
 mod served;
 mod unlisted;
-mod world;
 
 pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};

@@ -33,7 +33,7 @@ pub use cel::Value;
 use compile::Compiled;
 pub use compile::MAX_LENGTH;
 pub use fact_table::{Fact, Need, Uses};
-pub use facts::{Facts, MAX_LIST, Values, World, labels, number, seconds, texts, time};
+pub use facts::{Facts, MAX_LIST, PassFacts, Values, labels, number, seconds, texts, time};
 pub use fault::Fault;
 pub use score::Score;
 

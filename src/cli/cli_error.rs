@@ -8,6 +8,17 @@ use crate::config::{ConfigError, ConfigFault, Origin};
 pub(super) use crate::daemon::process::signals::Signal;
 use crate::model::printable_text;
 
+/// The meaning of each exit status. The help texts are made from it.
+pub(super) const STATUSES: [(u8, &str); 7] = [
+    (0, "done"),
+    (1, "failed or refused in part, data unavailable, or another error"),
+    (2, "usage or configuration"),
+    (3, "runtime or API server not reachable"),
+    (4, "a --fail-on condition was met"),
+    (5, "another agent holds the lock of the node"),
+    (130, "interrupted (143 by SIGTERM)"),
+];
+
 /// The kind of an error. The exit status depends on nothing else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ErrorKind {
@@ -53,7 +64,7 @@ fn lines(text: &str) -> String {
 // === impl ErrorKind ===
 
 impl ErrorKind {
-    /// Returns the exit status.
+    /// Returns the exit status, one of [`STATUSES`].
     pub fn status(self) -> u8 {
         match self {
             Self::BrokenPipe => 0,
@@ -82,7 +93,7 @@ impl CliError {
 
     /// Creates the error for a second signal, which arrives before the work is done.
     pub fn aborted(signal: Signal) -> Self {
-        let message = format!("aborted by a second signal, {}; what was under way may still be done", signal.name());
+        let message = format!("aborted by a second signal, {}; actions in progress may still complete", signal.name());
         Self::message(ErrorKind::Interrupted(signal), message)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::place::Place;
+use super::position::Position;
 use super::rule_tables as rules;
 use crate::plan::Profile;
 
@@ -16,8 +16,8 @@ pub enum Origin {
     Profile(Profile),
     /// The host name of the machine.
     HostName,
-    /// The configuration file of kubegc, or one from `conf.d`, and the place in it; `None` = unknown.
-    File(PathBuf, Option<Place>),
+    /// The configuration file of kubegc, or one from `conf.d`, and the position in it; `None` = unknown.
+    File(PathBuf, Option<Position>),
     /// The file of the kubelet or of crictl, and its name of the setting.
     OtherProgram(PathBuf, &'static str),
     /// An environment variable.
@@ -96,9 +96,9 @@ impl ConfigFault {
         Self { origin, written: None, right: right.into() }
     }
 
-    /// Returns the place in the file; `None` = unknown, or no file.
-    pub fn place(&self) -> Option<Place> {
-        if let Origin::File(_, place) = self.origin { place } else { None }
+    /// Returns the position in the file; `None` = unknown, or no file.
+    pub fn position(&self) -> Option<Position> {
+        if let Origin::File(_, position) = self.origin { position } else { None }
     }
 }
 
@@ -108,7 +108,7 @@ pub const MAX_SHOWN: usize = 120;
 impl fmt::Display for ConfigFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.origin)?;
-        self.place().map_or(Ok(()), |(line, column)| write!(f, "{line}:{column}:"))?;
+        self.position().map_or(Ok(()), |(line, column)| write!(f, "{line}:{column}:"))?;
         match &self.written {
             // What is said of a rule names the rule.
             Some((key, _)) if key == rules::KEY => write!(f, " {}", self.right),

@@ -11,19 +11,19 @@ use super::values::*;
 pub(super) const TABLES: &[(&str, &str)] = &[
     (
         "pressure",
-        "Any one of the settings `free_*` is enough for disk pressure. They apply to the disk of the images and to the\n\
-         disks of the pod logs and of the kubelet. Under disk pressure kubegc removes unused images, least recently used\n\
-         first, until the disk has no pressure with a tenth of the limit to spare; images on another disk are kept. If\n\
-         it still has pressure, all dead containers and sandboxes of terminated pods go, without their logs, and the\n\
-         images that these used. The logs of terminated pods are last. The guards still apply. The kubelet removes every\n\
+        "One of the settings `free_*` is enough for disk pressure. They apply to the disk of the images and to the disks\n\
+         of the pod logs and of the kubelet. Under disk pressure kubegc removes unused images, least recently used first,\n\
+         until the free space is a tenth above the limit; images on another disk are kept. If the disk still has\n\
+         pressure, kubegc removes all dead containers and sandboxes of terminated pods without their logs, and the images\n\
+         that these used. It removes the logs of terminated pods last. The guards still apply. The kubelet removes every\n\
          unused image before it evicts pods: set these values above its thresholds.",
     ),
     ("logs", "kubegc deletes no log outside these two directories."),
     (
         "guards",
         "A guard keeps an object that the kubelet's own rules would remove. The kubelet's own records show what it still\n\
-         needs; kubegc cannot read them. The profiles \"kubelet\" and \"upstream\" turn all guards off, also those without\n\
-         a setting. docs/safety-guards.md and docs/cluster-gc.md list them.",
+         needs; kubegc cannot read them. The profiles \"kubelet\" and \"upstream\" turn all guards off, including those\n\
+         without a setting. docs/safety-guards.md and docs/cluster-gc.md list them.",
     ),
     ("pod_gc", "These settings are for `kubegc controller`, which deletes pods that no kubelet finishes."),
     (
@@ -52,9 +52,8 @@ macro_rules! settings {
 settings! {
     /// Set of guards: "safe" (all), or "kubelet" or "upstream" (none).
     ///
-    /// "kubelet" and "upstream", which mean the same, turn off all guards and apply only the rules of Kubernetes
-    /// itself. Guards set in a file apply on top of the file's profile. `--profile` on the command line discards the guards
-    /// of files.
+    /// "kubelet" and "upstream" mean the same: all guards are off, and only the rules of Kubernetes itself apply. Guards
+    /// set in a file apply on top of the file's profile. `--profile` on the command line discards the guards of files.
     "profile": PROFILE = policy.profile, flags ["profile"];
 
     /// Whether passes remove objects: "collect", or "observe" to only log what they would remove.
@@ -72,8 +71,8 @@ settings! {
     /// - `when`: a condition in CEL, such as `image.repository.startsWith('registry.example.com/base/')`
     /// - `then`: "keep"; "remove" for unused images and dead containers, as far as the guards allow; or limits in place
     ///   of those in the settings, such as `{ max_per_pod_container = 0, min_age = "10m" }`
-    /// - `until`: if there is one, the day (UTC) on which the rule ends, such as 2027-06-30
-    /// - `note`: if there is one, a text for people
+    /// - `until`: optional, the day (UTC) on which the rule ends, such as 2027-06-30
+    /// - `note`: optional, a text that the plan shows with the rule
     ///
     /// The rules of a file replace those of the files before it.
     "rule": RULES = policy.rules;
@@ -101,10 +100,10 @@ settings! {
     "containers.age_from": AGE_FROM = policy.containers.age_from;
 
     /// Remove all dead containers and sandboxes of terminated pods, as the kubelet does under disk pressure. The log files
-    /// of a container go with it.
+    /// of a container are removed with it.
     "containers.evict_terminated_pods": SWITCH = policy.containers.evict_terminated_pods;
 
-    /// Wait of the service after a pass over containers, sandboxes and logs.
+    /// Time that the service waits after a pass over containers, sandboxes and logs.
     "containers.interval": INTERVAL = intervals.containers;
 
     /// Disk usage in percent at which image removal starts. 100 = never for space.
@@ -117,7 +116,7 @@ settings! {
     /// Minimum age of images since they were first observed. Younger ones are kept.
     "images.min_age": DURATION = policy.images.min_age, flags ["minimum-image-ttl-duration"];
 
-    /// Maximum time an image may be unused, whatever the disk usage. More than min_age. 0 = off.
+    /// Maximum time an image may be unused, at any disk usage. Must be longer than min_age. 0 = off.
     "images.max_age": DURATION = policy.images.max_age, flags ["image-maximum-gc-age"];
 
     /// Patterns of images to keep, with * for any text. Compared with tags, digests and ids.
@@ -127,16 +126,16 @@ settings! {
     /// Example: `keep = ["registry.k8s.io/pause:*", "docker.io/library/base:*"]`
     "images.keep": PATTERNS = policy.images.keep;
 
-    /// Targets besides the thresholds: where the removal of images begins, and where it ends.
+    /// More targets for the removal of images: where it begins, and where it ends.
     ///
     /// - `free 10GiB..20GiB`: begins below 10 GiB of free space, ends at 20 GiB
     /// - `inodes 90%..80%`: begins at 90 % of used inodes, ends at 80 %
     /// - `total 200GiB..150GiB`: begins if all images together have more than 200 GiB, ends at 150 GiB
     ///
-    /// If several have begun, all of them must end. The order and the guards are those of the thresholds.
+    /// If several have begun, all of them must end. Order and guards are the same as for the thresholds.
     "images.targets": IMAGE_TARGETS = policy.images.targets;
 
-    /// A gentle pace for passes over images: limits of one pass, and waits. An empty list = no limit.
+    /// Limits and waits for passes over images. An empty list = no limit.
     ///
     /// - `images 20`: a pass removes at most 20 images
     /// - `bytes 50GiB`: a pass removes images of at most 50 GiB together, or a single larger one
@@ -151,16 +150,16 @@ settings! {
 
     /// The order in which unused images are removed: "least-recently-used", or an expression in CEL that gives a number.
     ///
-    /// The image with the highest number is removed first, and one for which the expression cannot be evaluated last. The
-    /// plan shows the number. docs/rules.md has the facts of an image.
+    /// kubegc removes the image with the highest number first, and an image for which the expression fails last. The plan
+    /// shows the number. docs/rules.md has the facts of an image.
     ///
     /// Example: `order = "double(image.size_bytes) * double(image.unused.getHours())"`
     "images.order": IMAGE_ORDER = policy.images.order;
 
-    /// Remove every unused image, whatever the disk usage.
+    /// Remove every unused image, at any disk usage.
     "images.all_unused": SWITCH = policy.images.all_unused;
 
-    /// Wait of the service after a pass over images.
+    /// Time that the service waits after a pass over images.
     "images.interval": INTERVAL = intervals.images;
 
     /// Free bytes below which unused images and objects of terminated pods are removed. 0 = off.
@@ -180,9 +179,9 @@ settings! {
 
     /// Remove older logs of instances that the runtime no longer has while their pod exists. 0 = never.
     ///
-    /// They count as dead containers then, under `containers.max_per_pod_container` and the rules for containers. The
-    /// kubelet keeps them until their pod is deleted, some of them on purpose: from version 1.36 on it removes all
-    /// containers of a pod that restarts as a whole, and leaves their logs to be read.
+    /// Such logs then count as dead containers for `containers.max_per_pod_container` and for rules. The kubelet keeps
+    /// them until their pod is deleted, some of them on purpose: from version 1.36 on it removes all containers of a pod
+    /// that restarts as a whole, and leaves their logs to be read.
     "logs.leftover_max_age": DURATION = policy.logs.leftover_max_age;
 
     /// Keep younger containers that are created and not started: they may be about to start. 0 = off.
@@ -202,27 +201,27 @@ settings! {
 
     /// Keep images that a CronJob, a StatefulSet or one of the two newest revisions of a Deployment names.
     ///
-    /// They may start here without a pull, although they have no pod here now. Passes that would remove an image read them
-    /// from the API server, with a permission of their own (packaging/components/workloads). Not under disk pressure.
+    /// Their pods may start on this node without a pull. A pass that would remove an image reads the workloads from the API
+    /// server, which needs more permissions (packaging/components/workloads). Does not apply under disk pressure.
     "guards.keep_workload_images": SWITCH = policy.guards.keep_workload_images;
 
     /// Time after a start of the runtime in which nothing counts as unused or deleted. 0 = off.
     "guards.settle": DURATION = policy.guards.settle;
 
-    /// After a list of the runtime lost more than half of its entries: time in which nothing counts as unused or deleted.
+    /// Time in which nothing counts as unused or deleted after a list of the runtime lost more than half of its entries.
     /// 0 = off.
     ///
-    /// A list falls if it has less than half of the highest length that was trusted in this time. It must have the new length
-    /// in at least three passes too.
+    /// kubegc compares a list with its highest trusted length in this time. The shorter list must also hold for at least
+    /// three passes.
     "guards.fall_hold": DURATION = policy.guards.fall_hold;
 
-    /// `controller run` pauses a resource after so many deletions of objects whose owners were never seen alive. 0 = off.
+    /// Deletions of objects with never-seen owners after which `controller run` pauses their resource. 0 = off.
     ///
     /// A restore from a backup or a replication writes such objects, because the uids of their owners have changed.
     /// Deletions within ten minutes count.
     "guards.brake_count": COUNT = controller.guards.brake_count;
 
-    /// As brake_count, in percent of the objects of the resource. The larger of the two limits applies.
+    /// The same limit as brake_count, in percent of the objects of the resource. The larger of the two applies.
     "guards.brake_percent": PERCENT = controller.guards.brake_percent;
 
     /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
@@ -240,11 +239,11 @@ settings! {
     /// Kubeconfig for the API server. Empty = $KUBECONFIG, the in-cluster service account, else the kubelet's
     /// kubeconfig.
     ///
-    /// Several files, as a list or with a colon between them, count as one. Those that are missing are skipped.
+    /// Several files, in a list or separated by colons, are merged. Missing files are skipped.
     /// `kubegc controller` uses `~/.kube/config` before the service account.
     "pods.kubeconfig": KUBECONFIGS = pods.kubeconfigs, flags ["kubeconfig"];
 
-    /// Let services run the program that a kubeconfig names for its credentials (exec plugin), as those of EKS do.
+    /// Let services run the exec plugin that a kubeconfig names for its credentials, such as a kubeconfig of EKS.
     ///
     /// Commands run it only for a kubeconfig that pods.kubeconfig or $KUBECONFIG names, never for that of the kubelet.
     "pods.exec_plugins": SWITCH = pods.exec_plugins;
@@ -259,7 +258,7 @@ settings! {
     /// The search looks for the kubelet's own certificate below kubelet_root, and for the in-cluster authority.
     "pods.kubelet_ca": OPTIONAL_FILE = pods.kubelet.ca;
 
-    /// File with the token for the kubelet. Empty = that of the in-cluster service account, if it exists.
+    /// File with the token for the kubelet. Empty = the token of the in-cluster service account, if it exists.
     "pods.kubelet_token_file": OPTIONAL_FILE = pods.kubelet.token_file;
 
     /// Client certificate for the kubelet, instead of a token.
@@ -268,14 +267,14 @@ settings! {
     /// Key of the client certificate. It may be in the same file.
     "pods.kubelet_client_key": OPTIONAL_FILE = pods.kubelet.client_key;
 
-    /// Socket of the runtime. Empty = that of crictl, of the kubelet, or the well-known one, if only one runtime is there.
+    /// Socket of the runtime. Empty = crictl's, the kubelet's, or a well-known one if only one runtime exists.
     ///
     /// Example: `"unix:///run/containerd/containerd.sock"`. crictl's is in /etc/crictl.yaml, the kubelet's in the file
     /// of `--kubelet-config`.
     "runtime.endpoint": SOCKET = runtime.endpoint,
         flags ["runtime-endpoint", "container-runtime-endpoint"], short 'r';
 
-    /// Socket of the image service. Empty = that of the runtime.
+    /// Socket of the image service. Empty = the socket of the runtime.
     "runtime.image_endpoint": SOCKET = runtime.image_endpoint,
         flags ["image-endpoint", "image-service-endpoint"], short 'i';
 
@@ -285,7 +284,7 @@ settings! {
     /// The store: last use and history.
     "state.path": FILE = state.path, flags ["state"];
 
-    /// Lock file: one agent per node, whatever its store. The socket of the agent is beside it.
+    /// Lock file, which permits one agent per node. The socket of the agent is in the same directory.
     ///
     /// /run is in memory, so a full disk does not prevent a start. In a container, mount the host's directory at the
     /// same path. If /run/kubegc is not writable, set another file on a local file system, the same for all agents of
@@ -302,8 +301,8 @@ settings! {
 
     /// Address of `/metrics`, `/livez` and `/readyz` of the service. Empty = none.
     ///
-    /// If the port is in use, the service collects all the same, logs a warning, and tries the address again every 10 s.
-    /// docs/metrics.md lists the metrics. On a loopback address `/` is a page for people.
+    /// If the port is in use, the service still collects, logs a warning, and retries the address every 10 s.
+    /// docs/metrics.md lists the metrics. On a loopback address `/` is an HTML page.
     "metrics.address": ADDRESS = metrics.address;
 
     /// File for the metrics of `kubegc collect`, for node_exporter's textfile collector. Empty = none.
@@ -343,7 +342,7 @@ settings! {
     /// Maximum age of a terminated pod since it finished. 0 = no limit.
     "pod_gc.max_age": DURATION = pod_gc.max_age;
 
-    /// Which terminated pods are deleted first: the oldest by "created" or by "finished". Evicted pods come before.
+    /// Which terminated pods are deleted first: the oldest by "created" or by "finished". Evicted pods come first.
     "pod_gc.order": POD_ORDER = pod_gc.order;
 
     /// How long a node must be missing before its pods can be deleted.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use toml::Value;
 
 use super::config_error::{ConfigFault, Origin};
-use super::place::{self, OfPart};
+use super::position::{self, OfPart};
 
 /// What is wrong with a value.
 #[derive(Debug)]
@@ -27,20 +27,20 @@ pub(super) struct Entry {
     pub(super) value: Value,
     /// The source of the value.
     pub(super) origin: Origin,
-    /// The text of its file, if that is TOML: for the places of the parts of the value.
+    /// The text of its file, if that is TOML: for the positions of the parts of the value.
     pub(super) file: Option<Arc<str>>,
 }
 
 // === impl Entry ===
 
 impl Entry {
-    /// Returns the fault of a part of the value, with its place in the file. Without a file, a place in an expression remains.
+    /// Returns the fault of a part of the value, with its position in the file. Without a file, a position in an expression remains.
     pub(super) fn fault_of(&self, OfPart { path, subject, fault }: &OfPart) -> ConfigFault {
         let fault_at = |origin, what| ConfigFault::of(origin, &self.key, &self.value, format!("{subject}{what}"));
         match (&self.origin, &self.file) {
             (Origin::File(file, _), Some(text)) => {
-                let place = place::of(text, &format!("{}.{path}", self.key), fault.at);
-                fault_at(Origin::File(file.clone(), Some(place)), fault.what.clone())
+                let position = position::of(text, &format!("{}.{path}", self.key), fault.at);
+                fault_at(Origin::File(file.clone(), Some(position)), fault.what.clone())
             }
             (origin, _) => fault_at(origin.clone(), fault.to_string()),
         }

@@ -69,7 +69,7 @@ impl Key {
         self.short.first().copied()
     }
 
-    /// Describes the allowed values, as the object of "wants".
+    /// Describes the allowed values, as the object of "expected".
     pub fn allowed(&self) -> String {
         self.allowed.text()
     }

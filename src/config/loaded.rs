@@ -49,7 +49,7 @@ impl Loaded {
         let exists = |path: &Path| path.exists() || host_root.join(path.strip_prefix("/").unwrap_or(path)).exists();
         let is_missing = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| !exists(path));
         let (kubelet, kubeconfigs) = (&pods.kubelet, &pods.kubeconfigs);
-        let (missing, directory) = ("no such file", "is a directory; wants a file");
+        let (missing, directory) = ("no such file", "is a directory; expected a file");
         let checks = [
             ("pods.kubeconfig", missing, !kubeconfigs.is_empty() && !kubeconfigs.iter().any(|path| exists(path))),
             ("pods.kubelet_ca", missing, is_missing(&kubelet.ca)),

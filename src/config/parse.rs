@@ -91,7 +91,9 @@ fn no_unit<N: FromStr + Default + PartialOrd>(value: &Value, units: &str) -> Wro
     let text = value.to_string();
     let number = text.trim_matches('"');
     match number.parse::<N>() {
-        Ok(read) if read > N::default() => WrongValue::Whole(format!("wants a unit: {}", units.replace('N', number))),
+        Ok(read) if read > N::default() => {
+            WrongValue::Whole(format!("expected a unit: {}", units.replace('N', number)))
+        }
         _ => WrongValue::NotAllowed,
     }
 }
@@ -161,7 +163,7 @@ pub(super) fn patterns(value: &Value, wants: &str) -> Result<Vec<Pattern>, Wrong
     let names = value.as_str().map_or_else(|| texts(value, ','), |name| Some(vec![name]));
     let names = names.filter(|names| names.iter().all(|name| !name.trim().is_empty())).ok_or(WrongValue::NotAllowed)?;
     let patterns: Vec<_> = names.into_iter().map(Pattern::from).collect();
-    let wrong = || format!("a pattern is no image name, so it matches nothing; wants {wants}");
+    let wrong = || format!("a pattern is not an image name, so it matches nothing; expected {wants}");
     if patterns.iter().all(Pattern::can_match) { Ok(patterns) } else { Err(WrongValue::Whole(wrong())) }
 }
 

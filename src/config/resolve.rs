@@ -84,7 +84,7 @@ impl Loaded {
         }
         if let Err(wrong) = (key.set)(&mut self.settings, value) {
             return match wrong {
-                WrongValue::NotAllowed => fault(format!("wants {}", key.allowed())),
+                WrongValue::NotAllowed => fault(format!("expected {}", key.allowed())),
                 WrongValue::Whole(right) => fault(right),
                 WrongValue::Parts(parts) => parts.iter().map(|part| entry.fault_of(part)).collect(),
             };
@@ -119,7 +119,7 @@ impl Loaded {
             ),
             (
                 kubelet.client_certificate.is_some() == kubelet.client_key.is_some(),
-                Pair("pods.kubelet_client_certificate", "beside it", "pods.kubelet_client_key", "beside it"),
+                Pair("pods.kubelet_client_certificate", "together with", "pods.kubelet_client_key", "together with"),
             ),
             (takes_no(&kubelet.ca), plain("pods.kubelet_ca")),
             (takes_no(&kubelet.token_file), plain("pods.kubelet_token_file")),
@@ -137,7 +137,7 @@ impl Loaded {
         let blame_left = self.origins.contains_key(left);
         let (key, wants, other) = if blame_left { (left, left_wants, right) } else { (right, right_wants, left) };
         let (value, origin) = self.in_force(other);
-        self.fault(key, &format!("wants {wants} {other}, which is {value} ({origin})"))
+        self.fault(key, &format!("expected {wants} {other}, which is {value} ({origin})"))
     }
 }
 
@@ -152,7 +152,7 @@ fn plain(credential: &'static str) -> Pair {
 /// Says what is wrong with a key that does not exist.
 fn unknown(name: &str) -> String {
     match nearest(name) {
-        _ if is_section(name) => format!("wants settings of its own, in a table [{name}]"),
+        _ if is_section(name) => format!("expected a table [{name}]"),
         Some(nearest) => format!("no such setting; did you mean {nearest}?"),
         None => "no such setting".to_owned(),
     }

@@ -13,7 +13,7 @@ use toml::{Table, Value};
 pub use then::then_text;
 
 use super::entry::WrongValue;
-use super::place::OfPart;
+use super::position::OfPart;
 use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
 
 /// The most rules. Each is evaluated for each object.
@@ -48,7 +48,7 @@ fn whole(what: String) -> OfPart {
 }
 
 fn parsed(value: &Value) -> Result<Rules, Vec<OfPart>> {
-    let tables = value.as_array().ok_or_else(|| vec![whole("wants tables [[rule]]".to_owned())])?;
+    let tables = value.as_array().ok_or_else(|| vec![whole("expected tables [[rule]]".to_owned())])?;
     if tables.len() > MOST {
         return Err(vec![whole(format!("{} rules, and at most {MOST} are allowed", tables.len()))]);
     }
@@ -56,7 +56,7 @@ fn parsed(value: &Value) -> Result<Rules, Vec<OfPart>> {
     for (index, table) in tables.iter().enumerate() {
         let written = table.get("name").and_then(Value::as_str).map(|name| format!("rule {name:?}"));
         let named = written.unwrap_or_else(|| format!("rule {}", index + 1));
-        let rule = table.as_table().ok_or_else(|| vec![whole("is no table".to_owned())]).and_then(rule);
+        let rule = table.as_table().ok_or_else(|| vec![whole("is not a table".to_owned())]).and_then(rule);
         match rule {
             Ok(rule) if !names.insert(rule.text().name.clone()) => {
                 let fault = OfPart::new("name", "two rules have this name".to_owned());
@@ -109,7 +109,7 @@ fn text(table: &Table, faults: &mut Vec<OfPart>) -> Option<RuleText> {
     let mut string = |key: &str| {
         let value = table.get(key).and_then(Value::as_str).map(str::to_owned).filter(|text| !text.trim().is_empty());
         if value.is_none() {
-            faults.push(OfPart::new(key, "wants a text".to_owned()));
+            faults.push(OfPart::new(key, "expected a text".to_owned()));
         }
         value
     };
@@ -122,14 +122,14 @@ fn text(table: &Table, faults: &mut Vec<OfPart>) -> Option<RuleText> {
             let text = until.as_str().map(str::to_owned).or_else(|| until.as_datetime().map(ToString::to_string));
             let day = text.and_then(|text| text.parse().ok());
             if day.is_none() {
-                faults.push(OfPart::new("until", "wants a day such as 2027-06-30".to_owned()));
+                faults.push(OfPart::new("until", "expected a day such as 2027-06-30".to_owned()));
             }
             day
         }
     };
     let note = match table.get("note").map(Value::as_str) {
         Some(None) => {
-            faults.push(OfPart::new("note", "wants a text".to_owned()));
+            faults.push(OfPart::new("note", "expected a text".to_owned()));
             String::new()
         }
         note => note.flatten().unwrap_or_default().to_owned(),
@@ -141,7 +141,7 @@ fn word<T: FromStr>(table: &Table, key: &str, words: &[&str], faults: &mut Vec<O
     let word = table.get(key).and_then(Value::as_str).and_then(|word| word.parse().ok());
     if word.is_none() {
         let words: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
-        faults.push(OfPart::new(key, format!("wants {}", words.join(" or "))));
+        faults.push(OfPart::new(key, format!("expected {}", words.join(" or "))));
     }
     word
 }

@@ -71,7 +71,7 @@ pub(super) fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
 pub(super) fn messages(text: &str) -> Vec<String> {
     let faults = of_toml(text).unwrap_err().faults;
     let without_place = |fault: ConfigFault| {
-        let (line, column) = fault.place().unwrap();
+        let (line, column) = fault.position().unwrap();
         fault.to_string().replacen(&format!("f:{line}:{column}:"), "f:", 1)
     };
     faults.into_iter().map(without_place).collect()
@@ -433,14 +433,14 @@ fn all_faults_are_reported_together_with_place_and_hint() {
     conf.d/b.toml:1:5: not TOML: unexpected key or value, expected newline, `#`
     --set: "nothing" is not key=value
     kubegc.toml:7:1: image.keep = []: no such setting; did you mean images.keep?
-    kubegc.toml:3:1: images.high_threshold_percent = 120: wants an integer from 0 to 100
-    kubegc.toml:5:1: images.max_age = "-1h": wants a duration such as "90s", "2m", "168h" or "7d", at most 100 years
-    kubegc.toml:4:1: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
+    kubegc.toml:3:1: images.high_threshold_percent = 120: expected an integer from 0 to 100
+    kubegc.toml:5:1: images.max_age = "-1h": expected a duration such as "90s", "2m", "168h" or "7d", at most 100 years
+    kubegc.toml:4:1: images.min_age = 120: expected a unit: "120s" for seconds, "120m" for minutes
     kubegc.toml:8:2: nonsense = {}: no such setting
     kubegc.toml:1:1: profil = "safe": no such setting; did you mean profile?
-    conf.d/a.toml:2:1: logs.pods_root = "/": wants an absolute path without "..", and not "/"
-    --maximum-dead-containers: containers.max_containers = "many": wants an integer; negative = no limit
-    --set: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
+    conf.d/a.toml:2:1: logs.pods_root = "/": expected an absolute path without "..", and not "/"
+    --maximum-dead-containers: containers.max_containers = "many": expected an integer; negative = no limit
+    --set: pods.source = "kube": expected "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
     "#);
 }
 
@@ -449,40 +449,46 @@ fn each_bad_value_is_reported_what_is_right() {
     let cases = [
         (
             "containers.min_age = \"soon\"",
-            "f: containers.min_age = \"soon\": wants a duration such as \"90s\", \"2m\", \"168h\" or \"7d\", at most 100 years",
+            "f: containers.min_age = \"soon\": expected a duration such as \"90s\", \"2m\", \"168h\" or \"7d\", at most 100 years",
         ),
         (
             "containers.min_age = 90",
-            "f: containers.min_age = 90: wants a unit: \"90s\" for seconds, \"90m\" for minutes",
+            "f: containers.min_age = 90: expected a unit: \"90s\" for seconds, \"90m\" for minutes",
         ),
         (
             "containers.min_age = \"90\"",
-            "f: containers.min_age = \"90\": wants a unit: \"90s\" for seconds, \"90m\" for minutes",
+            "f: containers.min_age = \"90\": expected a unit: \"90s\" for seconds, \"90m\" for minutes",
         ),
         (
             "containers.interval = \"0s\"",
-            "f: containers.interval = \"0s\": wants a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
+            "f: containers.interval = \"0s\": expected a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
         ),
         (
             "containers.max_containers = 1.5",
-            "f: containers.max_containers = 1.5: wants an integer; negative = no limit",
+            "f: containers.max_containers = 1.5: expected an integer; negative = no limit",
         ),
-        ("containers.age_from = \"birth\"", "f: containers.age_from = \"birth\": wants \"created\" or \"finished\""),
-        ("images.low_threshold_percent = -1", "f: images.low_threshold_percent = -1: wants an integer from 0 to 100"),
+        ("containers.age_from = \"birth\"", "f: containers.age_from = \"birth\": expected \"created\" or \"finished\""),
+        (
+            "images.low_threshold_percent = -1",
+            "f: images.low_threshold_percent = -1: expected an integer from 0 to 100",
+        ),
         (
             "images.low_threshold_percent = \"80%\"",
-            "f: images.low_threshold_percent = \"80%\": wants an integer from 0 to 100",
+            "f: images.low_threshold_percent = \"80%\": expected an integer from 0 to 100",
         ),
         (
             "images.keep = [\"\"]",
-            "f: images.keep = [\"\"]: wants a list of image names such as [\"registry.k8s.io/pause:*\"]",
+            "f: images.keep = [\"\"]: expected a list of image names such as [\"registry.k8s.io/pause:*\"]",
         ),
-        ("images.all_unused = \"yes\"", "f: images.all_unused = \"yes\": wants true or false"),
-        ("logs.pods_root = \"/\"", "f: logs.pods_root = \"/\": wants an absolute path without \"..\", and not \"/\""),
-        ("host_root = \"host\"", "f: host_root = \"host\": wants an absolute path without \"..\""),
+        ("images.all_unused = \"yes\"", "f: images.all_unused = \"yes\": expected true or false"),
+        (
+            "logs.pods_root = \"/\"",
+            "f: logs.pods_root = \"/\": expected an absolute path without \"..\", and not \"/\"",
+        ),
+        ("host_root = \"host\"", "f: host_root = \"host\": expected an absolute path without \"..\""),
         (
             "runtime.endpoint = \"tcp://x:1\"",
-            "f: runtime.endpoint = \"tcp://x:1\": wants a unix socket such as \"unix:///run/containerd/containerd.sock\"",
+            "f: runtime.endpoint = \"tcp://x:1\": expected a unix socket such as \"unix:///run/containerd/containerd.sock\"",
         ),
         (
             "logs.pods_root = \"/var/log\"",
@@ -491,21 +497,24 @@ fn each_bad_value_is_reported_what_is_right() {
         ("state.path = \"/etc/\"", "f: state.path = \"/etc/\": is a directory of the system; choose another path"),
         (
             "images.keep = [\"a b\"]",
-            "f: images.keep = [\"a b\"]: a pattern is no image name, so it matches nothing; wants a list of image names such as [\"registry.k8s.io/pause:*\"]",
+            "f: images.keep = [\"a b\"]: a pattern is not an image name, so it matches nothing; expected a list of image names such as [\"registry.k8s.io/pause:*\"]",
         ),
-        ("pressure.free_bytes = 65536", "f: pressure.free_bytes = 65536: wants a unit: \"65536MiB\" or \"65536GiB\""),
-        ("pressure.free_bytes = \"1\"", "f: pressure.free_bytes = \"1\": wants a unit: \"1MiB\" or \"1GiB\""),
-        ("pod_gc.per_namespace = -1", "f: pod_gc.per_namespace = -1: wants an integer from 0"),
-        ("state.path = \"\"", "f: state.path = \"\": wants a path"),
-        ("node = 1", "f: node = 1: wants a string"),
-        ("profile = \"wild\"", "f: profile = \"wild\": wants \"safe\" or \"kubelet\" or \"upstream\""),
+        (
+            "pressure.free_bytes = 65536",
+            "f: pressure.free_bytes = 65536: expected a unit: \"65536MiB\" or \"65536GiB\"",
+        ),
+        ("pressure.free_bytes = \"1\"", "f: pressure.free_bytes = \"1\": expected a unit: \"1MiB\" or \"1GiB\""),
+        ("pod_gc.per_namespace = -1", "f: pod_gc.per_namespace = -1: expected an integer from 0"),
+        ("state.path = \"\"", "f: state.path = \"\": expected a path"),
+        ("node = 1", "f: node = 1: expected a string"),
+        ("profile = \"wild\"", "f: profile = \"wild\": expected \"safe\" or \"kubelet\" or \"upstream\""),
         (
             "runtime.removal_timeout = \"0s\"",
-            "f: runtime.removal_timeout = \"0s\": wants a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
+            "f: runtime.removal_timeout = \"0s\": expected a duration of at least 1s, such as \"90s\", \"2m\" or \"1h\", at most 100 years",
         ),
-        ("pods.kubeconfig = 7", "f: pods.kubeconfig = 7: wants a path, or several with \":\" between them"),
-        ("log.format = 1", "f: log.format = 1: wants \"text\" or \"json\""),
-        ("images = 5", "f: images = 5: wants settings of its own, in a table [images]"),
+        ("pods.kubeconfig = 7", "f: pods.kubeconfig = 7: expected a path, or several with \":\" between them"),
+        ("log.format = 1", "f: log.format = 1: expected \"text\" or \"json\""),
+        ("images = 5", "f: images = 5: expected a table [images]"),
         ("images.keep.all = true", "f: images.keep.all = true: no such setting; did you mean images.keep?"),
         (
             "imageGCHighThresholdPercent = 70",
@@ -534,7 +543,7 @@ fn sources_of_pods_are_written_as_words_with_commas() {
     }
     for text in ["kube", "", "auto,kubelet", "kubelet,none", "kubelet,kubelet", "kubelet,", "kubelet kube-api"] {
         let wanted = format!(
-            "f: pods.source = \"{text}\": wants \"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\" and \"runtime\", each once, with commas"
+            "f: pods.source = \"{text}\": expected \"auto\", \"none\", or one or several of \"kube-api\", \"kubelet\" and \"runtime\", each once, with commas"
         );
         assert_eq!(messages(&format!("pods.source = \"{text}\"")), [wanted]);
     }
@@ -564,31 +573,31 @@ fn kubelet_credentials_must_be_complete_and_encrypted() {
     let cases = [
         (
             "kubelet_client_certificate = \"/c\"",
-            "f: pods.kubelet_client_certificate = \"/c\": wants beside it pods.kubelet_client_key, which is \"\" (built-in)",
+            "f: pods.kubelet_client_certificate = \"/c\": expected together with pods.kubelet_client_key, which is \"\" (built-in)",
         ),
         (
             "kubelet_client_key = \"/k\"",
-            "f: pods.kubelet_client_key = \"/k\": wants beside it pods.kubelet_client_certificate, which is \"\" (built-in)",
+            "f: pods.kubelet_client_key = \"/k\": expected together with pods.kubelet_client_certificate, which is \"\" (built-in)",
         ),
         (
             &format!("{plain}kubelet_token_file = \"/t\""),
-            "f: pods.kubelet_token_file = \"/t\": wants \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
+            "f: pods.kubelet_token_file = \"/t\": expected \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
         ),
         (
             &format!("{plain}kubelet_ca = \"/a\""),
-            "f: pods.kubelet_ca = \"/a\": wants \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
+            "f: pods.kubelet_ca = \"/a\": expected \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
         ),
         (
             &format!("{plain}kubelet_client_certificate = \"/c\"\nkubelet_client_key = \"/c\""),
-            "f: pods.kubelet_client_certificate = \"/c\": wants \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
+            "f: pods.kubelet_client_certificate = \"/c\": expected \"https\" in pods.kubelet_endpoint, which is \"http://127.0.0.1:10255\" (f)",
         ),
         (
             "kubelet_endpoint = \"127.0.0.1:10250\"",
-            "f: pods.kubelet_endpoint = \"127.0.0.1:10250\": wants an address such as \"https://127.0.0.1:10250\"",
+            "f: pods.kubelet_endpoint = \"127.0.0.1:10250\": expected an address such as \"https://127.0.0.1:10250\"",
         ),
         (
             "kubelet_endpoint = \"https://127.0.0.1:10250/pods\"",
-            "f: pods.kubelet_endpoint = \"https://127.0.0.1:10250/pods\": wants an address such as \"https://127.0.0.1:10250\"",
+            "f: pods.kubelet_endpoint = \"https://127.0.0.1:10250/pods\": expected an address such as \"https://127.0.0.1:10250\"",
         ),
     ];
     for (text, wanted) in cases {
@@ -613,19 +622,19 @@ fn settings_must_fit_together() {
     let cases = [
         (
             "images.high_threshold_percent = 70",
-            "f: images.high_threshold_percent = 70: wants at least images.low_threshold_percent, which is 80 (built-in)",
+            "f: images.high_threshold_percent = 70: expected at least images.low_threshold_percent, which is 80 (built-in)",
         ),
         (
             "images.low_threshold_percent = 90",
-            "f: images.low_threshold_percent = 90: wants at most images.high_threshold_percent, which is 85 (built-in)",
+            "f: images.low_threshold_percent = 90: expected at most images.high_threshold_percent, which is 85 (built-in)",
         ),
         (
             "images.max_age = \"2m\"",
-            "f: images.max_age = \"2m\": wants 0 or more than images.min_age, which is \"2m\" (built-in)",
+            "f: images.max_age = \"2m\": expected 0 or more than images.min_age, which is \"2m\" (built-in)",
         ),
         (
             "logs.pods_root = \"/var/log/containers/pods\"",
-            "f: logs.pods_root = \"/var/log/containers/pods\": wants a directory apart from logs.containers_root, which is \"/var/log/containers\" (built-in)",
+            "f: logs.pods_root = \"/var/log/containers/pods\": expected a directory apart from logs.containers_root, which is \"/var/log/containers\" (built-in)",
         ),
     ];
     for (text, wanted) in cases {
@@ -703,7 +712,7 @@ fn a_pace_has_each_part_once_and_none_of_nothing() {
         ["images 0", "images -1", "images", "bytes 5", "bytes 0", "pause 0s", "pause 61s", "start 25h", "speed 9"]
     {
         let messages = messages(&format!("images.pace = ['pause 1s', '{wrong}']"));
-        assert!(messages[0].contains(&format!("{wrong:?} is no part of a pace")), "{messages:?}");
+        assert!(messages[0].contains(&format!("{wrong:?} is not a part of a pace")), "{messages:?}");
     }
     assert!(pace("'images 1', 'images 2'").is_err());
 }

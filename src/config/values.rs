@@ -32,7 +32,7 @@ pub(super) struct ValueType<T> {
 
 /// Which values a type allows.
 pub(super) struct Allowed {
-    /// Describes them, as the object of "wants", unless they are `words`.
+    /// Describes them, as the object of "expected", unless they are `words`.
     text: &'static str,
     words: &'static [&'static str],
     /// Returns their JSON Schema, unless they are `words`.
@@ -267,7 +267,7 @@ impl<T: FromStr + VariantNames + Copy + Into<&'static str>> ValueType<T> {
 // === impl Allowed ===
 
 impl Allowed {
-    /// Describes the values, as the object of "wants".
+    /// Describes the values, as the object of "expected".
     pub(super) fn text(&self) -> String {
         let words: Vec<_> = self.words.iter().map(|word| format!("\"{word}\"")).collect();
         if words.is_empty() { self.text.to_owned() } else { words.join(" or ") }

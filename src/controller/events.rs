@@ -68,7 +68,7 @@ impl ClusterEvents {
             match create_event(&self.connection, &namespace, &body, ANSWER).await {
                 Ok(()) => is_failing = false,
                 Err(error) if !std::mem::replace(&mut is_failing, true) => {
-                    tracing::warn!(cause = %error, "events are not written for now");
+                    tracing::warn!(cause = %error, "cannot write events for now");
                 }
                 Err(_) => {}
             }

@@ -23,7 +23,7 @@ pub struct ResourceFilter {
 
 /// A name that is not `GROUP/RESOURCE`.
 #[derive(Debug, thiserror::Error)]
-#[error("not GROUP/RESOURCE, as apps/deployments, or RESOURCE of the core group, as configmaps")]
+#[error("expected GROUP/RESOURCE such as apps/deployments, or a core resource such as configmaps")]
 pub struct InvalidResourceName;
 
 // === impl ResourceFilter ===

@@ -59,7 +59,7 @@ impl Candidate {
                 Ok(true) => return tracing::info!(lease = self.name.name, identity = self.identity, "leading"),
                 Ok(false) => is_failing = false,
                 Err(error) if !std::mem::replace(&mut is_failing, true) => {
-                    tracing::warn!(cause = %error, "the lease cannot be taken for now");
+                    tracing::warn!(cause = %error, "cannot take the lease for now");
                 }
                 Err(_) => {}
             }
@@ -75,8 +75,8 @@ impl Candidate {
             match tokio::time::timeout(RENEW_WITHIN, self.attempt()).await {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => break,
-                Ok(Err(error)) => tracing::warn!(cause = %error, "the lease is not renewed"),
-                Err(_) => tracing::warn!("the lease is not renewed: no answer"),
+                Ok(Err(error)) => tracing::warn!(cause = %error, "cannot renew the lease"),
+                Err(_) => tracing::warn!("cannot renew the lease: no answer"),
             }
         }
         tracing::error!(lease = self.name.name, "the lease is lost");
@@ -99,7 +99,7 @@ impl Candidate {
         let lease = read_lease(&self.connection, &self.name, RENEW_WITHIN).await?;
         let (metadata, spec) =
             lease.map_or_else(Default::default, |lease| (lease.metadata, lease.spec.unwrap_or_default()));
-        self.look(&spec);
+        self.observe(&spec);
         if !self.may_take(&spec) {
             return Ok(false);
         }
@@ -110,7 +110,7 @@ impl Candidate {
         }
     }
 
-    fn look(&mut self, spec: &LeaseSpec) {
+    fn observe(&mut self, spec: &LeaseSpec) {
         if self.seen.as_ref().is_none_or(|(seen, _)| seen != spec) {
             self.seen = Some((spec.clone(), Instant::now()));
         }

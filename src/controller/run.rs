@@ -153,7 +153,7 @@ impl Discovery<'_> {
                 () = changed.notified() => sleep(DEBOUNCE).await,
             }
             self.engine.check_unproven();
-            self.again("what the API server serves is not known for now").await;
+            self.again("the resources of the API server are unknown for now").await;
         }
     }
 
@@ -193,7 +193,7 @@ fn announce(notice: &Notice, metrics: &ControllerMetrics, events: Option<&EventQ
             tracing::info!(action = %done.action, object, uid, propagation, reason = done.reason, result = %done.result);
         }
         Notice::Failed(failure) => {
-            tracing::warn!(object = %failure.object, cause = failure.cause, "failed, will be tried again");
+            tracing::warn!(object = %failure.object, cause = failure.cause, "failed; retrying after a back-off");
         }
         Notice::WrongNamespace(object, owner) => {
             tracing::warn!(%object, owner = %owner.name, kind = %owner.kind, "the owner is not in this namespace");

@@ -27,7 +27,7 @@ pub enum CriError {
     Access(#[from] CallError),
     /// The socket accepts connections, but the first call was not answered.
     #[error(
-        "{}: accepts connections but did not answer {call} within {seconds} s; the runtime hangs, or this is no CRI socket",
+        "{}: accepts connections but did not answer {call} within {seconds} s; the runtime hangs, or this is not a CRI socket",
         endpoint.display()
     )]
     Unanswered {
@@ -40,7 +40,7 @@ pub enum CriError {
     },
     /// The runtime is too old.
     #[error(
-        "{}: the runtime speaks CRI v1alpha2 only and v1 is needed; upgrade it (containerd 1.6 or CRI-O 1.23, or newer)",
+        "{}: the runtime supports only CRI v1alpha2, and kubegc needs v1; upgrade it (containerd 1.6 or CRI-O 1.23, or newer)",
         endpoint.display()
     )]
     OnlyV1alpha2 {
@@ -49,7 +49,7 @@ pub enum CriError {
     },
     /// A server answers, but it does not serve the CRI.
     #[error(
-        "{}: answers, but offers no CRI; name the socket that the kubelet uses with --runtime-endpoint or runtime.endpoint. \
+        "{}: the server answers, but has no CRI service; name the socket that the kubelet uses with --runtime-endpoint or runtime.endpoint. \
          Where Docker runs this containerd, that is the socket of cri-dockerd",
         endpoint.display()
     )]
@@ -101,7 +101,7 @@ pub enum CriError {
     },
     /// A list is too large for one message, and so are some of its parts.
     #[error(
-        "{call}: {refused}; received in parts, but too large for one message too: {missing}; \
+        "{call}: {refused}; parts of it are too large for one message as well: {missing}; \
          raise the runtime's limit on messages (containerd: max_send_message_size in [grpc])"
     )]
     TooLarge {
@@ -113,7 +113,7 @@ pub enum CriError {
         missing: String,
     },
     /// The answer lacks something that the CRI requires.
-    #[error("{call}: the answer of the runtime is not usable: {defect}")]
+    #[error("{call}: the answer of the runtime is unusable: {defect}")]
     Defective {
         /// The name of the call in the CRI.
         call: &'static str,
@@ -122,7 +122,7 @@ pub enum CriError {
     },
     /// An endpoint that is not a unix socket.
     #[error(
-        "{named_by} names the endpoint {endpoint}; only unix sockets are spoken to, as unix:///run/containerd/containerd.sock"
+        "{named_by} names the endpoint {endpoint}; kubegc supports only unix sockets, such as unix:///run/containerd/containerd.sock"
     )]
     NotUnix {
         /// The endpoint.

@@ -102,7 +102,7 @@ pub async fn resolve(candidates: &EndpointCandidates, options: &CriOptions) -> R
 /// One has.
 pub async fn check_alone(reader: &RuntimeReader, host: &HostFs, others: &[PathBuf]) -> Result<(), CriError> {
     let endpoint = reader.runtime.path();
-    let mut rivals = look(host, others, &reader.options).await.runtimes;
+    let mut rivals = probe(host, others, &reader.options).await.runtimes;
     rivals.retain(|(_, answer)| !matches!(answer, Ok(path) if path == endpoint));
     if rivals.is_empty() { Ok(()) } else { Err(several(text(endpoint), &rivals)) }
 }
@@ -125,7 +125,7 @@ async fn the_only_one(
     options: &CriOptions,
 ) -> Result<(PathBuf, Vec<PathBuf>), CriError> {
     let EndpointCandidates { host, well_known, .. } = candidates;
-    let Found { mut runtimes, error } = look(host, well_known, options).await;
+    let Found { mut runtimes, error } = probe(host, well_known, options).await;
     let Some((path, answer)) = runtimes.pop() else {
         let tried = well_known.iter().map(|path| text(path)).collect();
         return Err(error.unwrap_or(CriError::NoEndpoint { tried }));
@@ -143,8 +143,8 @@ fn several(first: String, others: &[(PathBuf, Answer)]) -> CriError {
     CriError::SeveralRuntimes { endpoints: std::iter::once(first).chain(others).collect() }
 }
 
-/// Looks at each socket in order. Two paths to one socket count once.
-async fn look(host: &HostFs, sockets: &[PathBuf], options: &CriOptions) -> Found {
+/// Probes each socket in order. Two paths to one socket count once.
+async fn probe(host: &HostFs, sockets: &[PathBuf], options: &CriOptions) -> Found {
     let answer_timeout = options.answer_timeout.min(QUICKLY);
     let options = CriOptions { patience: Duration::ZERO, answer_timeout, ..options.clone() };
     let host = host.with_limit(answer_timeout);

@@ -313,7 +313,7 @@ fn first_mountpoint(usages: impl IntoIterator<Item = pb::FilesystemUsage>) -> Re
     let id = usages.into_iter().next().and_then(|usage| usage.fs_id);
     match id.map(|id| id.mountpoint) {
         Some(path) if !Path::new(&path).is_absolute() => {
-            Err(CriError::defective(IMAGE_FS_INFO, format!("its mountpoint {path:?} is no absolute path")))
+            Err(CriError::defective(IMAGE_FS_INFO, format!("its mountpoint {path:?} is not an absolute path")))
         }
         path => Ok(path.map(PathBuf::from)),
     }

@@ -28,7 +28,7 @@ use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::host_path::HostFs;
 use crate::metrics::{AgentMetrics, UsageOf};
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
-use crate::observe::{ClockJumps, Moment, Needs, Observer};
+use crate::observe::{ClockJumps, ClockReading, Needs, Observer};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
 use accounts::Accounts;
@@ -111,8 +111,8 @@ impl Cycle {
 
     /// Returns what the passes before remembered.
     fn memory(&self, taken_at: Timestamp) -> Memory {
-        let now = Moment { wall: taken_at, monotonic: (self.monotonic)() };
-        let memory = self.store.recall(taken_at, || (self.jumps.look(now), self.jumps.moved(self.started_at)));
+        let now = ClockReading { wall: taken_at, monotonic: (self.monotonic)() };
+        let memory = self.store.recall(taken_at, || (self.jumps.compare(now), self.jumps.moved(self.started_at)));
         // Without a pod source no new list of pods replaces the remembered one, so the images that its pods named are
         // forgotten.
         let has_pods = !self.settings.pods.sources.contains(&PodSourceName::None);
@@ -127,7 +127,7 @@ impl Cycle {
 
     /// Observes the node and plans the next pass over these objects, under disk pressure if a disk has it. Nothing is stored.
     /// `shown` has parts of the snapshot for display, without effect on the plan.
-    pub async fn look(&self, scope: Scope, shown: Needs) -> (Snapshot, Plan) {
+    pub async fn plan_now(&self, scope: Scope, shown: Needs) -> (Snapshot, Plan) {
         let kind = PassKind::of(self.pressure().await, scope);
         let Planned { mut snapshot, plan, .. } = self.planned(kind, Needs { ends: false, ..shown }).await;
         // One of these that hangs ends the reads, and then the plan would not know the mounts of other containers.
@@ -208,7 +208,7 @@ impl Cycle {
 
     /// Returns the disk pressure, if `[pressure]` is set and a disk of this node has it now.
     pub async fn pressure(&self) -> Option<Pressure> {
-        self.monitor().look(&self.settings.policy.pressure).await
+        self.monitor().check(&self.settings.policy.pressure).await
     }
 
     /// Returns a monitor for the disks of this node.

@@ -47,8 +47,8 @@ impl PressureMonitor {
 
     /// Returns the disk pressure, if any disk has it. A disk that cannot be measured is skipped, because the passes
     /// report that error.
-    pub async fn look(&mut self, policy: &PressurePolicy) -> Option<Pressure> {
-        if let Some(pressure) = self.look_at_images(policy).await {
+    pub async fn check(&mut self, policy: &PressurePolicy) -> Option<Pressure> {
+        if let Some(pressure) = self.check_images(policy).await {
             return Some(pressure);
         }
         for path in self.node.iter().filter(|_| !policy.is_off()) {
@@ -60,7 +60,7 @@ impl PressureMonitor {
     }
 
     /// Returns the disk pressure of the image disk only. It may be the same disk as the others.
-    pub async fn look_at_images(&mut self, policy: &PressurePolicy) -> Option<Pressure> {
+    pub async fn check_images(&mut self, policy: &PressurePolicy) -> Option<Pressure> {
         if policy.is_off() {
             return None;
         }
@@ -179,10 +179,10 @@ mod tests {
         let reader = RuntimeReader::new(&sim.endpoint(), &sim.endpoint(), CriOptions::default());
         let policy = PressurePolicy { free_percent: 10, ..PressurePolicy::default() };
         let mut monitor = PressureMonitor::new(reader, Arc::new(Free(free)), vec!["/logs".into(), "/kubelet".into()]);
-        assert_eq!(monitor.look(&PressurePolicy::default()).await, None, "off");
+        assert_eq!(monitor.check(&PressurePolicy::default()).await, None, "off");
         assert_eq!(sim.calls().len(), 0, "off: no call");
-        let all = monitor.look(&policy).await.map(|pressure| pressure.to_string());
-        (all, monitor.look_at_images(&policy).await.is_some())
+        let all = monitor.check(&policy).await.map(|pressure| pressure.to_string());
+        (all, monitor.check_images(&policy).await.is_some())
     }
 
     #[tokio::test]
@@ -204,8 +204,8 @@ mod tests {
             let policy = PressurePolicy { free_percent: 10, ..PressurePolicy::default() };
             let absolute = |path: &Path| if path.is_absolute() { 9 } else { 100 };
             let mut monitor = PressureMonitor::new(reader, Arc::new(Free(absolute)), Vec::new());
-            assert_eq!(monitor.look_at_images(&policy).await, None, "{wrong:?}");
-            let pressure = monitor.look_at_images(&policy).await.map(|pressure| pressure.to_string());
+            assert_eq!(monitor.check_images(&policy).await, None, "{wrong:?}");
+            let pressure = monitor.check_images(&policy).await.map(|pressure| pressure.to_string());
             assert_eq!(pressure.as_deref(), Some("/images is 9 % free, pressure.free_percent = 10"), "{wrong:?}");
         }
     }

@@ -115,7 +115,7 @@ pub async fn run(
     progress.forget(SCHEDULE);
     let ended = async { while passes.next().await.is_some() {} };
     if timeout(limits.shutdown, ended).await.is_err() {
-        tracing::warn!(seconds = limits.shutdown.as_secs(), "a pass did not end in time and is left");
+        tracing::warn!(seconds = limits.shutdown.as_secs(), "a pass did not end in time; shutting down without it");
     }
 }
 

@@ -116,17 +116,17 @@ where
     async fn relieve(&self) {
         let mut relief = self.relief.lock().await;
         let (monitor, backoff) = &mut *relief;
-        let Some(pressure) = monitor.look(self.pressure()).await else { return backoff.relieved() };
+        let Some(pressure) = monitor.check(self.pressure()).await else { return backoff.relieved() };
         if !backoff.allows(Instant::now()) {
             return;
         }
         tracing::warn!(%pressure, "disk pressure: removing unused objects");
         // Images on a disk of their own free no space on another.
         let mut removed = self.relieve_images(monitor).await;
-        if let Some(pressure) = monitor.look(self.pressure()).await {
+        if let Some(pressure) = monitor.check(self.pressure()).await {
             removed += Box::pin(self.relieve_containers(monitor, pressure)).await;
         }
-        if let Some(pressure) = monitor.look(self.pressure()).await {
+        if let Some(pressure) = monitor.check(self.pressure()).await {
             removed += self.pass_under(PassKind::LastResort(pressure)).await;
         }
         backoff.ended(removed, Instant::now());
@@ -147,7 +147,7 @@ where
 
     /// Removes unused images if their disk is under pressure. Returns how many.
     async fn relieve_images(&self, monitor: &mut PressureMonitor) -> usize {
-        match monitor.look_at_images(self.pressure()).await {
+        match monitor.check_images(self.pressure()).await {
             Some(pressure) => self.pass_under(PassKind::Pressure(pressure, Scope::Images)).await,
             _ => 0,
         }

@@ -32,7 +32,7 @@ pub enum ExecuteError {
         id: ImageId,
     },
     /// A shutdown ended the wait for the action. The runtime may still complete the request.
-    #[error("no answer before the shutdown, within {seconds} s")]
+    #[error("no answer within {seconds} s of the shutdown")]
     Shutdown {
         /// The limit that passed.
         seconds: u64,
@@ -42,12 +42,7 @@ pub enum ExecuteError {
     Access(#[from] CallError),
     /// The check for the kubelet's directory of a pod failed.
     #[error("cannot look up {path}: {source}")]
-    LookForPod {
-        /// The directory.
-        path: String,
-        /// The cause.
-        source: std::io::Error,
-    },
+    LookForPod { path: String, source: std::io::Error },
 }
 
 // === impl ExecuteError ===

@@ -73,7 +73,7 @@ impl Run<'_> {
     async fn link_of_missing(&self, pod: Option<&PodRef>, name: &str, id: &ContainerId) -> Result<Done, ExecuteError> {
         let link = self.link_path(pod, name, id).and_then(|path| self.exec.roots.link_name(&path).ok());
         if let Some(link) = link
-            && let Ok(Some(LinkTarget::Missing)) = self.look_at_link(&link).await
+            && let Ok(Some(LinkTarget::Missing)) = self.link_target(&link).await
         {
             self.exec.remover.remove_log_link(&link).await?;
         }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::action_result::{Done, ExecuteError};
 use super::layers::LayerSizes;
 use super::pace::RemovalTimes;
-use super::side_by_side::Outlet;
+use super::side_by_side::ReportQueue;
 use super::space::Space;
 use super::{Executor, ReportSink};
 use crate::cri::Only;
@@ -67,9 +67,9 @@ impl Executor {
         let exec = &Self { reader: self.reader.limited(u32::MAX), ..self.clone() };
         let (space, state) = (Space::new(&plan.images), Mutex::default());
         let run = Run { exec, plan, stop, space, state };
-        let outlet = Outlet::new(sink);
-        run.planned(&outlet).await;
-        run.reserve(&outlet).await;
+        let queue = ReportQueue::new(sink);
+        run.planned(&queue).await;
+        run.reserve(&queue).await;
         let mut summary = std::mem::take(&mut run.state().summary);
         summary.halts.retain(|halt| halt.not_begun > 0);
         summary
@@ -83,14 +83,14 @@ impl Run<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn planned(&self, outlet: &Outlet<'_, impl ReportSink>) {
+    async fn planned(&self, queue: &ReportQueue<'_, impl ReportSink>) {
         for actions in self.plan.actions.chunk_by(|one, next| one.target.kind() == next.target.kind()) {
             if let Some(first) = actions.first()
                 && self.may_begin(first.target.kind()).await
             {
                 self.begin_or_end_step(first).await;
             }
-            self.side_by_side(actions, outlet).await;
+            self.side_by_side(actions, queue).await;
         }
         self.end_step().await;
     }
@@ -115,7 +115,7 @@ impl Run<'_> {
 
     /// Removes fallback candidates while the measured free space is below its target (I9). A dry run skips this: it
     /// frees no space, so it would report all of them, while a real pass would stop earlier.
-    async fn reserve(&self, outlet: &Outlet<'_, impl ReportSink>) {
+    async fn reserve(&self, queue: &ReportQueue<'_, impl ReportSink>) {
         let is_overdue = self.state().is_overdue;
         if !self.exec.remover.is_dry() && !is_overdue {
             for action in &self.plan.images.reserve {
@@ -123,7 +123,7 @@ impl Run<'_> {
                 if !self.space.is_still_short(self.exec, self.stop).await || !self.may_begin(Kind::Image).await {
                     break;
                 }
-                outlet.take(self.act(action).await).await;
+                queue.write(self.act(action).await).await;
             }
             // What the pace leaves to later passes is not missing.
             if self.plan.images.beyond_pace == 0 {

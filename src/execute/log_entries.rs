@@ -32,7 +32,7 @@ impl Run<'_> {
             Err(error) => return Done::refused_if_foreign(error),
         };
         let looked_at = name.clone();
-        match self.exec.roots.in_pods(move |roots| roots.look_at_dir(&looked_at)).await {
+        match self.exec.roots.in_pods(move |roots| roots.kind_of_dir(&looked_at)).await {
             Ok(None) => return Ok(Done::already_removed()),
             Ok(Some(EntryKind::Directory)) => {}
             Ok(Some(_)) => return Ok(Done::refused(Refusal::ForeignPath)),
@@ -108,7 +108,7 @@ impl Run<'_> {
             Ok(name) => name,
             Err(error) => return Done::refused_if_foreign(error),
         };
-        match self.look_at_link(&name).await {
+        match self.link_target(&name).await {
             Ok(None) => return Ok(Done::already_removed()),
             Ok(Some(LinkTarget::Missing)) => {}
             Ok(Some(_)) => return Ok(Done::refused(Refusal::InUseLink)),
@@ -123,9 +123,9 @@ impl Run<'_> {
         }
     }
 
-    pub(super) async fn look_at_link(&self, name: &OsStr) -> Result<Option<LinkTarget>, LogError> {
+    pub(super) async fn link_target(&self, name: &OsStr) -> Result<Option<LinkTarget>, LogError> {
         let name = name.to_owned();
-        self.exec.roots.in_links(move |roots| roots.look_at_link(&name)).await
+        self.exec.roots.in_links(move |roots| roots.link_target(&name)).await
     }
 
     /// Returns whether the container of a symlink exists and has not exited. `false` if the name can be that of no container.

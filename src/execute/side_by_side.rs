@@ -25,16 +25,16 @@ const MOST_AT_ONCE: usize = 4;
 /// A removal that takes longer is slow: an idle runtime needs some hundredths of it.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// The turns of the actions: each action in flight has one.
-struct Turns {
+/// The permits for actions: each action in flight holds one.
+struct Permits {
     free: Semaphore,
-    /// The number of turns, free or taken.
+    /// The number of permits, free or held.
     count: Mutex<usize>,
     most: usize,
 }
 
-/// Where the reports go. Reports that come while others are being written are written together, after them.
-pub(super) struct Outlet<'a, S> {
+/// The reports to write. Reports that arrive during a write are written together after it.
+pub(super) struct ReportQueue<'a, S> {
     sink: tokio::sync::Mutex<&'a mut S>,
     waiting: Mutex<Vec<Report>>,
 }
@@ -43,20 +43,20 @@ pub(super) struct Outlet<'a, S> {
 
 impl Run<'_> {
     /// Carries out actions of one kind.
-    pub(super) async fn side_by_side(&self, actions: &[Action], outlet: &Outlet<'_, impl ReportSink>) {
+    pub(super) async fn side_by_side(&self, actions: &[Action], queue: &ReportQueue<'_, impl ReportSink>) {
         let Some(kind) = actions.first().map(|action| action.target.kind()) else { return };
         let most = if matches!(kind, Kind::Container | Kind::Sandbox) { MOST_AT_ONCE } else { 1 };
-        let turns = Turns::new(most);
+        let permits = Permits::new(most);
         let in_order = async |lane: Vec<&Action>| {
             for action in lane {
-                self.in_turn(action, &turns, outlet).await;
+                self.act_with_permit(action, &permits, queue).await;
             }
         };
         stream::iter(lanes(actions, most)).for_each_concurrent(most, in_order).await;
     }
 
-    async fn in_turn(&self, action: &Action, turns: &Turns, outlet: &Outlet<'_, impl ReportSink>) {
-        let Ok(turn) = turns.free.acquire().await else { return };
+    async fn act_with_permit(&self, action: &Action, permits: &Permits, queue: &ReportQueue<'_, impl ReportSink>) {
+        let Ok(permit) = permits.free.acquire().await else { return };
         let kind = action.target.kind();
         self.pause_before(kind).await;
         if !self.may_begin(kind).await {
@@ -64,40 +64,40 @@ impl Run<'_> {
         }
         let begun = Instant::now();
         let report = self.act(action).await;
-        turns.end(turn, begun.elapsed());
-        outlet.take(report).await;
+        permits.give_back(permit, begun.elapsed());
+        queue.write(report).await;
     }
 }
 
-// === impl Turns ===
+// === impl Permits ===
 
-impl Turns {
+impl Permits {
     fn new(most: usize) -> Self {
         Self { free: Semaphore::new(1), count: Mutex::new(1), most }
     }
 
-    /// Ends a turn. `took` = how long its action took.
-    fn end(&self, turn: SemaphorePermit<'_>, took: Duration) {
+    /// Returns a permit. `took` = how long its action took.
+    fn give_back(&self, permit: SemaphorePermit<'_>, took: Duration) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         if took < SLOW && *count < self.most {
             *count += 1;
             self.free.add_permits(1);
         } else if took >= SLOW && *count > 1 {
             *count -= 1;
-            turn.forget();
+            permit.forget();
         }
     }
 }
 
-// === impl Outlet ===
+// === impl ReportQueue ===
 
-impl<'a, S: ReportSink> Outlet<'a, S> {
+impl<'a, S: ReportSink> ReportQueue<'a, S> {
     pub(super) fn new(sink: &'a mut S) -> Self {
         Self { sink: tokio::sync::Mutex::new(sink), waiting: Mutex::default() }
     }
 
-    /// Hands a report on. It is written when this returns: by this call or by one that had to wait before it.
-    pub(super) async fn take(&self, report: Report) {
+    /// Writes a report. It is written when this returns, by this call or by another one.
+    pub(super) async fn write(&self, report: Report) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         let mut sink = self.sink.lock().await;
         let reports = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn quick_answers_permit_more_removals_and_slow_ones_fewer() {
-        let turns = Turns::new(3);
+        let permits = Permits::new(3);
         let after = |took: Duration| {
-            turns.end(turns.free.try_acquire().unwrap(), took);
-            turns.free.available_permits()
+            permits.give_back(permits.free.try_acquire().unwrap(), took);
+            permits.free.available_permits()
         };
         assert_eq!([Duration::ZERO; 4].map(after), [2, 3, 3, 3]);
         assert_eq!([SLOW; 4].map(after), [2, 1, 1, 1]);
@@ -163,11 +163,11 @@ mod tests {
         .unwrap();
         let go_on = Arc::new(Notify::new());
         let mut sink = Slow(Arc::clone(&go_on), Vec::new());
-        let outlet = Outlet::new(&mut sink);
+        let queue = ReportQueue::new(&mut sink);
         let release = async { go_on.notify_one() };
-        let take = || outlet.take(report.clone());
+        let take = || queue.write(report.clone());
         tokio::join!(take(), take(), take(), release);
-        drop(outlet);
+        drop(queue);
         assert_eq!(sink.1, [1, 2]);
     }
 }

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct BoundedCalls {
     limit: Duration,
-    spots: Arc<Mutex<HashMap<PathBuf, Arc<Spot>>>>,
+    places: Arc<Mutex<HashMap<PathBuf, Arc<PlaceState>>>>,
 }
 
 /// A call that did not return a result.
@@ -51,7 +51,7 @@ pub enum CallError {
 
 /// The state of one place.
 #[derive(Debug, Default)]
-struct Spot {
+struct PlaceState {
     lock: Arc<tokio::sync::Mutex<()>>,
     /// When the limit of the call in progress passes.
     overdue_at: Mutex<Option<Instant>>,
@@ -59,7 +59,7 @@ struct Spot {
 
 /// A call in progress. Dropping it frees the place, for every outcome of the call.
 struct InProgress {
-    spot: Arc<Spot>,
+    state: Arc<PlaceState>,
     _lock: OwnedMutexGuard<()>,
 }
 
@@ -74,7 +74,7 @@ impl Default for BoundedCalls {
 impl BoundedCalls {
     /// Creates calls that take at most `limit` each, after a wait of at most `limit` for the previous call.
     pub fn new(limit: Duration) -> Self {
-        Self { limit, spots: Arc::default() }
+        Self { limit, places: Arc::default() }
     }
 
     /// Returns the same calls with another limit. The places are shared.
@@ -93,21 +93,21 @@ impl BoundedCalls {
         place: &Path,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, CallError> {
-        let spot = self.spot(place);
-        if spot.is_overdue() {
+        let state = self.state(place);
+        if state.is_overdue() {
             return Err(CallError::StillBlocked { place: place.to_owned() });
         }
         let timed_out = || CallError::TimedOut { place: place.to_owned(), seconds: self.limit.as_secs() };
         let lock = loop {
-            match timeout(self.limit, Arc::clone(&spot.lock).lock_owned()).await {
+            match timeout(self.limit, Arc::clone(&state.lock).lock_owned()).await {
                 Ok(lock) => break lock,
-                Err(_) if spot.is_overdue() => return Err(timed_out()),
+                Err(_) if state.is_overdue() => return Err(timed_out()),
                 // Others had the place, each within the limit: it works.
                 Err(_) => {}
             }
         };
-        *spot.overdue_at() = Instant::now().checked_add(self.limit);
-        let in_progress = InProgress { spot, _lock: lock };
+        *state.overdue_at() = Instant::now().checked_add(self.limit);
+        let in_progress = InProgress { state, _lock: lock };
         let thread = tokio::task::spawn_blocking(move || {
             let _until_it_returns = in_progress;
             call()
@@ -116,15 +116,15 @@ impl BoundedCalls {
         returned.map_err(|_| CallError::Aborted { place: place.to_owned() })
     }
 
-    fn spot(&self, place: &Path) -> Arc<Spot> {
-        let mut spots = self.spots.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(spots.entry(place.to_owned()).or_default())
+    fn state(&self, place: &Path) -> Arc<PlaceState> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(places.entry(place.to_owned()).or_default())
     }
 }
 
-// === impl Spot ===
+// === impl PlaceState ===
 
-impl Spot {
+impl PlaceState {
     fn overdue_at(&self) -> MutexGuard<'_, Option<Instant>> {
         self.overdue_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,7 +139,7 @@ impl Spot {
 
 impl Drop for InProgress {
     fn drop(&mut self) {
-        *self.spot.overdue_at() = None;
+        *self.state.overdue_at() = None;
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
         let ((release, call), other) = (blocked(), calls.clone());
         let first = tokio::spawn(async move { other.run("/mnt/x".as_ref(), call).await });
         let started = async {
-            while calls.spot("/mnt/x".as_ref()).lock.try_lock().is_ok() {
+            while calls.state("/mnt/x".as_ref()).lock.try_lock().is_ok() {
                 tokio::task::yield_now().await;
             }
         };

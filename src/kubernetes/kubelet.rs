@@ -28,7 +28,7 @@ use kube::client::Body;
 use tokio::time::timeout;
 
 use super::kubernetes_error::{cause_of, with_causes};
-use super::requests::client::{Maker, Sharing};
+use super::requests::client::{ClientFactory, Sharing};
 use crate::model::cut_text;
 
 /// The longest wait for a complete answer. The kubelet runs on this host.
@@ -115,7 +115,8 @@ impl Kubelet {
         let target = target.map_err(|error| page.unread(&with_causes(&error)))??;
         let failed = |error: kube::Error| page.unread(&cause_of(&error));
         // One for each request: certificates and tokens are renewed.
-        let client = Maker::new(&target).and_then(|maker| maker.client(Sharing::Separate)).map_err(failed)?;
+        let client =
+            ClientFactory::new(&target).and_then(|factory| factory.client(Sharing::Separate)).map_err(failed)?;
         let request = Request::get(page.path).body(Body::empty()).map_err(|error| page.unread(&error.to_string()))?;
         let answer = client.send(request).await.map_err(failed)?;
         let (status, at) = (answer.status(), answered_at(&answer));

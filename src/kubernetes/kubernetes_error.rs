@@ -28,7 +28,7 @@ pub enum KubernetesError {
         tried: Vec<PathBuf>,
     },
     /// The configured kubeconfig does not exist.
-    #[error("{}: there is no such kubeconfig", path.display())]
+    #[error("kubeconfig {} does not exist", path.display())]
     NoKubeconfig {
         /// The configured path.
         path: PathBuf,
@@ -90,7 +90,7 @@ pub enum KubernetesError {
         retry_after: Option<Duration>,
     },
     /// An error without a Status, such as the page of a proxy. An API server with too many requests answers so too.
-    #[error("cannot {what}: the answer is no Status of an API server, but code {code} with the text {text:?}")]
+    #[error("cannot {what}: the answer is not a Status: code {code}, text {text:?}")]
     Foreign {
         /// The action that failed.
         what: String,
@@ -102,7 +102,7 @@ pub enum KubernetesError {
         retry_after: Option<Duration>,
     },
     /// The API server says that it is not ready, for example because it starts or stops.
-    #[error("the API server is not ready: it answers /readyz with {code}{}", failing(checks))]
+    #[error("the API server is not ready: /readyz has code {code}{}", failing(checks))]
     NotReady {
         /// The HTTP code.
         code: u16,
@@ -134,7 +134,7 @@ pub enum KubernetesError {
         seconds: u64,
     },
     /// No request was sent: the command or the service is ending.
-    #[error("no request was sent, because the process is ending")]
+    #[error("no request sent: the process is shutting down")]
     Ended,
 }
 

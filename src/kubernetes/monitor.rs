@@ -19,8 +19,8 @@ use super::{ApiResource, Connection, KubernetesError, Timing, Watched};
 /// A watch that ends sooner without an event counts as a failure.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// What the server shows of a resource.
-pub enum News<'a, T> {
+/// An event of a monitor: what the server shows of a resource.
+pub enum MonitorEvent<'a, T> {
     /// A complete list begins. It may begin again before it ends.
     ListBegins,
     /// An object is in the list, is new or was changed.
@@ -53,8 +53,8 @@ pub trait Follower<T>: Send {
         longest
     }
 
-    /// Takes one thing.
-    fn show(&mut self, news: News<'_, T>);
+    /// Takes one event.
+    fn show(&mut self, event: MonitorEvent<'_, T>);
 }
 
 /// Follows one resource.
@@ -133,7 +133,7 @@ impl<F> Round<'_, F> {
         let request = listing.watch::<T>(&version, lasts)?;
         let (answer, _place) = connection.watch(&what, request, timing.answer).await?;
         if std::mem::take(&mut self.is_failing) {
-            self.follower.show(News::Works);
+            self.follower.show(MonitorEvent::Works);
         }
         let (begun, mut has_line) = (Instant::now(), false);
         let mut lines = WatchLines::new(&what, answer.into_body(), *silence, lasts);
@@ -148,7 +148,7 @@ impl<F> Round<'_, F> {
         }
         if !lines.is_cut() {
             // Not every server sends bookmarks while nothing happens.
-            self.follower.show(News::Current);
+            self.follower.show(MonitorEvent::Current);
             self.pauses.works();
         }
         Ok(())
@@ -161,10 +161,10 @@ impl<F> Round<'_, F> {
         let Self { monitor: Monitor { connection, listing, timing, lists, .. }, follower, .. } = self;
         // The semaphore is never closed.
         let _permit = lists.acquire().await;
-        follower.show(News::ListBegins);
-        let take = |page: Vec<T>| page.into_iter().for_each(|object| follower.show(News::Seen(object)));
+        follower.show(MonitorEvent::ListBegins);
+        let take = |page: Vec<T>| page.into_iter().for_each(|object| follower.show(MonitorEvent::Seen(object)));
         let version = listing.pages(connection, timing.answer, take).await?;
-        self.follower.show(News::ListEnds);
+        self.follower.show(MonitorEvent::ListEnds);
         self.pauses.listed();
         self.version = Some(version.clone());
         Ok(version)
@@ -185,7 +185,7 @@ impl<F> Round<'_, F> {
     where
         F: Follower<T>,
     {
-        let news = match serde_json::from_slice(line).map_err(|error| unreadable(what, error.to_string()))? {
+        let event = match serde_json::from_slice(line).map_err(|error| unreadable(what, error.to_string()))? {
             WatchEvent::Error(status) => {
                 // After any error it is unknown which events were lost.
                 self.version = None;
@@ -193,18 +193,18 @@ impl<F> Round<'_, F> {
             }
             WatchEvent::Bookmark(bookmark) => {
                 self.at(what, &bookmark.metadata.resource_version)?;
-                News::Current
+                MonitorEvent::Current
             }
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 self.at(what, T::resource_version(&object))?;
-                News::Seen(object)
+                MonitorEvent::Seen(object)
             }
             WatchEvent::Deleted(object) => {
                 self.at(what, T::resource_version(&object))?;
-                News::Deleted(object)
+                MonitorEvent::Deleted(object)
             }
         };
-        self.follower.show(news);
+        self.follower.show(event);
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl<F> Round<'_, F> {
             self.version = None;
         }
         (self.is_failing, self.is_doubtful) = (true, self.monitor.compares_versions);
-        self.follower.show(News::Failed(error));
+        self.follower.show(MonitorEvent::Failed(error));
     }
 }
 

@@ -91,7 +91,7 @@ definitions! {
     FS_INODES_USED = Gauge "kubegc_filesystem_inodes_used" ["filesystem"] "Inodes of the file system in use";
     IMAGE_DISK = Gauge "kubegc_image_disk_bytes" ["category"]
         "What fills the image file system, each byte once, as of the last account (every 15 minutes at most)";
-    IMAGE_DISK_INODES = Gauge "kubegc_image_disk_inodes" ["category"] "The same in inodes, as far as they are known";
+    IMAGE_DISK_INODES = Gauge "kubegc_image_disk_inodes" ["category"] "The same in inodes, where these are known";
     FS_THRESHOLD = Gauge "kubegc_filesystem_threshold_ratio" ["filesystem", "threshold"]
         "Usage at which image removal starts (high) and stops (low) and disk pressure begins (pressure), from 0 to 1";
     FS_INODES_THRESHOLD = Gauge "kubegc_filesystem_inodes_threshold_ratio" ["filesystem", "threshold"]
@@ -114,30 +114,30 @@ definitions! {
     CONTROLLER:
     CONTROLLER_BUILD = Gauge "kubegc_build_info" ["version"] "Always 1; the label is the version of the program";
     CONTROLLER_RELOADED = Gauge "kubegc_config_last_reload_successful" []
-        "Whether the last load of the configuration succeeded: 1 or 0. A reload changes the level of the log only";
+        "Whether the last load of the configuration succeeded: 1 or 0. A reload changes only the log level";
     CONTROLLER_RELOADED_AT = Gauge "kubegc_config_last_reload_success_timestamp_seconds" []
         "When the configuration was last loaded";
-    LEADER = Gauge "kubegc_controller_leader" [] "Whether this process collects: 1, or 0 while another one has the Lease";
+    LEADER = Gauge "kubegc_controller_leader" [] "Whether this process collects: 1, or 0 while another process holds the Lease";
     DISCOVERY_ERRORS = Counter "garbagecollector_controller_resources_sync_error" []
         "Failed discoveries of the resources of the API server. kube-controller-manager uses the same name";
     QUEUE_DEPTH = Gauge "workqueue_depth" ["name"] "Keys that are ready to be processed";
     QUEUE_ADDS = Counter "workqueue_adds" ["name"] "Keys that became ready";
-    QUEUE_RETRIES = Counter "workqueue_retries" ["name"] "Keys that failed and are tried again";
+    QUEUE_RETRIES = Counter "workqueue_retries" ["name"] "Keys that failed and are retried";
     QUEUE_SECONDS = Histogram "workqueue_queue_duration_seconds" ["name"] "Time for which a key was ready before it was processed";
     WORK_SECONDS = Histogram "workqueue_work_duration_seconds" ["name"] "Duration of the processing of a key";
     API_REQUESTS = Counter "rest_client_requests" ["code", "method"]
-        "Requests to the API server, by the status of the answer; <error> = none. There is no label for the host";
+        "Requests to the API server, by HTTP status; <error> = no answer. It has no label for the host";
     API_SECONDS = Histogram "rest_client_request_duration_seconds" ["verb"]
-        "Time until the API server began to answer. There is no label for the host";
+        "Time until the API server began to answer. It has no label for the host";
     QUEUE_PROCESSING = Gauge "kubegc_controller_processing" [] "Keys that are processed now";
     QUEUE_DELAYED = Gauge "kubegc_controller_delayed" [] "Keys that wait after a failure";
     OBJECTS = Gauge "kubegc_controller_objects" [] "Objects in the ownership graph";
     UNLISTED = Gauge "kubegc_controller_unlisted_resources" [] "Monitored resources without a complete list so far";
     PARKED = Gauge "kubegc_controller_parked_objects" []
-        "Objects that are checked again when the API server serves or lists something else";
+        "Objects that wait for a change of the served or listed resources";
     FAILING = Gauge "kubegc_controller_failing_objects" [] "Objects whose check or change fails now";
     LONGEST_FAILURE = Gauge "kubegc_controller_longest_failure_seconds" []
-        "Time since the first of the failures in a row, for the object that has failed for the longest time; 0 = none";
+        "Longest time for which an object has been failing; 0 = none";
     LONGEST_WAIT = Gauge "kubegc_controller_longest_foreground_wait_seconds" []
         "Age of the oldest foreground deletion that waits for its dependents; 0 = none";
     PAUSED = Gauge "kubegc_controller_paused_resources" [] "Resources whose deletions the brake has paused";
@@ -145,9 +145,9 @@ definitions! {
     UNRESOLVED = Counter "kubegc_controller_invalid_references" ["cause"]
         "Owner references that cannot be resolved, each time they are checked";
     PODS_DELETED = Counter "pod_gc_collector_force_delete_pods" ["reason"]
-        "Deleted pods. The name is that of kube-controller-manager; there is no label for the namespace";
+        "Deleted pods. kube-controller-manager uses the same name. It has no label for the namespace";
     PODS_FAILED = Counter "pod_gc_collector_force_delete_pod_errors" ["reason"]
-        "Failed deletions of pods. The name is that of kube-controller-manager; there is no label for the namespace";
+        "Failed deletions of pods. kube-controller-manager uses the same name. It has no label for the namespace";
     PODS_PASS_AT = Gauge "kubegc_controller_pod_pass_last_success_timestamp_seconds" []
         "End of the last pass over the pods that read every pod and node";
 }
@@ -159,6 +159,6 @@ definitions! {
     PROCESS_RESIDENT = Gauge "process_resident_memory_bytes" [] "Resident memory of the process";
     PROCESS_VIRTUAL = Gauge "process_virtual_memory_bytes" [] "Virtual memory of the process";
     PROCESS_FDS = Gauge "process_open_fds" [] "Open file descriptors of the process";
-    PROCESS_MAX_FDS = Gauge "process_max_fds" [] "Limit on open file descriptors; absent = without limit";
+    PROCESS_MAX_FDS = Gauge "process_max_fds" [] "Limit on open file descriptors; absent = no limit";
     PROCESS_START = Gauge "process_start_time_seconds" [] "When the process started";
 }

@@ -29,7 +29,7 @@ pub struct FileError {
 /// run would not show that two runs did the same.
 ///
 /// # Errors
-/// A file in its directory cannot be created or renamed, there is something else than a file at the path, or the disk does
+/// A file in its directory cannot be created or renamed, it is not a regular file at the path, or the disk does
 /// not respond within 30 s.
 pub async fn write_text_file(path: &Path, text: &str) -> Result<(), FileError> {
     let (file, text) = (path.to_owned(), text.to_owned());
@@ -42,7 +42,7 @@ pub async fn write_text_file(path: &Path, text: &str) -> Result<(), FileError> {
 fn write(path: &Path, text: &str) -> io::Result<()> {
     // Opening a FIFO waits for a writer without end.
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other("there is something else than a file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let earlier = std::fs::read(path).unwrap_or_default();
     replace(path, &continued(&String::from_utf8_lossy(&earlier), text))
@@ -92,7 +92,7 @@ mod tests {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let written = tokio::time::timeout(Duration::from_secs(5), write_text_file(&path, COUNTER));
         let written = written.await.expect("it blocks");
-        assert!(written.unwrap_err().to_string().ends_with("there is something else than a file"));
+        assert!(written.unwrap_err().to_string().ends_with("it is not a regular file"));
     }
 
     #[tokio::test]

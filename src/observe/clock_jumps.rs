@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Clocks may drift apart by this much between two looks, and by a tenth of the time between them: a clock that is adjusted slowly
+/// Clocks may drift apart by this much between two times, and by a tenth of the time between them: a clock that is adjusted slowly
 /// does not jump.
 const TOLERANCE: Duration = Duration::from_secs(2);
 /// The most jumps that are remembered. The oldest ones are joined.
 const MOST: usize = 16;
 
-/// The time of two clocks.
+/// A reading of both clocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Moment {
+pub struct ClockReading {
     /// The wall clock.
     pub wall: Timestamp,
     /// The time of a monotonic clock, since any start.
@@ -30,7 +30,7 @@ pub struct ClockJumps(Mutex<Jumps>);
 
 #[derive(Debug, Default)]
 struct Jumps {
-    last: Option<Moment>,
+    last: Option<ClockReading>,
     /// In their order.
     forward: Vec<Jump>,
 }
@@ -45,8 +45,8 @@ struct Jump {
 // === impl ClockJumps ===
 
 impl ClockJumps {
-    /// Compares the clocks with the last look, and returns by how much the wall clock jumped forward in between; zero = it did not.
-    pub fn look(&self, now: Moment) -> SignedDuration {
+    /// Compares the clocks with those of the last call. Returns how far the wall clock jumped forward in between.
+    pub fn compare(&self, now: ClockReading) -> SignedDuration {
         let mut jumps = self.lock();
         let by = jumps.last.replace(now).map(|last| jump(last, now)).unwrap_or_default();
         if by.is_positive() {
@@ -101,7 +101,7 @@ impl Jumps {
 }
 
 /// Returns by how much more than the monotonic clock the wall clock went; zero if it is tolerable.
-fn jump(last: Moment, now: Moment) -> SignedDuration {
+fn jump(last: ClockReading, now: ClockReading) -> SignedDuration {
     let passed = now.monotonic.saturating_sub(last.monotonic);
     let by = now.wall.duration_since(last.wall).saturating_sub(SignedDuration::try_from(passed).unwrap_or_default());
     if by.unsigned_abs() <= TOLERANCE + passed / 10 { SignedDuration::ZERO } else { by }
@@ -120,19 +120,19 @@ mod tests {
     }
 
     /// Looks at clocks at these times in seconds, and returns how old a thing is then that was made in second 0.
-    fn age(looks: &[(i64, u64)]) -> i64 {
+    fn age(times: &[(i64, u64)]) -> i64 {
         let jumps = ClockJumps::default();
-        jumps.look(Moment { wall: wall(0), monotonic: Duration::ZERO });
-        for (second, monotonic) in looks {
-            jumps.look(Moment { wall: wall(*second), monotonic: Duration::from_secs(*monotonic) });
+        jumps.compare(ClockReading { wall: wall(0), monotonic: Duration::ZERO });
+        for (second, monotonic) in times {
+            jumps.compare(ClockReading { wall: wall(*second), monotonic: Duration::from_secs(*monotonic) });
         }
-        wall(looks.last().unwrap().0).duration_since(jumps.moved(wall(0))).as_secs()
+        wall(times.last().unwrap().0).duration_since(jumps.moved(wall(0))).as_secs()
     }
 
     #[test]
     fn a_thing_ages_as_the_monotonic_clock_passes() {
         const DAYS: i64 = 8 * 86_400;
-        for (row, looks, expected) in [
+        for (row, times, expected) in [
             ("no jump", [(60, 60), (120, 120)].as_slice(), 120),
             ("a clock that is adjusted slowly", &[(66, 60), (132, 120)], 132),
             ("a jump forward", &[(DAYS, 60), (DAYS + 60, 120)], 120),
@@ -141,7 +141,7 @@ mod tests {
             ("forward, and back in part", &[(DAYS, 60), (DAYS - 3600, 120), (DAYS - 3540, 180)], 180),
             ("two forward, and back beyond one", &[(DAYS, 60), (2 * DAYS, 120), (DAYS - 3600, 180)], 180),
         ] {
-            assert_eq!(age(looks), expected, "{row}");
+            assert_eq!(age(times), expected, "{row}");
         }
         assert!(age(&[(-3600, 60), (-3540, 120)]) < 0, "a jump back makes it a thing of the future");
     }
@@ -149,16 +149,16 @@ mod tests {
     #[test]
     fn what_is_made_after_a_jump_is_not_moved() {
         let jumps = ClockJumps::default();
-        jumps.look(Moment { wall: wall(0), monotonic: Duration::ZERO });
-        let by = jumps.look(Moment { wall: wall(3600), monotonic: Duration::from_mins(1) });
+        jumps.compare(ClockReading { wall: wall(0), monotonic: Duration::ZERO });
+        let by = jumps.compare(ClockReading { wall: wall(3600), monotonic: Duration::from_mins(1) });
         assert_eq!(by, SignedDuration::from_secs(3540));
         assert_eq!(jumps.moved(wall(3601)), wall(3601));
     }
 
-    /// A clock that jumps at each look, as one that two programs set.
+    /// A clock that jumps at each comparison, as one that two programs set.
     #[test]
     fn many_jumps_are_joined_and_make_nothing_older() {
-        let looks: Vec<_> = (1..100).map(|look: u16| (i64::from(look) * 3600, u64::from(look) * 60)).collect();
-        assert_eq!(age(&looks), 99 * 60);
+        let times: Vec<_> = (1..100).map(|hour: u16| (i64::from(hour) * 3600, u64::from(hour) * 60)).collect();
+        assert_eq!(age(&times), 99 * 60);
     }
 }

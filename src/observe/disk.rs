@@ -54,10 +54,10 @@ impl HostDisks {
         Self { host: HostFs::new(host_root).with_limit(guard), probe }
     }
 
-    async fn look(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
+    async fn probe(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
         let (path, probe) = (mountpoint.to_owned(), Arc::clone(&self.probe));
-        let look = move |host: &HostFs| probe(&host.resolve(&path)?.into_path());
-        let measured = self.host.run(mountpoint, look).await?;
+        let call = move |host: &HostFs| probe(&host.resolve(&path)?.into_path());
+        let measured = self.host.run(mountpoint, call).await?;
         let measured = measured.map_err(|source| ObserveError::Measure { path: mountpoint.to_owned(), source })?;
         Ok(FileSystem { mountpoint: mountpoint.to_owned(), ..measured })
     }
@@ -73,7 +73,7 @@ impl<F: Fn() -> FileSystem + Send + Sync> Disks for DiskFn<F> {
 #[async_trait]
 impl Disks for HostDisks {
     async fn measure(&self, mountpoint: &Path) -> Result<FileSystem, ObserveError> {
-        self.look(mountpoint).await
+        self.probe(mountpoint).await
     }
 
     /// Reads `/proc/pressure/io` (PSI, Linux 4.20). It is of the whole machine in every container.

@@ -58,7 +58,7 @@ impl ImageNames {
                 Err(error) => drop(failed.insert(name, error.to_string())),
             }
         }
-        let too_many = || format!("not asked for: more than {MOST_CALLS} names are new to this pass");
+        let too_many = || format!("not requested: this pass has more than {MOST_CALLS} new names");
         let unknown = |name: &String| failed.get(name).or(hang.as_ref()).cloned().unwrap_or_else(too_many);
         let known = self.known();
         let answer =
@@ -198,7 +198,10 @@ mod tests {
         names.resolve(&reader(&sim), &mut first).await;
         assert!(first.resolved_images[QUAY].as_ref().is_some_and(Option::is_some), "{first:?}");
         assert_eq!(requested(&sim).len(), MOST_CALLS);
-        assert!(first.resolved_images["absent:69"].cause().unwrap().contains("more than 50 names"), "the last ones");
+        assert!(
+            first.resolved_images["absent:69"].cause().unwrap().contains("more than 50 new names"),
+            "the last ones"
+        );
         let mut second = snapshot(&sim, &named).await;
         names.resolve(&reader(&sim), &mut second).await;
         assert!(

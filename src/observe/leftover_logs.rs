@@ -20,7 +20,7 @@ const MAX_FILES: usize = if cfg!(test) { 20 } else { 10_000 };
 
 /// A container of a pod whose log directory is read.
 #[derive(Debug, PartialEq)]
-pub(super) struct Place {
+pub(super) struct RestartedContainer {
     pod: PodRef,
     container: String,
     /// The directory beneath the pod log root.
@@ -30,7 +30,7 @@ pub(super) struct Place {
 }
 
 /// Returns the containers of pods that may have such logs.
-pub(super) fn places(containers: &[Container]) -> Vec<Place> {
+pub(super) fn restarted_containers(containers: &[Container]) -> Vec<RestartedContainer> {
     let mut slots = HashMap::<_, (&PodRef, BTreeSet<u32>)>::new();
     for container in containers {
         let Some(pod) = &container.pod else { continue };
@@ -38,11 +38,11 @@ pub(super) fn places(containers: &[Container]) -> Vec<Place> {
         attempts.insert(container.attempt);
     }
     let restarted = slots.into_iter().filter(|(_, (_, attempts))| has_gap(attempts));
-    let place = |((_, container), (pod, attempts)): ((_, &String), (&PodRef, _))| {
+    let with_dir = |((_, container), (pod, attempts)): ((_, &String), (&PodRef, _))| {
         let dir = container_log_dir(pod, container)?;
-        Some(Place { pod: pod.clone(), container: container.clone(), dir, attempts })
+        Some(RestartedContainer { pod: pod.clone(), container: container.clone(), dir, attempts })
     };
-    let mut restarted: Vec<_> = restarted.filter_map(place).collect();
+    let mut restarted: Vec<_> = restarted.filter_map(with_dir).collect();
     restarted.sort_by(|a, b| a.dir.cmp(&b.dir));
     restarted
 }
@@ -54,17 +54,17 @@ fn has_gap(attempts: &BTreeSet<u32>) -> bool {
 }
 
 /// Returns the logs in these directories whose instance the runtime does not list.
-pub(super) fn find(root: &Path, places: &[Place]) -> Result<Vec<LeftoverLog>, ObserveError> {
+pub(super) fn find(root: &Path, containers: &[RestartedContainer]) -> Result<Vec<LeftoverLog>, ObserveError> {
     let mut found = Vec::new();
-    for place in places {
-        found.extend(place.leftovers(&root.join(&place.dir))?);
+    for container in containers {
+        found.extend(container.leftovers(&root.join(&container.dir))?);
     }
     Ok(found)
 }
 
-// === impl Place ===
+// === impl RestartedContainer ===
 
-impl Place {
+impl RestartedContainer {
     /// A pod that mounts the log root can replace a directory with a link to another one, which is then not read.
     fn leftovers(&self, dir: &Path) -> Result<Vec<LeftoverLog>, ObserveError> {
         let is_directory = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn found(root: &Path, containers: &[Container]) -> Vec<(u32, u64)> {
-        let found = find(root, &places(containers)).unwrap();
+        let found = find(root, &restarted_containers(containers)).unwrap();
         assert!(found.iter().all(|log| log.modified_at.is_some() && log.container == "app"), "{found:?}");
         found.iter().map(|log| (log.attempt, log.size_bytes)).collect()
     }
@@ -155,11 +155,14 @@ mod tests {
     fn directories_of_containers_without_a_gap_are_not_read() {
         let all = |attempts: &[u32]| {
             let containers: Vec<_> = attempts.iter().map(|attempt| container("app", *attempt)).collect();
-            places(&containers).len()
+            restarted_containers(&containers).len()
         };
         assert_eq!([all(&[0]), all(&[0, 1]), all(&[2, 1, 0]), all(&[1]), all(&[2, 0])], [0, 0, 0, 1, 1]);
         let named = |name: &str| Container { name: name.to_owned(), ..container("app", 3) };
-        assert_eq!(places(&[named(".."), named("a/b"), Container { pod: None, ..container("app", 3) }]), []);
+        assert_eq!(
+            restarted_containers(&[named(".."), named("a/b"), Container { pod: None, ..container("app", 3) }]),
+            []
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
+use super::cluster_state::{ClusterState, Object};
 use super::findings::{Finding, findings};
-use super::world::{Object, World};
 use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
 use crate::model::{Identity, OwnerReference};
 
@@ -105,7 +105,7 @@ pub struct ClusterKept {
 
 /// Lists the owners that the lists of a snapshot leave doubtful: a live read must find each, or prove it absent.
 pub fn doubtful_owners(snapshot: &ClusterSnapshot) -> Vec<Identity> {
-    World::new(snapshot).doubtful()
+    ClusterState::new(snapshot).doubtful()
 }
 
 /// Plans the cluster under the guards of the profile `safe`. The order of the lists in the snapshot does not change the plan.
@@ -115,12 +115,12 @@ pub fn plan(snapshot: &ClusterSnapshot) -> ClusterPlan {
 
 /// Plans the cluster. Of the guards only the wait for lists is applied: the others need a live read or a running service.
 pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPlan {
-    let world = World::new(snapshot);
-    let mut world = if guards.orphan_wait.is_zero() { world.without_wait() } else { world };
-    let (mut kept, findings) = (kept(&world), findings(&world));
+    let cluster = ClusterState::new(snapshot);
+    let mut cluster = if guards.orphan_wait.is_zero() { cluster.without_wait() } else { cluster };
+    let (mut kept, findings) = (kept(&cluster), findings(&cluster));
     kept.sort_by_cached_key(|kept| order(&kept.object));
-    let actions = wave(&mut world);
-    let predicted = if actions.is_empty() { Vec::new() } else { predict(&mut world) };
+    let actions = wave(&mut cluster);
+    let predicted = if actions.is_empty() { Vec::new() } else { predict(&mut cluster) };
     ClusterPlan {
         kind: ClusterPlanKind::ClusterPlan,
         version: 1,
@@ -141,42 +141,42 @@ pub fn predict_deletion(
     object: &Identity,
     propagation: Propagation,
 ) -> Option<Vec<ClusterAction>> {
-    let mut world = World::new(snapshot);
+    let mut cluster = ClusterState::new(snapshot);
     // What happens without the deletion is not a consequence of it.
-    predict(&mut world);
-    let at = world.position(object)?;
-    world.delete(at, propagation);
-    Some(predict(&mut world))
+    predict(&mut cluster);
+    let at = cluster.position(object)?;
+    cluster.delete(at, propagation);
+    Some(predict(&mut cluster))
 }
 
 /// Carries out waves until nothing changes. This ends: each action removes an object, a reference or a finalizer, or
 /// begins the one deletion of an object.
-fn predict(world: &mut World<'_>) -> Vec<ClusterAction> {
-    let waves = std::iter::from_fn(|| Some(wave(world)).filter(|actions| !actions.is_empty()));
+fn predict(cluster: &mut ClusterState<'_>) -> Vec<ClusterAction> {
+    let waves = std::iter::from_fn(|| Some(wave(cluster)).filter(|actions| !actions.is_empty()));
     waves.flatten().collect()
 }
 
 /// Returns all actions that are possible now, and carries them out.
-fn wave(world: &mut World<'_>) -> Vec<ClusterAction> {
-    let verdicts: Vec<_> = candidates(world).map(|(at, object)| (at, object, world.verdict(object))).collect();
+fn wave(cluster: &mut ClusterState<'_>) -> Vec<ClusterAction> {
+    let verdicts: Vec<_> = candidates(cluster).map(|(at, object)| (at, object, cluster.verdict(object))).collect();
     let mut actions: Vec<_> =
-        verdicts.iter().filter_map(|(_, object, verdict)| action(world, object, verdict)).collect();
+        verdicts.iter().filter_map(|(_, object, verdict)| action(cluster, object, verdict)).collect();
     actions.sort_by_cached_key(|action| order(&action.object));
     let verdicts: Vec<_> = verdicts.into_iter().map(|(at, _, verdict)| (at, verdict)).collect();
     for (at, verdict) in &verdicts {
-        world.carry_out(*at, verdict);
+        cluster.carry_out(*at, verdict);
     }
     actions
 }
 
 /// Only an object with owners, or one in deletion, can be concerned. Each comes with its position.
-fn candidates<'w>(world: &'w World<'_>) -> impl Iterator<Item = (usize, &'w Object)> {
+fn candidates<'w>(cluster: &'w ClusterState<'_>) -> impl Iterator<Item = (usize, &'w Object)> {
     let names_owners = |object: &Object| !object.meta.owners.is_empty() || object.meta.left_out_owners > 0;
     let is_concerned = move |object: &Object| names_owners(object) || object.meta.is_deleting();
-    world.objects.iter().enumerate().filter(move |(_, object)| !object.is_removed() && is_concerned(object))
+    cluster.objects.iter().enumerate().filter(move |(_, object)| !object.is_removed() && is_concerned(object))
 }
 
-pub(super) fn action(world: &World<'_>, object: &Object, verdict: &Verdict) -> Option<ClusterAction> {
+pub(super) fn action(cluster: &ClusterState<'_>, object: &Object, verdict: &Verdict) -> Option<ClusterAction> {
     let (action, propagation, reason) = match verdict {
         Verdict::Keep(_) | Verdict::WaitForDependents(_) => return None,
         Verdict::DropReferences(_) => (ActionWord::DropReferences, None, "another_owner_exists"),
@@ -184,7 +184,7 @@ pub(super) fn action(world: &World<'_>, object: &Object, verdict: &Verdict) -> O
         Verdict::EndForeground => (ActionWord::EndForeground, None, "no_blocking_dependents"),
         Verdict::Orphan(_) => (ActionWord::Orphan, None, "orphan_requested"),
     };
-    let (object, owners) = (object.identity.clone(), owners(world, object));
+    let (object, owners) = (object.identity.clone(), owners(cluster, object));
     Some(ClusterAction { action, object, propagation, reason: reason.to_owned(), owners })
 }
 
@@ -192,38 +192,38 @@ fn word(reason: DeleteReason) -> &'static str {
     reason.into()
 }
 
-fn kept(world: &World<'_>) -> Vec<ClusterKept> {
-    let reason = |object: &Object| match world.verdict(object) {
+fn kept(cluster: &ClusterState<'_>) -> Vec<ClusterKept> {
+    let reason = |object: &Object| match cluster.verdict(object) {
         Verdict::Keep(reason) => Some(<&str>::from(&reason)),
         Verdict::WaitForDependents(_) => Some("waits_for_dependents"),
         _ => None,
     };
-    let kept = candidates(world).filter_map(|(_, object)| Some((object, reason(object)?)));
+    let kept = candidates(cluster).filter_map(|(_, object)| Some((object, reason(object)?)));
     kept.map(|(object, reason)| ClusterKept {
         object: object.identity.clone(),
         reason: reason.to_owned(),
-        owners: owners(world, object),
+        owners: owners(cluster, object),
     })
     .collect()
 }
 
-pub(super) fn owners(world: &World<'_>, object: &Object) -> Vec<OwnerFinding> {
+pub(super) fn owners(cluster: &ClusterState<'_>, object: &Object) -> Vec<OwnerFinding> {
     let finding = |reference: &OwnerReference| {
-        let state = world.state(object, reference);
+        let state = cluster.state(object, reference);
         OwnerFinding {
             reference: reference.clone(),
             state: <&str>::from(&state).to_owned(),
-            evidence: evidence(world, object, reference, &state),
+            evidence: evidence(cluster, object, reference, &state),
         }
     };
     object.meta.owners.iter().map(finding).collect()
 }
 
 /// Says what proves the state of an owner.
-fn evidence(world: &World<'_>, object: &Object, reference: &OwnerReference, state: &OwnerState) -> String {
+fn evidence(cluster: &ClusterState<'_>, object: &Object, reference: &OwnerReference, state: &OwnerState) -> String {
     let kind = &reference.kind;
     match state {
-        OwnerState::KindNotServed => match world.served.other_versions(kind).as_slice() {
+        OwnerState::KindNotServed => match cluster.served.other_versions(kind).as_slice() {
             [] => format!("the API server does not serve {kind}"),
             others => {
                 let others: Vec<_> = others.iter().map(|kind| kind.api_version.to_string()).collect();
@@ -234,8 +234,8 @@ fn evidence(world: &World<'_>, object: &Object, reference: &OwnerReference, stat
         OwnerState::Unverified(cause) => cause.clone(),
         OwnerState::Orphaned => "it was deleted with the policy orphan".to_owned(),
         OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent => {
-            let owner = world.meant(reference, object);
-            owner.and_then(|owner| world.read(&owner)).map_or_else(|| listed(state), answered)
+            let owner = cluster.meant(reference, object);
+            owner.and_then(|owner| cluster.read(&owner)).map_or_else(|| listed(state), answered)
         }
     }
 }

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_plan::{self as plan, OwnerFinding, order};
+use super::cluster_state::{ClusterState, Object};
 use super::findings::{Finding, of_deletion};
-use super::world::{Object, World};
 use super::{ClusterSnapshot, ListedResource, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 
@@ -78,18 +78,18 @@ pub struct DependentNode {
 
 /// Explains an object. `None` if no list has it.
 pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterExplanation> {
-    let world = World::new(snapshot);
-    let object = world.objects.get(world.position(object)?)?;
-    let verdict = world.verdict(object);
-    let (decision, reason) = match (plan::action(&world, object, &verdict), &verdict) {
+    let cluster = ClusterState::new(snapshot);
+    let object = cluster.objects.get(cluster.position(object)?)?;
+    let verdict = cluster.verdict(object);
+    let (decision, reason) = match (plan::action(&cluster, object, &verdict), &verdict) {
         (Some(action), _) => (action.action.to_string(), action.reason),
         (None, Verdict::Keep(reason)) => ("keep".to_owned(), <&str>::from(reason).to_owned()),
         (None, _) => ("wait".to_owned(), "waits_for_dependents".to_owned()),
     };
     let mut above = vec![object.identity.clone()];
-    let owners = owners(&world, object, &mut above);
-    let dependents = dependents(&world, &object.identity, &mut above);
-    let deletion = of_deletion(&world, object);
+    let owners = owners(&cluster, object, &mut above);
+    let dependents = dependents(&cluster, &object.identity, &mut above);
+    let deletion = of_deletion(&cluster, object);
     let (content, object) = (content(snapshot, &object.identity), object.identity.clone());
     Some(ClusterExplanation { object, decision, reason, deletion, content, owners, dependents })
 }
@@ -136,24 +136,24 @@ pub fn find_objects(snapshot: &ClusterSnapshot, kind: &str, name: &str, namespac
 }
 
 /// `above` holds the objects on the way here, so that a circle ends.
-fn owners(world: &World<'_>, object: &Object, above: &mut Vec<Identity>) -> Vec<OwnerNode> {
+fn owners(cluster: &ClusterState<'_>, object: &Object, above: &mut Vec<Identity>) -> Vec<OwnerNode> {
     let node = |owner: OwnerFinding| {
         // One that the reference does not mean is shown too: it has the uid.
-        let meant = world.meant(&owner.reference, object).and_then(|meant| world.find(&meant));
-        let known = meant.or_else(|| world.of_uid(&owner.reference.uid).next());
+        let meant = cluster.meant(&owner.reference, object).and_then(|meant| cluster.find(&meant));
+        let known = meant.or_else(|| cluster.of_uid(&owner.reference.uid).next());
         let owners = known.filter(|known| !above.contains(&known.identity)).map(|known| {
             above.push(known.identity.clone());
-            let owners = owners(world, known, above);
+            let owners = owners(cluster, known, above);
             above.pop();
             owners
         });
         OwnerNode { owner, owners: owners.unwrap_or_default() }
     };
-    plan::owners(world, object).into_iter().map(node).collect()
+    plan::owners(cluster, object).into_iter().map(node).collect()
 }
 
-fn dependents(world: &World<'_>, owner: &Identity, above: &mut Vec<Identity>) -> Vec<DependentNode> {
-    let mut found = world.dependents(owner);
+fn dependents(cluster: &ClusterState<'_>, owner: &Identity, above: &mut Vec<Identity>) -> Vec<DependentNode> {
+    let mut found = cluster.dependents(owner);
     found.sort_by_cached_key(|dependent| order(&dependent.item.identity));
     let node = |dependent: super::Dependent| {
         let object = dependent.item.identity;
@@ -161,7 +161,7 @@ fn dependents(world: &World<'_>, owner: &Identity, above: &mut Vec<Identity>) ->
             Vec::new()
         } else {
             above.push(object.clone());
-            let below = dependents(world, &object, above);
+            let below = dependents(cluster, &object, above);
             above.pop();
             below
         };

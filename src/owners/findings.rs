@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_plan::order;
-use super::world::{Object, World};
+use super::cluster_state::{ClusterState, Object};
 use super::{ObjectKeepReason, OwnerState, Verdict};
 use crate::model::{Identity, OwnerReference};
 
@@ -58,24 +58,24 @@ pub enum FindingKind {
 }
 
 /// Returns all findings, sorted.
-pub(super) fn findings(world: &World<'_>) -> Vec<Finding> {
-    let objects = || world.objects.iter().filter(|object| !object.is_removed());
+pub(super) fn findings(cluster: &ClusterState<'_>) -> Vec<Finding> {
+    let objects = || cluster.objects.iter().filter(|object| !object.is_removed());
     let of_owners =
-        objects().flat_map(|object| object.meta.owners.iter().filter_map(|owner| of_owner(world, object, owner)));
-    let of_uids = objects().filter_map(|object| of_uid(world, object));
-    let of_deletions = objects().filter_map(|object| of_deletion(world, object));
+        objects().flat_map(|object| object.meta.owners.iter().filter_map(|owner| of_owner(cluster, object, owner)));
+    let of_uids = objects().filter_map(|object| of_uid(cluster, object));
+    let of_deletions = objects().filter_map(|object| of_deletion(cluster, object));
     let mut findings: Vec<_> = of_owners.chain(of_uids).chain(of_deletions).collect();
     findings.sort_by_cached_key(|finding| (finding.kind, order(&finding.object)));
     findings
 }
 
-fn of_owner(world: &World<'_>, object: &Object, owner: &OwnerReference) -> Option<Finding> {
-    let found = world.of_uid(&owner.uid).next().map(|found| found.identity.clone());
-    let kind = match (world.state(object, owner), &found) {
+fn of_owner(cluster: &ClusterState<'_>, object: &Object, owner: &OwnerReference) -> Option<Finding> {
+    let found = cluster.of_uid(&owner.uid).next().map(|found| found.identity.clone());
+    let kind = match (cluster.state(object, owner), &found) {
         (OwnerState::KindNotServed, _) => FindingKind::KindNotServed,
         (OwnerState::Namespaced, _) => FindingKind::NamespacedOwner,
         (OwnerState::Unverified(_), _) => FindingKind::OwnerUnverified,
-        (OwnerState::Absent, _) if world.is_elsewhere(object, owner) => FindingKind::WrongNamespace,
+        (OwnerState::Absent, _) if cluster.is_elsewhere(object, owner) => FindingKind::WrongNamespace,
         (OwnerState::Absent, Some(_)) => FindingKind::WrongOwner,
         _ => return None,
     };
@@ -83,25 +83,25 @@ fn of_owner(world: &World<'_>, object: &Object, owner: &OwnerReference) -> Optio
 }
 
 /// Each object that shares its uid is a finding, except the first.
-fn of_uid(world: &World<'_>, object: &Object) -> Option<Finding> {
-    let first = world.of_uid(&object.identity.uid).next().filter(|first| first.identity != object.identity)?;
+fn of_uid(cluster: &ClusterState<'_>, object: &Object) -> Option<Finding> {
+    let first = cluster.of_uid(&object.identity.uid).next().filter(|first| first.identity != object.identity)?;
     Some(Finding { found: Some(first.identity.clone()), ..Finding::about(FindingKind::SharedUid, object) })
 }
 
 /// Returns what the deletion of an object waits for; `None` = it is not being deleted, or kubegc acts on it now.
-pub(super) fn of_deletion(world: &World<'_>, object: &Object) -> Option<Finding> {
+pub(super) fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option<Finding> {
     if !object.meta.is_deleting() {
         return None;
     }
     let mut waits_for_lists = Vec::new();
-    let waits_for = match world.verdict(object) {
+    let waits_for = match cluster.verdict(object) {
         Verdict::Keep(ObjectKeepReason::BeingDeleted) => Vec::new(),
         Verdict::Keep(ObjectKeepReason::DependentsNotListed(names)) => {
             waits_for_lists = names;
             Vec::new()
         }
         Verdict::WaitForDependents(_) => {
-            let dependents = world.dependents(&object.identity);
+            let dependents = cluster.dependents(&object.identity);
             let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocks());
             let mut blocking: Vec<_> = blocking.map(|dependent| dependent.item.identity).collect();
             blocking.sort_by_cached_key(order);

@@ -61,9 +61,9 @@ impl Faults {
     }
 
     /// Fails if a fault is injected into this operation.
-    pub(super) fn strike(&mut self, what: &'static str) -> rusqlite::Result<()> {
-        let strikes = |injected: &&mut Injected| injected.times > 0 && injected.what.is_none_or(|name| name == what);
-        let Some(injected) = self.0.iter_mut().find(strikes) else { return Ok(()) };
+    pub(super) fn fail_if_injected(&mut self, what: &'static str) -> rusqlite::Result<()> {
+        let applies = |injected: &&mut Injected| injected.times > 0 && injected.what.is_none_or(|name| name == what);
+        let Some(injected) = self.0.iter_mut().find(applies) else { return Ok(()) };
         injected.times -= 1;
         Err(injected.fault.error())
     }

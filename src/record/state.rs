@@ -77,7 +77,7 @@ impl StoreState {
         let (moved, started_at) = (Memory::clone(&self.memory).after_jump(jump), started_at.min(taken_at));
         let mut memory = moved.clone().until(taken_at);
         if memory != moved {
-            tracing::warn!(%taken_at, "the store holds times that lie in the future; they are set to now");
+            tracing::warn!(%taken_at, "the store has times in the future; set them to now");
         }
         memory.agent_started_at.get_or_insert(started_at);
         self.first_pass.get_or_insert(taken_at);
@@ -141,7 +141,7 @@ impl StoreState {
             if self.dropped == 1 {
                 tracing::error!(
                     rows = QUEUE,
-                    "the store is too far behind; the oldest rows of the history are dropped"
+                    "too many rows are not written to the store; dropping the oldest rows of the history"
                 );
             }
         }
@@ -190,7 +190,7 @@ impl StoreState {
         self.is_dirty = !Arc::ptr_eq(&self.memory, &written.memory);
         if self.fault.take().is_some() {
             let dropped = std::mem::take(&mut self.dropped);
-            tracing::info!(path = %path.display(), dropped_rows = dropped, "the store is on disk again");
+            tracing::info!(path = %path.display(), dropped_rows = dropped, "the store is written to disk again");
         }
     }
 

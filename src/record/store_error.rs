@@ -33,7 +33,7 @@ pub enum StoreError {
         cause: io::Error,
     },
     /// A newer version of kubegc created the store.
-    #[error("the store {} has schema version {found}, and this kubegc knows versions up to {known}; run the newer kubegc, or move the file away", path.display())]
+    #[error("the store {} has schema version {found}, but this kubegc supports versions up to {known}; run a newer kubegc, or move the file away", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -43,7 +43,7 @@ pub enum StoreError {
         known: u32,
     },
     /// The file is the database of another program.
-    #[error("{} is a database, but not of kubegc; set state.path to another place", path.display())]
+    #[error("{} is a database of another program; set state.path to another place", path.display())]
     NotOurs {
         /// The file.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum StoreError {
         detail: String,
     },
     /// The disk is full, and the file cannot be read without free space.
-    #[error("no space to read the store {} ({detail}); make some, or set state.path to another place", path.display())]
+    #[error("no space to read the store {} ({detail}); free some space, or set state.path to another place", path.display())]
     NoSpace {
         /// The file.
         path: PathBuf,

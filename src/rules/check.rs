@@ -92,7 +92,7 @@ impl<'a> Check<'a> {
             Expr::List(list) => list.elements.iter().for_each(|element| self.expression(element, depth)),
             Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr, depth)),
             Expr::Comprehension(comprehension) => self.comprehension(expression.id, comprehension, depth),
-            Expr::Struct(_) => self.fault(expression.id, "there are no message types"),
+            Expr::Struct(_) => self.fault(expression.id, "message types are not supported"),
         }
     }
 
@@ -155,7 +155,7 @@ impl<'a> Check<'a> {
         if call.func_name == "matches"
             && let Some(wrong) = call.args.last().filter(is_pattern)
         {
-            self.fault(wrong.id, "matches wants a text as its pattern");
+            self.fault(wrong.id, "the pattern of matches must be a text");
         }
     }
 

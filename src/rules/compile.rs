@@ -9,7 +9,7 @@ use std::any::Any;
 use cel::{IdedExpr, ParseErrors, Program};
 
 use super::doubts::doubts;
-use super::facts::{Wants, World};
+use super::facts::{PassFacts, Wants};
 use super::fault::Fault;
 use super::{RuleFor, Uses, check, prepare};
 
@@ -51,7 +51,7 @@ fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Ve
         faults.into_iter().map(|(id, what)| check::placed(&program, when, id, &what)).collect()
     };
     let expression = prepare::prepare(program.expression()).map_err(placed)?;
-    let faults = World::example().example_of(of).check_types(&expression, wants);
+    let faults = PassFacts::example().example_of(of).check_types(&expression, wants);
     if !faults.is_empty() {
         return Err(placed(faults));
     }

@@ -31,7 +31,7 @@ static EXAMPLES: LazyLock<Values> = LazyLock::new(|| Fact::ALL.iter().map(|fact|
 const SHARED: [&str; 2] = ["node", "disk"];
 
 /// The facts that all objects of a pass share.
-pub struct World(Context<'static, 'static>);
+pub struct PassFacts(Context<'static, 'static>);
 
 /// The facts of one object.
 pub struct Facts<'w>(Context<'w, 'static>);
@@ -51,9 +51,9 @@ fn own_objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
     [own].into_iter().chain(pod)
 }
 
-// === impl World ===
+// === impl PassFacts ===
 
-impl World {
+impl PassFacts {
     /// Creates the facts of a pass.
     pub fn new(values: Values) -> Self {
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
@@ -102,7 +102,7 @@ impl Facts<'_> {
     pub(super) fn evaluate(&self, condition: &IdedExpr) -> Verdict {
         match self.value(condition) {
             Ok(Value::Bool(holds)) => Verdict::Holds(holds),
-            Ok(other) => Verdict::Error(format!("is of type {}, and wants a bool", other.type_of())),
+            Ok(other) => Verdict::Error(format!("is of type {}, expected a bool", other.type_of())),
             Err(error) => Verdict::Error(error),
         }
     }

@@ -18,7 +18,7 @@ fn texts(faults: &[Fault]) -> Vec<String> {
 
 /// Evaluates a condition for the example of an image.
 fn holds(when: &str) -> Verdict {
-    World::example()
+    PassFacts::example()
         .example_of(RuleFor::Image)
         .evaluate(&rule(RuleFor::Image, when).unwrap_or_else(|error| panic!("{error:?}")).condition)
 }
@@ -58,20 +58,20 @@ fn faults_have_a_line_and_a_column() {
         ("lower(image.id) == 'x'", "unknown function \"lower\""),
         ("image.tags.exists(a, [1].exists(b, [2].exists(c, c == b)))", "has more than 2 loops"),
         ("image.size_bytes > 'large'", "found no matching overload for '_>_'"),
-        ("image.size_bytes", "is of type int, and wants a bool"),
+        ("image.size_bytes", "is of type int, expected a bool"),
         ("image.unused > 72", "found no matching overload"),
         ("image.id.matches('(')", "matches"),
-        ("image.id.matches(image.registry)", "1:23: matches wants a text as its pattern"),
-        ("google.protobuf.Empty{} == null", "there are no message types"),
+        ("image.id.matches(image.registry)", "1:23: the pattern of matches must be a text"),
+        ("google.protobuf.Empty{} == null", "message types are not supported"),
         // What the example never comes to is checked too.
         ("image.pinned && image.unused > 72", "1:30: found no matching overload"),
         ("!image.pinned || image.size_bytes > '1'", "found no matching overload for '_>_' applied to '(int, string)'"),
-        ("image.pinned && image.size_bytes", "is of type int, and wants a bool"),
+        ("image.pinned && image.size_bytes", "is of type int, expected a bool"),
         (
             "image.pinned ? image.size_bytes > 1 : image.id > 1",
             "found no matching overload for '_>_' applied to '(string, int)'",
         ),
-        ("image.pinned ? true : 1", "is of type int, and wants a bool"),
+        ("image.pinned ? true : 1", "is of type int, expected a bool"),
         ("image.pinned && image.unused > duration('1 parsec')", "duration"),
         ("image.pinned && image.tags.exists(tag, tag > 1)", "found no matching overload"),
         ("image.size_bytes == '5'", "compares int with string, which are never equal"),
@@ -111,8 +111,8 @@ fn a_rule_for_logs_may_not_know_the_pod() {
 /// The first evaluation of a pass is not later than the others.
 #[test]
 fn without_time_left_nothing_is_evaluated() {
-    let (world, rule) = (World::example(), rule(RuleFor::Image, "true").unwrap());
-    let facts = world.example_of(RuleFor::Image);
+    let (pass_facts, rule) = (PassFacts::example(), rule(RuleFor::Image, "true").unwrap());
+    let facts = pass_facts.example_of(RuleFor::Image);
     assert_eq!(Budget::default().evaluate(&rule, &facts), Verdict::Holds(true));
     let error = "not evaluated: the rules of this pass took 20 s".to_owned();
     assert_eq!(Budget::spent().evaluate(&rule, &facts), Verdict::Error(error));
@@ -154,14 +154,14 @@ fn the_deepest_condition_is_evaluated_on_a_small_stack() {
     let deepest = (1..60).rev().find_map(|count| rule(RuleFor::Image, &deep(count)).ok()).unwrap();
     let evaluated = std::thread::Builder::new()
         .stack_size(1 << 20)
-        .spawn(move || World::example().example_of(RuleFor::Image).evaluate(&deepest.condition));
+        .spawn(move || PassFacts::example().example_of(RuleFor::Image).evaluate(&deepest.condition));
     assert_eq!(evaluated.unwrap().join().unwrap(), Verdict::Holds(true));
 }
 
 #[test]
 fn what_is_not_there_is_an_error_and_not_a_guess() {
-    let world = World::new([(Fact::Now, time(jiff::Timestamp::UNIX_EPOCH))].into());
-    let facts = world.with(RuleFor::Image, Values::new());
+    let pass_facts = PassFacts::new([(Fact::Now, time(jiff::Timestamp::UNIX_EPOCH))].into());
+    let facts = pass_facts.with(RuleFor::Image, Values::new());
     let verdict = |when| facts.evaluate(&rule(RuleFor::Image, when).unwrap().condition);
     assert_eq!(verdict("image.last_used < now"), Verdict::Error("No such key: last_used".to_owned()));
     assert_eq!(verdict("disk.used_percent > 1"), Verdict::Error("No such key: used_percent".to_owned()));
@@ -175,7 +175,7 @@ fn each_fact_has_an_example() {
     for FactRow { name, kind, example, meaning, .. } in Fact::ALL.iter().map(|fact| fact.row()) {
         let object = name.split('.').next().unwrap().parse().unwrap_or(RuleFor::Container);
         let same = rule(object, &format!("type({name}) == type({example}) && {name} == {example}")).unwrap();
-        assert_eq!(World::example().example_of(object).evaluate(&same.condition), Verdict::Holds(true), "{name}");
+        assert_eq!(PassFacts::example().example_of(object).evaluate(&same.condition), Verdict::Holds(true), "{name}");
         let value = cel::Program::compile(example).unwrap().execute(&cel::Context::default()).unwrap();
         let word = kind.split([',', ' ']).next().unwrap();
         assert_eq!(value.type_of().to_string(), word, "{name}");
@@ -264,7 +264,7 @@ proptest::proptest! {
     fn no_text_breaks_the_process(when in a_condition()) {
         if let Ok(rule) = rule(RuleFor::Image, &when) {
             let on_small_stack = std::thread::Builder::new().stack_size(1 << 20);
-            let evaluated = on_small_stack.spawn(move || World::example().example_of(RuleFor::Image).evaluate(&rule.condition));
+            let evaluated = on_small_stack.spawn(move || PassFacts::example().example_of(RuleFor::Image).evaluate(&rule.condition));
             evaluated.unwrap().join().unwrap();
         }
     }

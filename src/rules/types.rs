@@ -111,7 +111,7 @@ impl Check {
         if let Some(value) = value
             && let Err(wanted) = wants(value)
         {
-            self.faults.push((id, format!("is of type {}, and wants {wanted}", value.type_of())));
+            self.faults.push((id, format!("is of type {}, expected {wanted}", value.type_of())));
         }
     }
 }

@@ -35,9 +35,9 @@ pub enum Defect {
 }
 
 /// An answer that can have a defect.
-pub(super) trait Spoil: Send + Sized + 'static {
+pub(super) trait Defective: Send + Sized + 'static {
     /// Applies the defect to the message.
-    fn spoil(&mut self, defect: Defect);
+    fn apply(&mut self, defect: Defect);
 }
 
 /// An item of a list.
@@ -47,7 +47,7 @@ pub(super) trait Item: Clone + Garbage + Facts {
 }
 
 /// Applies a defect to a list.
-fn spoil_list<T: Item>(items: &mut Vec<T>, defect: Defect) {
+fn apply_to_list<T: Item>(items: &mut Vec<T>, defect: Defect) {
     match defect {
         Defect::Empty => items.clear(),
         Defect::Truncated => *items = items.iter().skip(1).step_by(2).cloned().collect(),
@@ -59,7 +59,7 @@ fn spoil_list<T: Item>(items: &mut Vec<T>, defect: Defect) {
 }
 
 /// Applies a defect to a single object.
-fn spoil_object<T: Item>(object: &mut Option<T>, defect: Defect) {
+fn apply_to_object<T: Item>(object: &mut Option<T>, defect: Defect) {
     match (defect, object.as_mut()) {
         (Defect::Empty, _) => *object = None,
         (Defect::WithoutId, Some(object)) => object.drop_id(),
@@ -96,19 +96,19 @@ item!(
     leases::Lease => id,
 );
 
-// === impl Spoil ===
+// === impl Defective ===
 
 macro_rules! answer {
-    ($spoil:ident: $($message:ty => $field:ident),* $(,)?) => {
-        $(impl Spoil for $message {
-            fn spoil(&mut self, defect: Defect) {
-                $spoil(&mut self.$field, defect);
+    ($apply:ident: $($message:ty => $field:ident),* $(,)?) => {
+        $(impl Defective for $message {
+            fn apply(&mut self, defect: Defect) {
+                $apply(&mut self.$field, defect);
             }
         })*
     };
 }
 
-answer!(spoil_list:
+answer!(apply_to_list:
     pb::ListContainersResponse => containers,
     pb::StreamContainersResponse => containers,
     pb::ListPodSandboxResponse => items,
@@ -125,15 +125,15 @@ answer!(spoil_list:
     pb::ImageFsInfoResponse => image_filesystems,
 );
 
-answer!(spoil_object:
+answer!(apply_to_object:
     pb::ContainerStatusResponse => status,
     pb::ImageStatusResponse => image,
 );
 
 macro_rules! whole_answer {
     ($($message:ty),* $(,)?) => {
-        $(impl Spoil for $message {
-            fn spoil(&mut self, defect: Defect) {
+        $(impl Defective for $message {
+            fn apply(&mut self, defect: Defect) {
                 match defect {
                     Defect::Empty => *self = Self::default(),
                     Defect::Garbage => self.fill_with_garbage(0),
@@ -160,8 +160,8 @@ whole_answer!(
 );
 
 /// The entries have no id of their own. [`Defect::WithoutId`] removes their attributes instead, which contain the id.
-impl Spoil for pb::ListContainerStatsResponse {
-    fn spoil(&mut self, defect: Defect) {
+impl Defective for pb::ListContainerStatsResponse {
+    fn apply(&mut self, defect: Defect) {
         let stats = &mut self.stats;
         match defect {
             Defect::Empty => stats.clear(),
@@ -178,13 +178,13 @@ impl Spoil for pb::ListContainerStatsResponse {
 }
 
 /// Applies the defect to each batch of a streamed list. An empty list has no batch.
-impl<T: Spoil> Spoil for Batches<T> {
-    fn spoil(&mut self, defect: Defect) {
+impl<T: Defective> Defective for Batches<T> {
+    fn apply(&mut self, defect: Defect) {
         let batches = std::mem::replace(self, Box::pin(tokio_stream::empty()));
         if defect != Defect::Empty {
             *self = Box::pin(batches.map(move |batch| {
                 batch.map(|mut batch| {
-                    batch.spoil(defect);
+                    batch.apply(defect);
                     batch
                 })
             }));

@@ -181,9 +181,9 @@ impl Script {
 
     fn next_fault(&mut self, method: Rpc, id: &str) -> Option<Fault> {
         self.faults.retain(|queued| queued.left != Times::N(0));
-        let strikes =
+        let applies =
             |queued: &&mut Queued| queued.method == method && queued.id.as_deref().is_none_or(|wanted| wanted == id);
-        let queued = self.faults.iter_mut().find(strikes)?;
+        let queued = self.faults.iter_mut().find(applies)?;
         if let Times::N(left) = &mut queued.left {
             *left -= 1;
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use tonic::{Response, Status};
 
-use super::defects::Spoil;
+use super::defects::Defective;
 use super::script::{Fault, Rpc, Script};
 use super::sim_node::Node;
 
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     /// Runs the steps of a call: recorded, changed by hooks, affected by a fault, carried out, answered.
-    pub(super) async fn answer<T: Spoil>(
+    pub(super) async fn answer<T: Defective>(
         &self,
         method: Rpc,
         id: &str,
@@ -95,7 +95,7 @@ impl Shared {
         let mut answer = act(&mut self.node());
         self.after(fault).await;
         if let (Some(Fault::Answer(defect)), Ok(answer)) = (fault, &mut answer) {
-            answer.spoil(defect);
+            answer.apply(defect);
         }
         answer.map(Response::new)
     }

@@ -250,9 +250,9 @@ fn all_configuration_errors_are_reported_together_with_status_2() {
     exit Some(2)
     ! error: 4 faults in the configuration:
     !   kubegc.toml:2:1: images.high_treshold_percent = 70: no such setting; did you mean images.high_threshold_percent?
-    !   kubegc.toml:3:1: images.min_age = 120: wants a unit: "120s" for seconds, "120m" for minutes
-    !   conf.d/10.toml:1:6: pods.source = "kube": wants "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
-    !   --image-gc-low-threshold: images.low_threshold_percent = 101: wants an integer from 0 to 100
+    !   kubegc.toml:3:1: images.min_age = 120: expected a unit: "120s" for seconds, "120m" for minutes
+    !   conf.d/10.toml:1:6: pods.source = "kube": expected "auto", "none", or one or several of "kube-api", "kubelet" and "runtime", each once, with commas
+    !   --image-gc-low-threshold: images.low_threshold_percent = 101: expected an integer from 0 to 100
     ! hint: `kubegc config default` prints every setting with its default
     "#);
     insta::assert_snapshot!(Shell::new().run(&["config", "check"]), @"the configuration is sound");
@@ -451,16 +451,16 @@ fn usage_errors_have_status_2_and_help_has_0() {
     Usage: kubegc plan [OPTIONS] [OBJECT]...
 
     Arguments:
-      [OBJECT]...  Only these objects: `KIND/NAME`, `KIND NAME...`, or what `why` accepts
+      [OBJECT]...  Include only these objects: `KIND/NAME`, `KIND NAME...`, or a form that `why` accepts
 
     Options:
           --snapshot <FILE>        Plan for snapshots in a file (- for standard input)
           --scope <SCOPE>          Object kinds to plan for [default: all] [possible values: containers,
                                    images, all]
-          --kind <KIND>            Only objects of these kinds [possible values: container, sandbox,
-                                   log-dir, log-file, log-link, image]
-      -n, --namespace <NAMESPACE>  Only objects of this namespace; an image has none
-      -A, --all-namespaces         Objects of all namespaces, which is the default
+          --kind <KIND>            Include only objects of these kinds [possible values: container,
+                                   sandbox, log-dir, log-file, log-link, image]
+      -n, --namespace <NAMESPACE>  Include only objects of this namespace; images have none
+      -A, --all-namespaces         Include objects of all namespaces (default)
           --evict-terminated-pods  Also remove dead containers and sandboxes of terminated pods
           --pressure               Remove everything unused, as under disk pressure
       -h, --help                   Print help (see more with '--help')
@@ -476,7 +476,7 @@ fn usage_errors_have_status_2_and_help_has_0() {
       -o, --output <FORMAT>                 Output format [possible values: table, wide, json, yaml,
                                             name]
           --no-headers                      Print tables without a header
-          --no-trunc                        Shorten nothing on a terminal
+          --no-trunc                        Do not shorten names on a terminal
           --color <WHEN>                    When to use color; auto respects `NO_COLOR` [default: auto]
                                             [possible values: auto, always, never]
       -v, --verbose...                      Log more to standard error (-vv for debug)
@@ -577,7 +577,7 @@ fn why_shows_rule_setting_and_what_changes_the_decision() {
     "#);
     insta::assert_snapshot!(why("/var/log/pods/lost+found"), @r#"
     log directory /var/log/pods/lost+found
-      keep: the kubelet does not use such a name or such a kind of entry
+      keep: the kubelet creates no entry with this name or type
       setting: profile = "safe" (built-in)
       changes when: it is removed by hand
     "#);

@@ -330,7 +330,7 @@ fn why_explains_the_node() {
       changes when: a pod source is available
 
     log link DIR/containers/web_default_app-webapp01.log
-      keep: the kubelet does not use such a name or such a kind of entry
+      keep: the kubelet creates no entry with this name or type
       setting: profile = "safe" (built-in)
       changes when: it is removed by hand
 
@@ -421,11 +421,11 @@ fn an_unreachable_runtime_has_status_3_and_a_cause() {
     "#);
     insta::assert_snapshot!(plan(&silent.endpoint()), @r#"
     exit Some(3)
-    ! error: SOCKET: accepts connections but did not answer Version within 5 s; the runtime hangs, or this is no CRI socket
+    ! error: SOCKET: accepts connections but did not answer Version within 5 s; the runtime hangs, or this is not a CRI socket
     "#);
     insta::assert_snapshot!(plan(&old.endpoint()), @r#"
     exit Some(3)
-    ! error: SOCKET: the runtime speaks CRI v1alpha2 only and v1 is needed; upgrade it (containerd 1.6 or CRI-O 1.23, or newer)
+    ! error: SOCKET: the runtime supports only CRI v1alpha2, and kubegc needs v1; upgrade it (containerd 1.6 or CRI-O 1.23, or newer)
     "#);
     for verb in [&["collect"][..], &["collect", "--dry-run"], &["snapshot"], &["why", "web"]] {
         let arguments = [verb, &["-r", "/nowhere.sock", "--state", "s/kubegc.db", "--lock", "s/kubegc.lock"]].concat();
@@ -497,7 +497,7 @@ async fn a_service_reports_an_unwritable_store_until_it_recovers() {
     let shown = String::from_utf8(home.run(&status).stdout).unwrap();
     assert!(shown.contains("Store:      cannot use the store /") && shown.contains("database is locked"), "{shown}");
     drop(other);
-    service.says("the store is on disk again").await;
+    service.says("the store is written to disk again").await;
     service.says("pass done").await;
     service.says("pass done").await;
     let shown = String::from_utf8(home.run(&status).stdout).unwrap();
@@ -515,8 +515,8 @@ async fn a_store_overwritten_during_service_is_set_aside() {
     let mut service = home.start(&["run"]);
     service.says("pass done").await;
     std::fs::write(home.store(), vec![7; 50_000]).unwrap();
-    service.says("the store was damaged; a fresh one was begun").await;
-    service.says("the store is on disk again").await;
+    service.says("the store was damaged; created a new one").await;
+    service.says("the store is written to disk again").await;
     service.says("pass done").await;
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
@@ -661,7 +661,7 @@ fn the_status_names_the_faults_of_the_configuration() {
     std::fs::create_dir(host.shell.path("conf.d")).unwrap();
     std::fs::write(host.shell.path("conf.d/10.toml"), "[images]\nmin_age = 5\n").unwrap();
     let _lock = Lock::take(&host.sim.dir().join("run/kubegc.lock"), "run").unwrap();
-    let fault = "conf.d/10.toml:2:1: images.min_age = 5: wants a unit: \"5s\" for seconds, \"5m\" for minutes";
+    let fault = "conf.d/10.toml:2:1: images.min_age = 5: expected a unit: \"5s\" for seconds, \"5m\" for minutes";
     let shown = host.run(&["status"]);
     assert!(shown.starts_with("exit Some(1)") && shown.contains(&format!("Config:     {fault}\n")), "{shown}");
     assert!(shown.contains(&format!("Agent:      pid {}, run\n", std::process::id())), "{shown}");
@@ -970,7 +970,7 @@ fn a_list_with_a_bad_line_removes_nothing() {
     for (list, arguments, message) in [
         ("r.example/old:1\nr.example/*\n", &["--remove-list", "-"][..], "-:2: \"r.example/*\" names no image"),
         ("", &["--remove-list", "-", "--keep-list", "-"], "only one list can be standard input"),
-        ("", &["r.example/old:1", "--remove-list", "-"], "--remove-list names the images; leave out OBJECT"),
+        ("", &["r.example/old:1", "--remove-list", "-"], "--remove-list names the images; omit OBJECT"),
         ("", &["--remove-list", "/does/not/exist"], "cannot read /does/not/exist"),
         ("", &["--remove-list", "-", "--pressure"], "cannot be used with"),
     ] {

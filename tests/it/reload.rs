@@ -110,7 +110,7 @@ async fn an_exchanged_config_map_is_loaded_without_a_signal() {
     home.set_as_config_map("mode = \"collect\"\nimages.low_threshold_percent = \"low\"");
     service.says("configuration files have changed").await;
     let said = service.says("the previous settings remain in force").await;
-    assert!(said.last().unwrap().contains("images.low_threshold_percent = \"low\": wants"), "{said:?}");
+    assert!(said.last().unwrap().contains("images.low_threshold_percent = \"low\": expected"), "{said:?}");
 
     home.set_as_config_map(&format!("{SELDOM}images.all_unused = true"));
     service.says("settings reloaded").await;

@@ -55,7 +55,7 @@ fn refused(command: &str, known: &[Format], wanted: Format) -> CliError {
         |format: &Format| format.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let error = CliError::message(ErrorKind::Usage, format!("`{command}` has no output format {:?}", name(&wanted)));
     match known {
-        [] => error.hint("leave out -o"),
+        [] => error.hint("omit -o"),
         known => error.hint(format!("-o accepts {} here", format::list(&known.iter().map(name).collect::<Vec<_>>()))),
     }
 }

@@ -42,7 +42,7 @@ pub struct Global {
     /// Print tables without a header
     #[arg(long, global = true)]
     pub no_headers: bool,
-    /// Shorten nothing on a terminal
+    /// Do not shorten names on a terminal
     #[arg(long, global = true)]
     pub no_trunc: bool,
     /// When to use color; auto respects `NO_COLOR`
@@ -84,7 +84,7 @@ impl Global {
 
     /// Looks at the configuration files.
     pub fn files(&self, environment: &Environment) -> ConfigFiles {
-        ConfigFiles::look(&self.typed(), environment)
+        ConfigFiles::find(&self.typed(), environment)
     }
 
     fn typed(&self) -> Typed {

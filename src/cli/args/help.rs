@@ -2,6 +2,8 @@
 
 use clap::Command;
 
+use crate::cli::cli_error::STATUSES;
+
 /// Examples: a comment, and a command line. Each is in the help of the command that the line names.
 const EXAMPLES: [(&str, &str); 48] = [
     ("Show what a pass would remove now, and why", "kubegc plan"),
@@ -21,13 +23,13 @@ const EXAMPLES: [(&str, &str); 48] = [
     ("Save the state of this node, for `plan --snapshot` elsewhere", "kubegc snapshot > node.json"),
     ("List the images by size", "kubegc images"),
     ("List those that were used least recently first", "kubegc images --sort-by last-used"),
-    ("Print the ids only", "kubegc images -q"),
+    ("Print only ids", "kubegc images -q"),
     ("Show what fills the image file system", "kubegc disk"),
     ("Show every image, layer and blob of it", "kubegc disk --top 0 -o wide"),
     ("Remove the unused images that a scanner lists", "kubegc collect images --remove-list vulnerable.txt"),
     ("Show the last removals", "kubegc history"),
     ("Show what was removed of a namespace in a day", "kubegc history --since 24h --namespace shop"),
-    ("Add up the removals by day and reason", "kubegc history --sums"),
+    ("Sum removals by day and reason", "kubegc history --sums"),
     ("Show the runs", "kubegc history --runs"),
     ("Show the run with number 12 and its removals", "kubegc history 12"),
     ("Write the page to a file", "kubegc report node.html"),
@@ -41,7 +43,7 @@ const EXAMPLES: [(&str, &str); 48] = [
     ("Begin a configuration file", "kubegc config default > kubegc.toml"),
     ("Print the schema of a plan", "kubegc config schema plan"),
     ("Show what would be deleted in a cluster", "kubegc controller plan"),
-    ("Fail if an object has no owner any more", "kubegc controller plan --fail-on dangling"),
+    ("Fail if all owners of an object are absent", "kubegc controller plan --fail-on dangling"),
     ("Show the pods that no kubelet finishes", "kubegc controller plan --pods-only"),
     ("Explain an object", "kubegc controller why deployment/web -n shop"),
     ("Show what would follow from its deletion", "kubegc controller why deployment/web --if-deleted foreground"),
@@ -56,17 +58,6 @@ const EXAMPLES: [(&str, &str); 48] = [
 
 /// Where the flags are that the help of a command does not list.
 const SETTINGS: &str = "Settings:\n  Each can be a flag. `kubegc config explain` lists them, and explains one.\n\n";
-
-/// The meaning of each exit status.
-const STATUSES: [(u8, &str); 7] = [
-    (0, "done"),
-    (1, "failed or refused in part, data unavailable, or another error"),
-    (2, "usage or configuration"),
-    (3, "runtime or API server not reachable"),
-    (4, "a --fail-on condition was met"),
-    (5, "another agent holds the lock of the node"),
-    (130, "interrupted (143 by SIGTERM)"),
-];
 
 /// Adds the examples and the exit status to the long help of a command and of all its subcommands. `path` has the names of
 /// the commands above it.
@@ -84,6 +75,12 @@ fn examples(path: &str) -> String {
     let of = EXAMPLES.iter().filter(|(_, line)| format!("{line} ").replace(')', " ").contains(path));
     let lines: Vec<_> = of.map(|(comment, line)| format!("  # {comment}\n  {line}\n")).collect();
     if lines.is_empty() { String::new() } else { format!("Examples:\n{}\n", lines.concat()) }
+}
+
+/// Returns all exit statuses with their meanings, in one line.
+pub(in crate::cli) fn exit_statuses() -> String {
+    let all: Vec<_> = STATUSES.iter().map(|(status, meaning)| format!("{status} {meaning}")).collect();
+    format!("Exit status: {}.", all.join("; "))
 }
 
 fn exit_status(path: &str) -> String {
@@ -112,6 +109,12 @@ mod tests {
         let below = command.get_subcommands().filter(|command| !command.is_hide_set());
         let below: Vec<_> = below.flat_map(|command| leaves(command, &path)).collect();
         if below.is_empty() { vec![path] } else { below }
+    }
+
+    #[test]
+    fn the_readme_has_the_exit_statuses_of_the_help() {
+        let readme = include_str!("../../../README.md").replace('`', "").replace('\n', " ");
+        assert!(readme.contains(&exit_statuses()), "{}", exit_statuses());
     }
 
     /// `demo` and `man` are complete as they are.

@@ -5,10 +5,10 @@ use crate::model::PodRef;
 /// Flags that limit a command to a namespace.
 #[derive(Debug, Default, clap::Args)]
 pub struct NamespaceArgs {
-    /// Only objects of this namespace; an image has none
+    /// Include only objects of this namespace; images have none
     #[arg(short, long, value_name = "NAMESPACE")]
     pub(in crate::cli) namespace: Option<String>,
-    /// Objects of all namespaces, which is the default
+    /// Include objects of all namespaces (default)
     #[arg(short = 'A', long)]
     pub(in crate::cli) all_namespaces: bool,
 }

@@ -6,7 +6,7 @@ use clap_complete::ArgValueCompleter;
 
 use super::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::lookup::{Finding, Place, ambiguous, nothing, with_kind};
+use crate::cli::input::lookup::{Finding, Search, ambiguous, nothing, with_kind};
 use crate::cli::verbs::completions;
 use crate::config::Loaded;
 use crate::model::Snapshot;
@@ -15,10 +15,10 @@ use crate::plan::{Action, Kept, Kind, Pace, Plan, Policy, RemoveReason};
 /// Flags that limit a plan.
 #[derive(Debug, clap::Args)]
 pub struct OnlyArgs {
-    /// Only these objects: `KIND/NAME`, `KIND NAME...`, or what `why` accepts
+    /// Include only these objects: `KIND/NAME`, `KIND NAME...`, or a form that `why` accepts
     #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(completions::objects))]
     objects: Vec<String>,
-    /// Only objects of these kinds
+    /// Include only objects of these kinds
     #[arg(long, value_enum, value_delimiter = ',')]
     kind: Vec<Kind>,
     #[command(flatten)]
@@ -53,7 +53,7 @@ impl OnlyArgs {
         let names_none =
             matches!(self.objects.iter().map(String::as_str).collect::<Vec<_>>()[..], [] | ["image" | "images"]);
         if has_list && !names_none {
-            return Err(CliError::message(ErrorKind::Usage, "--remove-list names the images; leave out OBJECT"));
+            return Err(CliError::message(ErrorKind::Usage, "--remove-list names the images; omit OBJECT"));
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ impl OnlyArgs {
     fn named(&self, snapshot: &Snapshot, policy: &Policy) -> Result<HashSet<(Kind, String)>, CliError> {
         let mut named = HashSet::new();
         for word in &with_kind(&self.objects) {
-            match (Place { snapshot, namespace: &NamespaceArgs::default() }).find(&policy.logs, word) {
+            match (Search { snapshot, namespace: &NamespaceArgs::default() }).find(&policy.logs, word) {
                 Finding::Objects(found) => named.extend(found.into_iter().map(|found| (found.kind, found.id))),
                 Finding::Ambiguous(candidates) => return Err(ambiguous(word, &candidates)),
                 Finding::Nothing(similar) => return Err(nothing(word, &similar)),

@@ -27,9 +27,9 @@ const SUGGESTIONS: usize = 3;
 /// The candidates that an error lists.
 const CANDIDATES: usize = 20;
 
-/// The objects to search: those of a node, or of one namespace on it.
+/// A search for objects: those of a node, or of one namespace on it.
 #[derive(Clone, Copy)]
-pub(in crate::cli) struct Place<'a> {
+pub(in crate::cli) struct Search<'a> {
     pub(in crate::cli) snapshot: &'a Snapshot,
     pub(in crate::cli) namespace: &'a NamespaceArgs,
 }
@@ -48,9 +48,7 @@ pub(in crate::cli) enum Object<'a> {
 /// An object that matches.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) struct Found<'a> {
-    /// The object.
     pub(in crate::cli) object: Object<'a>,
-    /// Its kind.
     pub(in crate::cli) kind: Kind,
     /// Its ID as in plans; for logs its path.
     pub(in crate::cli) id: String,
@@ -165,9 +163,9 @@ fn candidates(found: &[Found]) -> Vec<String> {
     names.collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }
 
-// === impl Place ===
+// === impl Search ===
 
-impl<'a> Place<'a> {
+impl<'a> Search<'a> {
     /// Finds the objects that the word refers to. Only the most precise matches count. An ID may be as the API server has it,
     /// with its runtime: `containerd://…`.
     pub(in crate::cli) fn find(self, logs: &LogPolicy, word: &str) -> Finding<'a> {
@@ -480,13 +478,13 @@ mod tests {
         node
     }
 
-    fn place(snapshot: &Snapshot) -> Place<'_> {
+    fn search(snapshot: &Snapshot) -> Search<'_> {
         static ALL: NamespaceArgs = NamespaceArgs { namespace: None, all_namespaces: false };
-        Place { snapshot, namespace: &ALL }
+        Search { snapshot, namespace: &ALL }
     }
 
     fn kinds(word: &str) -> Vec<&'static str> {
-        match place(&node()).find(&LogPolicy::default(), word) {
+        match search(&node()).find(&LogPolicy::default(), word) {
             Finding::Objects(found) => found.iter().map(|found| found.kind.as_str()).collect(),
             Finding::Ambiguous(_) => vec!["ambiguous"],
             Finding::Nothing(_) => Vec::new(),
@@ -552,7 +550,7 @@ mod tests {
             all[0].id = "s1".into();
             all
         });
-        assert!(matches!(place(&node).find(&LogPolicy::default(), "s1"), Finding::Objects(found) if found.len() == 1));
+        assert!(matches!(search(&node).find(&LogPolicy::default(), "s1"), Finding::Objects(found) if found.len() == 1));
     }
 
     #[test]
@@ -564,7 +562,7 @@ mod tests {
             all
         });
         let logs = LogPolicy::default();
-        let find = |word| place(&node).find(&logs, word);
+        let find = |word| search(&node).find(&logs, word);
         let candidates = ["default/web-0/app (container c1234567)", "default/web-1/app (container c7654321)"];
         assert_eq!(find("app"), Finding::Ambiguous(candidates.map(str::to_owned).to_vec()));
         let near = ["default/web-0", "default/web-1", "default/web-0/app"].map(str::to_owned);
@@ -583,7 +581,7 @@ mod tests {
             all
         });
         let find = |line| {
-            let (is_part, found) = place(&node).find_images(&LogPolicy::default(), line);
+            let (is_part, found) = search(&node).find_images(&LogPolicy::default(), line);
             (is_part, found.iter().map(|image| image.id.as_str()).collect::<Vec<_>>())
         };
         let [nginx, imported] = ["sha256:1111aaaa", "sha256:3333cccc"];

@@ -27,19 +27,19 @@ pub(in crate::cli) fn block_on<T>(work: impl Future<Output = Result<T, CliError>
 
 /// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes more. It
 /// changes nothing, not even the memory.
-pub(in crate::cli) async fn look(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.look(scope, Needs { log_sizes: true, ..Needs::default() }).await)
+pub(in crate::cli) async fn plan_now(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
+    Ok(dry_cycle(loaded).await?.plan_now(scope, Needs { log_sizes: true, ..Needs::default() }).await)
 }
 
-/// As [`look`], with the store of the runtime.
+/// As [`plan_now`], with the store of the runtime.
 pub(in crate::cli) async fn account(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.look(Scope::All, Needs { log_sizes: true, ..Needs::account(true) }).await)
+    Ok(dry_cycle(loaded).await?.plan_now(Scope::All, Needs { log_sizes: true, ..Needs::account(true) }).await)
 }
 
-/// As [`look`], with the exit of each exited container and, if wanted, with the store of the runtime.
+/// As [`plan_now`], with the exit of each exited container and, if wanted, with the store of the runtime.
 pub(in crate::cli) async fn explain(loaded: &Loaded, store: bool) -> Result<(Snapshot, Plan), CliError> {
     let needs = Needs { ends: true, log_sizes: true, store, ..Needs::default() };
-    Ok(dry_cycle(loaded).await?.look(Scope::All, needs).await)
+    Ok(dry_cycle(loaded).await?.plan_now(Scope::All, needs).await)
 }
 
 /// Takes a snapshot with the lists alone, for completions.

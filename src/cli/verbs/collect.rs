@@ -20,7 +20,7 @@ use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::one_document;
-use crate::cli::input::session::{block_on, look, recorded, warn_without_history};
+use crate::cli::input::session::{block_on, plan_now, recorded, warn_without_history};
 use crate::cli::render::output::Output;
 use crate::cli::render::{self, format, reference};
 use crate::config::{Loaded, Mode};
@@ -58,12 +58,12 @@ pub struct Args {
     lists: ListArgs,
     /// Observe, wait until ages are known, then collect
     ///
-    /// For a node without history: an image counts from its first observation, and a pod is deleted only if it is missing
-    /// in two observations. The wait ends after LIMIT at the latest.
+    /// For a node without history. The age of an image begins at its first observation, and a pod counts as deleted only if
+    /// it is missing in two observations. The wait ends after LIMIT at the latest.
     #[arg(long, value_name = "LIMIT", num_args = 0..=1, require_equals = true, default_missing_value = "10m",
           value_parser = humantime::parse_duration, conflicts_with_all = ["plan", "dry_run"])]
     wait: Option<Duration>,
-    /// Print the totals only
+    /// Print only totals
     #[arg(short, long)]
     quiet: bool,
 }
@@ -166,7 +166,7 @@ pub(super) fn is_dry(dry_run: bool, loaded: &Loaded) -> bool {
 /// Returns the error of a command that removed nothing although it was no dry run.
 pub(super) fn observing() -> CliError {
     let error = CliError::message(ErrorKind::Partial, "mode = \"observe\": nothing was removed");
-    error.hint("--mode collect removes objects once; mode = \"collect\" in the configuration always")
+    error.hint("use --mode collect for one command, or set mode = \"collect\" in the configuration")
 }
 
 /// Returns the error of a shutdown that waits for an unresponsive runtime or disk.
@@ -236,7 +236,7 @@ async fn pass(
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
 async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
     let loaded = &args.only.applied(loaded.clone());
-    let (snapshot, plan) = look(loaded, args.scope).await?;
+    let (snapshot, plan) = plan_now(loaded, args.scope).await?;
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 

@@ -11,7 +11,7 @@ use clap_complete::{CompleteEnv, CompletionCandidate};
 use crate::cli::Cli;
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::lookup::Place;
+use crate::cli::input::lookup::Search;
 use crate::cli::input::session::{block_on, lists};
 use crate::cli::render::output::Output;
 use crate::config::{Environment, KEYS, Key, Typed, load};
@@ -24,8 +24,8 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// Print shell completions
 ///
-/// The script calls kubegc for the candidates, so they include the objects of this node. Source it in the shell, or save it
-/// where the shell finds it, as /usr/share/bash-completion/completions/kubegc.
+/// The script calls kubegc for the candidates, so they include the objects of this node. Source the script, or save it
+/// where the shell looks for it, such as /usr/share/bash-completion/completions/kubegc.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Shell
@@ -69,7 +69,7 @@ fn keys_then(suffix: &str, current: &OsStr) -> Vec<CompletionCandidate> {
 /// Offers the pods, containers and images of this node. Without a runtime it offers nothing.
 pub(in crate::cli) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
-    let names = |snapshot| Place { snapshot: &snapshot, namespace: &NamespaceArgs::default() }.names();
+    let names = |snapshot| Search { snapshot: &snapshot, namespace: &NamespaceArgs::default() }.names();
     let names = observed().map(names).unwrap_or_default();
     names.into_iter().filter(|name| name.starts_with(&*current)).map(CompletionCandidate::new).collect()
 }

@@ -47,7 +47,7 @@ enum Verb {
     Show,
     /// Show each rule, and what it decides now
     Rules {
-        /// Decide for a snapshot instead of this node (- for standard input)
+        /// Use a snapshot instead of this node (- for standard input)
         #[arg(long, value_name = "FILE")]
         snapshot: Option<PathBuf>,
     },
@@ -170,7 +170,7 @@ impl Args {
 impl From<&ConfigFault> for Fault {
     fn from(fault: &ConfigFault) -> Self {
         let (key, value) = fault.written.clone().unzip();
-        let (line, column) = fault.place().unzip();
+        let (line, column) = fault.position().unzip();
         Self { origin: fault.origin.to_string(), line, column, key, value, message: fault.right.clone() }
     }
 }

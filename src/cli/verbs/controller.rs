@@ -21,8 +21,8 @@ use crate::config::{ConfigFiles, Loaded};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
 ///
-/// `plan` and `why` only read. `collect` deletes what is left now, and `run` is the service. The credentials are those of
-/// --kubeconfig, $KUBECONFIG, ~/.kube/config, or the pod's service account.
+/// `plan` and `why` only read. `collect` deletes the garbage that exists now. `run` is the service. Credentials are from
+/// --kubeconfig, $KUBECONFIG, ~/.kube/config, or the service account of the pod.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -41,9 +41,9 @@ enum Command {
     Status(controller_status::Args),
 }
 
-/// Print the metadata that decide, for `plan --snapshot`
+/// Print the metadata of all objects, for `plan --snapshot`
 ///
-/// It has names, uids, finalizers and owner references of all objects, and no labels, annotations or data.
+/// The output has names, uids, finalizers and owner references, but no labels, annotations or data.
 #[derive(Debug, clap::Args)]
 struct SnapshotArgs {}
 

@@ -13,10 +13,10 @@ use crate::plan::{CategoryEntry, DiskAccount, LeftEntry, disk_account};
 
 /// Show what fills the image file system
 ///
-/// Each byte counts once: a layer that several images share counts where its most important image does. The sizes are those
-/// on the disk, not those of a registry. "Not of the runtime" is what the file system has besides.
+/// Each byte counts once. A layer that several images share counts for the most important of them. The sizes are those on
+/// the disk, not those in a registry. "Not of the runtime" is everything else on the file system.
 ///
-/// It reads the store of containerd through containerd's own API, or that of CRI-O from its files.
+/// kubegc reads the store of containerd through its API, and the store of CRI-O from its files.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show at most N entries of each list; 0 for all

@@ -23,7 +23,7 @@ use crate::record::{HistoryEntry, HistoryFilter, RunEntry, StoreReader};
 /// Show past removals and their reasons, newest first
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Filter by text in the id, path, name, tag or pod; a number shows the run with this number
+    /// Filter by text in the id, path, name, tag or pod; a number selects a run
     text: Option<String>,
     /// Maximum number of entries
     #[arg(short = 'n', long, default_value_t = 50, value_name = "NUMBER")]
@@ -34,7 +34,7 @@ pub struct Args {
     /// Filter by object kind
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// Filter by namespace of the pod (without a short form: -n is the number of entries)
+    /// Filter by namespace of the pod (no short form: -n is the number of entries)
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Show objects of all namespaces, which is the default
@@ -43,7 +43,7 @@ pub struct Args {
     /// Show runs instead of single removals
     #[arg(long, conflicts_with_all = ["text", "since", "kind", "namespace"])]
     runs: bool,
-    /// Add up the removals by day and reason (UTC)
+    /// Sum removals by day (UTC) and reason
     #[arg(long, conflicts_with = "runs")]
     sums: bool,
     /// Wait for new entries and print them, until interrupted
@@ -104,7 +104,7 @@ fn when(text: &str) -> Result<Timestamp, String> {
         .map(before_now)
         .or_else(|_| text.parse())
         .or_else(|_| date())
-        .map_err(|_: jiff::Error| "wants a duration such as 24h, a date, or a time".to_owned())
+        .map_err(|_: jiff::Error| "expected a duration such as 24h, a date, or a time".to_owned())
 }
 
 /// Reads the store and prints the history.

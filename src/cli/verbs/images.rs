@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::session::{all_seen, block_on, look};
+use crate::cli::input::session::{all_seen, block_on, plan_now};
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::render::screen::Screen;
@@ -22,7 +22,7 @@ use crate::plan::{ImageUsers, KeepReason, Kind, Plan, Policy, Scope, images};
 
 /// List images by size or last use, with their users
 ///
-/// The sizes are those that the runtime reports. Layers that images share count in each of them.
+/// The sizes are those that the runtime reports. A shared layer counts in each of its images.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Order of the images
@@ -31,7 +31,7 @@ pub struct Args {
     /// List the images of a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Print the ids only
+    /// Print only ids
     #[arg(short, long)]
     quiet: bool,
 }
@@ -106,7 +106,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
     let policy = &loaded.settings.policy;
     let (snapshot, plan) = match &args.snapshot {
         Some(file) => Snapshots::open(file)?.planned(policy)?,
-        None => block_on(look(loaded, Scope::All))?,
+        None => block_on(plan_now(loaded, Scope::All))?,
     };
     let images = Images::new(&snapshot, &plan, policy, args.sort_by);
     let ids = images.entries.iter().map(|image| image.id.as_str());

@@ -6,7 +6,7 @@ use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::session::{all_seen, block_on, look, warn_without_history};
+use crate::cli::input::session::{all_seen, block_on, plan_now, warn_without_history};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::{self, reference};
 use crate::config::Loaded;
@@ -44,9 +44,9 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         return offline(Snapshots::open(file)?, decide, output);
     }
     let (snapshot, plan) = block_on(async {
-        let looked = look(&loaded, args.scope).await?;
+        let planned = plan_now(&loaded, args.scope).await?;
         warn_without_history(&loaded.settings, output.format).await?;
-        Ok(looked)
+        Ok(planned)
     })?;
     warn_of_patterns(&snapshot, &loaded);
     let plan = args.only.limit(under_pressure(plan), &snapshot, &loaded.settings.policy)?;

@@ -28,7 +28,7 @@ pub struct Args {
 
 /// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let looked = block_on(async {
+    let planned = block_on(async {
         let (snapshot, plan) = account(loaded).await?;
         let under_pressure =
             decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
@@ -37,7 +37,7 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         let outlook = Outlook::new(&plan, Some(&under_pressure), &[]).with_disk(disk);
         Ok((plan, outlook))
     });
-    let (plan, outlook, error) = match looked {
+    let (plan, outlook, error) = match planned {
         Ok((plan, outlook)) => (Some(plan), Ok(outlook), None),
         Err(error) => (None, Err(error.to_string()), Some(error)),
     };

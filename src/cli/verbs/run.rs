@@ -13,7 +13,7 @@ use crate::page::html;
 /// It makes a pass over containers every minute and over images every five minutes.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Remove nothing: log what would be removed, as with mode = "observe"
+    /// Log removals without making them, as with mode = "observe"
     #[arg(long)]
     dry_run: bool,
 }

@@ -25,7 +25,7 @@ use crate::serve::{AgentState, PassState, RunningPass, agent_state};
 /// Show the agent, its data sources and its last passes
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print the status again after this time, until a signal
+    /// Print the status at this interval, until a signal
     #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s",
           value_parser = humantime::parse_duration)]
     watch: Option<Duration>,
@@ -39,7 +39,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 const RUNS: usize = 100;
 
 /// What was observed of the node.
-type Looked = Result<(Snapshot, Plan), CliError>;
+type Planned = Result<(Snapshot, Plan), CliError>;
 
 /// The status of the node.
 #[derive(Debug, Serialize)]
@@ -52,7 +52,7 @@ struct Status {
     agent: Option<String>,
     /// What the running agent shows on its socket; `null` = no agent runs, or it has no socket.
     live: Option<AgentState>,
-    /// What is wrong with the configuration. The node is not looked at then.
+    /// What is wrong with the configuration. The node is not observed then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     config_faults: Vec<String>,
     /// Why the memory of the agent is not written to the store; `null` = it is.
@@ -102,21 +102,21 @@ pub fn run(args: &Args, loaded: &Loaded, faults: &[ConfigFault], output: &mut Ou
 
 fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<(), CliError> {
     let config_faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    let looked = match faulty(faults) {
+    let planned = match faulty(faults) {
         Some(error) => Err(error),
-        None => block_on(session::look(loaded, Scope::All)),
+        None => block_on(session::plan_now(loaded, Scope::All)),
     };
-    let status = Status { config_faults, ..Status::new(loaded, &looked)? };
+    let status = Status { config_faults, ..Status::new(loaded, &planned)? };
     output.result(&status, |_| status.text())?;
     if let Some(error) = faulty(faults) {
         return Err(error.hint("`kubegc config check` checks the configuration"));
     }
     // The text has the cause.
-    looked.map_err(|error| CliError::message(error.kind(), "the runtime is unavailable"))?;
+    planned.map_err(|error| CliError::message(error.kind(), "the runtime is unavailable"))?;
     status.verdict()
 }
 
-/// Returns the error of a configuration with faults. With the rest of its settings the node is not looked at: they could send a
+/// Returns the error of a configuration with faults. With the rest of its settings the node is not observed: they could send a
 /// credential where it is not to be sent.
 fn faulty(faults: &[ConfigFault]) -> Option<CliError> {
     let error =
@@ -128,10 +128,10 @@ fn faulty(faults: &[ConfigFault]) -> Option<CliError> {
 
 impl Status {
     /// Reads what is in files, the lock and the store, and adds what was observed of the node.
-    fn new(loaded: &Loaded, looked: &Looked) -> Result<Self, CliError> {
+    fn new(loaded: &Loaded, planned: &Planned) -> Result<Self, CliError> {
         let Loaded { settings, .. } = loaded;
         let Settings { state, policy, .. } = settings;
-        let (snapshot, plan) = looked.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
+        let (snapshot, plan) = planned.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
         Ok(Self {
             kind: "Status",
             version: 1,
@@ -141,11 +141,11 @@ impl Status {
             live: live(settings),
             config_faults: Vec::new(),
             store: Lock::fault(&state.lock),
-            runtime: seen(looked, |snapshot, _| snapshot.runtime.clone()),
-            image_filesystem: seen(looked, |snapshot, _| snapshot.image_filesystem.clone()),
+            runtime: seen(planned, |snapshot, _| snapshot.runtime.clone()),
+            image_filesystem: seen(planned, |snapshot, _| snapshot.image_filesystem.clone()),
             list_bytes: snapshot.map(|snapshot| snapshot.list_bytes.clone()).unwrap_or_default(),
-            pods: seen(looked, |_, plan| plan.pods.clone()),
-            to_remove: seen(looked, |_, plan| Seen::Seen(plan.actions.len())),
+            pods: seen(planned, |_, plan| plan.pods.clone()),
+            to_remove: seen(planned, |_, plan| Seen::Seen(plan.actions.len())),
             last_runs: newest_of_each_scope(session::recorded_blocking(settings)?.runs(RUNS)?),
             pod_sources: plan.map(pods::sources_of).unwrap_or_default(),
             failed_sources: plan.and_then(|plan| failed_sources(plan, settings)),
@@ -198,7 +198,7 @@ impl Status {
     fn verdict(&self) -> Result<(), CliError> {
         let error = |text: String| Err(CliError::message(ErrorKind::Partial, text));
         if let (None, Some(cause)) = (&self.agent, &self.hidden) {
-            return error(format!("whether an agent runs is unknown: {cause}"));
+            return error(format!("cannot determine whether an agent runs: {cause}"));
         }
         if self.agent.is_none() {
             return error("no agent runs on this node".to_owned());
@@ -245,8 +245,8 @@ fn unreadable(state: &StateSettings) -> Vec<PathBuf> {
 }
 
 /// Returns a part of what was observed, or why the node could not be observed.
-fn seen<T>(looked: &Looked, part: impl FnOnce(&Snapshot, &Plan) -> Seen<T>) -> Seen<T> {
-    match looked {
+fn seen<T>(planned: &Planned, part: impl FnOnce(&Snapshot, &Plan) -> Seen<T>) -> Seen<T> {
+    match planned {
         Ok((snapshot, plan)) => part(snapshot, plan),
         Err(error) => Seen::NotSeen(error.to_string()),
     }

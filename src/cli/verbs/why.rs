@@ -16,7 +16,7 @@ use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::lookup::{Finding, Found, Place, ambiguous, nothing, with_kind};
+use crate::cli::input::lookup::{Finding, Found, Search, ambiguous, nothing, with_kind};
 use crate::cli::input::session::{block_on, explain};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::pod_text::{self as pods, PodAnswer};
@@ -31,8 +31,8 @@ use facts::{Facts, seconds_to_go};
 pub struct Args {
     /// Id, image, pod, container or log path, whole or in part
     ///
-    /// Everything that a table shows is accepted: `pod/NAME` or `pod NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
-    /// the beginning of an id, a name that the table has shortened. If several objects match, they are listed.
+    /// kubegc accepts each form that a table shows: `pod/NAME` or `pod NAME`, `NAMESPACE/POD/CONTAINER`, an image without its registry,
+    /// the beginning of an id, a shortened name. If several objects match, it lists them.
     #[arg(required = true, num_args = 1..=2, add = ArgValueCompleter::new(completions::objects))]
     what: Vec<String>,
     #[command(flatten)]
@@ -42,17 +42,17 @@ pub struct Args {
     snapshot: Option<PathBuf>,
 }
 
-/// One answer.
+/// The answer for a pod or an object.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Said {
+enum Answer {
     Pod(PodAnswer),
-    Object(Box<Answer>),
+    Object(Box<ObjectAnswer>),
 }
 
 /// The answer for one object.
 #[derive(Debug, Serialize)]
-struct Answer {
+struct ObjectAnswer {
     kind: Kind,
     id: String,
     #[serde(skip)]
@@ -105,10 +105,10 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         Some(file) => Snapshots::open(file)?.planned(policy)?,
         None => block_on(args.planned(&what, loaded))?,
     };
-    let place = Place { snapshot: &snapshot, namespace: &args.namespace };
+    let search = Search { snapshot: &snapshot, namespace: &args.namespace };
     let word = what.strip_prefix("pod/").unwrap_or(&what);
-    let pods: Vec<_> = pods::answers(place.pods(), word, &plan).into_iter().map(Said::Pod).collect();
-    let found = match place.find(&policy.logs, &what) {
+    let pods: Vec<_> = pods::answers(search.pods(), word, &plan).into_iter().map(Answer::Pod).collect();
+    let found = match search.find(&policy.logs, &what) {
         Finding::Objects(found) => found,
         Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
         Finding::Nothing(similar) if pods.is_empty() => {
@@ -117,9 +117,9 @@ pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliE
         }
         Finding::Nothing(_) => Vec::new(),
     };
-    let namesakes = place.namesakes(&what, &found);
+    let namesakes = search.namesakes(&what, &found);
     let objects =
-        found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Said::Object);
+        found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Answer::Object);
     let answers: Vec<_> = pods.into_iter().chain(objects).collect();
     print(&answers, &plan, output)?;
     match output.format {
@@ -135,7 +135,7 @@ fn others(what: &str, namesakes: usize) -> String {
 }
 
 /// Returns the decision of the plan about an object.
-fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Option<Answer> {
+fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Option<ObjectAnswer> {
     let is_it = |kind, id: &str| kind == found.kind && id == found.id;
     let removed = plan.actions.iter().map(|action| (action, Decision::Remove));
     let next = plan.images.reserve.iter().map(|action| (action, Decision::NextInLine));
@@ -143,19 +143,19 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
     let kept = plan.kept.iter().find(|kept| is_it(kept.kind, &kept.id));
     let is_for_space = action.is_some_and(|(action, _)| action.reason.is_for_space());
     let score = plan.images.scores.get(&found.id.as_str().into()).copied();
-    let (decision, reason, said, pod) = match (action, kept) {
+    let (decision, reason, explained, pod) = match (action, kept) {
         (Some((action, decision)), _) => {
             (decision, serde_json::to_value(&action.reason), action.reason.explain(), &action.pod)
         }
         (None, Some(kept)) => (Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), &kept.pod),
         (None, None) => return None,
     };
-    Some(Answer {
+    Some(ObjectAnswer {
         decision,
         reason: reason.unwrap_or_default(),
-        rule: said.rule.into_owned(),
-        setting: said.setting.and_then(|name| setting(found.kind, name, loaded)),
-        change: said.change,
+        rule: explained.rule.into_owned(),
+        setting: explained.setting.and_then(|name| setting(found.kind, name, loaded)),
+        change: explained.change,
         seconds_to_go: kept.and_then(|kept| seconds_to_go(kept, snapshot)),
         order: (is_for_space || score.is_some()).then(|| setting(found.kind, "images.order", loaded)).flatten(),
         score,
@@ -185,8 +185,8 @@ impl Args {
     async fn planned(&self, what: &str, loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
         let policy = &loaded.settings.policy;
         let (snapshot, plan) = explain(loaded, false).await?;
-        let place = Place { snapshot: &snapshot, namespace: &self.namespace };
-        let is_about_image = match place.find(&policy.logs, what) {
+        let search = Search { snapshot: &snapshot, namespace: &self.namespace };
+        let is_about_image = match search.find(&policy.logs, what) {
             Finding::Objects(found) => found.iter().any(|found| found.kind == Kind::Image),
             _ => false,
         };
@@ -209,9 +209,9 @@ impl Args {
     }
 }
 
-// === impl Said ===
+// === impl Answer ===
 
-impl Said {
+impl Answer {
     /// Returns whether the answer depends on the pod sources.
     fn is_of_pod(&self) -> bool {
         match self {
@@ -221,9 +221,9 @@ impl Said {
     }
 }
 
-// === impl Answer ===
+// === impl ObjectAnswer ===
 
-impl Answer {
+impl ObjectAnswer {
     /// Formats the object and its facts.
     fn heading(&self, now: Timestamp) -> String {
         let lines = self.facts.lines(self.kind, now).into_iter().map(|line| format!("  {line}"));
@@ -263,23 +263,23 @@ fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
     Some(Setting { key: key.name, value, origin: loaded.origin(key).to_string() })
 }
 
-fn print(answers: &[Said], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
+fn print(answers: &[Answer], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
     let paint = output.paint;
     output.result(&answers, |_| text(answers, plan, paint))
 }
 
-fn text(answers: &[Said], plan: &Plan, paint: Paint) -> String {
+fn text(answers: &[Answer], plan: &Plan, paint: Paint) -> String {
     let mut texts = Vec::new();
     let mut answers_left = answers.iter().peekable();
     let mut headings = String::new();
-    while let Some(said) = answers_left.next() {
-        match said {
-            Said::Pod(pod) => texts.push(pod.text()),
-            Said::Object(answer) => {
+    while let Some(answer) = answers_left.next() {
+        match answer {
+            Answer::Pod(pod) => texts.push(pod.text()),
+            Answer::Object(answer) => {
                 headings += &answer.heading(plan.taken_at);
                 let explanation = answer.explanation(paint);
                 let is_same =
-                    |next: &&Said| matches!(next, Said::Object(next) if next.explanation(paint) == explanation);
+                    |next: &&Answer| matches!(next, Answer::Object(next) if next.explanation(paint) == explanation);
                 // Objects with the same decision for the same reason share its text.
                 if answers_left.peek().is_none_or(|next| !is_same(next)) {
                     texts.push(std::mem::take(&mut headings) + &explanation);
@@ -287,7 +287,7 @@ fn text(answers: &[Said], plan: &Plan, paint: Paint) -> String {
             }
         }
     }
-    if answers.iter().any(Said::is_of_pod) {
+    if answers.iter().any(Answer::is_of_pod) {
         texts.push(format!("pods: {}\n", format::printable(&pods::sources_of(plan))));
     }
     texts.join("\n")

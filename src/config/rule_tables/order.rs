@@ -3,7 +3,7 @@
 use toml::Value;
 
 use crate::config::entry::WrongValue;
-use crate::config::place::OfPart;
+use crate::config::position::OfPart;
 use crate::plan::ImageOrder;
 use crate::rules::Score;
 
@@ -15,7 +15,7 @@ pub(in crate::config) fn read(value: &Value) -> Result<ImageOrder, WrongValue> {
     if text.trim() == LEAST_RECENTLY_USED {
         return Ok(ImageOrder::LeastRecentlyUsed);
     }
-    let subject = format!("wants {LEAST_RECENTLY_USED:?} or an expression that gives a number: ");
+    let subject = format!("expected {LEAST_RECENTLY_USED:?} or an expression that gives a number: ");
     let part = |fault| OfPart { path: String::new(), subject: subject.clone(), fault };
     let wrong = |faults: Vec<_>| WrongValue::Parts(faults.into_iter().map(part).collect());
     Score::compile(text).map(ImageOrder::Score).map_err(wrong)

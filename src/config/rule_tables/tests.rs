@@ -43,31 +43,35 @@ fn all_faults_of_all_rules_are_named_at_once() {
         (
             "'keep'",
             "'delete'",
-            "rule \"base\": then: wants \"keep\", \"remove\" or a table with min_age, max_age for image",
+            "rule \"base\": then: expected \"keep\", \"remove\" or a table with min_age, max_age for image",
         ),
         (
             "'keep'",
             "{ keep_for = '1h' }",
-            "rule \"base\": then.keep_for: no such limit; wants \"keep\", \"remove\" or a table",
+            "rule \"base\": then.keep_for: no such limit; expected \"keep\", \"remove\" or a table",
         ),
-        ("'keep'", "{ min_age = 10 }", "rule \"base\": then.min_age: wants a duration such as \"10m\""),
-        ("'keep'", "{}", "rule \"base\": then: wants \"keep\", \"remove\" or a table"),
+        ("'keep'", "{ min_age = 10 }", "rule \"base\": then.min_age: expected a duration such as \"10m\""),
+        ("'keep'", "{}", "rule \"base\": then: expected \"keep\", \"remove\" or a table"),
         (
             "'image'\nwhen = 'image.pinned'\nthen = 'keep'",
             "'sandbox'\nwhen = 'true'\nthen = 'remove'",
-            "rule \"base\": then: wants \"keep\" for sandbox",
+            "rule \"base\": then: expected \"keep\" for sandbox",
         ),
         (
             "'image'\nwhen = 'image.pinned'\nthen = 'keep'",
             "'container'\nwhen = 'true'\nthen = { max_per_pod_container = -1 }",
-            "rule \"base\": then.max_per_pod_container: wants a number from 0 on",
+            "rule \"base\": then.max_per_pod_container: expected a number from 0 on",
         ),
-        ("'image'", "'pod'", "rule \"base\": for: wants \"image\" or \"container\" or \"sandbox\" or \"log\""),
+        ("'image'", "'pod'", "rule \"base\": for: expected \"image\" or \"container\" or \"sandbox\" or \"log\""),
         ("then", "than", "rule \"base\": than: no such key; a rule has name, for, when, then, until, note"),
-        ("name = 'base'", "name = ''", "rule \"\": name: wants a text"),
-        ("name = 'base'\n", "", "rule 1: name: wants a text"),
-        ("then = 'keep'", "then = 'keep'\nuntil = 'tomorrow'", "rule \"base\": until: wants a day such as 2027-06-30"),
-        ("then = 'keep'", "then = 'keep'\nnote = 5", "rule \"base\": note: wants a text"),
+        ("name = 'base'", "name = ''", "rule \"\": name: expected a text"),
+        ("name = 'base'\n", "", "rule 1: name: expected a text"),
+        (
+            "then = 'keep'",
+            "then = 'keep'\nuntil = 'tomorrow'",
+            "rule \"base\": until: expected a day such as 2027-06-30",
+        ),
+        ("then = 'keep'", "then = 'keep'\nnote = 5", "rule \"base\": note: expected a text"),
     ] {
         let other = "[[rule]]\nname = 'b'\nfor = 'image'\nwhen = 'a ='\nthen = 'keep'\n";
         let messages = messages(&format!("{}{other}", RULE.replace(from, to)));
@@ -76,9 +80,9 @@ fn all_faults_of_all_rules_are_named_at_once() {
     }
     // Those of one rule too.
     let of_one = messages(&RULE.replace("'keep'", "'delete'").replace("image.pinned", "image.colour == 1")).join("\n");
-    assert!(of_one.contains("then: wants") && of_one.contains("when: unknown fact image.colour"), "{of_one}");
+    assert!(of_one.contains("then: expected") && of_one.contains("when: unknown fact image.colour"), "{of_one}");
     assert!(messages(&format!("{RULE}{RULE}"))[0].contains("rule \"base\": name: two rules have this name"));
-    assert!(messages("rule = 'x'")[0].contains("wants tables [[rule]]"));
+    assert!(messages("rule = 'x'")[0].contains("expected tables [[rule]]"));
     let many: String = (0..65).map(|number| RULE.replace("base", &format!("r{number}"))).collect();
     assert!(messages(&many)[0].contains("65 rules, and at most 64 are allowed"));
 }
@@ -90,12 +94,12 @@ fn a_fault_or_a_doubt_of_a_rule_names_its_place_in_the_file() {
     let long = RULE.replace("'image.pinned'", "\"\"\"\nimage.pinned &&\n  image.colour == 1\"\"\"");
     let text = format!("# A comment.\n{RULE}{}", long.replace("base", "long").replace("'keep'", "{ max_age = 1 }"));
     let all = faults(&text);
-    assert!(all[0].starts_with("f:13:20: rule \"long\": then.max_age: wants a duration"), "{all:?}");
+    assert!(all[0].starts_with("f:13:20: rule \"long\": then.max_age: expected a duration"), "{all:?}");
     assert!(all[1].starts_with("f:12:8: rule \"long\": when: unknown fact image.colour"), "{all:?}");
     let twice = faults(&format!("{RULE}{RULE}"));
     assert_eq!(twice, ["f:7:8: rule \"base\": name: two rules have this name"]);
     let order = faults("[images]\norder = 'image.size_bytes *'");
-    assert!(order[0].starts_with("f:2:28: images.order = \"image.size_bytes *\": wants"), "{order:?}");
+    assert!(order[0].starts_with("f:2:28: images.order = \"image.size_bytes *\": expected"), "{order:?}");
     let doubtful = of_toml(&RULE.replace("image.pinned", "image.labels.keep == \"true\"")).unwrap().warnings();
     assert!(doubtful[0].starts_with("f:4:21: rule \"base\": when: without 'keep' in image.labels"), "{doubtful:?}");
 }
@@ -118,7 +122,7 @@ fn the_order_of_images_is_a_word_or_a_number() {
     for (text, fault) in [
         ("largest", "number: unknown name \"largest\""),
         ("image.size_bytes *", "number: Syntax error"),
-        ("image.pinned", "is of type bool, and wants a number"),
+        ("image.pinned", "is of type bool, expected a number"),
         ("double(image.size_bytes) * image.unused.getHours()", "Unsupported binary operator"),
     ] {
         let found = messages(&format!("images.order = {text:?}"));

@@ -6,7 +6,7 @@ use serde_json::json;
 use toml::{Table, Value};
 
 use crate::config::parse;
-use crate::config::place::OfPart;
+use crate::config::position::OfPart;
 use crate::model::duration_text;
 use crate::rules::{Limits, RuleFor, Then};
 
@@ -25,7 +25,7 @@ pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>)
         _ => None,
     };
     if then.is_none() {
-        faults.push(OfPart::new("then", format!("wants {}", wanted(of))));
+        faults.push(OfPart::new("then", format!("expected {}", wanted(of))));
     }
     then
 }
@@ -59,11 +59,11 @@ fn limits(of: RuleFor, table: &Table, faults: &mut Vec<OfPart>) -> Option<Limits
     for (name, value) in table {
         let mut wrong = |what: String| faults.push(OfPart::new(&format!("then.{name}"), what));
         if !names(of).contains(&name.as_str()) {
-            wrong(format!("no such limit; wants {}", wanted(of)));
+            wrong(format!("no such limit; expected {}", wanted(of)));
         } else if set(&mut limits, name, value).is_none() {
             let wanted =
                 if name == MAX_PER_POD_CONTAINER { "a number from 0 on" } else { "a duration such as \"10m\"" };
-            wrong(format!("wants {wanted}"));
+            wrong(format!("expected {wanted}"));
         }
     }
     (faults.len() == before).then_some(limits)

@@ -34,15 +34,15 @@ type Version = (u64, u64, u64, i64, i64);
 // === impl ConfigFiles ===
 
 impl ConfigFiles {
-    /// Looks at the files that [`crate::config::load`] reads for the same input.
-    pub fn look(typed: &Typed, environment: &Environment) -> Self {
+    /// Finds the files that [`crate::config::load`] reads for the same input.
+    pub fn find(typed: &Typed, environment: &Environment) -> Self {
         let main = main_file(typed, environment).0.to_owned();
-        Self { main, typed: typed.clone(), versions: BTreeMap::new() }.look_again()
+        Self { main, typed: typed.clone(), versions: BTreeMap::new() }.find_again()
     }
 
-    /// Looks at the same files again. May block.
+    /// Finds the same files again. May block.
     #[must_use]
-    pub fn look_again(&self) -> Self {
+    pub fn find_again(&self) -> Self {
         let drop_ins = config_drop_ins(&self.main).unwrap_or_default();
         let kubelet = self.typed.kubelet_config.clone().into_iter();
         let kubelet = kubelet.chain(kubelet_drop_ins(&self.typed).unwrap_or_default());
@@ -146,13 +146,13 @@ mod tests {
     fn every_change_of_a_file_is_another_version() {
         let dir = tempfile::tempdir().unwrap();
         let typed = Typed { config: Some(dir.path().join("kubegc.toml")), ..Typed::default() };
-        let mut known = ConfigFiles::look(&typed, &Environment::default());
+        let mut known = ConfigFiles::find(&typed, &Environment::default());
         assert!(!known.has_main());
         let mut changes = |what: &str, change: &dyn Fn(&Path)| {
             change(dir.path());
-            let now = known.look_again();
+            let now = known.find_again();
             assert_ne!(now, known, "{what}");
-            assert_eq!(now, now.look_again(), "{what}");
+            assert_eq!(now, now.find_again(), "{what}");
             known = now;
         };
         changes("a file", &|dir| fs::write(dir.join("kubegc.toml"), "").unwrap());
@@ -178,6 +178,6 @@ mod tests {
         assert!(known.has_main());
         let other = |dir: &Path| fs::write(dir.join("conf.txt"), "").unwrap();
         other(dir.path());
-        assert_eq!(known, known.look_again(), "a file that is not read");
+        assert_eq!(known, known.find_again(), "a file that is not read");
     }
 }

@@ -78,7 +78,7 @@ impl KubeletFiles {
                 })),
                 Err(wants) => {
                     let origin = Origin::File(path.to_owned(), None);
-                    faults.push(ConfigFault::of(origin, name, written, format!("wants {wants}")));
+                    faults.push(ConfigFault::of(origin, name, written, format!("expected {wants}")));
                 }
             }
         }
@@ -129,7 +129,7 @@ fn header(path: &Path, document: &Json) -> Vec<ConfigFault> {
     let wrong = wanted.into_iter().filter(|(name, value)| document.get(name).and_then(Json::as_str) != Some(value));
     let fault = |(name, value)| {
         let written = document.get(name).unwrap_or(&Json::Null);
-        ConfigFault::of(Origin::File(path.to_owned(), None), name, written, format!("wants {value}"))
+        ConfigFault::of(Origin::File(path.to_owned(), None), name, written, format!("expected {value}"))
     };
     wrong.map(fault).collect()
 }
@@ -225,11 +225,11 @@ mod tests {
         assert_eq!(
             faults,
             [
-                "k: kind = \"Pod\": wants KubeletConfiguration",
-                "k: apiVersion = \"v1\": wants kubelet.config.k8s.io/v1beta1",
-                "k: imageGCHighThresholdPercent = 120: wants an integer from 0 to 100",
-                "k: imageMaximumGCAge = \"7d\": wants a duration as Go writes it, such as \"2m0s\"",
-                "k: podLogsDir = 3: wants a string",
+                "k: kind = \"Pod\": expected KubeletConfiguration",
+                "k: apiVersion = \"v1\": expected kubelet.config.k8s.io/v1beta1",
+                "k: imageGCHighThresholdPercent = 120: expected an integer from 0 to 100",
+                "k: imageMaximumGCAge = \"7d\": expected a duration as Go writes it, such as \"2m0s\"",
+                "k: podLogsDir = 3: expected a string",
             ]
         );
     }
@@ -258,7 +258,7 @@ mod tests {
             assert_eq!(files.faults, [], "{row}");
         }
         let (_, faults) = read_all("imageGCHighThresholdPercent: 82.5\n");
-        assert_eq!(faults, ["k: imageGCHighThresholdPercent = 82.5: wants an integer from 0 to 100"]);
+        assert_eq!(faults, ["k: imageGCHighThresholdPercent = 82.5: expected an integer from 0 to 100"]);
     }
 
     #[test]

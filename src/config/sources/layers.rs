@@ -16,7 +16,7 @@ use crate::config::config_error::{ConfigFault, Origin};
 use crate::config::declarations::KEYS;
 use crate::config::entry::Entry;
 use crate::config::key::find;
-use crate::config::{Environment, place};
+use crate::config::{Environment, position};
 
 /// The input from the command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -108,7 +108,7 @@ impl Layers {
         if mode & 0o002 != 0 {
             let path = path.display();
             self.warnings
-                .push(format!("every user may write {path}, and so set what is removed; `chmod o-w {path}` ends that"));
+                .push(format!("every user may write {path}, and so control what is removed; run `chmod o-w {path}`"));
         }
         Some(text)
     }
@@ -122,9 +122,9 @@ impl Layers {
         match DeTable::parse(text) {
             Ok(table) => self.flatten(path, &text.into(), "", table.into_inner()),
             Err(error) => {
-                let place = error.span().map(|span| place::at(text, span.start));
+                let position = error.span().map(|span| position::at(text, span.start));
                 let right = format!("not TOML: {}", error.message());
-                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned(), place), right));
+                self.faults.push(ConfigFault::whole(Origin::File(path.to_owned(), position), right));
             }
         }
     }
@@ -140,7 +140,7 @@ impl Layers {
                 }
                 DeValue::Table(_) if is_section(&key) => {}
                 _ => {
-                    let origin = Origin::File(path.to_owned(), Some(place::at(text, name.span().start)));
+                    let origin = Origin::File(path.to_owned(), Some(position::at(text, name.span().start)));
                     match Value::deserialize(value.into_deserializer()) {
                         Ok(value) => self.entries.push(Entry { key, value, origin, file: Some(Arc::clone(text)) }),
                         Err(error) => self.faults.push(ConfigFault::whole(origin, error.to_string())),

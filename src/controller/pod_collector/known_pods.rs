@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::kubernetes::{Follower, News};
+use crate::kubernetes::{Follower, MonitorEvent};
 use crate::pod_gc::{NodeMeta, PodMeta, PodsSnapshot};
 
 /// All pods and nodes.
@@ -96,20 +96,20 @@ impl<O, T> StoreSink<O, T> {
 }
 
 impl<O: Send, T: Send> Follower<O> for StoreSink<O, T> {
-    fn show(&mut self, news: News<'_, O>) {
-        match news {
-            News::ListBegins => self.change(|known| known.list += 1),
-            News::Seen(object) => self.change(|known| known.put((self.key)(&object), (self.convert)(&object))),
-            News::Deleted(object) => self.change(|known| drop(known.objects.remove((self.key)(&object)))),
-            News::ListEnds => self.change(Known::list_ends),
-            News::Current => {}
-            News::Failed(error) => {
+    fn show(&mut self, event: MonitorEvent<'_, O>) {
+        match event {
+            MonitorEvent::ListBegins => self.change(|known| known.list += 1),
+            MonitorEvent::Seen(object) => self.change(|known| known.put((self.key)(&object), (self.convert)(&object))),
+            MonitorEvent::Deleted(object) => self.change(|known| drop(known.objects.remove((self.key)(&object)))),
+            MonitorEvent::ListEnds => self.change(Known::list_ends),
+            MonitorEvent::Current => {}
+            MonitorEvent::Failed(error) => {
                 self.change(|known| known.is_watched = false);
                 if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(resource = self.resource, cause = %error, "cannot be watched for now");
+                    tracing::warn!(resource = self.resource, cause = %error, "cannot watch for now; retrying");
                 }
             }
-            News::Works => {
+            MonitorEvent::Works => {
                 self.change(|known| known.is_watched = true);
                 self.is_failing = false;
                 tracing::info!(resource = self.resource, "watched");

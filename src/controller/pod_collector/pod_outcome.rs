@@ -126,7 +126,7 @@ impl PodNotice<'_> {
             }
             Self::Failed { failure: PodFailure { action, cause }, is_new: true } => {
                 let PodAction { namespace, name, uid, node, reason, .. } = action;
-                tracing::warn!(namespace, name, uid, node, %reason, cause, "pod could not be deleted");
+                tracing::warn!(namespace, name, uid, node, %reason, cause, "cannot delete pod");
             }
             Self::Failed { .. } => {}
         }

@@ -14,7 +14,7 @@ use tower::{BoxError, service_fn};
 
 use super::known_pods::{Store, StoreSink};
 use super::*;
-use crate::kubernetes::{Follower as _, News};
+use crate::kubernetes::{Follower as _, MonitorEvent};
 use crate::pod_gc::{NodeMeta, PodGcPolicy, PodKeepReason, PodMeta};
 
 const POD: &str = "/api/v1/namespaces/default/pods/a";
@@ -406,28 +406,28 @@ fn a_relist_removes_deleted_objects_from_the_store() {
         uids.iter().map(|pod| pod.uid.clone()).collect::<Vec<_>>()
     };
     let ready = |current| known.borrow().is_ready(current);
-    pods.show(News::ListBegins);
-    pods.show(News::Seen(pod("a")));
-    pods.show(News::ListBegins);
-    pods.show(News::Seen(pod("b")));
-    pods.show(News::Seen(pod("c")));
-    pods.show(News::ListEnds);
-    pods.show(News::Works);
+    pods.show(MonitorEvent::ListBegins);
+    pods.show(MonitorEvent::Seen(pod("a")));
+    pods.show(MonitorEvent::ListBegins);
+    pods.show(MonitorEvent::Seen(pod("b")));
+    pods.show(MonitorEvent::Seen(pod("c")));
+    pods.show(MonitorEvent::ListEnds);
+    pods.show(MonitorEvent::Works);
     assert_eq!(uids(), ["b", "c"], "a list that began again shows all");
     assert!(!ready(false), "the nodes are not listed");
-    nodes.show(News::ListBegins);
-    nodes.show(News::ListEnds);
+    nodes.show(MonitorEvent::ListBegins);
+    nodes.show(MonitorEvent::ListEnds);
     assert!(ready(false) && !ready(true));
-    nodes.show(News::Works);
+    nodes.show(MonitorEvent::Works);
     assert!(ready(true));
-    pods.show(News::Deleted(pod("c")));
-    pods.show(News::Failed(&unreachable()));
+    pods.show(MonitorEvent::Deleted(pod("c")));
+    pods.show(MonitorEvent::Failed(&unreachable()));
     assert!(ready(false) && !ready(true));
-    pods.show(News::ListBegins);
-    pods.show(News::Seen(pod("d")));
+    pods.show(MonitorEvent::ListBegins);
+    pods.show(MonitorEvent::Seen(pod("d")));
     assert_eq!(uids(), ["b", "d"]);
-    pods.show(News::ListEnds);
-    pods.show(News::Works);
+    pods.show(MonitorEvent::ListEnds);
+    pods.show(MonitorEvent::Works);
     assert_eq!(uids(), ["d"]);
     assert!(ready(true));
 }

@@ -83,7 +83,7 @@ async fn a_dependent_excluded_by_filter_holds_the_finalizer() {
             assert!(holds(&cluster, &owner).await, "{finalizer}");
             assert_eq!(cluster.server.get(&child).unwrap()["metadata"]["ownerReferences"], json!([blocking(&owner)]));
             let causes = cluster.failures().into_iter().map(|failure| failure.cause).collect::<String>();
-            assert!(causes.contains("left out by --only or --ignore"), "{causes}");
+            assert!(causes.contains("excluded by --only or --ignore"), "{causes}");
             cluster.loses(&child);
             cluster.monitor_shows(&cluster.server.get(&owner).unwrap());
             cluster.works().await;

@@ -16,7 +16,7 @@ use super::served::{Served, served};
 use crate::controller::settings::{LISTS, WATCH};
 use crate::controller::work::engine::Engine;
 use crate::controller::{ControllerSettings, ResourceFilter};
-use crate::kubernetes::{ApiResource, Discovered, Follower, MetadataOnly, Monitor, News, Timing};
+use crate::kubernetes::{ApiResource, Discovered, Follower, MetadataOnly, Monitor, MonitorEvent, Timing};
 use crate::model::ApiKind;
 use crate::owners::{Event, ResourceId};
 
@@ -133,7 +133,7 @@ impl Monitors {
         let _ = task.await;
         self.engine.state().resources.works(id);
         if !is_served {
-            tracing::info!(resource = self.engine.name(id), version = resource.api_version, "not served any more");
+            tracing::info!(resource = self.engine.name(id), version = resource.api_version, "no longer served");
             // The API server deletes all objects of a definition before the definition itself.
             let name = self.engine.name(id);
             let is_dropped = self.engine.state().resources.has_definition(&name) == Some(false);
@@ -193,33 +193,33 @@ impl GraphSink {
 }
 
 impl Follower<MetadataOnly> for GraphSink {
-    fn show(&mut self, news: News<'_, MetadataOnly>) {
-        match news {
-            News::ListBegins => self.engine.apply(Event::ListBegins(self.id)),
-            News::Seen(MetadataOnly { metadata }) => {
+    fn show(&mut self, event: MonitorEvent<'_, MetadataOnly>) {
+        match event {
+            MonitorEvent::ListBegins => self.engine.apply(Event::ListBegins(self.id)),
+            MonitorEvent::Seen(MetadataOnly { metadata }) => {
                 self.defines(&metadata.name, true);
                 self.engine.show(&self.kind, self.id, metadata);
                 self.notify_of_kinds();
             }
-            News::Deleted(MetadataOnly { metadata }) => {
+            MonitorEvent::Deleted(MetadataOnly { metadata }) => {
                 self.defines(&metadata.name, false);
                 self.engine.apply(Event::Deleted(self.id, metadata.identity(&self.kind)));
                 self.notify_of_kinds();
             }
-            News::ListEnds => {
+            MonitorEvent::ListEnds => {
                 self.engine.apply(Event::ListEnds(self.id));
                 self.engine.has_list(self.id);
                 self.is_listing = false;
             }
-            News::Current => {}
-            News::Failed(error) => {
+            MonitorEvent::Current => {}
+            MonitorEvent::Failed(error) => {
                 self.engine.apply(Event::Interrupted);
                 let is_new = self.engine.state().resources.fails(self.id);
                 if is_new {
-                    tracing::warn!(resource = self.name, cause = %error, "not monitored for now");
+                    tracing::warn!(resource = self.name, cause = %error, "cannot monitor for now; retrying");
                 }
             }
-            News::Works => {
+            MonitorEvent::Works => {
                 let failed = self.engine.state().resources.works(self.id);
                 if failed {
                     tracing::info!(resource = self.name, "monitored again");

@@ -197,7 +197,7 @@ impl Engine {
         let begun = self.now();
         let states = self.owner_states(served, checked.target().namespace, live).await?;
         if self.now().saturating_sub(begun) > VALID {
-            let cause = "the reads of its owners took so long that they prove nothing";
+            let cause = "the reads of its owners took too long to prove anything";
             self.failed(item.identity.clone(), cause.to_owned());
             return Ok(Next::Again.into());
         }

@@ -72,7 +72,7 @@ impl Engine {
     pub(super) fn known_state(&self, namespace: &str, reference: &OwnerReference) -> Option<OwnerState> {
         if !is_path_segment(&reference.name) {
             let name = cut_text(&reference.name, 80);
-            return Some(OwnerState::Unverified(format!("{name:?} is no name of an object")));
+            return Some(OwnerState::Unverified(format!("{name:?} is not an object name")));
         }
         self.is_known_absent(namespace, reference).then(|| self.absent(reference))
     }

@@ -45,7 +45,7 @@ impl StoreCalls {
     /// The name is none that a header can have.
     pub fn within(&self, namespace: &str) -> Result<Self, CriError> {
         let valid = namespace.parse().map_err(|_| {
-            CriError::defective(NAMESPACES, format!("the namespace {namespace:?} is no value of a header"))
+            CriError::defective(NAMESPACES, format!("the namespace {namespace:?} is not a header value"))
         })?;
         Ok(Self { socket: self.socket.in_namespace(valid), limit: self.limit, max_bytes: self.max_bytes })
     }

@@ -40,7 +40,7 @@ impl FileWatch {
     /// Records the state of the files. It belongs before each load: what changes during the load is found by the next
     /// look.
     pub fn before_load(&self) {
-        let now = self.0.borrow().look_again();
+        let now = self.0.borrow().find_again();
         self.0.replace(now);
     }
 
@@ -52,7 +52,7 @@ impl FileWatch {
             let files = self.0.borrow().clone();
             let main = files.main().to_owned();
             // A disk that hangs is looked at again, and blocks one thread.
-            let Ok(now) = calls.run(&main, move || files.look_again()).await else { continue };
+            let Ok(now) = calls.run(&main, move || files.find_again()).await else { continue };
             if changes.are_complete(&self.0.borrow(), now) {
                 tracing::info!("the configuration files have changed: reloading the settings");
                 reload.request();
@@ -95,10 +95,10 @@ mod tests {
         let file = dir.path().join("kubegc.toml");
         fs::write(&file, "").unwrap();
         let files =
-            ConfigFiles::look(&Typed { config: Some(file.clone()), ..Typed::default() }, &Environment::default());
+            ConfigFiles::find(&Typed { config: Some(file.clone()), ..Typed::default() }, &Environment::default());
         let (mut loaded, mut changes) = (files.clone(), Changes::default());
         let mut look = || {
-            let now = files.look_again();
+            let now = files.find_again();
             let is_complete = changes.are_complete(&loaded, now.clone());
             if is_complete {
                 loaded = now;

@@ -30,7 +30,7 @@ impl Notifier {
         match connect(socket) {
             Ok(socket) => Self(Some(socket)),
             Err(error) => {
-                tracing::warn!(socket = %socket.display(), %error, "cannot speak to the service manager");
+                tracing::warn!(socket = %socket.display(), %error, "cannot notify the service manager");
                 Self::disabled()
             }
         }
@@ -67,7 +67,7 @@ impl Notifier {
     fn send(&self, message: &str) {
         let Some(socket) = &self.0 else { return };
         if let Err(error) = socket.send(message.as_bytes()) {
-            tracing::debug!(%error, "the service manager does not listen");
+            tracing::debug!(%error, "the service manager does not accept notifications");
         }
     }
 }

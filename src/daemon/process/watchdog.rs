@@ -33,7 +33,7 @@ pub async fn run(notifier: &Notifier, progress: &Progress, limit: Option<Duratio
 /// Logs each hang once.
 fn report(stalled: Stalled, reported: &mut Option<&str>) {
     if reported.replace(stalled.what) != Some(stalled.what) {
-        tracing::error!(%stalled, "a loop hangs: the watchdog of the service manager gets no answer");
+        tracing::error!(%stalled, "a loop hangs, so the watchdog of the service manager is not notified");
     }
 }
 

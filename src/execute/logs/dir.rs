@@ -32,7 +32,6 @@ pub struct Dir {
 /// The entry that a name refers to; symlinks are not followed.
 #[derive(Clone, Copy, Debug)]
 pub struct DirEntry {
-    /// Its kind.
     pub kind: EntryKind,
     /// The bytes that its removal reclaims.
     pub bytes: u64,
@@ -77,11 +76,11 @@ impl Dir {
     }
 
     /// Returns the entry that a name refers to; `None` = no entry.
-    pub fn look(&self, name: &OsStr) -> Result<Option<DirEntry>, LogError> {
+    pub fn entry(&self, name: &OsStr) -> Result<Option<DirEntry>, LogError> {
         match fstatat(&self.handle, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(DirEntry::from(&stat))),
             Err(Errno::ENOENT) => Ok(None),
-            Err(error) => Err(LogError::io("look at", &self.path_of(name), error)),
+            Err(error) => Err(LogError::io("read", &self.path_of(name), error)),
         }
     }
 

@@ -109,17 +109,17 @@ impl LogRoots {
     }
 
     /// Returns the kind of entry that the name of a pod's log directory has; `None` = no entry.
-    pub fn look_at_dir(&self, name: &OsStr) -> Result<Option<EntryKind>, LogError> {
+    pub fn kind_of_dir(&self, name: &OsStr) -> Result<Option<EntryKind>, LogError> {
         let Some(root) = self.pods()? else { return Ok(None) };
-        Ok(root.look(name)?.map(|entry| entry.kind))
+        Ok(root.entry(name)?.map(|entry| entry.kind))
     }
 
     /// Returns whether the target of a log symlink exists; `None` = no such entry. An entry that is not a symlink is
     /// foreign.
-    pub fn look_at_link(&self, name: &OsStr) -> Result<Option<LinkTarget>, LogError> {
+    pub fn link_target(&self, name: &OsStr) -> Result<Option<LinkTarget>, LogError> {
         let path = self.policy.containers_root.join(name);
         let Some(root) = self.links()? else { return Ok(None) };
-        match root.look(name)?.map(|entry| entry.kind) {
+        match root.entry(name)?.map(|entry| entry.kind) {
             None => Ok(None),
             Some(EntryKind::Symlink) => {
                 let roots = [&*self.policy.pods_root, &*self.policy.containers_root];

@@ -177,7 +177,7 @@ fn a_large_tree_is_removed_in_several_passes() {
         host.file(&format!("var/log/pods/default_web_uid-1/app/{n}.log"));
     }
     let error = host.remove_pod().unwrap_err();
-    assert!(error.to_string().ends_with("there is too much for one pass"), "{error}");
+    assert!(error.to_string().ends_with("the directory is too large for one pass"), "{error}");
     assert_eq!(names(&host.pod().join("app")).len(), 100);
     assert_eq!(host.remove_pod().unwrap().entries, 102);
 }
@@ -213,7 +213,7 @@ fn a_linked_root_is_followed_but_no_link_beneath() {
         assert!(host.roots.remove_dir(OsStr::new("default_evil_uid-9")).unwrap_err().is_foreign());
         assert!(host.remove_logs("/var/log/pods/default_web_uid-1/evil/passwd").unwrap_err().is_foreign());
         assert_eq!(host.remove_logs("/var/log/pods/default_web_uid-1/app/0.log").unwrap().entries, 1, "{target}");
-        assert_eq!(host.roots.look_at_dir(OsStr::new("default_web_uid-1")).unwrap(), Some(EntryKind::Directory));
+        assert_eq!(host.roots.kind_of_dir(OsStr::new("default_web_uid-1")).unwrap(), Some(EntryKind::Directory));
         assert_eq!(host.remove_pod().unwrap().entries, 3, "the pod's directory, app and the link");
         assert_eq!(names(&host.at("data/pods")), ["default_evil_uid-9"]);
         let outside = |listing: BTreeMap<PathBuf, String>| -> Vec<_> {
@@ -289,7 +289,7 @@ fn what_is_not_there_is_removed_already() {
     assert_eq!(host.roots.remove_dir(OsStr::new("default_gone_uid-3")).unwrap(), RemovedStats::default());
     assert_eq!(host.remove_logs("/var/log/pods/default_web_uid-1/gone/0.log").unwrap(), RemovedStats::default());
     assert_eq!(host.roots.remove_link(OsStr::new("gone.log")).unwrap(), RemovedStats::default());
-    assert_eq!(host.roots.look_at_link(OsStr::new("gone.log")).unwrap(), None);
+    assert_eq!(host.roots.link_target(OsStr::new("gone.log")).unwrap(), None);
     fs::rename(host.at("var/log"), host.at("var/moved")).unwrap();
     assert_eq!(host.remove_pod().unwrap(), RemovedStats::default());
     assert_eq!(host.roots.remove_link(OsStr::new("gone.log")).unwrap(), RemovedStats::default());
@@ -411,7 +411,7 @@ fn only_links_go_from_the_container_log_root() {
     let before = host.outside();
     assert!(host.roots.remove_link(OsStr::new("file.log")).unwrap_err().is_foreign());
     assert!(host.roots.remove_link(OsStr::new("dir.log")).unwrap_err().is_foreign());
-    assert!(host.roots.look_at_link(OsStr::new("file.log")).unwrap_err().is_foreign());
+    assert!(host.roots.link_target(OsStr::new("file.log")).unwrap_err().is_foreign());
     assert_eq!(host.roots.remove_link(OsStr::new("link.log")).unwrap().entries, 1);
     assert_eq!(names(&host.at("var/log/containers")), ["dir.log", "file.log"]);
     assert_eq!(host.outside(), before);
@@ -436,7 +436,7 @@ fn dangling_links_are_resolved_as_on_the_host() {
         symlink(target, host.at("var/log/containers").join(name)).unwrap();
     }
     for (name, _, expected) in links {
-        assert_eq!(host.roots.look_at_link(OsStr::new(name)).unwrap(), Some(expected), "{name}");
+        assert_eq!(host.roots.link_target(OsStr::new(name)).unwrap(), Some(expected), "{name}");
     }
 }
 

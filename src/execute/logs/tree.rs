@@ -44,7 +44,7 @@ pub fn remove_logs(dir: &mut Dir, log: &OsStr) -> Result<RemovedStats, LogError>
 
 /// Removes `name` if it is a symlink. An entry of another kind is kept.
 pub fn remove_link(dir: &Dir, name: &OsStr) -> Result<RemovedStats, LogError> {
-    match dir.look(name)? {
+    match dir.entry(name)? {
         None => Ok(RemovedStats::default()),
         Some(entry) if entry.kind == EntryKind::Symlink => dir.unlink(name, entry),
         Some(_) => Err(LogError::foreign(dir.path_of(name), "it is not a symbolic link")),
@@ -60,7 +60,7 @@ fn is_log_of(name: &OsStr, log: &OsStr) -> bool {
 /// Removes a file or a symlink. A directory with the name of a log is not a log file. It is kept until the log
 /// directory of its pod is removed.
 fn remove_file(dir: &Dir, name: &OsStr, removed: &mut RemovedStats) -> Result<(), LogError> {
-    let Some(entry) = dir.look(name)? else { return Ok(()) };
+    let Some(entry) = dir.entry(name)? else { return Ok(()) };
     if entry.kind != EntryKind::Directory {
         *removed += dir.unlink(name, entry)?;
     }
@@ -98,9 +98,9 @@ fn empty(dir: &mut Dir, depth: usize, removed: &mut RemovedStats) -> Result<(), 
 
 fn remove_entry(dir: &Dir, name: &OsStr, depth: usize, removed: &mut RemovedStats) -> Result<(), LogError> {
     if removed.entries >= MAX_ENTRIES {
-        return Err(LogError::foreign(dir.path_of(name), "there is too much for one pass"));
+        return Err(LogError::foreign(dir.path_of(name), "the directory is too large for one pass"));
     }
-    match dir.look(name)? {
+    match dir.entry(name)? {
         None => Ok(()),
         Some(DirEntry { kind: EntryKind::Directory, .. }) => remove_dir(dir, name, depth + 1, removed),
         Some(entry) => dir.unlink(name, entry).map(|freed| *removed += freed),

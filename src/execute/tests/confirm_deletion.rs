@@ -215,10 +215,10 @@ async fn unrelated_terminated_or_ignored_pods_keep_no_image() {
 }
 
 /// A pod source that never answers within its own limit.
-struct Mute(Journal);
+struct SilentSource(Journal);
 
 #[async_trait]
-impl PodSource for Mute {
+impl PodSource for SilentSource {
     fn name(&self) -> &'static str {
         "mute"
     }
@@ -239,7 +239,7 @@ impl PodSource for Mute {
 async fn hanging_live_lookups_take_time_independent_of_pods() {
     let mut bench = Bench::new(Node::new());
     let journal = Journal::default();
-    bench.pods = Arc::new(Mute(Arc::clone(&journal)));
+    bench.pods = Arc::new(SilentSource(Arc::clone(&journal)));
     let actions = (0..12).map(|number| {
         let uid = format!("u{number}");
         let pod = PodRef { uid: uid.as_str().into(), namespace: "default".into(), name: "web".into() };

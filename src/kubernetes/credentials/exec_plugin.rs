@@ -96,12 +96,14 @@ impl ExecPlugin {
         let version = match config.api_version.as_deref() {
             Some(V1) => V1,
             Some(V1BETA1) => V1BETA1,
-            other => return Err(format!("exec: apiVersion {:?}: wants {V1} or {V1BETA1}", other.unwrap_or_default())),
+            other => {
+                return Err(format!("exec: apiVersion {:?}: expected {V1} or {V1BETA1}", other.unwrap_or_default()));
+            }
         };
         let interactive = match config.interactive_mode.clone() {
             Some(mode) => mode,
             None if version == V1BETA1 => ExecInteractiveMode::IfAvailable,
-            None => return Err("exec: there is no interactiveMode; wants Never, IfAvailable or Always".to_owned()),
+            None => return Err("exec: no interactiveMode; expected Never, IfAvailable or Always".to_owned()),
         };
         let cluster = config.provide_cluster_info.then(|| ExecAuthCluster::try_from(cluster)).transpose();
         let cluster = cluster.map_err(|error| with_causes(&error))?;
@@ -156,7 +158,7 @@ impl ExecPlugin {
         let printed = printed.ok_or_else(|| self.error("it printed no ExecCredential"))?;
         let version = printed.api_version.unwrap_or_default();
         if version != self.version {
-            return Err(self.error(&format!("it answers in version {version:?}; wants {:?}", self.version)));
+            return Err(self.error(&format!("the answer has version {version:?}; expected {:?}", self.version)));
         }
         let status = printed.status.ok_or_else(|| self.error("its ExecCredential has no status"))?;
         let filled = |text: String| Some(text).filter(|text| !text.is_empty());

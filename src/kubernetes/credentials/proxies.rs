@@ -22,7 +22,7 @@ pub(super) fn named(proxy: &str) -> Result<Intercept, String> {
     let matcher = Matcher::builder().all(proxy.to_owned()).build();
     let has_scheme = ["http://", "https://", "socks5://"].iter().any(|scheme| proxy.starts_with(scheme));
     let found = matcher.intercept(&Uri::from_static("https://any")).filter(|_| has_scheme);
-    found.ok_or_else(|| format!("proxy-url {proxy:?}: wants http://, https:// or socks5:// and a host"))
+    found.ok_or_else(|| format!("proxy-url {proxy:?}: expected http://, https:// or socks5:// and a host"))
 }
 
 // === impl Proxies ===

@@ -91,7 +91,7 @@ fn url(cluster: &Cluster) -> Result<Uri, String> {
     let url: Uri = text.parse().map_err(|error| format!("server {server:?}: {error}"))?;
     match url.scheme_str() {
         Some("http" | "https") if url.host().is_some_and(|host| !host.is_empty()) => Ok(url),
-        _ => Err(format!("server {server:?}: wants http:// or https:// and a host")),
+        _ => Err(format!("server {server:?}: expected http:// or https:// and a host")),
     }
 }
 

@@ -76,7 +76,7 @@ impl KubeletAccess {
     }
 
     fn no_address(&self, cause: impl std::fmt::Display) -> KubeletError {
-        KubeletError(format!("pods.kubelet_endpoint: {:?} is no address: {cause}", self.endpoint))
+        KubeletError(format!("pods.kubelet_endpoint: {:?} is not an address: {cause}", self.endpoint))
     }
 
     /// Returns the names that the kubelet's certificate may contain.

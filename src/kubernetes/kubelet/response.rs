@@ -56,7 +56,7 @@ pub(super) fn process(text: &[u8]) -> Result<KubeletProcess, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let started = text.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "));
     let started = started.ok_or("it has no process_start_time_seconds")?;
-    let started_at = seconds(started).ok_or_else(|| format!("{started:?} is no time"))?;
+    let started_at = seconds(started).ok_or_else(|| format!("{started:?} is not a time"))?;
     Ok(KubeletProcess {
         started_at,
         has_cleaned_up: text.lines().any(|line| line.starts_with("kubelet_desired_pods{")),

@@ -115,7 +115,7 @@ pub(in crate::kubernetes) async fn check(
 ) -> Result<(NodeProblem, NodeInfo), KubernetesError> {
     let problem = |cause: String| Ok((Some(cause), NodeInfo::default()));
     if !is_object_name(name) {
-        return problem(format!("{name:?} is no node's name; set --node-name"));
+        return problem(format!("{name:?} is not a node name; set --node-name"));
     }
     match read(connection, &format!("look up node {name:?}"), name, limit).await {
         Ok(Some(OwnNode { metadata, status, .. })) => {
@@ -136,7 +136,7 @@ async fn read<N: NodeAnswer>(
     limit: Duration,
 ) -> Result<Option<N>, KubernetesError> {
     if !is_object_name(name) {
-        return Err(invalid_request(what, "it is no node's name".to_owned()));
+        return Err(invalid_request(what, "it is not a node name".to_owned()));
     }
     let resource = ApiResource::nodes();
     let (path, escaped) = resource.object(what, "", name)?;

@@ -49,7 +49,7 @@ async fn is_listed(
 async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, KubernetesError> {
     let what = format!("look up pod {pod}");
     if !Confirms::ByName.can_look_up(pod) {
-        return Err(invalid_request(&what, "its uid, namespace or name is not known".to_owned()));
+        return Err(invalid_request(&what, "its uid, namespace or name is unknown".to_owned()));
     }
     let (path, escaped) = ApiResource::pods().object(&what, &pod.namespace, &pod.name)?;
     let request = built(&what, path.get(&escaped, &GetParams::default()))?;

@@ -51,7 +51,7 @@ pub(in crate::kubernetes) enum Sharing {
 }
 
 /// Makes the clients for a server.
-pub(in crate::kubernetes) struct Maker<'a> {
+pub(in crate::kubernetes) struct ClientFactory<'a> {
     target: &'a Target,
     tls: ClientConfig,
     /// The name that the server's certificate must contain, if it is not the host.
@@ -97,9 +97,9 @@ fn socks<C>(proxy: &Intercept, connector: C) -> SocksV5<C> {
     }
 }
 
-// === impl Maker ===
+// === impl ClientFactory ===
 
-impl<'a> Maker<'a> {
+impl<'a> ClientFactory<'a> {
     pub(in crate::kubernetes) fn new(target: &'a Target) -> Result<Self, Error> {
         let mut tls = target.config.rustls_client_config()?;
         if let Some(identity) = &target.identity {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kube::client::Client;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::client::{Maker, Sharing, WATCHES};
+use super::client::{ClientFactory, Sharing, WATCHES};
 use crate::kubernetes::credentials::target::{Target, check_token};
 use crate::kubernetes::kubernetes_error::with_causes;
 use crate::kubernetes::{Access, ExecPlugins, KubernetesError};
@@ -14,8 +14,8 @@ use crate::kubernetes::{Access, ExecPlugins, KubernetesError};
 /// How many connections watches share: enough for 1,280 resources.
 const SHARED: usize = 16;
 
-/// The place of a watch in a connection, until it ends. `None` = it has a connection of its own.
-pub(super) type Place = Option<OwnedSemaphorePermit>;
+/// The permit of a watch in a shared connection. `None` = the watch has a connection of its own.
+pub(super) type WatchPermit = Option<OwnedSemaphorePermit>;
 
 /// The clients of a connection, and why these credentials were chosen.
 pub(in crate::kubernetes) struct Clients {
@@ -53,11 +53,11 @@ impl Clients {
         &self.calls
     }
 
-    /// Returns a client for one watch, which stays open, and its place.
-    pub(super) fn watch(&self) -> (&Client, Place) {
-        let shared = self.shared_watches.iter().find_map(|(client, places)| {
-            let place = Arc::clone(places).try_acquire_owned().ok()?;
-            Some((client, Some(place)))
+    /// Returns a client for one watch, which stays open, and its permit.
+    pub(super) fn watch(&self) -> (&Client, WatchPermit) {
+        let shared = self.shared_watches.iter().find_map(|(client, permits)| {
+            let permit = Arc::clone(permits).try_acquire_owned().ok()?;
+            Some((client, Some(permit)))
         });
         shared.unwrap_or((&self.watches, None))
     }
@@ -77,14 +77,14 @@ impl Clients {
         let insecure = target.config.accept_invalid_certs;
         let unchecked = if insecure { ", without verifying the server's certificate" } else { "" };
         let chosen_by = format!("{}{unchecked}", access.chosen_by);
-        let maker = Maker::new(target)?;
-        let watches = maker.client(Sharing::Separate)?;
+        let factory = ClientFactory::new(target)?;
+        let watches = factory.client(Sharing::Separate)?;
         let (calls, shared) = match sharing {
             Sharing::Separate => (watches.clone(), 0),
-            Sharing::Multiplexed | Sharing::Watches => (maker.client(Sharing::Multiplexed)?, SHARED),
+            Sharing::Multiplexed | Sharing::Watches => (factory.client(Sharing::Multiplexed)?, SHARED),
         };
-        let places = || Arc::new(Semaphore::new(WATCHES as usize));
-        let shared = (0..shared).map(|_| Ok((maker.client(Sharing::Watches)?, places())));
+        let permits = || Arc::new(Semaphore::new(WATCHES as usize));
+        let shared = (0..shared).map(|_| Ok((factory.client(Sharing::Watches)?, permits())));
         let shared_watches = shared.collect::<Result<_, kube::Error>>()?;
         Ok(Self { calls, shared_watches, watches, chosen_by, expires: None })
     }

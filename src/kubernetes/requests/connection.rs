@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::client::Sharing;
-use super::clients::{Clients, Place};
+use super::clients::{Clients, WatchPermit};
 use super::repeats;
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::kubernetes_error::cause_of;
@@ -281,13 +281,13 @@ impl Connection {
         body(what, response, deadline, may_go_on).await
     }
 
-    /// Begins a watch, and returns the head of its answer and its place in a connection. The body follows later.
+    /// Begins a watch, and returns the head of its answer and its permit. The body follows later.
     pub(in crate::kubernetes) async fn watch(
         &self,
         what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-    ) -> Result<(Response<Body>, Place), KubernetesError> {
+    ) -> Result<(Response<Body>, WatchPermit), KubernetesError> {
         self.open(Clients::watch, what, request, limit).await
     }
 

@@ -28,7 +28,7 @@ pub(super) fn segment(what: &str, text: &str) -> Result<String, KubernetesError>
 
 /// Returns why a text is no segment. It may be long.
 fn no_segment(text: &str) -> String {
-    format!("{:?} is no name of an object", cut_text(text, 80))
+    format!("{:?} is not an object name", cut_text(text, 80))
 }
 
 /// Escapes all characters that may have a meaning in a URI.

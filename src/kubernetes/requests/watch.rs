@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::connection::invalid_request;
 use super::pauses::LONGEST;
-use crate::kubernetes::monitor::{Follower, Monitor, News};
+use crate::kubernetes::monitor::{Follower, Monitor, MonitorEvent};
 use crate::kubernetes::objects::api_node::{self as node, NodeInfo, NodeProblem};
 use crate::kubernetes::objects::node_pods::NodePod;
 use crate::kubernetes::{Clock, Connection, KubernetesError, Timing};
@@ -80,8 +80,8 @@ struct Watcher {
     listed: Option<Pods>,
     /// The connection may be the cause of the last failure.
     renews: bool,
-    /// A failure after all was well, to be logged.
-    news: Option<String>,
+    /// The first failure after a success, to be logged.
+    unlogged: Option<String>,
 }
 
 // === impl PodWatch ===
@@ -98,7 +98,7 @@ impl PodWatch {
             state: sender,
             listed: None,
             renews: false,
-            news: None,
+            unlogged: None,
         };
         let monitor = Monitor::of_node(connection, node, timing.clone());
         let task = tokio::spawn(monitor.run::<NodePod>(watcher));
@@ -142,8 +142,8 @@ impl Follower<NodePod> for Watcher {
     /// Checks that the Node exists.
     async fn begin(&mut self) -> Result<(), KubernetesError> {
         // The log line follows the back-off, so that a shutdown does not log the connections that it closes.
-        if let Some(cause) = self.news.take() {
-            tracing::warn!(cause, "pods are not known");
+        if let Some(cause) = self.unlogged.take() {
+            tracing::warn!(cause, "the list of pods is unavailable");
         }
         if std::mem::take(&mut self.renews) {
             self.connection.renew().await;
@@ -170,22 +170,22 @@ impl Follower<NodePod> for Watcher {
         wanted.min(self.timing.max_silence / 3)
     }
 
-    fn show(&mut self, news: News<'_, NodePod>) {
-        match (news, &mut self.listed) {
-            (News::ListBegins, listed) => *listed = Some(Pods::new()),
-            (News::Seen(NodePod { pod, .. }), Some(listed)) => drop(listed.insert(key(&pod), pod)),
-            (News::ListEnds, listed) => {
+    fn show(&mut self, event: MonitorEvent<'_, NodePod>) {
+        match (event, &mut self.listed) {
+            (MonitorEvent::ListBegins, listed) => *listed = Some(Pods::new()),
+            (MonitorEvent::Seen(NodePod { pod, .. }), Some(listed)) => drop(listed.insert(key(&pod), pod)),
+            (MonitorEvent::ListEnds, listed) => {
                 let listed = listed.take().unwrap_or_default();
                 self.apply(|pods| *pods = listed);
             }
-            (News::Seen(NodePod { pod, .. }), None) => self.apply(|pods| drop(pods.insert(key(&pod), pod))),
-            (News::Deleted(NodePod { pod, .. }), _) => {
+            (MonitorEvent::Seen(NodePod { pod, .. }), None) => self.apply(|pods| drop(pods.insert(key(&pod), pod))),
+            (MonitorEvent::Deleted(NodePod { pod, .. }), _) => {
                 let key = key(&pod);
                 self.apply(|pods| pods.retain(|at, known| *at != key || known.uid != pod.uid));
             }
-            (News::Current, _) => self.apply(|_| {}),
-            (News::Works, _) => {}
-            (News::Failed(error), _) => self.fail(error),
+            (MonitorEvent::Current, _) => self.apply(|_| {}),
+            (MonitorEvent::Works, _) => {}
+            (MonitorEvent::Failed(error), _) => self.fail(error),
         }
     }
 }
@@ -197,7 +197,7 @@ impl Watcher {
         self.state.send_modify(|state| {
             change(&mut state.pods);
             if state.fault.take().is_some() || state.last_contact.is_none() {
-                tracing::info!(node = self.node, pods = state.pods.len(), "pods are known");
+                tracing::info!(node = self.node, pods = state.pods.len(), "the list of pods is available");
             }
             (state.last_contact, state.tried) = (Some(now), true);
         });
@@ -206,7 +206,7 @@ impl Watcher {
     fn set_node(&self, problem: NodeProblem, node: NodeInfo) {
         self.state.send_modify(|state| {
             if let Some(cause) = problem.as_ref().filter(|_| state.node_problem != problem) {
-                tracing::warn!(cause, "the node is not known");
+                tracing::warn!(cause, "the node is unavailable");
             }
             (state.node_problem, state.node) = (problem, node);
         });
@@ -217,7 +217,7 @@ impl Watcher {
         let cause = error.to_string();
         self.state.send_modify(|state| {
             if state.fault.replace(cause.clone()).is_none() {
-                self.news = Some(cause);
+                self.unlogged = Some(cause);
             }
             state.tried = true;
         });

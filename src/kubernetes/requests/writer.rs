@@ -192,5 +192,5 @@ impl Deletion {
 
 /// An API server ignores an empty precondition.
 fn unknown(what: &str, field: &str) -> KubernetesError {
-    invalid_request(what, format!("its {field} is not known"))
+    invalid_request(what, format!("its {field} is unknown"))
 }

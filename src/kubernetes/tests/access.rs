@@ -96,7 +96,7 @@ fn settings_precede_the_service_account_and_kubelet_credentials() {
 #[test]
 fn a_configured_but_missing_kubeconfig_is_an_error() {
     let host = Host::new().with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
-    assert_eq!(text(host.set("/nowhere").find()), "error: /nowhere: there is no such kubeconfig");
+    assert_eq!(text(host.set("/nowhere").find()), "error: kubeconfig /nowhere does not exist");
 }
 
 #[test]

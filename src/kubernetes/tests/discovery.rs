@@ -156,12 +156,12 @@ async fn a_server_reporting_not_ready_is_not_discovered() {
         (missing(), None),
         (
             (500, "[-]poststarthook/crd-informer-synced failed".to_owned()),
-            Some("not ready: it answers /readyz with 500, because of poststarthook/crd-informer-synced"),
+            Some("not ready: /readyz has code 500, because of poststarthook/crd-informer-synced"),
         ),
         ((500, "[+]ping ok\n[-]kms-providers failed: reason withheld\n[+]shutdown ok\n".to_owned()), None),
         ((500, "[-]poststarthook/rbac/bootstrap-roles failed\n".to_owned()), None),
         ((500, "[-]shutdown failed\n[-]etcd failed\n".to_owned()), Some("because of shutdown, etcd")),
-        ((503, "no healthy upstream".to_owned()), Some("/readyz with 503")),
+        ((503, "no healthy upstream".to_owned()), Some("/readyz has code 503")),
         ((502, format!("{}[-]informer-sync failed\n", "[+]a ok\n".repeat(40))), Some("informer-sync")),
     ];
     for (ready, expected) in rows {

@@ -10,7 +10,7 @@ async fn a_failed_first_list_is_unavailable_with_its_cause() {
         (
             Call::List,
             Answer::Text(404, "<html>no such page</html>".into()),
-            "cannot list the pods of all namespaces: the answer is no Status of an API server, but code 404 with the text \
+            "cannot list the pods of all namespaces: the answer is not a Status: code 404, text \
              \"<html>no such page</html>\"",
         ),
         (

@@ -12,22 +12,22 @@ use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
 use super::*;
-use crate::kubernetes::{ApiResource, Connection, Follower, MetadataOnly, Monitor, News, Watched};
+use crate::kubernetes::{ApiResource, Connection, Follower, MetadataOnly, Monitor, MonitorEvent, Watched};
 
 /// Records what a monitor shows.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 
 impl<T: Watched> Follower<T> for Seen {
-    fn show(&mut self, news: News<'_, T>) {
-        self.note(&match news {
-            News::ListBegins => "begins".to_owned(),
-            News::Seen(_) => "seen".to_owned(),
-            News::Deleted(_) => "deleted".to_owned(),
-            News::ListEnds => "ends".to_owned(),
-            News::Failed(error) => error.to_string(),
-            News::Works => "works".to_owned(),
-            News::Current => "current".to_owned(),
+    fn show(&mut self, event: MonitorEvent<'_, T>) {
+        self.note(&match event {
+            MonitorEvent::ListBegins => "begins".to_owned(),
+            MonitorEvent::Seen(_) => "seen".to_owned(),
+            MonitorEvent::Deleted(_) => "deleted".to_owned(),
+            MonitorEvent::ListEnds => "ends".to_owned(),
+            MonitorEvent::Failed(error) => error.to_string(),
+            MonitorEvent::Works => "works".to_owned(),
+            MonitorEvent::Current => "current".to_owned(),
         });
     }
 }

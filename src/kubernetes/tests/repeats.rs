@@ -82,7 +82,7 @@ async fn requests_that_are_refused_at_once_are_repeated_one_by_one() {
 async fn a_command_gives_up_after_ten_retries() {
     let connection = server((0..11).map(|_| answer(429, Some("1"), "Too many requests"))).repeating();
     let error = list(&connection).await.unwrap_err();
-    assert!(error.contains("code 429 with the text \"Too many requests\""), "{error}");
+    assert!(error.contains("code 429, text \"Too many requests\""), "{error}");
     assert_eq!(list(&connection).await, Ok(0), "eleven answers were used");
     let connection = server((0..11).map(|_| None)).repeating();
     assert!(list(&connection).await.unwrap_err().contains("connection closed"));

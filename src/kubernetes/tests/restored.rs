@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::kubernetes::{ApiResource, Follower, MetadataOnly, Monitor, News};
+use crate::kubernetes::{ApiResource, Follower, MetadataOnly, Monitor, MonitorEvent};
 use crate::testing::fake_api::Call;
 
 /// Counts the lists that begin, and the interruptions.
@@ -13,11 +13,11 @@ use crate::testing::fake_api::Call;
 struct Counts(Arc<Mutex<(usize, Vec<String>)>>);
 
 impl Follower<MetadataOnly> for Counts {
-    fn show(&mut self, news: News<'_, MetadataOnly>) {
+    fn show(&mut self, event: MonitorEvent<'_, MetadataOnly>) {
         let mut counts = self.0.lock().unwrap();
-        match news {
-            News::ListBegins => counts.0 += 1,
-            News::Failed(error) => counts.1.push(error.to_string()),
+        match event {
+            MonitorEvent::ListBegins => counts.0 += 1,
+            MonitorEvent::Failed(error) => counts.1.push(error.to_string()),
             _ => {}
         }
     }

@@ -41,7 +41,6 @@ struct Search {
 
 /// One of several sources.
 pub struct SourceEntry {
-    /// The source.
     pub source: Arc<dyn PodSource>,
     /// The setting that selected it, such as `auto` or `pods.source`.
     pub wanted_by: &'static str,

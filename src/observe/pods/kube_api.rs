@@ -152,7 +152,7 @@ impl PodSource for KubeApi {
             (Ok(listed), known) => *known = Some((until, listed)),
             (Err(error), None) => return Seen::NotSeen(error),
             (Err(error), Some((counts, _))) => {
-                tracing::warn!(%error, "the workloads of an earlier list count");
+                tracing::warn!(%error, "cannot list workloads; using an earlier list");
                 *counts = until;
             }
         }

@@ -60,7 +60,7 @@ impl PodSourceOptions {
         if entries.is_empty() {
             let cause = api.err().unwrap_or_default();
             return Err(format!(
-                "no pod source available: {cause}; no pods.kubelet_* is set; a host without a kubelet wants \
+                "no pod source available: {cause}; no pods.kubelet_* is set; on a host without a kubelet set \
                  pods.source = \"runtime\""
             ));
         }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{CRI_NAMESPACE, HolderKind, RuntimeStore, Seen, StoreHolder, known_time};
 use layer_graph::Graph;
-use sizes::Place;
+use sizes::PartFiles;
 pub(super) use sizes::Sizes;
 
 /// The largest file that is read. One entry has about 1 KiB.
@@ -88,16 +88,16 @@ pub(super) struct Wanted {
 /// Reads the store. `images` is the directory of images that the runtime names.
 pub(super) async fn read(host: &HostFs, images: &Path, wanted: Wanted) -> Seen<RuntimeStore> {
     let Some(root) = Root::beside(images) else {
-        return Seen::NotSeen(format!("{} is no directory of containers/storage", images.display()));
+        return Seen::NotSeen(format!("{} is not a directory of containers/storage", images.display()));
     };
     let Wanted { sizes, containers, writable_layers, until } = wanted;
     let place = root.path.clone();
     let of_containers = containers.as_deref().and_then(Root::beside).filter(|other| *other != root);
     let roots: Vec<_> = [root].into_iter().chain(of_containers).collect();
     let read = move |host: &HostFs| {
-        let (mut store, mut places) = Files { host, roots: &roots, unreadable: Vec::new() }.read()?;
-        places.retain(|place| writable_layers || !place.is_writable(&store));
-        sizes.fill(host, &mut store, places, until);
+        let (mut store, mut files) = Files { host, roots: &roots, unreadable: Vec::new() }.read()?;
+        files.retain(|part| writable_layers || !part.is_writable(&store));
+        sizes.fill(host, &mut store, files, until);
         Ok::<_, io::Error>(store)
     };
     match host.run(&place, read).await {
@@ -146,7 +146,7 @@ struct Files<'a> {
 // === impl Files ===
 
 impl<'a> Files<'a> {
-    fn read(mut self) -> io::Result<(RuntimeStore, Vec<Place>)> {
+    fn read(mut self) -> io::Result<(RuntimeStore, Vec<PartFiles>)> {
         // Containers before images before layers: what is created meanwhile refers to what is read later.
         let containers = self.lists("containers", &["containers", "volatile-containers"])?;
         let images = self.lists("images", &["images"])?;
@@ -155,7 +155,7 @@ impl<'a> Files<'a> {
         graph.add_containers(containers);
         artifacts::add(&mut graph, self.host);
         graph.store.missing.extend(self.unreadable);
-        Ok((graph.store, graph.places))
+        Ok((graph.store, graph.files))
     }
 
     /// Reads lists of all stores. Each entry has its store.

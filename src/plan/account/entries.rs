@@ -22,7 +22,7 @@ pub struct ImageEntry {
     pub reason: String,
     /// Bytes that nothing else holds: its removal reclaims them. `null` = not known.
     pub own_bytes: Option<u64>,
-    /// The same in inodes, as far as they are known.
+    /// The same in inodes, where these are known.
     pub own_inodes: u64,
     /// Bytes of all its layers and blobs. `null` = not known.
     pub all_bytes: Option<u64>,

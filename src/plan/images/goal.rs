@@ -178,7 +178,7 @@ impl FromStr for ImageTarget {
     fn from_str(text: &str) -> Result<Self, String> {
         let forms = "\"free BYTES..MORE\", \"inodes PERCENT%..LESS%\" or \"total BYTES..LESS\"";
         let ends = "where removal begins and where it ends, which is more than 0";
-        read(text).ok_or_else(|| format!("{text:?} is no target: wants {forms}, {ends}"))
+        read(text).ok_or_else(|| format!("{text:?} is not a target: expected {forms}, {ends}"))
     }
 }
 

@@ -141,7 +141,7 @@ impl Pace {
     pub fn with(self, part: &str) -> Result<Self, String> {
         let forms =
             "\"images NUMBER\", \"bytes SIZE\", \"pause TIME\" up to 1m or \"start TIME\" up to 1day, each more than 0";
-        self.with_part(part).ok_or_else(|| format!("{part:?} is no part of a pace: wants {forms}"))
+        self.with_part(part).ok_or_else(|| format!("{part:?} is not a part of a pace: expected {forms}"))
     }
 
     fn with_part(self, part: &str) -> Option<Self> {

@@ -26,7 +26,7 @@ pub(super) struct Reclaimed {
 }
 
 /// Images that are removed together, with what each reclaims after those before it.
-pub(super) type Together<'i> = Vec<(Candidate<'i>, Reclaimed)>;
+pub(super) type RemovalSet<'i> = Vec<(Candidate<'i>, Reclaimed)>;
 
 /// The candidates in the order of their removal.
 pub(super) struct Order<'a, 'i> {
@@ -82,7 +82,7 @@ impl<'a, 'i> Order<'a, 'i> {
     }
 
     /// Returns the next images to remove.
-    pub fn next(&mut self) -> Option<Together<'i>> {
+    pub fn next(&mut self) -> Option<RemovalSet<'i>> {
         let freed = self.waiting.iter().position(|candidate| !self.reclaims_nothing(candidate));
         if let Some(place) = freed {
             let candidate = self.waiting.remove(place);
@@ -169,7 +169,7 @@ impl<'a, 'i> Order<'a, 'i> {
         bytes.is_some_and(|bytes| bytes >= NOTHING_BYTES)
     }
 
-    fn remove_together(&mut self, set: Vec<Candidate<'i>>) -> Together<'i> {
+    fn remove_together(&mut self, set: Vec<Candidate<'i>>) -> RemovalSet<'i> {
         let remove = |candidate: Candidate<'i>| {
             let reclaimed = self.estimates.remove(&candidate);
             (candidate, reclaimed)

@@ -14,13 +14,15 @@ use crate::plan::account::store_index::StoreIndex;
 use crate::plan::images::disk_usage as disk;
 use crate::plan::images::ranks::{Ranks, build_time};
 use crate::plan::pods::ListedPods;
-use crate::rules::{Fact, Facts, MAX_LIST, RuleFor, Uses, Value, Values, World, labels, number, seconds, texts, time};
+use crate::rules::{
+    Fact, Facts, MAX_LIST, PassFacts, RuleFor, Uses, Value, Values, labels, number, seconds, texts, time,
+};
 
 /// What the facts of the objects of a pass are made of.
 pub(super) struct FactSource<'a> {
     snapshot: &'a Snapshot,
     uses: Uses,
-    world: World,
+    pass_facts: PassFacts,
     pods: ListedPods<'a>,
     ranks: OnceCell<Ranks<'a>>,
     store: OnceCell<Option<StoreIndex<'a>>>,
@@ -38,8 +40,16 @@ struct Object<'a> {
 impl<'a> FactSource<'a> {
     /// Creates the source of the facts in use.
     pub fn new(snapshot: &'a Snapshot, uses: Uses) -> Self {
-        let (world, pods) = (world(snapshot, &uses), ListedPods::new(snapshot));
-        Self { snapshot, uses, world, pods, ranks: OnceCell::new(), store: OnceCell::new(), layers: OnceCell::new() }
+        let (pass_facts, pods) = (pass_facts(snapshot, &uses), ListedPods::new(snapshot));
+        Self {
+            snapshot,
+            uses,
+            pass_facts,
+            pods,
+            ranks: OnceCell::new(),
+            store: OnceCell::new(),
+            layers: OnceCell::new(),
+        }
     }
 
     /// Returns the repositories of an image, each of which a rule decides by itself. Where no condition asks for them, `None` is the
@@ -77,7 +87,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ImageLastUsed, || last_used.map(time))
             .fact(Fact::ImageUnused, || last_used.max(first_seen).map(|since| self.since(since)))
             .fact(Fact::ImageLastUsedBy, || past?.last_used_by.as_deref().map(Into::into));
-        self.world.with(RuleFor::Image, self.configured(facts, image, details).values)
+        self.pass_facts.with(RuleFor::Image, self.configured(facts, image, details).values)
     }
 
     /// Adds the facts of the configuration of an image.
@@ -104,7 +114,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ContainerCreated, || created.map(time))
             .fact(Fact::ContainerAge, || created.map(|at| self.since(at)));
         let facts = self.pod(self.ended(facts, container), container.pod.as_ref());
-        self.world.with(RuleFor::Container, facts.values)
+        self.pass_facts.with(RuleFor::Container, facts.values)
     }
 
     /// Returns the facts of a container of which only the log remains. What only the runtime knows is not available.
@@ -114,7 +124,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ContainerName, || Some(log.container.as_str().into()))
             .fact(Fact::ContainerAttempt, || Some(number(log.attempt.into())))
             .fact(Fact::ContainerLogBytes, || Some(number(log.size_bytes)));
-        self.world.with(RuleFor::Container, self.pod(facts, Some(&log.pod)).values)
+        self.pass_facts.with(RuleFor::Container, self.pod(facts, Some(&log.pod)).values)
     }
 
     /// Adds the facts of a container that no list has.
@@ -137,7 +147,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::SandboxAttempt, || Some(number(sandbox.attempt.into())))
             .fact(Fact::SandboxCreated, || created.map(time))
             .fact(Fact::SandboxAge, || created.map(|at| self.since(at)));
-        self.world.with(RuleFor::Sandbox, self.pod(facts, sandbox.pod.as_ref()).values)
+        self.pass_facts.with(RuleFor::Sandbox, self.pod(facts, sandbox.pod.as_ref()).values)
     }
 
     /// Returns the facts of the log directory of a deleted pod.
@@ -147,7 +157,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::LogName, || Some(dir.name.as_str().into()))
             .fact(Fact::LogAge, || Some(seconds(crate::plan::times::seconds(missing_for))))
             .fact(Fact::LogBytes, || dir.size_bytes.map(number));
-        self.world.with(RuleFor::Log, self.pod_as_seen(facts, Some(pod), self.remembered(pod)).values)
+        self.pass_facts.with(RuleFor::Log, self.pod_as_seen(facts, Some(pod), self.remembered(pod)).values)
     }
 
     /// Returns a deleted pod as a pass last saw it.
@@ -231,7 +241,7 @@ impl Object<'_> {
     }
 }
 
-fn world(snapshot: &Snapshot, uses: &Uses) -> World {
+fn pass_facts(snapshot: &Snapshot, uses: &Uses) -> PassFacts {
     let node_labels = snapshot.pods.as_ref().and_then(|list| list.node_labels.as_ref());
     let disk = snapshot.image_filesystem.as_ref();
     let facts = Object { uses, values: Values::new() }
@@ -240,7 +250,7 @@ fn world(snapshot: &Snapshot, uses: &Uses) -> World {
         .fact(Fact::DiskUsedPercent, || Some(number(disk::usage(disk?).ok()?.used_percent())))
         .fact(Fact::DiskFreeBytes, || disk.map(|disk: &FileSystem| number(disk.available_bytes)))
         .fact(Fact::DiskFreeInodes, || disk?.inodes_free.map(number));
-    World::new(facts.values.into_iter().chain([(Fact::Now, time(snapshot.taken_at))]).collect())
+    PassFacts::new(facts.values.into_iter().chain([(Fact::Now, time(snapshot.taken_at))]).collect())
 }
 
 /// Returns the repositories of all names of an image.

@@ -29,14 +29,14 @@ pub(super) enum CopyMode {
 
 /// Values that show whether a file changed: its identity, its length, its last change, and whether it has a log.
 #[derive(Debug, Eq, PartialEq)]
-struct Look {
+struct FileStamp {
     file: Option<(u64, u64, i64, i64)>,
     has_log: bool,
 }
 
-// === impl Look ===
+// === impl FileStamp ===
 
-impl Look {
+impl FileStamp {
     fn at(path: &Path) -> Self {
         let key = |file: Metadata| (file.ino(), file.len(), file.mtime(), file.mtime_nsec());
         Self { file: path.metadata().ok().map(key), has_log: with_suffix(path, LOG).exists() }
@@ -68,12 +68,12 @@ pub(super) fn copy(path: &Path, mode: CopyMode) -> Result<Option<Connection>, Fi
 
 fn read_whole(path: &Path, mode: CopyMode) -> rusqlite::Result<Connection> {
     for _ in 0..COPIES {
-        let before = Look::at(path);
+        let before = FileStamp::at(path);
         let source = source(path, &before, mode)?;
         source.busy_timeout(BUSY)?;
         let mut copy = Connection::open_in_memory()?;
         transfer(&source, &mut copy)?;
-        if before.has_log || Look::at(path) == before {
+        if before.has_log || FileStamp::at(path) == before {
             return Ok(copy);
         }
     }
@@ -81,8 +81,8 @@ fn read_whole(path: &Path, mode: CopyMode) -> rusqlite::Result<Connection> {
 }
 
 /// Opens a file only for a copy.
-fn source(path: &Path, look: &Look, mode: CopyMode) -> rusqlite::Result<Connection> {
-    match (look.has_log, mode) {
+fn source(path: &Path, stamp: &FileStamp, mode: CopyMode) -> rusqlite::Result<Connection> {
+    match (stamp.has_log, mode) {
         (false, _) => {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             Connection::open_with_flags(immutable_uri(path), flags)

@@ -168,7 +168,7 @@ impl Mirror {
     fn open_once(&mut self) -> Result<OpenFile, FileFault> {
         let path = self.path.clone();
         let fault = |error| FileFault::of(&path, error);
-        self.faults.strike(OPEN).map_err(fault)?;
+        self.faults.fail_if_injected(OPEN).map_err(fault)?;
         let mut connection = file::open(&path)?;
         let memory = self.read(&mut connection).map_err(|error| {
             let _ = keep_log(&connection, true);
@@ -194,7 +194,7 @@ impl Mirror {
 
     fn set_aside(&mut self, detail: &str, state: &Mutex<StoreState>) -> Result<(), FileFault> {
         let to = file::set_aside(&self.path)?;
-        tracing::warn!(path = %self.path.display(), set_aside = %to.display(), detail, "the store was damaged; a fresh one was begun");
+        tracing::warn!(path = %self.path.display(), set_aside = %to.display(), detail, "the store was damaged; created a new one");
         lock(state).lose_memory();
         Ok(())
     }
@@ -206,10 +206,10 @@ impl Mirror {
             // A transaction that began with a read could find the lock taken later, and fail.
             let transaction = file.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             if unwritten.memory != file.memory {
-                faults.strike(MEMORY)?;
+                faults.fail_if_injected(MEMORY)?;
                 write_memory(&transaction, &file.memory, &unwritten.memory)?;
             }
-            write_rows(&transaction, &unwritten.rows, &mut runs, |row| faults.strike(row.name()))?;
+            write_rows(&transaction, &unwritten.rows, &mut runs, |row| faults.fail_if_injected(row.name()))?;
             transaction.commit()
         };
         work().map_err(|error| FileFault::of(&self.path, error))?;

@@ -39,7 +39,7 @@ pub enum SinkError {
     #[error("{0}")]
     Forbidden(String),
     /// The event to update no longer exists: it expired.
-    #[error("there is no such event any more")]
+    #[error("the event no longer exists")]
     Missing,
     /// No API server is configured: this host is not a node of a cluster.
     #[error("{0}")]

@@ -46,7 +46,7 @@ impl Events {
         let Some((queue, _)) = &self.writing else { return };
         let notices = self.notices.of(scope, pass);
         if !notices.is_empty() && queue.try_send((now, notices)).is_err() {
-            tracing::debug!("events of a pass are dropped: those before are not written yet");
+            tracing::debug!("dropping the events of a pass: earlier events are not written yet");
         }
     }
 

@@ -332,9 +332,9 @@ async fn a_write_that_failed_is_made_up_for() {
 }
 
 /// Never responds.
-struct Deaf;
+struct SilentSink;
 
-impl EventSink for Deaf {
+impl EventSink for SilentSink {
     async fn create(&self, _: &NodeEvent) -> Result<(), SinkError> {
         std::future::pending().await
     }
@@ -346,7 +346,7 @@ impl EventSink for Deaf {
 
 #[tokio::test(start_paused = true)]
 async fn an_unresponsive_server_delays_no_pass() {
-    let mut events = Events::to(Deaf, "node-1");
+    let mut events = Events::to(SilentSink, "node-1");
     let pass = blind("containers");
     let began = tokio::time::Instant::now();
     for at in 0..1000 {

@@ -72,7 +72,7 @@ pub(in crate::record) fn log_outcome(report: &Report) {
         Outcome::Failed { error, .. } => event!(warn, "could not be removed", error = error),
         Outcome::Refused { refusal } => event!(debug, "kept on recheck", refusal = tracing::field::display(refusal)),
         Outcome::AlreadyRemoved {} => event!(debug, "already removed"),
-        Outcome::NotNeeded {} => event!(debug, "not needed any more"),
+        Outcome::NotNeeded {} => event!(debug, "no longer needed"),
         Outcome::WouldRemove {} => event!(info, "would be removed"),
     }
 }

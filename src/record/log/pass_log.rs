@@ -41,7 +41,7 @@ pub fn log_pass(scope: Scope, pass: &Pass) {
         pass.plan.kept.iter().for_each(log_kept);
     }
     for error in &pass.plan.errors {
-        tracing::warn!(%scope, %error, "pass could not do all of its work");
+        tracing::warn!(%scope, %error, "pass failed in part");
     }
     for halt in &pass.summary.halts {
         tracing::warn!(%scope, %halt, "pass did not begin all actions");

@@ -106,8 +106,8 @@ fn a_newer_store_is_refused_and_not_changed() {
         assert!(matches!(error, StoreError::Newer { found: 99, .. }), "{error:?}");
         let (path, known) = (path.display(), MIGRATIONS.len());
         let text = format!(
-            "the store {path} has schema version 99, and this kubegc knows versions up to {known}; \
-             run the newer kubegc, or move the file away"
+            "the store {path} has schema version 99, but this kubegc supports versions up to {known}; \
+             run a newer kubegc, or move the file away"
         );
         assert_eq!(error.to_string(), text);
     }
@@ -200,7 +200,7 @@ fn a_damage_is_logged_when_it_is_found() {
     let (_dir, path) = closed();
     std::fs::write(&path, noise(5000)).unwrap();
     let log = logged(|| drop(open(&path)));
-    assert!(log.starts_with(" WARN the store was damaged; a fresh one was begun path="), "{log}");
+    assert!(log.starts_with(" WARN the store was damaged; created a new one path="), "{log}");
     assert_eq!(log.lines().count(), 1, "{log}");
 }
 

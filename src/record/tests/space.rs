@@ -40,7 +40,7 @@ fn a_full_disk_loses_no_record() {
         assert_eq!(store.recorded(), expected);
         assert_eq!(store.store.fault(), None);
     });
-    for text in ["cannot use the store; continuing in memory", "the store is on disk again"] {
+    for text in ["cannot use the store; continuing in memory", "the store is written to disk again"] {
         assert_eq!(log.lines().filter(|line| line.contains(text)).count(), 1, "{log}");
     }
 }
@@ -145,5 +145,5 @@ fn a_file_down_for_days_gets_newest_rows() {
         assert_eq!((recorded.len(), recorded[0].as_str()), (9998, "m7"));
         assert_eq!(store.runs(10).iter().map(|run| run.removed).collect::<Vec<_>>(), [0, 10_005]);
     });
-    assert!(log.contains("the oldest rows of the history are dropped") && log.contains("dropped_rows=8"), "{log}");
+    assert!(log.contains("dropping the oldest rows of the history") && log.contains("dropped_rows=8"), "{log}");
 }

@@ -23,7 +23,7 @@ use tonic_prost::ProstCodec;
 
 use crate::cri::generated::containerd::{containers, content, images, introspection, leases, namespaces, snapshots};
 use crate::model::CRI_NAMESPACE;
-use crate::sim::defects::Spoil;
+use crate::sim::defects::Defective;
 use crate::sim::image_store::{Layers, digest_of};
 use crate::sim::script::Rpc;
 use crate::sim::shared::Shared;
@@ -84,7 +84,7 @@ async fn unary<Q, A>(
 ) -> http::Response<Body>
 where
     Q: prost::Message + Default + Sync + 'static,
-    A: prost::Message + Spoil,
+    A: prost::Message + Defective,
 {
     let call = Call { shared: Arc::clone(shared), method, act };
     Grpc::new(ProstCodec::<A, Q>::default()).unary(call, request).await
@@ -92,7 +92,7 @@ where
 
 // === impl Call ===
 
-impl<Q: Send + Sync + 'static, A: Spoil> UnaryService<Q> for Call<Q, A> {
+impl<Q: Send + Sync + 'static, A: Defective> UnaryService<Q> for Call<Q, A> {
     type Response = A;
     type Future = BoxFuture<'static, Result<Response<A>, Status>>;
 

@@ -108,7 +108,7 @@ fn a_server_that_starts_is_not_used() {
     let text = "[+]ping ok\n[-]poststarthook/crd-informer-synced failed: reason withheld\n[-]kms-providers failed\n";
     scenario["readyz"][1] = text.into();
     let text = Fake::play(&scenario).run(&["plan"]);
-    let cause = "not ready: it answers /readyz with 500, because of poststarthook/crd-informer-synced, kms-providers";
+    let cause = "not ready: /readyz has code 500, because of poststarthook/crd-informer-synced, kms-providers";
     assert!(text.starts_with("exit Some(3)\n") && text.contains(cause), "{text}");
 }
 

@@ -33,7 +33,7 @@ fn a_command_refuses_unsupported_output_formats() {
     }
     for command in [&["run"][..], &["controller", "run"], &["config", "default"], &["completions", "bash"], &["demo"]] {
         let error = refused(&[command, &["-o", "json"]].concat());
-        assert!(error.ends_with("has no output format \"json\"\n! hint: leave out -o\n"), "{error}");
+        assert!(error.ends_with("has no output format \"json\"\n! hint: omit -o\n"), "{error}");
     }
     assert!(refused(&["plan", "-o", "html"]).contains("-o accepts table, wide, json, yaml and name here"));
 }

@@ -87,8 +87,8 @@ fn why_shows_when_a_shorter_list_becomes_trusted() {
     insta::assert_snapshot!(why, @r#"
     image registry.example.com/ml/train:12, sha256:95a8cb4e331a803a8c93597f232d80ef48824be2a6beab7cb4e295e16398bd58
       size 11.0GiB, first seen 2d2h ago, last used 41h ago
-      keep: the runtime lists 11 containers after 1000; such a fall is trusted once it has held for 10m
+      keep: the runtime lists 11 containers after 1000; kubegc trusts so few only after 10m
       setting: guards.fall_hold = "10m" (built-in)
-      changes when: the list is as short for guards.fall_hold, or it is longer again (9m30s to go)
+      changes when: the list stays as short for guards.fall_hold, or grows again (9m30s to go)
     "#);
 }

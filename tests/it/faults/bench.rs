@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
-use kubegc::daemon::node::LocalNode as Place;
+use kubegc::daemon::node::LocalNode;
 use kubegc::daemon::{Cycle, PassKind, now};
 use kubegc::model::{Absence, ImageMemory, Memory, Phase, Pod, PodList};
 use kubegc::observe::DiskFn;
@@ -183,8 +183,8 @@ fn cycle(sim: &Sim, limit: Duration) -> Cycle {
     let store = Store::open_blocking(&settings.state.path).unwrap();
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
-    let place = Place::new(endpoint, disks, Arc::new(Listed(pods())));
-    Cycle::live(settings, &place, store, now())
+    let node = LocalNode::new(endpoint, disks, Arc::new(Listed(pods())));
+    Cycle::live(settings, &node, store, now())
 }
 
 fn settings(sim: &Sim, limit: Duration) -> Settings {

@@ -32,9 +32,9 @@ fn config_check_reports_misleading_settings_with_file_and_line() {
     insta::assert_snapshot!(shell.run(&["config", "check", "bad.toml"]), @r#"
     exit Some(2)
     ! error: 4 faults in the configuration:
-    !   bad.toml:2:1: images.keep = ["Nginx"]: a pattern is no image name, so it matches nothing; wants a list of image names such as ["registry.k8s.io/pause:*"]
+    !   bad.toml:2:1: images.keep = ["Nginx"]: a pattern is not an image name, so it matches nothing; expected a list of image names such as ["registry.k8s.io/pause:*"]
     !   bad.toml:5:1: logs.pods_root = "/etc": is a directory of the system; choose another path
-    !   bad.toml:11:1: pressure.free_bytes = 10: wants a unit: "10MiB" or "10GiB"
+    !   bad.toml:11:1: pressure.free_bytes = 10: expected a unit: "10MiB" or "10GiB"
     !   bad.toml:9:1: state.path = "/var": is a directory of the system; choose another path
     ! hint: `kubegc config default` prints every setting with its default
     "#);

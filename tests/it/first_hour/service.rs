@@ -63,7 +63,7 @@ fn a_collection_in_observe_mode_removes_nothing() {
     let before = host.rest();
     let text = host.run(&["collect", "--mode", "observe", "-q"]);
     assert!(text.starts_with("exit Some(1)\n") && text.contains("Would be removed: 3 containers"), "{text}");
-    assert!(text.contains("! error: mode = \"observe\": nothing was removed\n! hint: --mode collect"), "{text}");
+    assert!(text.contains("! error: mode = \"observe\": nothing was removed\n! hint: use --mode collect"), "{text}");
     assert_eq!(host.rest(), before);
 }
 
@@ -89,5 +89,5 @@ fn the_unit_validates_before_it_reloads() {
     let check = "\nExecReload=kubegc config check\nExecReload=/bin/kill -HUP $MAINPID\n";
     assert!(unit.contains(check), "{unit}");
     let bad = Shell::new().with("kubegc.toml", "images.min_age = 5\n").run(&["config", "check"]);
-    assert!(bad.starts_with("exit Some(2)\n! error: kubegc.toml:1:8: images.min_age = 5: wants a unit"), "{bad}");
+    assert!(bad.starts_with("exit Some(2)\n! error: kubegc.toml:1:8: images.min_age = 5: expected a unit"), "{bad}");
 }

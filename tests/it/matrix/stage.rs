@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
-use kubegc::daemon::node::LocalNode as Place;
+use kubegc::daemon::node::LocalNode;
 use kubegc::daemon::{Cycle, PassKind};
 use kubegc::model::{Memory, PodList};
 use kubegc::observe::DiskFn;
@@ -70,9 +70,9 @@ impl Stage {
         let endpoint = Endpoint::at(self.sim.endpoint());
         let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         let pods = Arc::new(Listed(self.pods.clone()));
-        let place = Place::new(endpoint, disks, pods);
+        let node = LocalNode::new(endpoint, disks, pods);
         let started = self.clock.now();
-        let cycle = Cycle::live(settings(&self.sim), &place, store, started).with_clock(self.clock.as_clock());
+        let cycle = Cycle::live(settings(&self.sim), &node, store, started).with_clock(self.clock.as_clock());
         self.cycle = Some(cycle.with_monotonic(self.clock.as_monotonic()));
     }
 

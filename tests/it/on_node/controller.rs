@@ -231,5 +231,5 @@ async fn what_may_not_be_read_is_named_and_deletes_nothing(node: &NodeRig) {
     );
     let missing = node.kubegc(&["controller", "plan", "--kubeconfig", "/nowhere"]);
     assert_eq!(missing.code, 2, "nothing but the configuration can help");
-    assert!(missing.stderr.contains("/nowhere: there is no such kubeconfig"), "{}", missing.stderr);
+    assert!(missing.stderr.contains("kubeconfig /nowhere does not exist"), "{}", missing.stderr);
 }

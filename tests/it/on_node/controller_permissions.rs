@@ -142,7 +142,7 @@ async fn no_request_leaves_the_paths_of_objects() {
     for name in ["by-proxy", "by-watch", "by-dots"] {
         assert!(maps.get_opt(name).await.unwrap().is_some(), "{name}");
     }
-    let reported = collected.stderr.contains("is no name of an object, and 2 objects more");
+    let reported = collected.stderr.contains("is not an object name, and 2 objects more");
     assert!(collected.code == 1 && reported, "{collected:#?}");
 }
 

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::lookup::Place;
+use crate::cli::input::lookup::Search;
 use crate::cli::input::one_document;
-use crate::cli::input::session::look;
+use crate::cli::input::session::plan_now;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::render::{format, reference};
@@ -25,13 +25,13 @@ use crate::plan::{KeepReason, Kind, LogPolicy, Plan, RemoveReason, Report, Scope
 /// Flags for lists of images.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Remove the images that a file names, if they are unused (- for standard input)
+    /// Remove the unused images that a file names (- for standard input)
     ///
-    /// One name, digest or id a line, whatever the disk usage. Every guard applies. With -o json, each line of the list has a line
-    /// of output.
+    /// Each line is a name, a digest or an id. The disk usage does not matter, and all guards apply. With -o json, each line of
+    /// the list has a line of output.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "scope", "kind", "namespace", "evict_terminated_pods", "pressure", "wait"])]
     remove_list: Option<PathBuf>,
-    /// Keep the images that a file names too (- for standard input)
+    /// Also keep the images that a file names (- for standard input)
     #[arg(long, value_name = "FILE", conflicts_with = "plan")]
     keep_list: Option<PathBuf>,
 }
@@ -127,7 +127,7 @@ impl Lists {
 
     /// Plans the removal of the named images, and says what is known of each name.
     pub(super) async fn plan(&self, loaded: &Loaded) -> Result<(Plan, Vec<ListedImage>), CliError> {
-        let (snapshot, mut plan) = look(loaded, Scope::Images).await?;
+        let (snapshot, mut plan) = plan_now(loaded, Scope::Images).await?;
         let names = self.remove.iter().flatten();
         let known = Known::new(&snapshot, &plan, &loaded.settings.policy.logs);
         let listed: Vec<_> = names.map(|name| ListedImage::new(name, &known)).collect();
@@ -143,13 +143,13 @@ impl Lists {
 /// The images of the node, and why some are kept: a list may have thousands of names.
 struct Known<'a> {
     by_name: HashMap<String, &'a Image>,
-    place: Place<'a>,
+    search: Search<'a>,
     logs: &'a LogPolicy,
     kept: HashMap<&'a str, &'a KeepReason>,
 }
 
 /// What a name in a list refers to.
-enum Meant<'a> {
+enum NameMatch<'a> {
     Image(&'a Image),
     Nothing,
     Unclear(String),
@@ -164,20 +164,22 @@ impl<'a> Known<'a> {
         let by_name = listed.flat_map(|image| image.names().map(move |name| (name.into_owned(), image))).collect();
         let kept = plan.kept.iter().filter(|kept| kept.kind == Kind::Image);
         let kept = kept.map(|kept| (kept.id.as_str(), &kept.reason)).collect();
-        Self { by_name, place: Place { snapshot, namespace: &ALL }, logs, kept }
+        Self { by_name, search: Search { snapshot, namespace: &ALL }, logs, kept }
     }
 
     /// Finds the image by its whole name, else in every form that `why` accepts.
-    fn meant(&self, name: &str) -> Meant<'a> {
+    fn match_of(&self, name: &str) -> NameMatch<'a> {
         if let Some(image) = self.by_name.get(&*full_image_name(name)) {
-            return Meant::Image(image);
+            return NameMatch::Image(image);
         }
-        let (is_part, found) = self.place.find_images(self.logs, name);
+        let (is_part, found) = self.search.find_images(self.logs, name);
         match found[..] {
-            [] => Meant::Nothing,
-            [image] if !is_part => Meant::Image(image),
-            _ if is_part => Meant::Unclear(format!("only a part of the name of {}", format::list(&names_of(&found)))),
-            _ => Meant::Unclear(format!("names {}", format::list(&names_of(&found)))),
+            [] => NameMatch::Nothing,
+            [image] if !is_part => NameMatch::Image(image),
+            _ if is_part => {
+                NameMatch::Unclear(format!("only a part of the name of {}", format::list(&names_of(&found))))
+            }
+            _ => NameMatch::Unclear(format!("names {}", format::list(&names_of(&found)))),
         }
     }
 }
@@ -191,11 +193,11 @@ fn names_of(images: &[&Image]) -> Vec<String> {
 impl ListedImage {
     fn new(name: &str, known: &Known) -> Self {
         let no_image = |outcome, why| (None, outcome, why);
-        let (image, outcome, why) = match (known.place.snapshot.images.cause(), known.meant(name)) {
+        let (image, outcome, why) = match (known.search.snapshot.images.cause(), known.match_of(name)) {
             (Some(cause), _) => no_image("unknown", cause.to_owned()),
-            (None, Meant::Nothing) => no_image("absent", String::new()),
-            (None, Meant::Unclear(why)) => no_image("ambiguous", why),
-            (None, Meant::Image(image)) => match known.kept.get(image.id.as_str()) {
+            (None, NameMatch::Nothing) => no_image("absent", String::new()),
+            (None, NameMatch::Unclear(why)) => no_image("ambiguous", why),
+            (None, NameMatch::Image(image)) => match known.kept.get(image.id.as_str()) {
                 Some(reason) => (Some(image), "kept", reason.explain().phrase.into_owned()),
                 None => (Some(image), "not_begun", String::new()),
             },

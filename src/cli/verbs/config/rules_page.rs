@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::session::{all_seen, block_on, look};
+use crate::cli::input::session::{all_seen, block_on, plan_now};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
@@ -50,7 +50,7 @@ struct RuleEntry {
 pub(super) fn run(snapshot: Option<&Path>, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let (_, plan) = match snapshot {
         Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,
-        None => block_on(look(loaded, Scope::All))?,
+        None => block_on(plan_now(loaded, Scope::All))?,
     };
     let rules = loaded.settings.policy.rules.iter().map(crate::rules::Rule::text);
     let rules = rules.zip(&plan.rules).map(|(text, now)| RuleEntry::new(text, now.clone())).collect();

@@ -19,12 +19,12 @@ pub(super) use crate::daemon::process::signals;
 use crate::owners::ActionWord;
 
 /// What continues a collection that its timeout has ended.
-const AGAIN: &str = "run it again; --timeout and --kube-api-qps let one run do more";
+const AGAIN: &str = "run it again, or raise --timeout or --kube-api-qps";
 
 /// Delete what `controller plan` shows, and what follows from it
 ///
-/// It ends when a look at all objects finds nothing more to do. Objects that only wait for finalizers of others are
-/// named. It needs no watch and nothing that runs all the time.
+/// The command ends when a check of all objects finds nothing to do. It lists the objects that wait only for finalizers of
+/// other controllers. It needs no watch and no service.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Make all checks, but change nothing
@@ -35,13 +35,13 @@ pub struct Args {
     /// An owner and the dependents that lose their reference to it count as one.
     #[arg(long, value_name = "NUMBER")]
     max: Option<usize>,
-    /// End after this time, whatever is left
+    /// Stop after this time, even if objects remain
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = humantime::parse_duration)]
     timeout: Duration,
     /// Delete pods that no kubelet finishes, instead of objects whose owners are deleted
     ///
-    /// Pods of a missing node stay unless `pod_gc.node_quarantine` is 0: one command does not know for how long the node has
-    /// been missing.
+    /// Pods of a missing node are kept unless `pod_gc.node_quarantine` is 0: a single command cannot measure how long the
+    /// node has been missing.
     #[arg(long)]
     pods_only: bool,
 }
@@ -92,7 +92,7 @@ fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> 
     let names = deleted.map(|outcome| render_pods::name(&outcome.action));
     output.list(&report, names, |_| render_pods::report(&report))?;
     match report.failures.first().map(|failure| &failure.cause).or(report.errors.first()) {
-        _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "ended before all was done")),
+        _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "stopped before all objects were done")),
         None => Ok(()),
         Some(cause) => Err(CliError::message(ErrorKind::Partial, cause.clone())),
     }
@@ -116,7 +116,7 @@ fn verdict(report: &ClusterReport, args: &Args) -> Result<(), CliError> {
     let mut faults = Vec::new();
     if report.interrupted {
         faults.push(format!(
-            "ended before all was done, by a signal or after {}",
+            "stopped before all objects were done, by a signal or after {}",
             humantime::format_duration(args.timeout)
         ));
     }

@@ -17,8 +17,8 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// Show the API server, what can be collected, and which processes collect
 ///
-/// To see whether garbage collection is enabled in the API server, it sends the deletion of a ConfigMap as a dry run, which
-/// changes nothing. Exit status 1: a group-version is unavailable, or garbage collection is disabled.
+/// kubegc checks whether garbage collection is enabled in the API server by the deletion of a ConfigMap as a dry run, which
+/// changes nothing. The exit status is 1 if it is disabled, or if a group-version is unavailable.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

@@ -17,7 +17,7 @@ use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan_under};
 
 /// Show what would be deleted because of owner references, and why
 ///
-/// One list of metadata for each resource, and one read for each owner that the lists lack. It changes nothing.
+/// kubegc lists the metadata of each resource, and reads each owner that no list has. It changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan for a snapshot in a file (- for standard input)

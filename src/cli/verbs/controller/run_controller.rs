@@ -44,16 +44,16 @@ struct Reloads<'a, F> {
 /// terminated ones over a limit. kube-controller-manager does the same.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Collect only objects of these resources, as apps/deployments or configmaps
+    /// Collect only these resources, such as apps/deployments or configmaps
     #[arg(long, value_delimiter = ',', value_name = "GROUP/RESOURCE")]
     only: Vec<ResourceName>,
-    /// Collect no objects of these resources
+    /// Skip these resources
     #[arg(long, value_delimiter = ',', value_name = "GROUP/RESOURCE")]
     ignore: Vec<ResourceName>,
-    /// Change nothing: log what would be changed, as with mode = "observe"
+    /// Log changes without making them, as with mode = "observe"
     #[arg(long)]
     dry_run: bool,
-    /// Collect only while this process has the Lease, and end when it is lost
+    /// Collect only while this process holds the Lease, and exit when it is lost
     #[arg(long)]
     leader_elect: bool,
     /// Only delete pods that no kubelet finishes

@@ -94,6 +94,6 @@ mod tests {
     fn an_error_names_its_cause_once() {
         let source = KubernetesError::NoKubeconfig { path: "/nowhere".into() };
         let error = CliError::from(ControllerError::Discover { source });
-        assert_eq!(error.to_string(), "cannot observe the cluster: /nowhere: there is no such kubeconfig");
+        assert_eq!(error.to_string(), "cannot observe the cluster: kubeconfig /nowhere does not exist");
     }
 }

@@ -50,7 +50,6 @@ pub(super) struct Facts {
 /// A container of another client of the runtime.
 #[derive(Debug, Serialize)]
 struct OtherUser {
-    /// Its ID.
     id: String,
     /// Its namespace in the runtime.
     namespace: String,

@@ -20,7 +20,6 @@ use crate::kubernetes::{ApiResource, Connection};
 /// Clones share one server.
 #[derive(Clone)]
 pub(in super::super) struct WholeServer {
-    /// Its objects.
     pub(in super::super) objects: Server,
     state: Arc<Mutex<State>>,
     changed: watch::Sender<()>,

@@ -188,10 +188,10 @@ async fn what_any_of_them_knows_by_now_is_known() {
 }
 
 /// A source that answers only after another source was called too.
-struct Meets(Arc<tokio::sync::Barrier>);
+struct BarrierSource(Arc<tokio::sync::Barrier>);
 
 #[async_trait]
-impl PodSource for Meets {
+impl PodSource for BarrierSource {
     fn name(&self) -> &'static str {
         "meets"
     }
@@ -205,7 +205,11 @@ impl PodSource for Meets {
 #[tokio::test]
 async fn all_sources_are_queried_concurrently() {
     let barrier = Arc::new(tokio::sync::Barrier::new(3));
-    let part = |_| SourceEntry { source: Arc::new(Meets(Arc::clone(&barrier))), wanted_by: "auto", why: String::new() };
+    let part = |_| SourceEntry {
+        source: Arc::new(BarrierSource(Arc::clone(&barrier))),
+        wanted_by: "auto",
+        why: String::new(),
+    };
     let combined = CombinedPods::new((0..3).map(part).collect(), noon);
     let (containers, sandboxes) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
     let answer = combined.list(&containers, &sandboxes);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::layer_graph::Graph;
-use super::sizes::Place;
+use super::sizes::PartFiles;
 use super::{Entry, holder, is_id, text};
 use crate::host_path::HostFs;
 use crate::model::{CRI_NAMESPACE, HolderKind, StoreHolder, StorePart};
@@ -82,7 +82,7 @@ impl Artifacts<'_, '_> {
             return *position;
         }
         let (part, path) = (self.graph.store.parts.len(), self.blobs.join(id));
-        self.graph.places.push(Place { part, path, beside: None });
+        self.graph.files.push(PartFiles { part, path, beside: None });
         let (namespace, name) = (CRI_NAMESPACE.to_owned(), format!("sha256:{id}"));
         self.graph.store.parts.push(StorePart { namespace, name, ..StorePart::default() });
         self.known.insert(id.to_owned(), part);

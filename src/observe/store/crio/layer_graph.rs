@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::sizes::Place;
+use super::sizes::PartFiles;
 use super::{Container, Image, Layer, Root, holder, is_id};
 use crate::model::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 
@@ -11,7 +11,7 @@ use crate::model::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolde
 pub(super) struct Graph<'a> {
     pub roots: &'a [Root],
     pub store: RuntimeStore,
-    pub places: Vec<Place>,
+    pub files: Vec<PartFiles>,
     /// The positions of the layers.
     layers: HashMap<String, usize>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Graph<'a> {
 impl<'a> Graph<'a> {
     pub fn new(roots: &'a [Root], layers: Vec<(&'a Root, Layer)>) -> Self {
         let ids = layers.iter().enumerate().map(|(position, (_, layer))| (layer.id.clone(), position));
-        let mut graph = Self { roots, store: RuntimeStore::default(), places: Vec::new(), layers: ids.collect() };
+        let mut graph = Self { roots, store: RuntimeStore::default(), files: Vec::new(), layers: ids.collect() };
         for (root, layer) in layers {
             graph.add_layer(root, layer);
         }
@@ -33,7 +33,7 @@ impl<'a> Graph<'a> {
         match root.layer(&layer.id) {
             Some(path) => {
                 let beside = self.archive(&layer.id);
-                self.places.push(Place { part: self.store.parts.len(), path, beside });
+                self.files.push(PartFiles { part: self.store.parts.len(), path, beside });
             }
             None => self.add_unmeasured(root, &layer.id),
         }
@@ -79,7 +79,7 @@ impl<'a> Graph<'a> {
     fn add_metadata(&mut self, root: &Root, image: &Image) {
         if is_id(&image.id) {
             let path = root.directory("images").join(&image.id);
-            self.places.push(Place { part: self.store.parts.len(), path, beside: None });
+            self.files.push(PartFiles { part: self.store.parts.len(), path, beside: None });
         }
         self.store.parts.push(StorePart {
             namespace: CRI_NAMESPACE.to_owned(),

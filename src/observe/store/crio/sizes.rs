@@ -35,7 +35,7 @@ struct Known {
 }
 
 /// The files of a part, as paths of the host.
-pub(super) struct Place {
+pub(super) struct PartFiles {
     /// The position of the part.
     pub part: usize,
     pub path: PathBuf,
@@ -46,18 +46,18 @@ pub(super) struct Place {
 // === impl Sizes ===
 
 impl Sizes {
-    /// Adds the sizes of the parts at these places, until a time.
-    pub(super) fn fill(&self, host: &HostFs, store: &mut RuntimeStore, mut places: Vec<Place>, until: Instant) {
+    /// Adds the sizes of the parts with these files, until a time.
+    pub(super) fn fill(&self, host: &HostFs, store: &mut RuntimeStore, mut files: Vec<PartFiles>, until: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.keep(&places, store);
-        places.sort_by_key(|place| (known.slow.contains(&place.path), place.is_writable(store)));
-        let (all, mut failed, mut cause) = (places.len(), 0, None);
-        for place in places {
-            match known.size(host, &place, until) {
-                Ok(size) => known.learn(store, &place, size),
+        known.keep(&files, store);
+        files.sort_by_key(|part_files| (known.slow.contains(&part_files.path), part_files.is_writable(store)));
+        let (all, mut failed, mut cause) = (files.len(), 0, None);
+        for part_files in files {
+            match known.size(host, &part_files, until) {
+                Ok(size) => known.learn(store, &part_files, size),
                 Err(error) => {
                     failed += 1;
-                    cause.get_or_insert_with(|| format!("{}: {error}", place.path.display()));
+                    cause.get_or_insert_with(|| format!("{}: {error}", part_files.path.display()));
                 }
             }
         }
@@ -69,43 +69,43 @@ impl Sizes {
 
 impl Known {
     /// Forgets what is not listed, and sizes of what no image has.
-    fn keep(&mut self, places: &[Place], store: &RuntimeStore) {
-        let listed: HashSet<_> = places.iter().map(|place| &place.path).collect();
+    fn keep(&mut self, files: &[PartFiles], store: &RuntimeStore) {
+        let listed: HashSet<_> = files.iter().map(|part_files| &part_files.path).collect();
         self.slow.retain(|path| listed.contains(path));
         let images = store.holders.iter().filter(|holder| holder.kind == HolderKind::Image);
         self.of_images = images.flat_map(|image| store.held_by(image)).collect();
-        let of_images = places.iter().filter(|place| self.of_images.contains(&place.part));
-        let of_images: HashSet<_> = of_images.map(|place| &place.path).collect();
+        let of_images = files.iter().filter(|part_files| self.of_images.contains(&part_files.part));
+        let of_images: HashSet<_> = of_images.map(|part_files| &part_files.path).collect();
         self.sizes.retain(|path, _| of_images.contains(path));
     }
 
     /// Returns the size of a part, from before or measured now.
-    fn size(&mut self, host: &HostFs, place: &Place, until: Instant) -> io::Result<TreeSize> {
-        if let Some(size) = self.sizes.get(&place.path) {
+    fn size(&mut self, host: &HostFs, part_files: &PartFiles, until: Instant) -> io::Result<TreeSize> {
+        if let Some(size) = self.sizes.get(&part_files.path) {
             return Ok(*size);
         }
         let begun = Instant::now();
-        let size = place.measure(host, until.min(begun + LAYER));
+        let size = part_files.measure(host, until.min(begun + LAYER));
         let is_slow = size.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
         // One for which no time was left is not slow.
         if is_slow && begun + LAYER <= until {
-            self.slow.insert(place.path.clone());
+            self.slow.insert(part_files.path.clone());
         }
         size
     }
 
-    fn learn(&mut self, store: &mut RuntimeStore, place: &Place, size: TreeSize) {
-        let Some(part) = store.parts.get_mut(place.part) else { return };
+    fn learn(&mut self, store: &mut RuntimeStore, part_files: &PartFiles, size: TreeSize) {
+        let Some(part) = store.parts.get_mut(part_files.part) else { return };
         (part.bytes, part.inodes) = (Some(size.bytes), Some(size.inodes));
-        if self.of_images.contains(&place.part) {
-            self.sizes.insert(place.path.clone(), size);
+        if self.of_images.contains(&part_files.part) {
+            self.sizes.insert(part_files.path.clone(), size);
         }
     }
 }
 
-// === impl Place ===
+// === impl PartFiles ===
 
-impl Place {
+impl PartFiles {
     /// Returns whether this is the layer of a container.
     pub fn is_writable(&self, store: &RuntimeStore) -> bool {
         store.parts.get(self.part).is_some_and(|part| part.kind == PartKind::Writable)
@@ -136,8 +136,8 @@ mod tests {
         let parts = vec![StorePart::default(); 2];
         let mut store = RuntimeStore { parts, holders: vec![image], ..RuntimeStore::default() };
         let mut inodes = || {
-            let places = [0, 1].map(|part| Place { part, path: path(part), beside: None });
-            sizes.fill(&host, &mut store, places.into(), later());
+            let files = [0, 1].map(|part| PartFiles { part, path: path(part), beside: None });
+            sizes.fill(&host, &mut store, files.into(), later());
             [0, 1].map(|part: usize| store.parts[part].inodes)
         };
         for part in [0, 1] {
@@ -154,10 +154,10 @@ mod tests {
     fn a_layer_that_cannot_be_measured_has_no_size_and_a_cause() {
         let (dir, host, sizes) = (tempfile::tempdir().unwrap(), HostFs::default(), Sizes::default());
         let mut store = RuntimeStore { parts: vec![StorePart::default(); 2], ..RuntimeStore::default() };
-        let place = |part, path| Place { part, path, beside: Some(dir.path().join("missing")) };
+        let part_files = |part, path| PartFiles { part, path, beside: Some(dir.path().join("missing")) };
         let missing = dir.path().join("missing");
-        let places = vec![place(0, missing.clone()), place(1, dir.path().to_owned())];
-        sizes.fill(&host, &mut store, places, later());
+        let files = vec![part_files(0, missing.clone()), part_files(1, dir.path().to_owned())];
+        sizes.fill(&host, &mut store, files, later());
         assert_eq!((store.parts[0].bytes, store.parts[1].inodes), (None, Some(1)));
         let cause = format!("sizes of 1 of 2 layers: {}: No such file or directory (os error 2)", missing.display());
         assert_eq!(store.missing_sizes, [cause]);

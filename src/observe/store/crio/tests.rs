@@ -80,5 +80,8 @@ async fn a_store_that_changes_or_breaks_is_read_as_far_as_it_goes() {
     let error = read_all(&images).await;
     assert!(error.cause().is_some_and(|cause| cause.contains("layers.json: EOF")), "{error:?}");
     let other = read_all(Path::new("/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs")).await;
-    assert!(other.cause().is_some_and(|cause| cause.ends_with("is no directory of containers/storage")), "{other:?}");
+    assert!(
+        other.cause().is_some_and(|cause| cause.ends_with("is not a directory of containers/storage")),
+        "{other:?}"
+    );
 }

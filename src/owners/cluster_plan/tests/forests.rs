@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Seen, Uid};
 use crate::owners::cluster_plan::{doubtful_owners, wave};
-use crate::owners::world::World;
+use crate::owners::cluster_state::ClusterState;
 use crate::owners::{
     ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerRead, Propagation, ServedKind,
 };
@@ -170,12 +170,12 @@ impl Server {
     }
 
     /// Collects until nothing changes.
-    fn settle(&mut self, change: impl FnOnce(&mut World<'_>)) {
+    fn settle(&mut self, change: impl FnOnce(&mut ClusterState<'_>)) {
         let snapshot = self.snapshot();
-        let mut world = World::new(&snapshot);
-        change(&mut world);
-        while !wave(&mut world).is_empty() {}
-        let left = world.objects.iter().filter(|object| !object.is_removed());
+        let mut cluster = ClusterState::new(&snapshot);
+        change(&mut cluster);
+        while !wave(&mut cluster).is_empty() {}
+        let left = cluster.objects.iter().filter(|object| !object.is_removed());
         self.0 = left.map(|object| (object.identity.clone(), object.meta.clone())).collect();
     }
 
@@ -234,7 +234,9 @@ fn each_forest_ends_as_kube_controller_manager_left_it() {
         assert_eq!(server.state(), forest.states[0], "{} after its creation", forest.name);
         for (step, (at, expected)) in forest.steps.iter().zip(forest.states.iter().enumerate().skip(1)) {
             match step {
-                Step::Delete { delete, policy } => server.settle(|world| world.delete_uid(&Uid::new(delete), *policy)),
+                Step::Delete { delete, policy } => {
+                    server.settle(|cluster| cluster.delete_uid(&Uid::new(delete), *policy));
+                }
                 Step::Release { release } => {
                     server.release(release);
                     server.settle(|_| {});

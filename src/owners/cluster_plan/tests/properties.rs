@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::{cluster, identity, object};
 use crate::model::{FOREGROUND, Identity, ORPHAN, ObjectMeta, Seen, Uid};
 use crate::owners::cluster_plan::{doubtful_owners, plan, wave};
-use crate::owners::world::World;
+use crate::owners::cluster_state::ClusterState;
 use crate::owners::{ActionWord, ClusterSnapshot, OwnerAnswer, OwnerRead};
 
 /// What is generated for one object.
@@ -113,10 +113,10 @@ proptest! {
 
     #[test]
     fn nothing_is_left_after_the_plan_and_predictions(snapshot in any_cluster()) {
-        let mut world = World::new(&snapshot);
-        let waves = std::iter::from_fn(|| Some(wave(&mut world)).filter(|actions| !actions.is_empty()));
+        let mut cluster = ClusterState::new(&snapshot);
+        let waves = std::iter::from_fn(|| Some(wave(&mut cluster)).filter(|actions| !actions.is_empty()));
         prop_assert!(waves.count() < 50);
-        prop_assert!(wave(&mut world).is_empty());
+        prop_assert!(wave(&mut cluster).is_empty());
     }
 
     #[test]

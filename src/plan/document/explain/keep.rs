@@ -137,7 +137,7 @@ impl KeepReason {
                 let images = images.map(|images| format!("{images} images"));
                 let limits: Vec<_> = images.into_iter().chain(bytes.map(size_text)).collect();
                 rule(
-                    format!("left to a later pass (images.pace: {})", limits.join(", ")),
+                    format!("over the limit of a pass (images.pace: {})", limits.join(", ")),
                     format!("it is unused, but one pass removes at most {}", limits.join(" and ")),
                     "the images before it are removed, images.pace has higher limits, or the disk has less than 5% free",
                 )
@@ -165,8 +165,8 @@ impl KeepReason {
             }
             Self::PossiblyInUse { container } => rule(
                 "possibly in use by a container",
-                format!("it has no name, and the image of container {container} is not in the list by its name"),
-                "that image is in the list again, or that container is removed",
+                format!("it has no name, and the runtime lists no image with the name that container {container} uses"),
+                "the runtime lists that image, or that container is removed",
             )
             .detail(short_id(container)),
             Self::PossibleImageVolume { container } => rule(
@@ -196,14 +196,14 @@ impl KeepReason {
             // --- guards ---
             Self::NewestInstance {} => guard(
                 "newest instance of its container",
-                "it is the newest instance of this container: without it the kubelet would run the container again",
+                "it is the newest instance of this container; the kubelet would run the container again without it",
                 "its pod is deleted, or a newer instance exists",
             )
             .set_by("profile"),
             Self::MaybeRunning {} => guard(
                 "possibly running",
-                "the runtime does not know its state and nothing shows that its sandbox is stopped: it may run, and its removal would stop it",
-                "its sandbox is stopped, or the runtime knows its state again",
+                "its state is unknown and its sandbox may be ready, so it may be running",
+                "its sandbox stops, or the runtime reports its state",
             )
             .set_by("profile"),
             Self::MaybeStarting { created_grace_seconds } => guard(
@@ -250,7 +250,9 @@ impl KeepReason {
             .detail(cause.clone()),
             Self::PodNotConfirmable { source } => guard(
                 "pod deletion cannot be confirmed",
-                format!("its pod is missing, but {source} looks up pods by namespace and name, and it has none"),
+                format!(
+                    "its pod is missing, but {source} needs a namespace and a name to confirm that, and it has none"
+                ),
                 "pods.source is \"kubelet\", which looks up pods by uid, or it is removed by hand",
             )
             .set_by("pods.source"),
@@ -262,7 +264,7 @@ impl KeepReason {
             .set_by("guards.sandbox_grace"),
             Self::Unrecognized {} => guard(
                 "unrecognized name",
-                "the kubelet does not use such a name or such a kind of entry",
+                "the kubelet creates no entry with this name or type",
                 "it is removed by hand",
             )
             .set_by("profile"),
@@ -291,8 +293,8 @@ impl KeepReason {
             .set_by("rule"),
             Self::Rule(RuleReason { rule: name, error: Some(error), note, .. }) => rule(
                 format!("rule {name:?} (not evaluated)"),
-                format!("the rule {name:?} could not be evaluated, and so keeps it: {error}{}", super::with_note(note)),
-                "its condition can be evaluated and does not hold; has(…) asks whether there is a fact",
+                format!("the rule {name:?} cannot be evaluated, which keeps it: {error}{}", super::with_note(note)),
+                "its condition can be evaluated and does not hold; has(…) tests whether a fact exists",
             )
             .set_by("rule"),
             Self::Rule(RuleReason { rule: name, limit: None, note, .. }) => rule(
@@ -340,18 +342,15 @@ impl KeepReason {
             Self::ListFell { list, before, now, hold_seconds } => guard(
                 format!("list of {list} fell from {before} to {now} (guards.fall_hold)"),
                 format!(
-                    "the runtime lists {now} {list} after {before}; such a fall is trusted once it has held for {}",
+                    "the runtime lists {now} {list} after {before}; kubegc trusts so few only after {}",
                     time(*hold_seconds)
                 ),
-                "the list is as short for guards.fall_hold, or it is longer again",
+                "the list stays as short for guards.fall_hold, or grows again",
             )
             .set_by("guards.fall_hold"),
             Self::BaselineLost { hold_seconds } => guard(
                 "store was replaced (guards.fall_hold)".to_owned(),
-                format!(
-                    "a damaged store was replaced, so lists are not trusted before passes of {} have seen them",
-                    time(*hold_seconds)
-                ),
+                format!("a damaged store was replaced, so kubegc trusts no list for {}", time(*hold_seconds)),
                 "guards.fall_hold has passed since then",
             )
             .set_by("guards.fall_hold"),

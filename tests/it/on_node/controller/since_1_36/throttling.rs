@@ -83,6 +83,6 @@ async fn run_says_that_it_is_throttled_and_loses_nothing() {
     // All monitors list at once, and each waits up to 30 s after a refusal.
     let is_done = becomes_true_within(PATIENCE, async || left(&node).await.is_empty());
     assert!(is_done.await, "{}", log());
-    assert!(log().contains("code 429 with the text \"Too many requests"), "{}", log());
+    assert!(log().contains("code 429, text \"Too many requests"), "{}", log());
     node.end(Program::Kubegc);
 }

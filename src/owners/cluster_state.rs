@@ -1,5 +1,5 @@
-//! The objects of a snapshot, and what would become of them. A plan looks at it once; a prediction carries out each
-//! verdict on it and looks again.
+//! The objects of a snapshot, and the verdict on each. A plan has the verdicts on the snapshot. A prediction carries out each
+//! verdict, and repeats that on the result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::served::{Meaning, ServedKinds};
 use super::{Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, Unlisted, Verdict, decide};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
-pub(super) struct World<'a> {
+pub(super) struct ClusterState<'a> {
     pub(super) served: ServedKinds,
     pub(super) objects: Vec<Object>,
     /// The objects with this uid: several if they share it.
@@ -31,11 +31,11 @@ pub(super) struct Object {
     holds_content: bool,
 }
 
-// === impl World ===
+// === impl ClusterState ===
 
-impl<'a> World<'a> {
+impl<'a> ClusterState<'a> {
     pub(super) fn new(snapshot: &'a ClusterSnapshot) -> Self {
-        let mut world = Self {
+        let mut cluster = Self {
             served: ServedKinds::from(snapshot),
             objects: Vec::new(),
             by_uid: HashMap::new(),
@@ -48,11 +48,11 @@ impl<'a> World<'a> {
         resources.sort_by_key(|listed| (!listed.served.kind.group().is_empty(), &listed.served.kind));
         for listed in resources {
             for meta in listed.objects.as_ref().into_iter().flatten() {
-                world.add(Object::new(&listed.served.kind, meta));
+                cluster.add(Object::new(&listed.served.kind, meta));
             }
         }
-        world.hold_namespaces();
-        world
+        cluster.hold_namespaces();
+        cluster
     }
 
     /// Does not wait for lists, as without the guard.
@@ -222,9 +222,9 @@ impl<'a> World<'a> {
     }
 }
 
-// === impl World: predictions ===
+// === impl ClusterState: predictions ===
 
-impl World<'_> {
+impl ClusterState<'_> {
     /// Carries out what a verdict says.
     pub(super) fn carry_out(&mut self, at: usize, verdict: &Verdict) {
         match verdict {
@@ -334,7 +334,7 @@ fn state_of(answer: &OwnerAnswer) -> OwnerState {
 }
 
 #[cfg(test)]
-impl World<'_> {
+impl ClusterState<'_> {
     /// Deletes the only object with a uid, if there is one.
     pub(super) fn delete_uid(&mut self, uid: &Uid, propagation: Propagation) {
         if let Some(at) = self.by_uid.get(uid).and_then(|sharing| sharing.first().copied()) {

@@ -1,4 +1,4 @@
-//! Places in a configuration file: the line and column of a value, and of a character of a string.
+//! Positions in a configuration file: the line and column of a value, and of a character of a string.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use crate::rules::Fault;
 
 /// A line and a column, from 1. Columns count characters.
-pub type Place = (usize, usize);
+pub type Position = (usize, usize);
 
 /// A fault of a part of a value, or a doubt about it.
 #[derive(Debug)]
@@ -29,18 +29,18 @@ impl OfPart {
     }
 }
 
-/// Returns the place of an offset in a text.
-pub(super) fn at(text: &str, offset: usize) -> Place {
+/// Returns the position of an offset in a text.
+pub(super) fn at(text: &str, offset: usize) -> Position {
     let before = text.get(..offset).unwrap_or_default();
     let last = before.rsplit('\n').next().unwrap_or_default();
     (1 + before.matches('\n').count(), 1 + last.chars().count())
 }
 
-/// Returns the place of a value by its dotted path, or of a character in it. Of a part that is not there, it is the place of the
+/// Returns the position of a value by its dotted path, or of a character in it. Of a part that is not there, it is the position of the
 /// innermost table.
-pub(super) fn of(text: &str, path: &str, character: Option<Place>) -> Place {
+pub(super) fn of(text: &str, path: &str, character: Option<Position>) -> Position {
     let span = span(text, path);
-    let inner = character.map_or(0, |place| offset(text.get(span.clone()).unwrap_or_default(), place));
+    let inner = character.map_or(0, |position| offset(text.get(span.clone()).unwrap_or_default(), position));
     at(text, span.start + inner)
 }
 
@@ -60,18 +60,18 @@ fn span(text: &str, path: &str) -> Range<usize> {
 }
 
 /// Returns where a character of a string is in its TOML.
-fn offset(toml: &str, character: Place) -> usize {
+fn offset(toml: &str, character: Position) -> usize {
     let (has_escapes, is_long) = (toml.starts_with('"'), toml.starts_with("\"\"\"") || toml.starts_with("'''"));
     let quotes = if is_long { 3 } else { 1 };
     // A line break right after the quotes is not part of the string.
     let body = toml.get(quotes..).unwrap_or_default();
     let text = body.strip_prefix("\r\n").or_else(|| body.strip_prefix('\n')).unwrap_or(body);
-    let (mut rest, mut place) = (text, (1, 1));
+    let (mut rest, mut position) = (text, (1, 1));
     while let Some((length, read)) = next(rest, has_escapes) {
         match read {
-            Some(_) if place >= character => break,
-            Some('\n') => place = (place.0 + 1, 1),
-            Some(_) => place.1 += 1,
+            Some(_) if position >= character => break,
+            Some('\n') => position = (position.0 + 1, 1),
+            Some(_) => position.1 += 1,
             None => {}
         }
         rest = rest.get(length..).unwrap_or_default();
