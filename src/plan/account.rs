@@ -3,6 +3,7 @@
 //! A layer or blob counts where its most important holder is: an image in use before a kept one, that before a removable
 //! one, and an object that the CRI lists before another client of the runtime.
 
+pub(super) mod disk_usage;
 mod entries;
 pub(super) mod store_index;
 

@@ -18,8 +18,8 @@ use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::report::{Measure, Outcome, Refusal, Report};
 use super::document::selection::Selection;
-use super::plan_builder::{Context, PlanBuilder};
 use super::policy::{Policy, Scope};
+use super::step::{Context, Step};
 use crate::model::Snapshot;
 
 /// A saved plan that may be carried out now.
@@ -74,10 +74,10 @@ pub fn confirm(mut saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Confirm
     saved.images.reserve.retain(|action| action.target.kind() == Kind::Image);
     let policy = policy.without_limits();
     let context = Context::new(snapshot, &policy);
-    let mut builder = PlanBuilder::only(Selection::of(saved.actions.iter().chain(&saved.images.reserve)));
-    super::decide::steps(&context, &mut builder, Scope::All);
-    let unproven = builder.unproven();
-    let fresh = builder.into_plan(snapshot, &policy);
+    let mut step = Step::only(&context, Selection::of(saved.actions.iter().chain(&saved.images.reserve)));
+    super::decide::steps(&mut step, Scope::All);
+    let unproven = step.unproven();
+    let fresh = step.into_plan();
     Comparison::new(&fresh, unproven, snapshot).apply(saved)
 }
 

@@ -28,9 +28,9 @@ use super::document::action::{Action, Kind, Target};
 use super::document::reason::{KeepReason, RemoveReason};
 use super::guards::Guards;
 use super::logs;
-use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
 use super::rules::book::time_limit;
+use super::step::{Context, Step};
 use crate::model::{Container, ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
 use crate::rules::Rule;
 
@@ -84,23 +84,25 @@ struct Slot<'a> {
 }
 
 /// Decides all containers.
-pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
+pub(super) fn decide(step: &mut Step) {
+    let context = step.context;
     let partial = context.snapshot.partial.containers.as_ref();
-    let Some(containers) = builder.need_listed("containers", &context.snapshot.containers, partial) else { return };
-    builder.kept_logs = logs::kept_by_rules(context);
-    let mut slots = slots(context, builder, containers);
-    remove_whole_pods(context, builder, &mut slots);
-    by_rule::apply(context, builder, &mut slots);
-    remove_over_slot_limit(context, builder, &mut slots);
-    remove_over_total_limit(context, builder, &mut slots);
-    keep_rest(context, builder, slots);
+    let Some(containers) = step.need_listed("containers", &context.snapshot.containers, partial) else { return };
+    step.kept_logs = logs::kept_by_rules(context);
+    let mut slots = slots(step, containers);
+    remove_whole_pods(step, &mut slots);
+    by_rule::apply(step, &mut slots);
+    remove_over_slot_limit(step, &mut slots);
+    remove_over_total_limit(step, &mut slots);
+    keep_rest(step, slots);
 }
 
 /// Groups the removable dead containers by slot, and records why the others are kept. The slots are in the order of
 /// their oldest container.
-fn slots<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, containers: &'a [Container]) -> Vec<Slot<'a>> {
+fn slots<'a>(step: &mut Step<'_, 'a>, containers: &'a [Container]) -> Vec<Slot<'a>> {
+    let context = step.context;
     let stopped = stopped_sandboxes(context, containers);
-    let removable = by_slot(containers).into_iter().map(|instances| removable(context, builder, &stopped, &instances));
+    let removable = by_slot(containers).into_iter().map(|instances| removable(step, &stopped, &instances));
     let mut slots: Vec<_> = removable.filter(|dead| !dead.is_empty()).map(|dead| Slot::new(context, dead)).collect();
     slots.sort_by_key(|slot| slot.containers.last().map(|dead| dead.age_order));
     slots
@@ -121,11 +123,11 @@ fn by_slot(containers: &[Container]) -> Vec<Vec<(usize, &Container)>> {
 
 /// Returns the removable dead containers of one slot.
 fn removable<'a>(
-    context: &Context<'a>,
-    builder: &mut PlanBuilder,
+    step: &mut Step<'_, 'a>,
     stopped: &HashSet<&SandboxId>,
     instances: &[(usize, &'a Container)],
 ) -> Vec<Dead<'a>> {
+    let context = step.context;
     let guards = &context.policy.guards;
     let order =
         |(_, one): &(usize, &'a Container)| instances::order(guards, one.attempt, one.created_at, one.id.as_str());
@@ -133,7 +135,7 @@ fn removable<'a>(
     let mut removable = Vec::new();
     for (rank, (position, container)) in instances.iter().enumerate() {
         match rule_or_why_kept(context, stopped, container) {
-            Err(reason) => keep(context, builder, container, reason),
+            Err(reason) => keep(step, container, reason),
             Ok(rule) => {
                 let is_newest = guards.keep_newest_instance && newest.contains(&Some(rank));
                 removable.push(Dead { rule, ..Dead::new(guards, container, *position, is_newest) });
@@ -213,20 +215,20 @@ fn is_old_enough(context: &Context, since: Timestamp, min_age: Duration) -> bool
 }
 
 /// Removes every candidate of deleted pods, and with `evict_terminated_pods` those of terminated pods.
-fn remove_whole_pods<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
+fn remove_whole_pods<'a>(step: &mut Step<'_, 'a>, slots: &mut [Slot<'a>]) {
     for slot in slots {
-        let Some(reason) = slot.status.removes_dead(context.policy) else { continue };
+        let Some(reason) = slot.status.removes_dead(step.context.policy) else { continue };
         for dead in slot.containers.drain(..).rev() {
-            remove(context, builder, dead, reason.clone());
+            remove(step, dead, reason.clone());
         }
     }
 }
 
 /// Removes the oldest containers of each slot beyond the limit.
-fn remove_over_slot_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
-    let Some(limit) = context.policy.containers.max_per_pod_container else { return };
+fn remove_over_slot_limit<'a>(step: &mut Step<'_, 'a>, slots: &mut [Slot<'a>]) {
+    let Some(limit) = step.context.policy.containers.max_per_pod_container else { return };
     for slot in slots {
-        remove_beyond(context, builder, slot, as_count(limit), &RemoveReason::OverMaxPerPodContainer { limit });
+        remove_beyond(step, slot, as_count(limit), &RemoveReason::OverMaxPerPodContainer { limit });
     }
 }
 
@@ -234,8 +236,8 @@ fn remove_over_slot_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'
 ///
 /// The share is rounded down and is at least 1. It is not topped up: with 7 allowed, 3 slots of 3 containers keep 6.
 /// Slots of pods that only a guard keeps do not count, so a guard never causes the removal of other containers.
-fn remove_over_total_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
-    let Some(limit) = context.policy.containers.max_containers else { return };
+fn remove_over_total_limit<'a>(step: &mut Step<'_, 'a>, slots: &mut [Slot<'a>]) {
+    let Some(limit) = step.context.policy.containers.max_containers else { return };
     let allowed = as_count(limit);
     let is_counted = |slot: &&mut Slot| !slot.containers.is_empty() && !slot.status.is_guarded();
     let mut slots: Vec<_> = slots.iter_mut().filter(is_counted).collect();
@@ -245,11 +247,11 @@ fn remove_over_total_limit<'a>(context: &Context<'a>, builder: &mut PlanBuilder<
     let reason = RemoveReason::OverTotalLimit { limit };
     let share = (allowed / slots.len().max(1)).max(1);
     for slot in &mut slots {
-        remove_beyond(context, builder, slot, share, &reason);
+        remove_beyond(step, slot, share, &reason);
     }
     let surplus = count(&slots).saturating_sub(allowed);
     for dead in take_oldest(&mut slots, surplus) {
-        remove_unless_newest(context, builder, dead, &reason);
+        remove_unless_newest(step, dead, &reason);
     }
 }
 
@@ -275,63 +277,53 @@ fn count(slots: &[&mut Slot]) -> usize {
 
 /// Removes all but the newest `keep` containers of a slot, oldest first. A container that a guard keeps also leaves the
 /// slot, because it is decided too.
-fn remove_beyond<'a>(
-    context: &Context<'a>,
-    builder: &mut PlanBuilder<'a>,
-    slot: &mut Slot<'a>,
-    keep: usize,
-    reason: &RemoveReason,
-) {
+fn remove_beyond<'a>(step: &mut Step<'_, 'a>, slot: &mut Slot<'a>, keep: usize, reason: &RemoveReason) {
     let keep = keep.min(slot.containers.len());
     for dead in slot.containers.split_off(keep).into_iter().rev() {
-        remove_unless_newest(context, builder, dead, reason);
+        remove_unless_newest(step, dead, reason);
     }
 }
 
-fn remove_unless_newest<'a>(
-    context: &Context<'a>,
-    builder: &mut PlanBuilder<'a>,
-    dead: Dead<'a>,
-    reason: &RemoveReason,
-) {
+fn remove_unless_newest<'a>(step: &mut Step<'_, 'a>, dead: Dead<'a>, reason: &RemoveReason) {
     if dead.is_newest {
-        keep(context, builder, dead.container, KeepReason::NewestInstance {});
+        keep(step, dead.container, KeepReason::NewestInstance {});
     } else {
-        remove(context, builder, dead, reason.clone());
+        remove(step, dead, reason.clone());
     }
 }
 
 /// Records why the remaining containers are kept.
-fn keep_rest<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: Vec<Slot<'a>>) {
-    let limit = context.policy.containers.max_per_pod_container;
+fn keep_rest<'a>(step: &mut Step<'_, 'a>, slots: Vec<Slot<'a>>) {
+    let limit = step.context.policy.containers.max_per_pod_container;
     for slot in slots {
         let within = limit.map_or(KeepReason::NoLimit {}, |limit| KeepReason::WithinMaxPerPodContainer { limit });
         let reason = slot.status.guard().unwrap_or(within);
         for dead in slot.containers {
-            keep(context, builder, dead.container, reason.clone());
+            keep(step, dead.container, reason.clone());
         }
     }
 }
 
-fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>, reason: RemoveReason) {
+fn remove<'a>(step: &mut Step<'_, 'a>, dead: Dead<'a>, reason: RemoveReason) {
     let Container { id, name, state, pod, created_at, log_bytes, .. } = dead.container;
     let keeps_logs = match reason {
         RemoveReason::PodTerminal { pressure } => pressure,
-        RemoveReason::PodDeleted {} => pod.as_ref().is_some_and(|pod| builder.kept_logs.contains(&pod.uid)),
+        RemoveReason::PodDeleted {} => pod.as_ref().is_some_and(|pod| step.kept_logs.contains(&pod.uid)),
         _ => false,
     };
     let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state, keeps_logs };
-    let age_seconds = super::times::known(*created_at).map(|created_at| context.age_seconds(created_at));
+    let age_seconds = super::times::known(*created_at).map(|created_at| step.context.age_seconds(created_at));
     let size_bytes = log_bytes.filter(|_| !keeps_logs);
-    if builder.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes, reason }) {
-        builder.note_removed(dead.position);
+    if step.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes, reason }) {
+        step.note_removed(dead.position);
     }
 }
 
 /// The age is shown from where the rule counts it.
-fn keep(context: &Context, builder: &mut PlanBuilder, container: &Container, reason: KeepReason) {
+fn keep(step: &mut Step, container: &Container, reason: KeepReason) {
+    let context = step.context;
     let since = super::times::known(context.policy.containers.age_from.of(container));
-    builder.keep(Kept {
+    step.keep(Kept {
         kind: Kind::Container,
         id: container.id.to_string(),
         name: Some(&container.name).filter(|name| !name.is_empty()).cloned(),

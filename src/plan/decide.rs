@@ -2,28 +2,28 @@
 
 use super::containers::{self, sandboxes};
 use super::document::Plan;
-use super::plan_builder::{Context, PlanBuilder};
 use super::policy::{Policy, Scope};
+use super::step::{Context, Step};
 use super::{images, logs};
 use crate::model::Snapshot;
 
 /// Decides one pass.
 pub fn decide(snapshot: &Snapshot, policy: &Policy, scope: Scope) -> Plan {
     let context = Context::new(snapshot, policy);
-    let mut builder = PlanBuilder::default();
-    steps(&context, &mut builder, scope);
-    builder.into_plan(snapshot, policy)
+    let mut step = Step::first(&context);
+    steps(&mut step, scope);
+    step.into_plan()
 }
 
 /// Decides the steps of `scope`.
-pub(super) fn steps<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, scope: Scope) {
+pub(super) fn steps(step: &mut Step, scope: Scope) {
     if scope != Scope::Images {
-        containers::decide(context, builder);
-        sandboxes::decide(context, builder);
-        logs::decide(context, builder);
+        containers::decide(step);
+        sandboxes::decide(step);
+        logs::decide(step);
     }
     if scope != Scope::Containers {
-        images::decide(context, builder);
+        images::decide(step);
     }
-    builder.rules = context.rules.notes();
+    step.rules = step.context.rules.notes();
 }

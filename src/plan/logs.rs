@@ -17,9 +17,9 @@ use std::time::Duration;
 use super::document::Kept;
 use super::document::action::{Action, Kind, Target};
 use super::document::reason::{KeepReason, RemoveReason};
-use super::plan_builder::{Context, PlanBuilder};
 use super::pods::{Completeness, PodStatus};
 use super::rules::book::time_limit;
+use super::step::{Context, Step};
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
     container_id_of_link, is_log_link, is_log_link_without_id, log_link_name, pod_of_dir, pod_uid_of_dir,
@@ -47,18 +47,20 @@ struct ById<'a> {
 }
 
 /// Decides log directories, log files, then log symlinks.
-pub(super) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
-    let dirs = builder.need("log_dirs", &context.snapshot.log_dirs).filter(|dirs| !dirs.is_empty());
-    let removed = dirs.map(|dirs| decide_dirs(context, builder, dirs)).unwrap_or_default();
-    leftovers::decide(context, builder, &removed);
-    if let Some(links) = builder.need("log_links", &context.snapshot.log_links) {
-        decide_links(context, builder, links);
+pub(super) fn decide(step: &mut Step) {
+    let context = step.context;
+    let dirs = step.need("log_dirs", &context.snapshot.log_dirs).filter(|dirs| !dirs.is_empty());
+    let removed = dirs.map(|dirs| decide_dirs(step, dirs)).unwrap_or_default();
+    leftovers::decide(step, &removed);
+    if let Some(links) = step.need("log_links", &context.snapshot.log_links) {
+        decide_links(step, links);
     }
 }
 
 /// Decides log directories. Returns the pods whose directories are removed.
-fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &[LogDir]) -> HashSet<PodUid> {
-    let (in_runtime, mut removed) = (in_runtime(context, builder), HashSet::new());
+fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
+    let context = step.context;
+    let (in_runtime, mut removed) = (in_runtime(step), HashSet::new());
     let mut dirs: Vec<_> = dirs.iter().collect();
     dirs.sort_by(|a, b| a.name.cmp(&b.name));
     for dir in dirs {
@@ -67,12 +69,12 @@ fn decide_dirs<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dirs: &
         let (pod, size_bytes) = (pod_of_dir(&dir.name), dir.size_bytes);
         let age_seconds = dir.modified_at.map(|at| context.age_seconds(at));
         if let Some(reason) = why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(kind, &id)) {
-            builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason });
+            step.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason });
         } else {
             let status = context.pods.status(pod.as_ref(), Completeness::Required);
             let reason = status.removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
             let target = Target::RemoveLogDir { path };
-            if builder.remove(Action { target, pod, age_seconds, size_bytes, reason }) {
+            if step.remove(Action { target, pod, age_seconds, size_bytes, reason }) {
                 removed.insert(pod_uid_of_dir(&dir.name));
             }
         }
@@ -135,19 +137,21 @@ fn kept_for(decided: Result<Option<&Rule>, KeepReason>, missing_for: Duration) -
 }
 
 /// Returns the pods that still have containers or sandboxes after this pass.
-fn in_runtime<'a>(context: &Context<'a>, builder: &PlanBuilder<'a>) -> Seen<HashSet<&'a PodUid>> {
+fn in_runtime<'a>(step: &Step<'_, 'a>) -> Seen<HashSet<&'a PodUid>> {
+    let context = step.context;
     let (containers, sandboxes) = match (&context.snapshot.containers, &context.snapshot.sandboxes) {
         (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),
         (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => return Seen::NotSeen(cause.clone()),
     };
-    let sandboxes = sandboxes.iter().filter(|sandbox| !builder.removed_sandboxes.contains(&sandbox.id));
-    let uids = builder.remaining(containers).filter_map(|container| container.pod_uid());
+    let sandboxes = sandboxes.iter().filter(|sandbox| !step.removed_sandboxes.contains(&sandbox.id));
+    let uids = step.remaining(containers).filter_map(|container| container.pod_uid());
     Seen::Seen(uids.chain(sandboxes.filter_map(|sandbox| sandbox.pod_uid())).collect())
 }
 
-fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink]) {
+fn decide_links(step: &mut Step, links: &[LogLink]) {
+    let context = step.context;
     let containers = match &context.snapshot.containers {
-        Seen::Seen(containers) if is_any_dangling(links) => Seen::Seen(ById::new(containers, builder)),
+        Seen::Seen(containers) if is_any_dangling(links) => Seen::Seen(ById::new(containers, step)),
         Seen::Seen(_) => Seen::Seen(ById::default()),
         Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
     };
@@ -158,10 +162,10 @@ fn decide_links(context: &Context, builder: &mut PlanBuilder, links: &[LogLink])
         let (kind, id) = (Kind::LogLink, path.display().to_string());
         let (name, pod, age_seconds, size_bytes) = Default::default();
         if let Some(reason) = why_link_kept(context, &containers, link).or_else(|| context.backing_off(kind, &id)) {
-            builder.keep(Kept { kind, id, name, pod, age_seconds, size_bytes, reason });
+            step.keep(Kept { kind, id, name, pod, age_seconds, size_bytes, reason });
         } else {
             let (target, reason) = (Target::RemoveLogLink { path }, RemoveReason::Dangling {});
-            builder.remove(Action { target, pod, age_seconds, size_bytes, reason });
+            step.remove(Action { target, pod, age_seconds, size_bytes, reason });
         }
     }
 }
@@ -217,8 +221,8 @@ fn is_log(name: &str) -> bool {
 
 impl<'a> ById<'a> {
     /// Collects the containers that this pass keeps.
-    fn new(containers: &'a [Container], builder: &PlanBuilder) -> Self {
-        let mut containers: Vec<_> = builder.remaining(containers).collect();
+    fn new(containers: &'a [Container], step: &Step) -> Self {
+        let mut containers: Vec<_> = step.remaining(containers).collect();
         containers.sort_by(|a, b| a.id.cmp(&b.id));
         Self {
             whole: containers.iter().map(|container| (&container.id, container.state)).collect(),

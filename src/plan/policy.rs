@@ -1,14 +1,16 @@
 //! What a plan depends on besides the snapshot: the settings of its steps, and which steps there are.
 
+pub(super) mod image_policy;
+
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::containers::ContainerPolicy;
 use super::guards::{Guards, Profile};
-use super::images::{ImageOrder, ImagePolicy};
 use super::logs::LogPolicy;
 use super::pressure::{Pressure, PressurePolicy};
 use crate::rules::{Rules, Uses};
+use image_policy::{ImageOrder, ImagePolicy};
 
 /// Everything that a plan depends on besides the snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]

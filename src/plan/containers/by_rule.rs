@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::{Dead, Slot, keep, remove_unless_newest};
-use crate::plan::plan_builder::{Context, PlanBuilder};
+use crate::plan::step::Step;
 
 /// Removes the containers that a rule removes, and those over the limit of a rule. All that such a rule decides leave their slot:
 /// no other limit counts them.
-pub(super) fn apply<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, slots: &mut [Slot<'a>]) {
+pub(super) fn apply<'a>(step: &mut Step<'_, 'a>, slots: &mut [Slot<'a>]) {
     for slot in slots {
         let decided: Vec<_> = slot.containers.extract_if(.., |dead| dead.most_of_rule().is_some()).collect();
         let mut seen = HashMap::new();
@@ -18,23 +18,23 @@ pub(super) fn apply<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sl
         };
         let (beyond, within): (Vec<_>, Vec<_>) = decided.into_iter().partition(beyond);
         for dead in within {
-            keep_by_rule(context, builder, dead);
+            keep_by_rule(step, dead);
         }
         for dead in beyond.into_iter().rev() {
-            remove_by_rule(context, builder, dead);
+            remove_by_rule(step, dead);
         }
     }
 }
 
-fn keep_by_rule(context: &Context, builder: &mut PlanBuilder, dead: Dead) {
+fn keep_by_rule(step: &mut Step, dead: Dead) {
     if let Some(rule) = dead.rule {
-        keep(context, builder, dead.container, rule.keeps_within(dead.limit_of_rule()));
+        keep(step, dead.container, rule.keeps_within(dead.limit_of_rule()));
     }
 }
 
-fn remove_by_rule<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, dead: Dead<'a>) {
+fn remove_by_rule<'a>(step: &mut Step<'_, 'a>, dead: Dead<'a>) {
     if let Some(rule) = dead.rule {
-        remove_unless_newest(context, builder, dead, &rule.removes(dead.limit_of_rule()));
+        remove_unless_newest(step, dead, &rule.removes(dead.limit_of_rule()));
     }
 }
 

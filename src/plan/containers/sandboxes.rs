@@ -16,31 +16,33 @@ use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::guards::Guards;
-use crate::plan::plan_builder::{Context, PlanBuilder};
 use crate::plan::pods::{Completeness, PodStatus};
+use crate::plan::step::{Context, Step};
 
 /// The number of containers that this pass keeps, by sandbox.
 pub(super) type ContainersBySandbox<'a> = HashMap<&'a SandboxId, usize>;
 
 /// Decides all sandboxes.
-pub(in crate::plan) fn decide<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) {
+pub(in crate::plan) fn decide(step: &mut Step) {
+    let context = step.context;
     let partial = context.snapshot.partial.sandboxes.as_ref();
-    let Some(sandboxes) = builder.need_listed("sandboxes", &context.snapshot.sandboxes, partial) else { return };
-    let Some(containers_by_sandbox) = containers_by_sandbox(context, builder) else {
-        return sandboxes.iter().for_each(|sandbox| keep(context, builder, sandbox, KeepReason::StepFailed {}));
+    let Some(sandboxes) = step.need_listed("sandboxes", &context.snapshot.sandboxes, partial) else { return };
+    let Some(containers_by_sandbox) = containers_by_sandbox(step) else {
+        return sandboxes.iter().for_each(|sandbox| keep(step, sandbox, KeepReason::StepFailed {}));
     };
     for mut pod in by_pod(sandboxes).into_values() {
         pod.sort_by_key(|sandbox| Reverse(order(&context.policy.guards, sandbox)));
-        decide_pod(context, builder, &containers_by_sandbox, &pod);
+        decide_pod(step, &containers_by_sandbox, &pod);
     }
 }
 
 /// Counts the containers that this pass keeps; `None` = the containers are unavailable.
-fn containers_by_sandbox<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>) -> Option<ContainersBySandbox<'a>> {
+fn containers_by_sandbox<'a>(step: &mut Step<'_, 'a>) -> Option<ContainersBySandbox<'a>> {
+    let context = step.context;
     let partial = context.snapshot.partial.containers.as_ref();
-    let containers = builder.need_listed("containers", &context.snapshot.containers, partial)?;
+    let containers = step.need_listed("containers", &context.snapshot.containers, partial)?;
     let mut containers_by_sandbox = HashMap::new();
-    for container in builder.remaining(containers) {
+    for container in step.remaining(containers) {
         *containers_by_sandbox.entry(&container.sandbox_id).or_default() += 1;
     }
     Some(containers_by_sandbox)
@@ -56,16 +58,12 @@ fn by_pod(sandboxes: &[Sandbox]) -> std::collections::BTreeMap<Option<&PodUid>, 
 }
 
 /// Decides the sandboxes of one pod. They are given newest first, and removed oldest first.
-fn decide_pod<'a>(
-    context: &Context<'a>,
-    builder: &mut PlanBuilder<'a>,
-    containers_by_sandbox: &ContainersBySandbox,
-    sandboxes: &[&'a Sandbox],
-) {
+fn decide_pod<'a>(step: &mut Step<'_, 'a>, containers_by_sandbox: &ContainersBySandbox, sandboxes: &[&'a Sandbox]) {
+    let context = step.context;
     let pod = sandboxes.iter().find_map(|sandbox| sandbox.pod.as_ref());
     if context.gaps.may_miss_sandboxes(sandboxes.iter().find_map(|sandbox| sandbox.pod_uid())) {
         let reason = KeepReason::ListIncomplete { list: "sandboxes".to_owned() };
-        return sandboxes.iter().for_each(|sandbox| keep(context, builder, sandbox, reason.clone()));
+        return sandboxes.iter().for_each(|sandbox| keep(step, sandbox, reason.clone()));
     }
     let status = context.pods.status(pod, Completeness::NotRequired);
     let whole_pod = status.removes_dead(context.policy);
@@ -81,8 +79,8 @@ fn decide_pod<'a>(
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
         let kept = (newest.contains(&Some(rank)) && whole_pod.is_none()).then(|| why_newest_kept.clone());
         match active(containers_by_sandbox, sandbox).or(kept).or_else(|| guarded(context, sandbox)) {
-            Some(reason) => keep(context, builder, sandbox, reason),
-            None => remove(context, builder, sandbox, whole_pod.clone().unwrap_or(RemoveReason::Superseded {})),
+            Some(reason) => keep(step, sandbox, reason),
+            None => remove(step, sandbox, whole_pod.clone().unwrap_or(RemoveReason::Superseded {})),
         }
     }
 }
@@ -118,17 +116,17 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
     kept_by_rule.or_else(|| context.backing_off(Kind::Sandbox, sandbox.id.as_str()))
 }
 
-fn remove<'a>(context: &Context<'a>, builder: &mut PlanBuilder<'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
+fn remove<'a>(step: &mut Step<'_, 'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
     let target = Target::RemoveSandbox { id: sandbox.id.clone() };
-    let (pod, age_seconds) = (sandbox.pod.clone(), age(context, sandbox));
-    if builder.remove(Action { target, pod, age_seconds, size_bytes: None, reason }) {
-        builder.removed_sandboxes.insert(&sandbox.id);
+    let (pod, age_seconds) = (sandbox.pod.clone(), age(step.context, sandbox));
+    if step.remove(Action { target, pod, age_seconds, size_bytes: None, reason }) {
+        step.removed_sandboxes.insert(&sandbox.id);
     }
 }
 
-fn keep(context: &Context, builder: &mut PlanBuilder, sandbox: &Sandbox, reason: KeepReason) {
+fn keep(step: &mut Step, sandbox: &Sandbox, reason: KeepReason) {
     let (kind, id, pod) = (Kind::Sandbox, sandbox.id.to_string(), sandbox.pod.clone());
-    builder.keep(Kept { kind, id, name: None, pod, age_seconds: age(context, sandbox), size_bytes: None, reason });
+    step.keep(Kept { kind, id, name: None, pod, age_seconds: age(step.context, sandbox), size_bytes: None, reason });
 }
 
 /// Returns the seconds since the sandbox was created, if the runtime knows it.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::ImageOrder;
 use crate::model::{Image, ImageMemory};
 use crate::plan::document::action::{Action, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
-use crate::plan::plan_builder::{Context, PlanBuilder};
+use crate::plan::policy::image_policy::ImageOrder;
 use crate::plan::rules::book::time_limit;
 use crate::plan::rules::image_rules::ImageRules;
+use crate::plan::step::{Context, Step};
 use crate::rules::Rule;
 
 /// An unused image and its history.
@@ -110,7 +110,8 @@ impl<'a> Candidate<'a> {
 
 /// Returns unused images in the order of removal: by the score of `images.order`, the highest first and those without one last;
 /// then by last use, never-used images first, then by first sight, then by ID.
-pub(super) fn in_order<'i>(context: &Context, builder: &mut PlanBuilder, images: &[&'i Image]) -> Vec<Candidate<'i>> {
+pub(super) fn in_order<'i>(step: &mut Step, images: &[&'i Image]) -> Vec<Candidate<'i>> {
+    let context = step.context;
     let mut candidates: Vec<_> =
         images.iter().map(|image| Candidate::new(image, context.memory_of(image), context.now)).collect();
     candidates.sort_by_key(|candidate| (candidate.last_used, candidate.first_seen, &candidate.image.id));
@@ -120,8 +121,8 @@ pub(super) fn in_order<'i>(context: &Context, builder: &mut PlanBuilder, images:
         }
         candidates.sort_by(|one, other| other.score.partial_cmp(&one.score).unwrap_or(Ordering::Equal));
         let scores = candidates.iter().filter_map(|candidate| Some((candidate.image.id.clone(), candidate.score?)));
-        builder.images.scores = scores.collect();
-        builder.images.unscored = (candidates.len() - builder.images.scores.len()) as u64;
+        step.images.scores = scores.collect();
+        step.images.unscored = (candidates.len() - step.images.scores.len()) as u64;
     }
     candidates
 }

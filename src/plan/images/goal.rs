@@ -8,13 +8,13 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::disk_usage::Usage;
 use crate::model::{FileSystem, bytes_of_text, exact_size_text, size_text};
+use crate::plan::account::disk_usage::Usage;
 use crate::plan::document::ImageTrigger;
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::RemoveReason;
-use crate::plan::plan_builder::Context;
 use crate::plan::pressure::Pressure;
+use crate::plan::step::Context;
 
 /// A target for images besides the thresholds, as `images.targets` has it.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]

@@ -12,7 +12,7 @@ use super::uses::{Use, Uses, with_unlisted_image};
 use crate::model::{Container, Image, Pod, Seen, Snapshot, full_image_name};
 use crate::plan::document::action::Kind;
 use crate::plan::document::reason::KeepReason;
-use crate::plan::plan_builder::Context;
+use crate::plan::step::Context;
 
 /// A sandbox image is smaller than this.
 const PAUSE_MAX_BYTES: u64 = 2 << 20;

@@ -15,8 +15,8 @@ use crate::model::{FileSystem, ImageId, bytes_of_text, exact_size_text};
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
 use crate::plan::document::reason::KeepReason;
-use crate::plan::plan_builder::{Context, PlanBuilder};
 use crate::plan::pressure::PressurePolicy;
+use crate::plan::step::Step;
 
 /// The emergency mark: below 5 % of free space or inodes a full disk is near, and nothing waits. The kubelet evicts pods below
 /// 15 % of the image disk by default (1.36, `imagefs.available`).
@@ -46,26 +46,26 @@ pub fn is_emergency(disk: &FileSystem) -> bool {
 
 /// Keeps the images of the plan that are beyond the pace. Images that reclaim something only together stay together, and the
 /// first go in any case: otherwise a large image would stay forever. A saved plan has been limited before it was saved.
-pub(super) fn limit(context: &Context, builder: &mut PlanBuilder) {
+pub(super) fn limit(step: &mut Step) {
+    let context = step.context;
     let pace = context.policy.images.pace;
     let is_emergency = context.snapshot.image_filesystem.as_ref().is_some_and(is_emergency);
-    if pace == Pace::default() || is_emergency || context.policy.under_pressure.is_some() || builder.is_of_saved_plan()
-    {
+    if pace == Pace::default() || is_emergency || context.policy.under_pressure.is_some() || step.is_of_saved_plan() {
         return;
     }
-    builder.images.pace = Some(pace);
+    step.images.pace = Some(pace);
     let mut spent = Spent::default();
-    for set in sets(&builder.take_images(), &builder.images.together) {
+    for set in sets(&step.take_images(), &step.images.together) {
         if spent.allows(&set, pace) {
-            builder.put_back(set);
+            step.put_back(set);
         } else {
-            builder.images.beyond_pace += set.len() as u64;
+            step.images.beyond_pace += set.len() as u64;
             for action in &set {
-                builder.keep(beyond(action, pace));
+                step.keep(beyond(action, pace));
             }
         }
     }
-    builder.images.reserve.retain(|action| spent.allows(std::slice::from_ref(action), pace));
+    step.images.reserve.retain(|action| spent.allows(std::slice::from_ref(action), pace));
 }
 
 /// Groups the removals by the images that go together. Those follow each other in the plan.

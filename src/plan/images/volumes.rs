@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use crate::model::{Container, ContainerState, Image, full_image_name};
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::KeepReason;
-use crate::plan::plan_builder::Context;
 use crate::plan::pods::ListedPods;
+use crate::plan::step::Context;
 
 /// The image volumes that are unknown.
 #[derive(Default)]

@@ -22,8 +22,8 @@ use crate::plan::containers::why_too_young;
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
-use crate::plan::plan_builder::{Context, PlanBuilder};
 use crate::plan::pods::Completeness;
+use crate::plan::step::{Context, Step};
 use crate::plan::times;
 use crate::rules::Rule;
 
@@ -41,16 +41,17 @@ type SlotKey<'a> = (&'a PodUid, &'a str);
 type Slots<'a> = HashMap<SlotKey<'a>, Instances<'a>>;
 
 /// Decides these logs, except those in directories that this pass removes.
-pub(super) fn decide(context: &Context, builder: &mut PlanBuilder, removed_dirs: &HashSet<PodUid>) {
+pub(super) fn decide(step: &mut Step, removed_dirs: &HashSet<PodUid>) {
+    let context = step.context;
     if context.policy.logs.leftover_max_age.is_zero() {
         return;
     }
-    let Some(logs) = builder.need("leftover_logs", &context.snapshot.leftover_logs) else { return };
+    let Some(logs) = step.need("leftover_logs", &context.snapshot.leftover_logs) else { return };
     let mut logs: Vec<_> = logs.iter().filter(|log| !removed_dirs.contains(&log.pod.uid)).collect();
     logs.sort_by_key(|log| (key(log), Reverse(log.attempt)));
     let slots = slots(context, &logs);
     for logs in logs.chunk_by(|one, next| key(one) == key(next)) {
-        decide_slot(context, builder, &slots, logs);
+        decide_slot(step, &slots, logs);
     }
 }
 
@@ -72,7 +73,8 @@ fn slots<'a>(context: &Context<'a>, logs: &[&'a LeftoverLog]) -> Slots<'a> {
 }
 
 /// Decides the logs of one container. They are given newest first, and removed oldest first.
-fn decide_slot(context: &Context, builder: &mut PlanBuilder, slots: &Slots, logs: &[&LeftoverLog]) {
+fn decide_slot(step: &mut Step, slots: &Slots, logs: &[&LeftoverLog]) {
+    let context = step.context;
     let instances = logs.first().and_then(|log| slots.get(&key(log)));
     let mut counted = instances.map_or(0, |instances| instances.dead);
     let mut removals = Vec::new();
@@ -86,11 +88,11 @@ fn decide_slot(context: &Context, builder: &mut PlanBuilder, slots: &Slots, logs
                 let target = Target::RemoveLogFile { path };
                 removals.push(Action { target, pod, age_seconds, size_bytes, reason });
             }
-            Err(reason) => builder.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason }),
+            Err(reason) => step.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason }),
         }
     }
     for removal in removals.into_iter().rev() {
-        builder.remove(removal);
+        step.remove(removal);
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) use super::image_rules::ImageRules;
 use super::object_facts::FactSource;
 use crate::model::{Container, Image, ImageMemory, LeftoverLog, LogDir, PodRef, Sandbox, Snapshot, duration_text};
 use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
-use crate::plan::images::ImageOrder;
 use crate::plan::policy::Policy;
+use crate::plan::policy::image_policy::ImageOrder;
 use crate::rules::{Budget, Facts, Rule, RuleFor, Score, Then, Verdict};
 
 /// What a pass has seen of a rule.

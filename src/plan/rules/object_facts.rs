@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::ranks::{Ranks, build_time};
 use crate::model::{
     Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, Pod, PodRef, RuntimeStore,
     Sandbox, Seen, Snapshot, full_image_name,
 };
+use crate::plan::account::disk_usage as disk;
 use crate::plan::account::store_index::StoreIndex;
-use crate::plan::images::disk_usage as disk;
-use crate::plan::images::ranks::{Ranks, build_time};
 use crate::plan::pods::ListedPods;
 use crate::rules::{
     Fact, Facts, MAX_LIST, PassFacts, RuleFor, Uses, Value, Values, labels, number, seconds, texts, time,

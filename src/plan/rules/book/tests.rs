@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::model::{Phase, Seen};
 use crate::plan::document::action::{Kind, Target};
-use crate::plan::images::ImageOrder;
 use crate::plan::policy::Policy;
+use crate::plan::policy::image_policy::ImageOrder;
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
 use crate::rules::{Limits, Rule, RuleFor, RuleText, Score, Then};
 

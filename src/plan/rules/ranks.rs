@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
+use super::object_facts::repositories_of;
 use crate::model::{Image, ImageDetails, ImageId, Seen, Snapshot};
-use crate::plan::rules::object_facts::repositories_of;
 
 /// Before this, a time of a build is a placeholder: builds that are to be reproducible write 1970 or 1980.
 const FIRST_YEAR: i16 = 1981;

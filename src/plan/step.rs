@@ -1,4 +1,4 @@
-//! Collects the decisions of the steps into a plan.
+//! A step of a pass: the facts that it reads, and the decisions so far.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,9 +26,9 @@ pub(super) struct Context<'a> {
     pub now: Timestamp,
 }
 
-/// The decisions of the steps so far.
-#[derive(Default)]
-pub(super) struct PlanBuilder<'a> {
+/// A step: what it reads, and what the steps have decided so far.
+pub(super) struct Step<'c, 'a> {
+    pub context: &'c Context<'a>,
     actions: Vec<Action>,
     kept: Vec<Kept>,
     errors: Vec<PlanError>,
@@ -79,13 +79,29 @@ impl<'a> Context<'a> {
     }
 }
 
-// === impl PlanBuilder ===
+// === impl Step ===
 
-impl<'a> PlanBuilder<'a> {
-    /// Creates a builder that removes selected objects only. An object that is not selected and that nothing keeps is
+impl<'c, 'a> Step<'c, 'a> {
+    /// Creates the first step of a pass, before any decision.
+    pub fn first(context: &'c Context<'a>) -> Self {
+        Self {
+            context,
+            actions: Vec::new(),
+            kept: Vec::new(),
+            errors: Vec::new(),
+            selection: None,
+            images: ImageSummary::default(),
+            rules: Vec::new(),
+            removed_containers: HashSet::new(),
+            kept_logs: HashSet::new(),
+            removed_sandboxes: HashSet::new(),
+        }
+    }
+
+    /// As [`Self::first`], for a pass that removes selected objects only. An object that is not selected and that nothing keeps is
     /// not part of the plan.
-    pub fn only(selection: Selection<'a>) -> Self {
-        Self { selection: Some(selection), ..Self::default() }
+    pub fn only(context: &'c Context<'a>, selection: Selection<'a>) -> Self {
+        Self { selection: Some(selection), ..Self::first(context) }
     }
 
     /// Returns the keys of selected objects whose pod is not proven deleted, although the selection removes them for
@@ -100,7 +116,7 @@ impl<'a> PlanBuilder<'a> {
     }
 
     /// Returns the containers of the snapshot's list that this pass keeps.
-    pub fn remaining<'c>(&self, containers: &'c [Container]) -> impl Iterator<Item = &'c Container> {
+    pub fn remaining<'l>(&self, containers: &'l [Container]) -> impl Iterator<Item = &'l Container> {
         let is_kept = |(position, _): &(usize, _)| !self.removed_containers.contains(position);
         containers.iter().enumerate().filter(is_kept).map(|(_, container)| container)
     }
@@ -172,7 +188,8 @@ impl<'a> PlanBuilder<'a> {
 
     /// Returns the finished plan. The kept objects are sorted, so that the same facts in another order give the same
     /// document.
-    pub fn into_plan(mut self, snapshot: &Snapshot, policy: &Policy) -> Plan {
+    pub fn into_plan(mut self) -> Plan {
+        let Context { snapshot, policy, .. } = self.context;
         self.kept.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
         Plan {
             kind: PlanKind::Plan,
