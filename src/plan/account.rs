@@ -3,6 +3,7 @@
 //! A layer or blob counts where its most important holder is: an image in use before a kept one, that before a removable
 //! one, and an object that the CRI lists before another client of the runtime.
 
+mod category;
 pub(super) mod disk_usage;
 mod entries;
 pub(super) mod store_index;
@@ -12,14 +13,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
+use strum::IntoEnumIterator;
 
 use super::document::Plan;
-use super::document::action::Kind;
-use super::document::reason::KeepReason;
 use crate::model::{
     CRI_NAMESPACE, FileSystem, HolderKind, ImageId, PartKind, RuntimeStore, Seen, Snapshot, StoreHolder,
 };
+pub use category::Category;
+use category::{decisions, of_kind};
 pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
 use store_index::StoreIndex;
 
@@ -62,41 +63,6 @@ pub enum DiskAccountKind {
     DiskAccount,
 }
 
-/// What takes space, in the order of importance.
-#[derive(
-    Clone, Copy, Debug, EnumIter, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum Category {
-    /// Layers of images that containers use, and layers of containers whose image does not exist any more.
-    ImagesInUse,
-    /// Layers of unused images that a rule or guard keeps.
-    ImagesKept,
-    /// Layers of images that are removed now, or when the disk is fuller.
-    ImagesRemovable,
-    /// The images as they were pulled. The runtime has them besides the unpacked layers.
-    CompressedBlobs,
-    /// What containers have written.
-    WritableLayers,
-    /// Images, containers and blobs of other clients of the runtime, in its other namespaces or without the CRI.
-    OtherClients,
-    /// What only a lease holds.
-    Leases,
-    /// What only a label of its own holds.
-    Labels,
-    /// Downloads that have not ended.
-    Downloads,
-    /// Layers and blobs that nothing refers to.
-    Unreferenced,
-    /// Log files of pods.
-    Logs,
-    /// Blocks without data that only root may fill.
-    ReservedBlocks,
-    /// Everything else.
-    NotOfTheRuntime,
-}
-
 /// One category.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct CategoryEntry {
@@ -136,29 +102,6 @@ struct Accounting<'a> {
     decisions: BTreeMap<ImageId, (Category, String)>,
     /// The category of each part.
     of_part: Vec<Option<Category>>,
-}
-
-// === impl Category ===
-
-impl Category {
-    /// Returns the words for people.
-    pub fn phrase(self) -> &'static str {
-        match self {
-            Self::ImagesInUse => "images in use",
-            Self::ImagesKept => "images kept",
-            Self::ImagesRemovable => "images removable",
-            Self::CompressedBlobs => "compressed blobs",
-            Self::WritableLayers => "writable layers",
-            Self::OtherClients => "other clients of the runtime",
-            Self::Leases => "held by leases",
-            Self::Labels => "held by labels",
-            Self::Downloads => "downloads",
-            Self::Unreferenced => "unreferenced",
-            Self::Logs => "pod logs",
-            Self::ReservedBlocks => "reserved blocks",
-            Self::NotOfTheRuntime => "not of the runtime",
-        }
-    }
 }
 
 // === impl Accounting ===
@@ -259,47 +202,5 @@ impl<'a> Accounting<'a> {
             rest.inodes = used_inodes.unwrap_or_default().saturating_sub(inodes);
         }
         entries.into_values().collect()
-    }
-}
-
-/// Returns the category of a part of this kind whose holder has a category.
-fn of_kind(category: Category, kind: PartKind) -> Category {
-    use Category::{CompressedBlobs, Downloads, ImagesInUse, ImagesKept, ImagesRemovable, WritableLayers};
-    match (category, kind) {
-        (_, PartKind::Download) => Downloads,
-        (ImagesInUse, PartKind::Writable) => WritableLayers,
-        (ImagesInUse | ImagesKept | ImagesRemovable, PartKind::Blob) => CompressedBlobs,
-        (category, _) => category,
-    }
-}
-
-/// Returns the category of each image and the reason, from the decisions of a plan.
-fn decisions(plan: &Plan) -> BTreeMap<ImageId, (Category, String)> {
-    let of_images = plan.kept.iter().filter(|kept| kept.kind == Kind::Image);
-    let kept = of_images.map(|kept| {
-        let phrase = kept.reason.explain().phrase.into_owned();
-        (kept.id.as_str().into(), (category_of_kept(&kept.reason), phrase))
-    });
-    let removed = plan.actions.iter().filter(|action| action.target.kind() == Kind::Image);
-    let removed = removed.map(|action| {
-        (action.target.id().as_str().into(), (Category::ImagesRemovable, action.reason.explain().phrase.into_owned()))
-    });
-    kept.chain(removed).collect()
-}
-
-fn category_of_kept(reason: &KeepReason) -> Category {
-    match reason {
-        KeepReason::InUse { .. }
-        | KeepReason::PossiblyInUse { .. }
-        | KeepReason::ImageVolume { .. }
-        | KeepReason::UsedByOtherClient { .. } => Category::ImagesInUse,
-        KeepReason::BelowThreshold { .. }
-        | KeepReason::TargetReached {}
-        | KeepReason::WithinMaxAge { .. }
-        | KeepReason::YoungerThanMinAge { .. }
-        | KeepReason::ImageGcOff {}
-        | KeepReason::BeyondPace { .. }
-        | KeepReason::FreesNothing {} => Category::ImagesRemovable,
-        _ => Category::ImagesKept,
     }
 }

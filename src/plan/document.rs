@@ -2,6 +2,7 @@
 
 pub(super) mod action;
 pub(super) mod ages;
+pub(super) mod decision;
 pub(super) mod explain;
 pub(super) mod plan_error;
 pub(super) mod reason;

@@ -18,7 +18,7 @@ use crate::cli::render::screen::Screen;
 use crate::cli::render::{format, reference};
 use crate::config::Loaded;
 use crate::model::{FileSystem, Image, Seen, Snapshot};
-use crate::plan::{ImageUsers, KeepReason, Kind, Plan, Policy, Scope, images};
+use crate::plan::{Decision, ImageUsers, KeepReason, Kind, Plan, Policy, Scope, Verdict, images};
 
 /// List images by size or last use, with their users
 ///
@@ -188,18 +188,15 @@ impl Images {
 
 /// Returns the decision, the reason and the keep rule for each image.
 fn decisions(plan: &Plan) -> HashMap<String, (&'static str, String, Option<String>)> {
-    let kept = plan.kept.iter().filter(|kept| kept.kind == Kind::Image).map(|kept| {
-        let rule = match &kept.reason {
-            KeepReason::KeepPattern { pattern } => Some(pattern.clone()),
+    let mut decisions = HashMap::new();
+    for Decision { id, verdict, .. } in plan.decisions(Kind::Image) {
+        let rule = match verdict {
+            Verdict::Keep(KeepReason::KeepPattern { pattern }) => Some(pattern.clone()),
             _ => None,
         };
-        (kept.id.clone(), ("keep", kept.reason.explain().phrase.into_owned(), rule))
-    });
-    let next = plan.images.reserve.iter().map(|action| (action, "next_in_line"));
-    let actions = next.chain(plan.actions.iter().map(|action| (action, "remove")));
-    let actions = actions.filter(|(action, _)| action.target.kind() == Kind::Image);
-    let reason = |action: &crate::plan::Action| action.reason.explain().phrase.into_owned();
-    kept.chain(actions.map(|(action, word)| (action.target.id(), (word, reason(action), None)))).collect()
+        decisions.entry(id).or_insert_with(|| (verdict.as_str(), verdict.explain().phrase.into_owned(), rule));
+    }
+    decisions
 }
 
 fn sort(images: &mut [ImageEntry], order: Order) {
