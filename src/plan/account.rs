@@ -22,7 +22,7 @@ use crate::model::{
 pub use category::Category;
 use category::{decisions, of_kind};
 pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
-use store_index::StoreIndex;
+use store_index::{StoreIndex, is_of_cri};
 
 /// What the image file system holds.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -142,6 +142,7 @@ impl<'a> Accounting<'a> {
     fn category_of(&self, holder: &StoreHolder) -> Category {
         match holder.kind {
             HolderKind::Container if self.is_of_cri(holder) => Category::ImagesInUse,
+            HolderKind::Image if is_of_cri(holder) => Category::UnlistedImages,
             HolderKind::Image | HolderKind::Container => Category::OtherClients,
             HolderKind::Lease => Category::Leases,
             HolderKind::Label => Category::Labels,

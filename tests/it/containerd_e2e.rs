@@ -8,3 +8,4 @@ pub mod pods;
 mod service;
 mod space;
 mod unknown;
+mod unlisted_images;

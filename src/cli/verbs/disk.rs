@@ -9,7 +9,7 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::config::Loaded;
-use crate::plan::{CategoryEntry, DiskAccount, LeftEntry, disk_account};
+use crate::plan::{Category, CategoryEntry, DiskAccount, LeftEntry, disk_account};
 
 /// Show what fills the image file system
 ///
@@ -57,6 +57,7 @@ fn text(account: &DiskAccount, style: Style) -> String {
         shared(account, style),
         writable_layers(account, style),
         others(account, style),
+        unlisted(account),
     ];
     let missing = account.missing.iter().map(|missing| format!("Not read: {}\n", format::printable(missing)));
     let sections = sections.into_iter().chain([missing.collect()]).filter(|section: &String| !section.is_empty());
@@ -146,6 +147,18 @@ fn others(account: &DiskAccount, style: Style) -> String {
     let titles = ["NOT LISTED BY THE CRI", "NAMESPACE", "HELD BY", "SIZE", "AGE", "INODES"];
     let rows = account.others.iter().map(row);
     section(account.others.len(), style, "objects", |most| table(titles, rows.take(most)))
+}
+
+/// Says what to do with images that the runtime has, and the CRI does not list.
+fn unlisted(account: &DiskAccount) -> String {
+    let is_there = |entry: &CategoryEntry| entry.category == Category::UnlistedImages && entry.objects > 0;
+    if !account.categories.iter().any(is_there) {
+        return String::new();
+    }
+    "Images not listed by the CRI lost content, as after a power loss, or are for another platform: pods cannot use them.\n\
+     hint: `ctr -n k8s.io images check` shows what is missing, `crictl pull NAME` completes an image, `ctr -n k8s.io images rm NAME` \
+     removes it\n"
+        .to_owned()
 }
 
 /// Returns a list with a note of how many entries are left out, or nothing if it has none.

@@ -29,6 +29,8 @@ pub enum Category {
     CompressedBlobs,
     /// What containers have written.
     WritableLayers,
+    /// Images of the CRI's namespace that the CRI does not list, because their content is incomplete or for another platform.
+    UnlistedImages,
     /// Images, containers and blobs of other clients of the runtime, in its other namespaces or without the CRI.
     OtherClients,
     /// What only a lease holds.
@@ -58,6 +60,7 @@ impl Category {
             Self::ImagesRemovable => "images removable",
             Self::CompressedBlobs => "compressed blobs",
             Self::WritableLayers => "writable layers",
+            Self::UnlistedImages => "images not listed by the CRI",
             Self::OtherClients => "other clients of the runtime",
             Self::Leases => "held by leases",
             Self::Labels => "held by labels",

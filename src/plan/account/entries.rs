@@ -186,6 +186,6 @@ impl Accounting<'_> {
 }
 
 fn is_other(category: Category) -> bool {
-    use Category::{Downloads, Labels, Leases, OtherClients, Unreferenced};
-    matches!(category, OtherClients | Leases | Labels | Downloads | Unreferenced)
+    use Category::{Downloads, Labels, Leases, OtherClients, UnlistedImages, Unreferenced};
+    matches!(category, UnlistedImages | OtherClients | Leases | Labels | Downloads | Unreferenced)
 }

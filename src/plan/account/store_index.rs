@@ -112,6 +112,6 @@ impl<'a> StoreIndex<'a> {
 }
 
 /// Returns whether a holder can be an image that the CRI lists.
-fn is_of_cri(holder: &StoreHolder) -> bool {
+pub(super) fn is_of_cri(holder: &StoreHolder) -> bool {
     holder.kind == HolderKind::Image && holder.namespace == CRI_NAMESPACE
 }
