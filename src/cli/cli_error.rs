@@ -64,7 +64,7 @@ fn lines(text: &str) -> String {
 // === impl ErrorKind ===
 
 impl ErrorKind {
-    /// Returns the exit status, one of [`STATUSES`].
+    /// Returns the exit status, one of `STATUSES`.
     pub fn status(self) -> u8 {
         match self {
             Self::BrokenPipe => 0,
