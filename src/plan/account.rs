@@ -141,7 +141,7 @@ impl<'a> Accounting<'a> {
 
     fn category_of(&self, holder: &StoreHolder) -> Category {
         match holder.kind {
-            HolderKind::Container if self.is_of_cri(holder) => Category::ImagesInUse,
+            HolderKind::Container if self.is_listed_container(holder) => Category::ImagesInUse,
             HolderKind::Image if is_of_cri(holder) => Category::UnlistedImages,
             HolderKind::Image | HolderKind::Container => Category::OtherClients,
             HolderKind::Lease => Category::Leases,
@@ -150,7 +150,7 @@ impl<'a> Accounting<'a> {
     }
 
     /// Returns whether the CRI lists this container or sandbox.
-    fn is_of_cri(&self, holder: &StoreHolder) -> bool {
+    fn is_listed_container(&self, holder: &StoreHolder) -> bool {
         let containers = self.snapshot.listed_containers().into_iter().flatten().map(|container| container.id.as_str());
         let sandboxes = self.snapshot.listed_sandboxes().into_iter().flatten().map(|sandbox| sandbox.id.as_str());
         holder.namespace == CRI_NAMESPACE && containers.chain(sandboxes).any(|id| id == holder.name)

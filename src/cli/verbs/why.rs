@@ -23,7 +23,7 @@ use crate::cli::render::pod_text::{self as pods, PodAnswer};
 use crate::cli::render::{Paint, format};
 use crate::config::{Loaded, MAX_SHOWN};
 use crate::model::{Seen, Snapshot};
-use crate::plan::{Kind, Plan, PodKnowledge};
+use crate::plan::{Kind, Plan, PodKnowledge, Verdict};
 use facts::{Facts, seconds_to_go};
 
 /// Explain why an object is kept or removed
@@ -136,20 +136,15 @@ fn others(what: &str, namesakes: usize) -> String {
 
 /// Returns the decision of the plan about an object.
 fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Option<ObjectAnswer> {
-    let is_it = |kind, id: &str| kind == found.kind && id == found.id;
-    let removed = plan.actions.iter().map(|action| (action, Decision::Remove));
-    let next = plan.images.reserve.iter().map(|action| (action, Decision::NextInLine));
-    let action = removed.chain(next).find(|(action, _)| is_it(action.target.kind(), &action.target.id()));
-    let kept = plan.kept.iter().find(|kept| is_it(kept.kind, &kept.id));
-    let is_for_space = action.is_some_and(|(action, _)| action.reason.is_for_space());
-    let score = plan.images.scores.get(&found.id.as_str().into()).copied();
-    let (decision, reason, explained, pod) = match (action, kept) {
-        (Some((action, decision)), _) => {
-            (decision, serde_json::to_value(&action.reason), action.reason.explain(), &action.pod)
-        }
-        (None, Some(kept)) => (Decision::Keep, serde_json::to_value(&kept.reason), kept.reason.explain(), &kept.pod),
-        (None, None) => return None,
+    let decided = plan.of(found.kind, &found.id)?;
+    let (decision, reason, is_for_space) = match decided.verdict {
+        Verdict::Remove(reason) => (Decision::Remove, serde_json::to_value(reason), reason.is_for_space()),
+        Verdict::IfNeeded(reason) => (Decision::NextInLine, serde_json::to_value(reason), reason.is_for_space()),
+        Verdict::Keep(reason) => (Decision::Keep, serde_json::to_value(reason), false),
     };
+    let explained = decided.verdict.explain();
+    let kept = plan.kept.iter().find(|kept| kept.kind == found.kind && kept.id == found.id);
+    let score = plan.images.scores.get(&found.id.as_str().into()).copied();
     Some(ObjectAnswer {
         decision,
         reason: reason.unwrap_or_default(),
@@ -160,7 +155,7 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
         order: (is_for_space || score.is_some()).then(|| setting(found.kind, "images.order", loaded)).flatten(),
         score,
         facts: Facts::of(found.object, snapshot),
-        pods: pod.is_some().then(|| plan.pods.clone()),
+        pods: decided.pod.map(|_| plan.pods.clone()),
         kind: found.kind,
         id: found.id,
         title: found.title,
