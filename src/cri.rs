@@ -6,6 +6,7 @@
 
 mod breaker;
 mod connect;
+mod containerd;
 mod convert;
 mod cri_error;
 mod endpoint;
@@ -21,16 +22,15 @@ mod options;
 mod parts;
 mod reader;
 mod retry;
-mod store;
 #[cfg(test)]
 mod tests;
 mod writer;
 
+pub use containerd::SnapshotUsages;
 pub use cri_error::CriError;
 pub use endpoint::{Endpoint, EndpointCandidates, Named, WELL_KNOWN, check_alone, resolve};
 pub use in_progress::InProgress;
 pub use options::CriOptions;
 pub use parts::List;
 pub use reader::{ContainerStatus, Only, RuntimeReader};
-pub use store::SnapshotUsages;
 pub use writer::RuntimeWriter;

@@ -18,6 +18,7 @@ pub mod observe;
 pub mod owners;
 pub mod plan;
 pub mod pod_gc;
+pub mod store;
 
 pub mod execute;
 pub mod record;

@@ -11,10 +11,10 @@
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod account;
 mod confirm;
 mod containers;
 mod decide;
+mod disk_usage;
 mod document;
 mod guards;
 mod images;
@@ -27,9 +27,6 @@ mod step;
 mod times;
 mod update_memory;
 
-pub use account::{
-    Category, CategoryEntry, DiskAccount, ImageEntry, LeftEntry, SharedEntry, WritableEntry, disk_account,
-};
 pub use confirm::{Confirmed, Denial, confirm};
 pub use containers::{AgeFrom, ContainerPolicy};
 pub use decide::decide;
@@ -37,6 +34,7 @@ pub use document::action::{Action, Kind, Target, key};
 pub use document::ages::wait_for_ages;
 pub use document::decision::{Decision, Verdict};
 pub use document::explain::Explanation;
+pub use document::image_states::disk_account;
 pub use document::plan_error::PlanError;
 pub use document::reason::{KeepReason, RemoveReason, RuleReason};
 pub use document::report::{FailureCause, Measure, Outcome, Refusal, Report};

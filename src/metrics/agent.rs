@@ -17,9 +17,9 @@ use super::text::Exposition;
 use super::usage::{self, UsageOf};
 use crate::model::{FileSystem, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::plan::{
-    Action, Category, CategoryEntry, DiskAccount, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Policy,
-    Report, Scope, Summary,
+    Action, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Policy, Report, Scope, Summary,
 };
+use crate::store::{Category, CategoryEntry, DiskAccount};
 
 /// The bounds of the buckets for passes, in seconds.
 const BOUNDS: [f64; 8] = [0.1, 0.5, 2.0, 10.0, 30.0, 120.0, 600.0, 1800.0];

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::plan::{Action, CategoryEntry, Kind, Outcome, Plan, Report};
+use crate::plan::{Action, Kind, Outcome, Plan, Report};
+use crate::store::CategoryEntry;
 
 /// Objects of a list that are named. The others are counted.
 const NAMED: usize = 20;

@@ -6,8 +6,9 @@ use sha2::Digest as _;
 
 use super::*;
 use crate::model::FileSystem;
-use crate::plan::{Category, CategoryEntry, Kind};
+use crate::plan::Kind;
 use crate::record::UsageSample;
+use crate::store::{Category, CategoryEntry};
 
 fn at(hours: i64) -> Timestamp {
     let now: Timestamp = "2026-11-22T12:00:00Z".parse().unwrap();

@@ -4,6 +4,7 @@ pub(super) mod action;
 pub(super) mod ages;
 pub(super) mod decision;
 pub(super) mod explain;
+pub(super) mod image_states;
 pub(super) mod plan_error;
 pub(super) mod reason;
 pub(super) mod report;

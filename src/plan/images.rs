@@ -23,7 +23,6 @@ pub(super) mod users;
 pub(super) mod uses;
 pub(super) mod volumes;
 
-use super::account::store_index::StoreIndex;
 use super::document::action::Kind;
 use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
@@ -31,6 +30,7 @@ use super::document::{ImageTrigger, Kept};
 use super::pods::list_sanity::why_untrusted;
 use super::step::{Context, Step};
 use crate::model::{Container, Image, Seen};
+use crate::store::StoreIndex;
 use candidate::{Candidate, in_order};
 use free_space::{free_space, usage};
 use keep::ImageRetention;

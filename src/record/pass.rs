@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::plan::{DiskAccount, Outcome, Plan, PlanError, Report, Summary, key};
+use crate::plan::{Outcome, Plan, PlanError, Report, Summary, key};
+use crate::store::DiskAccount;
 
 /// The result of one pass.
 #[derive(Clone, Debug)]

@@ -25,8 +25,9 @@ use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
 use crate::model::Snapshot;
 use crate::owners::{ClusterPlan, ClusterSnapshot};
-use crate::plan::{DiskAccount, Plan};
+use crate::plan::Plan;
 use crate::pod_gc::PodPlan;
+use crate::store::DiskAccount;
 use rules_page as rules;
 
 /// Check and show the configuration

@@ -9,7 +9,8 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::config::Loaded;
-use crate::plan::{Category, CategoryEntry, DiskAccount, LeftEntry, disk_account};
+use crate::plan::disk_account;
+use crate::store::{Category, CategoryEntry, DiskAccount, LeftEntry};
 
 /// Show what fills the image file system
 ///

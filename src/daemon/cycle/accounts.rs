@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 use super::planning::Planned;
-use crate::plan::{DiskAccount, Scope, disk_account};
+use crate::plan::{Scope, disk_account};
+use crate::store::DiskAccount;
 
 /// The time between two accounts. The store of a large node takes a second to read.
 const INTERVAL: SignedDuration = SignedDuration::from_mins(15);

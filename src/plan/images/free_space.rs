@@ -5,7 +5,7 @@ use super::goal::Goal;
 use super::keep_image;
 use super::reclaim::{Estimates, Order};
 use crate::model::{FileSystem, Seen};
-use crate::plan::account::disk_usage::{self, Usage};
+use crate::plan::disk_usage::{self, Usage};
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::step::{Context, Step};

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{FileSystem, bytes_of_text, exact_size_text, size_text};
-use crate::plan::account::disk_usage::Usage;
+use crate::plan::disk_usage::Usage;
 use crate::plan::document::ImageTrigger;
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::RemoveReason;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use super::candidate::Candidate;
 use crate::model::ImageId;
-use crate::plan::account::store_index::StoreIndex;
+use crate::store::StoreIndex;
 
 /// What counts as nothing: a manifest and a configuration, in blocks. They are not worth a pull.
 const NOTHING_BYTES: u64 = 64 << 10;

@@ -11,12 +11,12 @@ use crate::model::{
     Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, Pod, PodRef, RuntimeStore,
     Sandbox, Seen, Snapshot, full_image_name,
 };
-use crate::plan::account::disk_usage as disk;
-use crate::plan::account::store_index::StoreIndex;
+use crate::plan::disk_usage as disk;
 use crate::plan::pods::ListedPods;
 use crate::rules::{
     Fact, Facts, MAX_LIST, PassFacts, RuleFor, Uses, Value, Values, labels, number, seconds, texts, time,
 };
+use crate::store::StoreIndex;
 
 /// What the facts of the objects of a pass are made of.
 pub(super) struct FactSource<'a> {

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Accounting, Category};
+use super::account::Accounting;
+use super::category::Category;
 use crate::model::{ContainerId, ImageId, PartKind, PodRef, StorePart};
 
 /// An image.
@@ -86,7 +87,7 @@ impl Accounting<'_> {
         let listed = self.snapshot.images.as_ref().map(Vec::as_slice).unwrap_or_default();
         let mut entries: BTreeMap<&ImageId, ImageEntry> = BTreeMap::new();
         for image in listed {
-            let Some((category, reason)) = self.decisions.get(&image.id) else { continue };
+            let Some((category, reason)) = self.states.get(&image.id) else { continue };
             let parts = self.index.parts_of(&image.id);
             entries.entry(&image.id).or_insert_with(|| ImageEntry {
                 id: image.id.clone(),
@@ -106,7 +107,7 @@ impl Accounting<'_> {
 
     pub(super) fn shared(&self) -> Vec<SharedEntry> {
         let mut holders: BTreeMap<usize, Vec<&ImageId>> = BTreeMap::new();
-        for image in self.decisions.keys() {
+        for image in self.states.keys() {
             for part in self.index.parts_of(image).unwrap_or_default() {
                 holders.entry(*part).or_default().push(image);
             }
@@ -121,9 +122,7 @@ impl Accounting<'_> {
         let entry = |(images, parts): (Vec<&ImageId>, Vec<usize>)| SharedEntry {
             bytes: parts.iter().filter_map(|part| self.index.part(*part)?.bytes).sum(),
             inodes: self.index.known_inodes(parts),
-            removable: images
-                .iter()
-                .all(|id| self.decisions.get(*id).is_some_and(|of| of.0 == Category::ImagesRemovable)),
+            removable: images.iter().all(|id| self.states.get(*id).is_some_and(|of| of.0 == Category::ImagesRemovable)),
             images: images
                 .iter()
                 .map(|id| names.get(id).map_or_else(|| id.to_string(), |name| (*name).to_owned()))

@@ -10,7 +10,8 @@ use crate::model::{CRI_NAMESPACE, HolderKind, Image, ImageId, PartKind, RuntimeS
 
 /// The parts of a store, and who holds each.
 #[derive(Clone)]
-pub(in crate::plan) struct StoreIndex<'a> {
+pub struct StoreIndex<'a> {
+    /// The store.
     pub store: &'a RuntimeStore,
     /// The parts of each image, in ascending order.
     images: HashMap<ImageId, Vec<usize>>,
@@ -23,6 +24,7 @@ pub(in crate::plan) struct StoreIndex<'a> {
 // === impl StoreIndex ===
 
 impl<'a> StoreIndex<'a> {
+    /// Creates the index of a store, for these images of the CRI.
     pub fn new<'i>(store: &'a RuntimeStore, images: impl IntoIterator<Item = &'i Image>) -> Self {
         let mut names = HashMap::new();
         for image in images {

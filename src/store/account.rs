@@ -3,11 +3,6 @@
 //! A layer or blob counts where its most important holder is: an image in use before a kept one, that before a removable
 //! one, and an object that the CRI lists before another client of the runtime.
 
-mod category;
-pub(super) mod disk_usage;
-mod entries;
-pub(super) mod store_index;
-
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -15,14 +10,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoEnumIterator;
 
-use super::document::Plan;
+use super::category::{Category, of_kind};
+use super::entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
+use super::index::{StoreIndex, is_of_cri};
 use crate::model::{
     CRI_NAMESPACE, FileSystem, HolderKind, ImageId, PartKind, RuntimeStore, Seen, Snapshot, StoreHolder,
 };
-pub use category::Category;
-use category::{decisions, of_kind};
-pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
-use store_index::{StoreIndex, is_of_cri};
+
+/// Whether each image is in use, kept or removable, and why.
+pub type ImageStates = BTreeMap<ImageId, (Category, String)>;
 
 /// What the image file system holds.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -76,11 +72,11 @@ pub struct CategoryEntry {
     pub objects: u64,
 }
 
-/// Makes the account of a snapshot. `plan` has the decisions about its images.
+/// Makes the account of a snapshot.
 ///
 /// # Errors
 /// Why there is none: the file system or the store of the runtime is unavailable.
-pub fn disk_account(snapshot: &Snapshot, plan: &Plan) -> Result<DiskAccount, String> {
+pub fn account(snapshot: &Snapshot, images: ImageStates) -> Result<DiskAccount, String> {
     let disk = match &snapshot.image_filesystem {
         Seen::Seen(disk) => disk,
         Seen::NotSeen(cause) => return Err(format!("image file system: {cause}")),
@@ -90,28 +86,26 @@ pub fn disk_account(snapshot: &Snapshot, plan: &Plan) -> Result<DiskAccount, Str
         Some(Seen::NotSeen(cause)) => return Err(format!("store of the runtime: {cause}")),
         None => return Err("the snapshot has no store of the runtime".to_owned()),
     };
-    Ok(Accounting::new(snapshot, plan, store).account(disk))
+    Ok(Accounting::new(snapshot, images, store).account(disk))
 }
 
 /// The account in the making.
-struct Accounting<'a> {
-    snapshot: &'a Snapshot,
-    store: &'a RuntimeStore,
-    index: StoreIndex<'a>,
-    /// Whether each image is in use, kept or removable, and why.
-    decisions: BTreeMap<ImageId, (Category, String)>,
+pub(super) struct Accounting<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) store: &'a RuntimeStore,
+    pub(super) index: StoreIndex<'a>,
+    pub(super) states: ImageStates,
     /// The category of each part.
-    of_part: Vec<Option<Category>>,
+    pub(super) of_part: Vec<Option<Category>>,
 }
 
 // === impl Accounting ===
 
 impl<'a> Accounting<'a> {
-    fn new(snapshot: &'a Snapshot, plan: &Plan, store: &'a RuntimeStore) -> Self {
+    fn new(snapshot: &'a Snapshot, states: ImageStates, store: &'a RuntimeStore) -> Self {
         let images = snapshot.images.as_ref().map(Vec::as_slice).unwrap_or_default();
         let index = StoreIndex::new(store, images);
-        let mut accounting =
-            Self { snapshot, store, index, decisions: decisions(plan), of_part: vec![None; store.parts.len()] };
+        let mut accounting = Self { snapshot, store, index, states, of_part: vec![None; store.parts.len()] };
         accounting.assign();
         accounting
     }
@@ -119,7 +113,7 @@ impl<'a> Accounting<'a> {
     /// Gives each part the category of its most important holder.
     fn assign(&mut self) {
         let mut claims: Vec<(Category, Vec<usize>)> = Vec::new();
-        for (image, (category, _)) in &self.decisions {
+        for (image, (category, _)) in &self.states {
             claims.push((*category, self.index.parts_of(image).unwrap_or_default().to_vec()));
         }
         for (holder, parts) in &self.index.others {

@@ -1,0 +1,87 @@
+//! The state of each image in the account of the disk, from the decisions of a plan.
+
+use super::Plan;
+use super::action::Kind;
+use super::decision::Verdict;
+use super::reason::KeepReason;
+use crate::model::Snapshot;
+use crate::store::{Category, DiskAccount, ImageStates, account};
+
+/// Makes the account of a snapshot, with the decisions of its plan about the images.
+///
+/// # Errors
+/// Why there is none: the file system or the store of the runtime is unavailable.
+pub fn disk_account(snapshot: &Snapshot, plan: &Plan) -> Result<DiskAccount, String> {
+    account(snapshot, states(plan))
+}
+
+fn states(plan: &Plan) -> ImageStates {
+    let categories = plan.decisions(Kind::Image).filter_map(|decision| {
+        let category = match decision.verdict {
+            Verdict::Remove(_) => Category::ImagesRemovable,
+            // The reason why it is kept first says more.
+            Verdict::IfNeeded(_) => return None,
+            Verdict::Keep(reason) => category_of_kept(reason),
+        };
+        Some((decision.id.as_str().into(), (category, decision.verdict.explain().phrase.into_owned())))
+    });
+    categories.collect()
+}
+
+fn category_of_kept(reason: &KeepReason) -> Category {
+    match reason {
+        KeepReason::InUse { .. }
+        | KeepReason::PossiblyInUse { .. }
+        | KeepReason::ImageVolume { .. }
+        | KeepReason::UsedByOtherClient { .. } => Category::ImagesInUse,
+        KeepReason::BelowThreshold { .. }
+        | KeepReason::TargetReached {}
+        | KeepReason::WithinMaxAge { .. }
+        | KeepReason::YoungerThanMinAge { .. }
+        | KeepReason::ImageGcOff {}
+        | KeepReason::BeyondPace { .. }
+        | KeepReason::FreesNothing {} => Category::ImagesRemovable,
+        KeepReason::Running { .. }
+        | KeepReason::WithinMaxPerPodContainer { .. }
+        | KeepReason::NoLimit { .. }
+        | KeepReason::Ready { .. }
+        | KeepReason::HasContainers { .. }
+        | KeepReason::NewestSandbox { .. }
+        | KeepReason::PodPresent { .. }
+        | KeepReason::PodsIncomplete { .. }
+        | KeepReason::PodsNotSeen { .. }
+        | KeepReason::TargetExists { .. }
+        | KeepReason::TargetUnknown { .. }
+        | KeepReason::ContainerNotExited { .. }
+        | KeepReason::Pinned { .. }
+        | KeepReason::WithinLeftoverMaxAge { .. }
+        | KeepReason::UsedMeanwhile { .. }
+        | KeepReason::StepFailed { .. }
+        | KeepReason::ListIncomplete { .. }
+        | KeepReason::PossibleImageVolume { .. }
+        | KeepReason::ImageVolumesUnknown { .. }
+        | KeepReason::NewestInstance { .. }
+        | KeepReason::MaybeRunning { .. }
+        | KeepReason::MaybeStarting { .. }
+        | KeepReason::Unmanaged { .. }
+        | KeepReason::PodMissing { .. }
+        | KeepReason::PodStillRuns { .. }
+        | KeepReason::PodDirExists { .. }
+        | KeepReason::PodDirsNotSeen { .. }
+        | KeepReason::PodNotConfirmable { .. }
+        | KeepReason::YoungSandbox { .. }
+        | KeepReason::Unrecognized { .. }
+        | KeepReason::PodInRuntime { .. }
+        | KeepReason::RuntimeNotSeen { .. }
+        | KeepReason::SandboxImage { .. }
+        | KeepReason::Rule(_)
+        | KeepReason::NamedByWorkload { .. }
+        | KeepReason::KeepPattern { .. }
+        | KeepReason::BeingPulled { .. }
+        | KeepReason::NamedByPod { .. }
+        | KeepReason::RuntimeJustStarted { .. }
+        | KeepReason::ListFell { .. }
+        | KeepReason::BaselineLost { .. }
+        | KeepReason::BackingOff { .. } => Category::ImagesKept,
+    }
+}
