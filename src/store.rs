@@ -10,7 +10,37 @@ mod category;
 mod entries;
 mod index;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 pub use account::{CategoryEntry, DiskAccount, DiskAccountKind, ImageStates, account};
 pub use category::Category;
 pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
-pub use index::StoreIndex;
+pub use index::{SnapshotIndex, StoreIndex};
+
+/// The size of an object.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Size {
+    /// Bytes: of an image as the runtime counts them, of a container, a log directory or a log file those of its log files;
+    /// absent = not measured.
+    #[serde(rename = "size_bytes", default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<u64>,
+    /// Bytes of an image on the disk, with all that it shares; absent = the store of the runtime was not read.
+    #[serde(rename = "on_disk_bytes", default, skip_serializing_if = "Option::is_none")]
+    pub on_disk: Option<u64>,
+}
+
+// === impl Size ===
+
+impl Size {
+    /// Returns the best that is known.
+    pub fn known(self) -> Option<u64> {
+        self.on_disk.or(self.reported)
+    }
+}
+
+impl From<Option<u64>> for Size {
+    fn from(reported: Option<u64>) -> Self {
+        Self { reported, on_disk: None }
+    }
+}

@@ -9,7 +9,7 @@ use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
 use crate::cri::Only;
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
-use crate::plan::{Action, Outcome, Refusal, Target};
+use crate::plan::{Action, Outcome, Refusal};
 
 /// How far the runtime's clock may be behind the plan's. Containers created after the plan's time minus this slack are
 /// checked for image volumes.
@@ -111,11 +111,7 @@ impl Run<'_> {
 
     /// Returns the estimate, if it is one for this removal alone and not the size that the runtime reports.
     fn expected(&self, action: &Action) -> Option<u64> {
-        let estimate = match action.target {
-            Target::RemoveImage { estimated_bytes, .. } => Some(estimated_bytes),
-            _ => None,
-        };
-        estimate.filter(|_| self.plan.images.knows_store)
+        action.bytes().filter(|_| self.plan.images.knows_store)
     }
 
     /// Returns whether any container in any state uses an image, by any of its names now or in the plan.

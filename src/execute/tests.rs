@@ -166,7 +166,13 @@ fn web() -> PodRef {
 }
 
 fn action(target: Target) -> Action {
-    Action { target, pod: Some(web()), age_seconds: None, size_bytes: None, reason: RemoveReason::PodDeleted {} }
+    Action {
+        target,
+        pod: Some(web()),
+        age_seconds: None,
+        size: crate::store::Size::default(),
+        reason: RemoveReason::PodDeleted {},
+    }
 }
 
 fn container(id: &str, state: ContainerState) -> Action {

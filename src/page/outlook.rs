@@ -116,7 +116,7 @@ fn kept(plan: &Plan) -> Vec<KeptFor> {
         let new = KeptFor { kind, reason: phrase.clone(), is_guard, count: 0, bytes: 0 };
         let known = found.entry((kind, phrase)).or_insert(new);
         known.count += 1;
-        known.bytes += one.size_bytes.unwrap_or_default();
+        known.bytes += one.size.known().unwrap_or_default();
     }
     let mut kept: Vec<_> = found.into_values().collect();
     kept.sort_by_key(|one| (Reverse(one.is_guard), one.kind, Reverse(one.count)));

@@ -313,8 +313,8 @@ fn remove<'a>(step: &mut Step<'_, 'a>, dead: Dead<'a>, reason: RemoveReason) {
     };
     let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state, keeps_logs };
     let age_seconds = super::times::known(*created_at).map(|created_at| step.context.age_seconds(created_at));
-    let size_bytes = log_bytes.filter(|_| !keeps_logs);
-    if step.remove(Action { target, pod: pod.clone(), age_seconds, size_bytes, reason }) {
+    let size = log_bytes.filter(|_| !keeps_logs).into();
+    if step.remove(Action { target, pod: pod.clone(), age_seconds, size, reason }) {
         step.note_removed(dead.position);
     }
 }
@@ -329,7 +329,7 @@ fn keep(step: &mut Step, container: &Container, reason: KeepReason) {
         name: Some(&container.name).filter(|name| !name.is_empty()).cloned(),
         pod: container.pod.clone(),
         age_seconds: since.map(|since| context.age_seconds(since)),
-        size_bytes: container.log_bytes,
+        size: container.log_bytes.into(),
         reason,
     });
 }

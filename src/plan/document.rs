@@ -22,6 +22,7 @@ use super::images::pace::Pace;
 use super::pressure::Pressure;
 use super::rules::book::RuleNote;
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen, Snapshot};
+use crate::store::Size;
 use action::{Action, Kind};
 use plan_error::PlanError;
 use reason::KeepReason;
@@ -140,9 +141,9 @@ pub struct Kept {
     /// last modified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<i64>,
-    /// Bytes: of an image as the runtime counts them, of a log directory the size of its files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size_bytes: Option<u64>,
+    /// Its size.
+    #[serde(flatten)]
+    pub size: Size,
     /// The rule, with the value of the setting.
     #[serde(flatten)]
     pub reason: KeepReason,

@@ -30,7 +30,6 @@ use super::document::{ImageTrigger, Kept};
 use super::pods::list_sanity::why_untrusted;
 use super::step::{Context, Step};
 use crate::model::{Container, Image, Seen};
-use crate::store::StoreIndex;
 use candidate::{Candidate, in_order};
 use free_space::{free_space, usage};
 use keep::ImageRetention;
@@ -108,9 +107,10 @@ fn decide_unused(step: &mut Step, candidates: Vec<Candidate>) {
     if let Some(reason) = why_untrusted(context.snapshot, &context.policy.guards) {
         return keep_all(step, candidates.iter().map(|candidate| candidate.image), &reason);
     }
-    let index = index(context);
+    // The kubelet adds up the reported sizes.
+    let index = context.index.get().filter(|_| context.policy.guards.measure_space);
     step.images.knows_store = index.is_some();
-    let mut estimates = Estimates::new(index);
+    let mut estimates = Estimates::new(index.cloned());
     if let Some(reason) = context.policy.all_unused() {
         step.images.triggered_by = Some(ImageTrigger::AllUnused);
         return remove_all(step, &mut estimates, candidates, &reason);
@@ -121,13 +121,6 @@ fn decide_unused(step: &mut Step, candidates: Vec<Candidate>) {
         return keep_all_off(step, &rest);
     }
     free_space(step, estimates, rest);
-}
-
-/// Returns the store of the runtime for the estimates, if it is known whole. The kubelet adds up the reported sizes.
-fn index<'a>(context: &Context<'a>) -> Option<StoreIndex<'a>> {
-    let store = context.snapshot.store.as_ref()?.as_ref()?;
-    let images = context.snapshot.images.as_ref()?;
-    (context.policy.guards.measure_space && store.missing.is_empty()).then(|| StoreIndex::new(store, images))
 }
 
 fn remove_all(step: &mut Step, estimates: &mut Estimates, candidates: Vec<Candidate>, reason: &RemoveReason) {
@@ -217,7 +210,7 @@ fn keep_image(step: &mut Step, image: &Image, reason: KeepReason) {
         name: image.tags.first().filter(|tag| !tag.is_empty()).cloned(),
         pod: None,
         age_seconds: first_seen.map(|at| context.age_seconds(at)),
-        size_bytes: Some(image.size_bytes),
+        size: context.index.size_of(image),
         reason,
     });
 }

@@ -66,15 +66,15 @@ fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
     for dir in dirs {
         let path = context.policy.logs.pods_root.join(&dir.name);
         let (kind, id) = (Kind::LogDir, path.display().to_string());
-        let (pod, size_bytes) = (pod_of_dir(&dir.name), dir.size_bytes);
+        let (pod, size) = (pod_of_dir(&dir.name), dir.size_bytes.into());
         let age_seconds = dir.modified_at.map(|at| context.age_seconds(at));
         if let Some(reason) = why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(kind, &id)) {
-            step.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason });
+            step.keep(Kept { kind, id, name: None, pod, age_seconds, size, reason });
         } else {
             let status = context.pods.status(pod.as_ref(), Completeness::Required);
             let reason = status.removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
             let target = Target::RemoveLogDir { path };
-            if step.remove(Action { target, pod, age_seconds, size_bytes, reason }) {
+            if step.remove(Action { target, pod, age_seconds, size, reason }) {
                 removed.insert(pod_uid_of_dir(&dir.name));
             }
         }
@@ -160,12 +160,12 @@ fn decide_links(step: &mut Step, links: &[LogLink]) {
     for link in links {
         let path = context.policy.logs.containers_root.join(&link.name);
         let (kind, id) = (Kind::LogLink, path.display().to_string());
-        let (name, pod, age_seconds, size_bytes) = Default::default();
+        let (name, pod, age_seconds, size) = Default::default();
         if let Some(reason) = why_link_kept(context, &containers, link).or_else(|| context.backing_off(kind, &id)) {
-            step.keep(Kept { kind, id, name, pod, age_seconds, size_bytes, reason });
+            step.keep(Kept { kind, id, name, pod, age_seconds, size, reason });
         } else {
             let (target, reason) = (Target::RemoveLogLink { path }, RemoveReason::Dangling {});
-            step.remove(Action { target, pod, age_seconds, size_bytes, reason });
+            step.remove(Action { target, pod, age_seconds, size, reason });
         }
     }
 }

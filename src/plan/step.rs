@@ -1,6 +1,7 @@
 //! A step of a pass: the facts that it reads, and the decisions so far.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use jiff::Timestamp;
 
@@ -14,6 +15,7 @@ use super::pods::gaps::Gaps;
 use super::policy::Policy;
 use super::rules::book::{RuleBook, RuleNote};
 use crate::model::{Container, Image, ImageId, ImageMemory, PodUid, SandboxId, Seen, Snapshot};
+use crate::store::SnapshotIndex;
 
 /// The facts that every step uses.
 pub(super) struct Context<'a> {
@@ -22,6 +24,7 @@ pub(super) struct Context<'a> {
     pub pods: Pods<'a>,
     pub gaps: Gaps<'a>,
     pub rules: RuleBook<'a>,
+    pub index: Rc<SnapshotIndex<'a>>,
     images: HashMap<&'a ImageId, &'a ImageMemory>,
     pub now: Timestamp,
 }
@@ -51,8 +54,9 @@ impl<'a> Context<'a> {
     pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
         let (pods, gaps) = (Pods::new(snapshot, policy), Gaps::new(snapshot));
         let images = snapshot.memory.images.iter().map(|memory| (&memory.id, memory)).collect();
-        let rules = RuleBook::new(snapshot, policy);
-        Self { snapshot, policy, pods, gaps, rules, images, now: snapshot.taken_at }
+        let index = Rc::new(SnapshotIndex::new(snapshot));
+        let rules = RuleBook::new(snapshot, policy, &index);
+        Self { snapshot, policy, pods, gaps, rules, index, images, now: snapshot.taken_at }
     }
 
     /// Returns the memory of an image, if there is one.

@@ -50,7 +50,7 @@ pub(super) fn container(id: &str) -> Action {
         },
         pod: Some(PodRef { uid: "u1".into(), namespace: "default".to_owned(), name: "web-0".to_owned() }),
         age_seconds: Some(90),
-        size_bytes: None,
+        size: crate::store::Size::default(),
         reason: RemoveReason::OverMaxPerPodContainer { limit: 1 },
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn image(id: &str) -> Action {
         target: Target::RemoveImage { id: id.into(), tags, estimated_bytes: 7 << 20 },
         pod: None,
         age_seconds: None,
-        size_bytes: None,
+        size: crate::store::Size::default(),
         reason: RemoveReason::Space { high_threshold_percent: 85, used_percent: 91 },
     }
 }

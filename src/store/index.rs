@@ -4,9 +4,13 @@
 //! here, although containerd has a record of it for each of its names: the CRI removes them together. A record in its
 //! namespace with a name that it does not list counts for none: it may be another name of an image.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::model::{CRI_NAMESPACE, HolderKind, Image, ImageId, PartKind, RuntimeStore, StoreHolder, StorePart};
+use super::Size;
+use crate::model::{
+    CRI_NAMESPACE, HolderKind, Image, ImageId, PartKind, RuntimeStore, Snapshot, StoreHolder, StorePart,
+};
 
 /// The parts of a store, and who holds each.
 #[derive(Clone)]
@@ -19,6 +23,33 @@ pub struct StoreIndex<'a> {
     owners: Vec<u32>,
     /// The holders that are no image of the CRI's list, with their parts.
     pub others: Vec<(&'a StoreHolder, Vec<usize>)>,
+}
+
+/// The index of the store of a snapshot, made once, when it is first needed.
+pub struct SnapshotIndex<'a> {
+    snapshot: &'a Snapshot,
+    index: OnceCell<Option<StoreIndex<'a>>>,
+}
+
+// === impl SnapshotIndex ===
+
+impl<'a> SnapshotIndex<'a> {
+    /// Creates the index of a snapshot.
+    pub fn new(snapshot: &'a Snapshot) -> Self {
+        Self { snapshot, index: OnceCell::new() }
+    }
+
+    /// Returns the index; `None` = the store is not known whole.
+    pub fn get(&self) -> Option<&StoreIndex<'a>> {
+        let store = || self.snapshot.store.as_ref()?.as_ref().filter(|store| store.missing.is_empty());
+        let index = || Some(StoreIndex::new(store()?, self.snapshot.images.as_ref()?));
+        self.index.get_or_init(index).as_ref()
+    }
+
+    /// Returns the size of an image.
+    pub fn size_of(&self, image: &Image) -> Size {
+        Size { reported: Some(image.size_bytes), on_disk: self.get().and_then(|index| index.bytes_of(&image.id)) }
+    }
 }
 
 // === impl StoreIndex ===
@@ -86,6 +117,16 @@ impl<'a> StoreIndex<'a> {
             .into_iter()
             .map(|part| self.part(part)?.bytes)
             .try_fold(0_u64, |sum, bytes| Some(sum.saturating_add(bytes?)))
+    }
+
+    /// Returns the bytes of all that an image holds; `None` = not all are known.
+    pub fn bytes_of(&self, image: &ImageId) -> Option<u64> {
+        self.bytes(self.parts_of(image)?.iter().copied()).filter(|_| self.is_whole(image))
+    }
+
+    /// Returns the bytes that only this image holds; `None` = not known.
+    pub fn own_bytes(&self, image: &ImageId) -> Option<u64> {
+        self.bytes(self.held_alone(image)).filter(|_| self.is_whole(image))
     }
 
     /// Returns the bytes of all images, each part once; `None` = not all are known.

@@ -68,7 +68,7 @@ fn actions(plan: &Plan, wide: bool) -> String {
             name + &more_tags(target),
             pod,
             action.age_seconds.map(format::age).unwrap_or_default(),
-            action.bytes().map(format::size).unwrap_or_default(),
+            action.size.known().or(action.bytes()).map(format::size).unwrap_or_default(),
             action.reason.explain().phrase.into_owned() + &score(&plan.images, &target.id()),
         ]
     });
@@ -116,7 +116,7 @@ fn all_kept(plan: &Plan) -> String {
         let why = reason.phrase.to_string() + &to_go.unwrap_or_default() + &score;
         let why = reason.detail.map_or(why.clone(), |detail| format!("{why}: {detail}"));
         let age = one.age_seconds.map(format::age).unwrap_or_default();
-        let size = one.size_bytes.map(format::size).unwrap_or_default();
+        let size = one.size.known().map(format::size).unwrap_or_default();
         [kind, id, name, pod, age, size, why]
     });
     table(TITLES, rows)

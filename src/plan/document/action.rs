@@ -8,6 +8,7 @@ use strum::IntoStaticStr;
 
 use super::reason::RemoveReason;
 use crate::model::{ContainerId, ContainerState, ImageId, PodRef, SandboxId};
+use crate::store::Size;
 
 /// One removal.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -21,10 +22,9 @@ pub struct Action {
     /// Seconds since the object was created; for an image, since it was first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<i64>,
-    /// Bytes of the log files of a container or of a log directory, or of a log file; absent = not measured. That of an image is in
-    /// `estimated_bytes`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size_bytes: Option<u64>,
+    /// Its size. What the removal of an image reclaims is in `estimated_bytes`.
+    #[serde(flatten)]
+    pub size: Size,
     /// The rule, with the value of the setting.
     #[serde(flatten)]
     pub reason: RemoveReason,
@@ -143,12 +143,11 @@ impl Target {
 // === impl Action ===
 
 impl Action {
-    /// Returns the size of the object, as far as it is known: of an image as the runtime counts it, of a container or a log
-    /// directory that of its log files.
+    /// Returns what the removal reclaims, as far as it is known: of an image the estimate, of other objects that of their log files.
     pub fn bytes(&self) -> Option<u64> {
         match self.target {
             Target::RemoveImage { estimated_bytes, .. } => Some(estimated_bytes),
-            _ => self.size_bytes,
+            _ => self.size.reported,
         }
     }
 

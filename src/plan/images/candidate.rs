@@ -104,7 +104,7 @@ impl<'a> Candidate<'a> {
     pub fn action(&self, context: &Context, estimated_bytes: u64, reason: RemoveReason) -> Action {
         let target = Target::RemoveImage { id: self.image.id.clone(), tags: self.image.tags.clone(), estimated_bytes };
         let age_seconds = self.first_seen.map(|at| context.age_seconds(at));
-        Action { target, pod: None, age_seconds, size_bytes: None, reason }
+        Action { target, pod: None, age_seconds, size: context.index.size_of(self.image), reason }
     }
 }
 

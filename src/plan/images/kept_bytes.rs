@@ -16,7 +16,6 @@ const MOST_REASONS: usize = 4;
 #[derive(Debug, PartialEq)]
 struct KeptImages {
     images: u64,
-    /// As the runtime counts them.
     bytes: u64,
     /// When the first of them is old enough; `None` = time changes nothing.
     until: Option<Timestamp>,
@@ -43,7 +42,7 @@ fn by_reason(plan: &Plan) -> BTreeMap<String, KeptImages> {
             until: None,
         });
         of.images += 1;
-        of.bytes = of.bytes.saturating_add(kept.size_bytes.unwrap_or_default());
+        of.bytes = of.bytes.saturating_add(kept.size.known().unwrap_or_default());
         let until = old_enough_at(plan, kept);
         of.until = of.until.map_or(until, |known| until.map(|at| at.min(known)));
     }

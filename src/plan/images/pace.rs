@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{FileSystem, ImageId, bytes_of_text, exact_size_text};
 use crate::plan::document::Kept;
-use crate::plan::document::action::{Action, Kind, Target};
+use crate::plan::document::action::{Action, Kind};
 use crate::plan::document::reason::KeepReason;
 use crate::plan::pressure::PressurePolicy;
 use crate::plan::step::Step;
@@ -78,21 +78,10 @@ fn sets(actions: &[Action], together: &[Vec<ImageId>]) -> Vec<Vec<Action>> {
 }
 
 fn beyond(action: &Action, pace: Pace) -> Kept {
-    let (name, size_bytes) = match &action.target {
-        Target::RemoveImage { tags, estimated_bytes, .. } => (tags.first().cloned(), Some(*estimated_bytes)),
-        _ => (None, None),
-    };
     let Pace { images, bytes, .. } = pace;
-    let (id, age_seconds) = (action.target.id(), action.age_seconds);
-    let reason = KeepReason::BeyondPace { images, bytes };
-    Kept { kind: Kind::Image, id, name, pod: None, age_seconds, size_bytes, reason }
-}
-
-fn estimate(action: &Action) -> u64 {
-    match action.target {
-        Target::RemoveImage { estimated_bytes, .. } => estimated_bytes,
-        _ => 0,
-    }
+    let Action { target, age_seconds, size, .. } = action;
+    let (id, name, reason) = (target.id(), target.name().map(str::to_owned), KeepReason::BeyondPace { images, bytes });
+    Kept { kind: Kind::Image, id, name, pod: None, age_seconds: *age_seconds, size: *size, reason }
 }
 
 // === impl Spent ===
@@ -109,7 +98,7 @@ impl Spent {
     /// Adds a set if it is within the pace. After one that is not, none is: the order stays that of last use.
     fn allows(&mut self, set: &[Action], pace: Pace) -> bool {
         let images = self.images + set.len() as u64;
-        let bytes = set.iter().map(estimate).fold(self.bytes, u64::saturating_add);
+        let bytes = set.iter().filter_map(Action::bytes).fold(self.bytes, u64::saturating_add);
         let is_within = pace.images.is_none_or(|most| images <= most) && pace.bytes.is_none_or(|most| bytes <= most);
         self.is_over |= self.images > 0 && !is_within;
         if !self.is_over {

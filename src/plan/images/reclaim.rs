@@ -64,8 +64,8 @@ impl<'a> Estimates<'a> {
     fn reclaimed(&self, candidate: &Candidate) -> Option<Reclaimed> {
         let (index, id) = (self.0.as_ref()?, &candidate.image.id);
         // A part that others hold now may be reclaimed later, so the sizes of all must be known.
-        index.bytes(index.parts_of(id)?.iter().copied()).filter(|_| index.is_whole(id))?;
-        Some(Reclaimed { bytes: index.bytes(index.held_alone(id))?, inodes: index.inodes(index.held_alone(id)) })
+        index.bytes_of(id)?;
+        Some(Reclaimed { bytes: index.own_bytes(id)?, inodes: index.inodes(index.held_alone(id)) })
     }
 
     fn parts_of(&self, image: &ImageId) -> &[usize] {

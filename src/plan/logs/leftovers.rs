@@ -81,14 +81,14 @@ fn decide_slot(step: &mut Step, slots: &Slots, logs: &[&LeftoverLog]) {
     for log in logs {
         let path = log.path(&context.policy.logs.pods_root);
         let (kind, id) = (Kind::LogFile, path.display().to_string());
-        let (pod, size_bytes) = (Some(log.pod.clone()), Some(log.size_bytes));
+        let (pod, size) = (Some(log.pod.clone()), Some(log.size_bytes).into());
         let age_seconds = log.modified_at.map(|at| context.age_seconds(at));
         match verdict(context, instances, log, &id, &mut counted) {
             Ok(reason) => {
                 let target = Target::RemoveLogFile { path };
-                removals.push(Action { target, pod, age_seconds, size_bytes, reason });
+                removals.push(Action { target, pod, age_seconds, size, reason });
             }
-            Err(reason) => step.keep(Kept { kind, id, name: None, pod, age_seconds, size_bytes, reason }),
+            Err(reason) => step.keep(Kept { kind, id, name: None, pod, age_seconds, size, reason }),
         }
     }
     for removal in removals.into_iter().rev() {

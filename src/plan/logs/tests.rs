@@ -100,7 +100,7 @@ fn the_logs_of_a_terminated_pod_are_the_last_resort() {
     hold(&[Kind::LogDir], rows);
     let plan = job().exited("job/app", "c", 30).whose(|container| container.log_bytes = Some(7)).set(pressure).plan();
     assert!(matches!(plan.actions[0].target, Target::RemoveContainer { keeps_logs: true, .. }), "{plan:?}");
-    assert_eq!(plan.actions[0].size_bytes, None, "its logs stay");
+    assert_eq!(plan.actions[0].size.reported, None, "its logs stay");
 }
 
 /// The names of long pods are cut in the container or before it.

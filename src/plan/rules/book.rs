@@ -5,6 +5,7 @@ pub(super) mod tests;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -19,6 +20,7 @@ use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
 use crate::rules::{Budget, Facts, Rule, RuleFor, Score, Then, Verdict};
+use crate::store::SnapshotIndex;
 
 /// What a pass has seen of a rule.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -65,7 +67,7 @@ struct Object<'o> {
 // === impl RuleBook ===
 
 impl<'a> RuleBook<'a> {
-    pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
+    pub fn new(snapshot: &'a Snapshot, policy: &'a Policy, index: &Rc<SnapshotIndex<'a>>) -> Self {
         let rules: Vec<_> = policy.rules.iter().collect();
         let day = snapshot.taken_at.to_zoned(TimeZone::UTC).date();
         let note = |rule: &&Rule| RuleNote {
@@ -75,7 +77,7 @@ impl<'a> RuleBook<'a> {
         };
         let notes = RefCell::new(rules.iter().map(note).collect());
         let needs_facts = !rules.is_empty() || policy.images.order != ImageOrder::LeastRecentlyUsed;
-        let facts = needs_facts.then(|| FactSource::new(snapshot, policy.facts_in_use()));
+        let facts = needs_facts.then(|| FactSource::new(snapshot, policy.facts_in_use(), Rc::clone(index)));
         Self { rules, facts, notes, day, budget: Budget::default() }
     }
 

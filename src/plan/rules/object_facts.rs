@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -16,7 +17,7 @@ use crate::plan::pods::ListedPods;
 use crate::rules::{
     Fact, Facts, MAX_LIST, PassFacts, RuleFor, Uses, Value, Values, labels, number, seconds, texts, time,
 };
-use crate::store::StoreIndex;
+use crate::store::SnapshotIndex;
 
 /// What the facts of the objects of a pass are made of.
 pub(super) struct FactSource<'a> {
@@ -25,7 +26,7 @@ pub(super) struct FactSource<'a> {
     pass_facts: PassFacts,
     pods: ListedPods<'a>,
     ranks: OnceCell<Ranks<'a>>,
-    store: OnceCell<Option<StoreIndex<'a>>>,
+    index: Rc<SnapshotIndex<'a>>,
     layers: OnceCell<HashMap<&'a str, u64>>,
 }
 
@@ -39,17 +40,9 @@ struct Object<'a> {
 
 impl<'a> FactSource<'a> {
     /// Creates the source of the facts in use.
-    pub fn new(snapshot: &'a Snapshot, uses: Uses) -> Self {
+    pub fn new(snapshot: &'a Snapshot, uses: Uses, index: Rc<SnapshotIndex<'a>>) -> Self {
         let (pass_facts, pods) = (pass_facts(snapshot, &uses), ListedPods::new(snapshot));
-        Self {
-            snapshot,
-            uses,
-            pass_facts,
-            pods,
-            ranks: OnceCell::new(),
-            store: OnceCell::new(),
-            layers: OnceCell::new(),
-        }
+        Self { snapshot, uses, pass_facts, pods, ranks: OnceCell::new(), index, layers: OnceCell::new() }
     }
 
     /// Returns the repositories of an image, each of which a rule decides by itself. Where no condition asks for them, `None` is the
@@ -79,7 +72,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ImageRepository, || repository.map(Into::into))
             .fact(Fact::ImageRegistry, registry)
             .fact(Fact::ImageSizeBytes, || Some(number(image.size_bytes)))
-            .fact(Fact::ImageOwnBytes, || self.own_bytes(image).map(number))
+            .fact(Fact::ImageOwnBytes, || self.index.get()?.own_bytes(&image.id).map(number))
             .fact(Fact::ImageWorkloads, || self.workloads_of(image))
             .fact(Fact::ImagePinned, || Some(image.pinned.into()))
             .fact(Fact::ImageImported, || Some(image.digests.is_empty().into()))
@@ -216,16 +209,6 @@ impl<'a> FactSource<'a> {
             let layers = store.into_iter().flat_map(RuntimeStore::writable_layers);
             layers.filter_map(|(id, part)| Some((id, part.bytes?))).collect()
         })
-    }
-
-    /// Returns the bytes that only this image holds; `None` = not known.
-    fn own_bytes(&self, image: &Image) -> Option<u64> {
-        let index = self.store.get_or_init(|| {
-            let store = self.snapshot.store.as_ref()?.as_ref().filter(|store| store.missing.is_empty())?;
-            Some(StoreIndex::new(store, self.snapshot.images.as_ref()?))
-        });
-        let index = index.as_ref().filter(|index| index.is_whole(&image.id))?;
-        index.bytes(index.held_alone(&image.id))
     }
 }
 

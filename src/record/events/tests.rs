@@ -54,7 +54,7 @@ fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
             target,
             pod: None,
             age_seconds: None,
-            size_bytes: None,
+            size: crate::store::Size::default(),
             reason: RemoveReason::Unused { pressure: false },
         };
         let (outcome, freed_bytes, measure) = (outcome.clone(), Some(*freed), Measure::Measured);

@@ -83,6 +83,16 @@ fn an_estimate_is_what_the_removal_reclaims_after_those_before() {
     assert!(plan.images.together.is_empty(), "{:?}", plan.images.together);
 }
 
+/// Removed and kept images are compared in one table.
+#[test]
+fn every_image_has_its_size_on_the_disk() {
+    let plan = full(&[("a", &[("x", 80)]), ("b", &[("x", 80), ("b", 20)]), ("c", &[("c", 5)])]).plan();
+    let sizes = plan.actions.iter().map(|action| action.size).chain(plan.kept.iter().map(|kept| kept.size));
+    let sizes: Vec<_> = sizes.map(|size| (size.reported, size.on_disk, size.known())).collect();
+    let size = |on_disk: u64| (Some(70 * MIB), Some(on_disk * MIB), Some(on_disk * MIB));
+    assert_eq!(sizes, [size(100), size(80), size(5)]);
+}
+
 #[test]
 fn sets_are_shown() {
     let plan = full(&[("a", &[("x", 90)]), ("b", &[("x", 90)]), ("c", &[("c", 5)])]).plan();

@@ -76,7 +76,7 @@ fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
     };
     let rule = Rule::compile(text(when)).unwrap_or_else(|error| panic!("{when}: {error:?}"));
     let snapshot = snapshot();
-    let source = FactSource::new(&snapshot, rule.uses().clone());
+    let source = FactSource::new(&snapshot, rule.uses().clone(), SnapshotIndex::new(&snapshot).into());
     let image = || snapshot.images.as_ref().unwrap().iter().find(|image| image.id.as_str() == id).unwrap();
     let container =
         || snapshot.containers.as_ref().unwrap().iter().find(|container| container.id.as_str() == id).unwrap();
