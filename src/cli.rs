@@ -59,11 +59,7 @@ enum Verb {
 pub fn main() -> ExitCode {
     verbs::completions::answer_shell();
     raise_file_limit();
-    let command = args::help::with_help(Cli::command(), "");
-    let matches = command.clone().try_get_matches();
-    let matches =
-        matches.unwrap_or_else(|error| args::suggestions::with_meant(error, &command, std::env::args_os()).exit());
-    let mut cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let mut cli = parse();
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
     if let Verb::Config(args) = &cli.verb
         && let Some(file) = args.file()
@@ -82,6 +78,15 @@ pub fn main() -> ExitCode {
             error.report(color.is_on(io::stderr().is_terminal(), &environment))
         }
     }
+}
+
+/// Parses the command line. The descriptions of all commands are dropped then: a service would keep them.
+fn parse() -> Cli {
+    let command = args::help::with_help(Cli::command(), "");
+    let matches = command.clone().try_get_matches();
+    let matches =
+        matches.unwrap_or_else(|error| args::suggestions::with_meant(error, &command, std::env::args_os()).exit());
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 // === impl Cli ===

@@ -23,7 +23,7 @@ macro_rules! text {
         $(#[$doc])*
         #[derive(Clone, Debug, Default, JsonSchema, Deserialize, Serialize)]
         #[serde(transparent)]
-        pub struct $name(String);
+        pub struct $name(Box<str>);
 
         impl $name {
             /// Returns the id as the runtime spells it.
@@ -39,7 +39,7 @@ macro_rules! text {
 
         impl<T: Into<String>> From<T> for $name {
             fn from(id: T) -> Self {
-                Self(id.into())
+                Self(id.into().into_boxed_str())
             }
         }
 

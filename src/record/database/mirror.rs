@@ -213,6 +213,8 @@ impl Mirror {
             transaction.commit()
         };
         work().map_err(|error| FileFault::of(&self.path, error))?;
+        // Between passes its cache of pages is of no use; the system has them too.
+        file.connection.execute_batch("PRAGMA shrink_memory").ok();
         file.memory = Arc::clone(&unwritten.memory);
         self.runs = runs;
         lock(state).written(&self.path, &unwritten);
