@@ -33,6 +33,8 @@ use tonic::transport::Endpoint;
 const CONTAINERS: usize = 10_000;
 const IMAGES: usize = 1_000;
 const PAIRS: usize = 11;
+const PRESSURES: usize = 9;
+const UNUSED: usize = 300;
 const LIMIT: usize = 256 << 20;
 
 fn main() {
@@ -41,8 +43,10 @@ fn main() {
         Some("bare") => block_on(list(&args[2])),
         Some("measure") => measure(&args[2..]),
         Some("store") => block_on(store()),
+        Some("pressure") => pressure(),
         _ => {
             compare();
+            pressure();
             block_on(store());
         }
     }
@@ -131,6 +135,49 @@ fn compare() {
             mib(private)
         );
     }
+}
+
+/// The time from the moment at which a disk has less free space than a limit of disk pressure to the first removal, with 300
+/// unused images. The disk is a tmpfs that other data fills.
+fn pressure() {
+    let disk = tempfile::tempdir().unwrap();
+    let mount = |program: &str, args: &[&str]| {
+        assert!(
+            Command::new(program).args(args).arg(disk.path()).status().unwrap().success(),
+            "{program}: root is needed"
+        );
+    };
+    mount("mount", &["-t", "tmpfs", "-o", "size=64m", "tmpfs"]);
+    let times: Vec<_> = (0..PRESSURES).map(|_| first_removal(disk.path())).collect();
+    mount("umount", &[]);
+    let longest = times.iter().copied().fold(0.0, f64::max);
+    println!("disk pressure to the first removal, {UNUSED} images: {:.2} s, longest {longest:.2} s", median(times));
+    println!("the kubelet's eviction manager looks at the disk every 10 s");
+}
+
+fn first_removal(disk: &Path) -> f64 {
+    let node = Node::new().without_logs().disk(1 << 30, 0).image_mountpoint(disk);
+    let image =
+        |node: Node, image| node.image(&format!("registry.example/unused/image-{image}:1"), &[("layer", 1 << 20)]);
+    let sim = Sim::start((0..UNUSED).fold(node, image)).unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let mut words = kubegc(&sim, &state.path().join("kubegc.db"), &["run"]);
+    let settings = ["pressure.free_percent=15", "images.min_age=0s", "guards.settle=0s"];
+    words.extend(settings.iter().flat_map(|set| ["--set".to_owned(), (*set).to_owned()]));
+    let mut service = Command::new(&words[0]).args(&words[1..]).env_clear().stderr(Stdio::piped()).spawn().unwrap();
+    let log = std::io::BufReader::new(service.stderr.take().unwrap());
+    let mut lines = std::io::BufRead::lines(log).map_while(Result::ok);
+    assert_eq!(lines.by_ref().filter(|line| line.contains("pass done")).take(2).count(), 2, "the service ended");
+    std::fs::write(disk.join("other"), vec![0; 60 << 20]).unwrap();
+    let start = Instant::now();
+    while sim.calls_of(Rpc::RemoveImage).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    service.kill().unwrap();
+    service.wait().unwrap();
+    std::fs::remove_file(disk.join("other")).unwrap();
+    seconds
 }
 
 /// The command line of a kubegc that knows nothing of this machine.

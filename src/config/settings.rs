@@ -122,7 +122,8 @@ pub struct Intervals {
     pub containers: Duration,
     /// `images.interval`
     pub images: Duration,
-    /// Between two checks for disk pressure, which cost a few statvfs calls. Always 10 s, as in the kubelet's eviction.
+    /// Between two checks for disk pressure, which cost a few statvfs calls. Always 1 s: a disk can fill up between two
+    /// checks of the kubelet's eviction, which are 10 s apart.
     pub pressure: Duration,
     /// The longest back-off after failed passes. Always 15 min: a node that was repaired is collected soon.
     pub max_backoff: Duration,
@@ -205,7 +206,7 @@ impl Default for Settings {
             intervals: Intervals {
                 containers: Duration::from_mins(1),
                 images: Duration::from_mins(5),
-                pressure: Duration::from_secs(10),
+                pressure: Duration::from_secs(1),
                 max_backoff: Duration::from_mins(15),
             },
             tells_events: true,

@@ -1,6 +1,6 @@
 //! Checks for disk pressure, and limits the passes that respond to it.
 //!
-//! A check is a few `statvfs` calls, so it can run every ten seconds. A pass lists everything. If other data fills a
+//! A check is a few `statvfs` calls, so it can run every second. A pass lists everything. If other data fills a
 //! disk, removals do not end the pressure. Then a back-off delays the next pass: at first by the interval of passes
 //! over containers, doubling up to the longest wait. The checks continue.
 //!

@@ -2,7 +2,7 @@
 //!
 //! As in the kubelet, passes over containers run every minute and passes over images every five minutes. The first pass
 //! of each loop runs at once. An interval counts from the end of a pass. A third loop checks for disk pressure every
-//! ten seconds; its first check runs after ten seconds.
+//! second; its first check runs after a second.
 //!
 //! Normally one pass runs at a time. A pass that runs for longer than [`Limits::hold_up`] does not delay the other
 //! loops: they run in parallel. Two passes of one loop never overlap. The kubelet's loops overlap too, and every
