@@ -40,14 +40,14 @@ impl Span {
     }
 }
 
-/// Draws values over time as a line, with levels across and passes as marks, all in percent. A level has a class.
-/// `description` says it in words.
+/// Draws values over time as a line, with levels across and passes as marks, all in percent. A level has a class. `scale` has
+/// what 100, 50 and 0 percent are. `description` says it in words.
 pub(super) fn line(
     span: Span,
     points: &[(Timestamp, f64)],
     levels: &[(&str, u64)],
     marks: &[Mark],
-    description: &str,
+    (scale, description): ([String; 3], &str),
 ) -> Markup {
     let y = |percent: f64| HEIGHT - percent.clamp(0.0, 100.0);
     let mut path = String::new();
@@ -59,7 +59,9 @@ pub(super) fn line(
         path += "h-6"; // one sample is at the right edge, so its line goes to the left
     }
     html! {
-        svg.chart role="img" aria-label=(description) viewBox=(view()) preserveAspectRatio="none" {
+        div.plot {
+            div.scale aria-hidden="true" { @for value in scale { span { (value) } } }
+            svg.chart role="img" aria-label=(description) viewBox=(view()) preserveAspectRatio="none" {
             @for (class, level) in levels {
                 @let at = y(percent(*level));
                 line class=(class) x1="0" x2=(WIDTH) y1=(at) y2=(at) {}
@@ -71,8 +73,18 @@ pub(super) fn line(
                 }
             }
             path.usage d=(path) {}
+            }
         }
         div.axis { span { (time(span.from)) } span { (time(span.to)) } }
+    }
+}
+
+/// Draws a part of a whole as a bar.
+pub(super) fn bar(part: u64, all: u64) -> Markup {
+    html! {
+        svg.part aria-hidden="true" viewBox=(view()) preserveAspectRatio="none" {
+            rect.bar width=(format!("{:.1}", share(part, all) * WIDTH)) height=(HEIGHT) {}
+        }
     }
 }
 

@@ -93,7 +93,7 @@ impl Document {
         }
         html! {
             section aria-labelledby="disks" {
-                h2 id="disks" { "File systems, last 7 days" }
+                h2 id="disks" { "File systems" }
                 @if disks.is_empty() { p { "Nothing is recorded yet: the agent records the usage in each pass over images." } }
                 @for (mountpoint, samples) in disks { (self.disk(mountpoint, &samples)) }
             }
@@ -106,7 +106,12 @@ impl Document {
         let highest = points.iter().map(|(_, percent)| *percent).fold(0.0, f64::max);
         let Facts { high_percent, low_percent, at, .. } = self.facts;
         let levels = [("high", high_percent), ("low", low_percent)];
-        let span = Span { from: Past::usage_since(at), to: at };
+        let hour_ago = at.checked_sub(SignedDuration::from_hours(1)).unwrap_or(at);
+        let from = samples.first().map_or(hour_ago, |first| first.at.min(hour_ago));
+        let span = Span { from, to: at };
+        let scale = [("100 %", 1), ("50 %", 2)]
+            .map(|(name, part)| format!("{name}, {}", size_text(last.capacity_bytes / part)));
+        let [all, half] = scale;
         let used_now = format!("{:.0} % used, at most {highest:.0} %", used(last));
         let description =
             format!("Usage of {}: {used_now}; thresholds {high_percent} % and {low_percent} %", mountpoint.display());
@@ -114,7 +119,7 @@ impl Document {
         html! {
             h3 { (mountpoint.display()) }
             p { (used_now) ": " (size_text(bytes)) " of " (size_text(last.capacity_bytes)) (inodes(last)) "." }
-            (chart::line(span, &points, &levels, &self.marks(span), &description))
+            (chart::line(span, &points, &levels, &self.marks(span), ([all, half, "0".to_owned()], &description)))
             ul.legend {
                 li.high { "high threshold " (high_percent) " %" } li.low { "low threshold " (low_percent) " %" }
                 li.removed { "pass that removed something" } li.failed { "pass with failures" }
@@ -168,17 +173,16 @@ impl Document {
         let disk = self.outlook.as_ref().map(|outlook| outlook.disk.as_slice()).unwrap_or_default();
         let mut filled: Vec<_> = disk.iter().filter(|entry| entry.bytes > 0).collect();
         filled.sort_by_key(|entry| Reverse(entry.bytes));
-        if filled.is_empty() {
-            return html! {};
-        }
+        let Some(most) = filled.first().map(|entry| entry.bytes) else { return html! {} };
         html! {
             section aria-labelledby="account" {
                 h2 id="account" { "What fills the image file system" }
-                (table("account", &["What", "Size", "Objects"], &html! {
+                (table("account", &["What", "Size", "Objects", ""], &html! {
                     @for entry in filled { tr {
                         td { (entry.category.phrase()) }
                         td { (size_text(entry.bytes)) }
                         td { @if entry.objects > 0 { (entry.objects) } }
+                        td.part { (chart::bar(entry.bytes, most)) }
                     } }
                 }))
             }

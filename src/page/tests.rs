@@ -110,8 +110,9 @@ fn the_chart_has_a_point_for_each_sample() {
     let html = html(&document());
     let description = "Usage of /images: 70 % used, at most 90 %; thresholds 85 % and 80 %";
     assert!(html.contains(&format!("aria-label=\"{description}\"")), "{html}");
-    // Two days, one day and one hour before the end of seven days; 60 %, 90 % and 70 % used.
-    assert!(html.contains("d=\"M714.3 40.0L857.1 10.0L994.0 30.0\""), "{html}");
+    // Two days, one day and one hour before the end; 60 %, 90 % and 70 % used. The chart begins with the first.
+    assert!(html.contains("d=\"M0.0 40.0L500.0 10.0L979.2 30.0\""), "{html}");
+    assert!(html.contains("<span>100 %, 100.0GiB</span><span>50 %, 50.0GiB</span><span>0</span>"), "{html}");
     assert!(html.contains("y1=\"15\"") && html.contains("y1=\"20\""), "the thresholds: {html}");
 }
 
@@ -146,6 +147,7 @@ fn the_outlook_names_objects_and_escapes_their_names() {
     assert!(text.contains("|2 sandboxes|guard|young|"), "{text}");
     let account =
         "|What fills the image file system|What|Size|Objects|writable layers|9.0MiB|2|held by leases|3.0MiB|2|";
+    assert!(html.contains("<rect class=\"bar\" width=\"333.3\""), "a third of the largest: {html}");
     assert!(text.contains(account), "{text}");
 }
 
