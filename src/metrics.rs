@@ -24,4 +24,3 @@ pub use file::{FileError, write_text_file};
 #[doc(hidden)]
 pub use page::page;
 pub use text::Exposition;
-pub use usage::UsageOf;

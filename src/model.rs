@@ -12,6 +12,7 @@ mod image_names;
 mod lists;
 mod log_names;
 mod memory;
+mod node_disk;
 mod object_meta;
 mod objects;
 mod odd_entries;
@@ -35,6 +36,7 @@ pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
     RuntimeMemory,
 };
+pub use node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time, left_out_owners};
 pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, ImageDetails, LeftoverLog, LinkTarget, LogDir, LogLink,
@@ -48,6 +50,7 @@ pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, Store
 pub use seen::Seen;
 pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{
-    bytes_of_text, count_text, cut_text, duration_text, exact_size_text, printable_text, size_text, yaml_error_text,
+    age_text, bytes_of_text, count_text, cut_text, duration_text, exact_size_text, printable_text, size_text,
+    yaml_error_text,
 };
 pub use workloads::Workload;

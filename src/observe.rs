@@ -43,8 +43,8 @@ use tokio::time::{Instant, timeout};
 use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, Partial, PodUid, Sandbox, Seen,
-    Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
+    Container, DiskUse, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, NodeDisk, Partial, PodUid,
+    Sandbox, Seen, Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
 };
 pub use clock_jumps::{ClockJumps, ClockReading};
 use clock_skew::ClockSkew;
@@ -142,7 +142,8 @@ impl Observer {
 
     /// Takes one snapshot of the node.
     pub async fn snapshot(&self, needs: Needs, taken_at: Timestamp, memory: Memory) -> Snapshot {
-        let mut snapshot = self.observe(taken_at, memory).await;
+        // In a box, or the futures of all that observe would be large.
+        let mut snapshot = Box::pin(self.observe(taken_at, memory)).await;
         if !needs.pod_details {
             forget_details(&mut snapshot);
         }
@@ -203,6 +204,7 @@ impl Observer {
             sandboxes: Seen::default(),
             images: Seen::default(),
             image_filesystem: Seen::default(),
+            disks: Vec::new(),
             log_dirs,
             log_links,
             leftover_logs: Seen::Seen(Vec::new()),
@@ -227,6 +229,7 @@ impl Observer {
         let pods = self.pods.list(&containers, &sandboxes).await;
         drop((containers, sandboxes));
         (snapshot.pod_dirs, snapshot.pods) = (pod_dirs, pods);
+        snapshot.disks = self.node_disks(snapshot.image_filesystem.as_ref()).await;
         ClockSkew::after_jumps(&mut snapshot, &self.jumps);
         self.clock_skew.correct(&mut snapshot);
         snapshot
@@ -325,6 +328,22 @@ impl Observer {
             Ok(None) => Seen::NotSeen(ObserveError::NoImageFilesystem.to_string()),
             Err(error) => Seen::NotSeen(error.to_string()),
         }
+    }
+
+    /// Measures the disks of the pod logs and of the kubelet's pods, beside that of the images. One that cannot be measured is
+    /// left out.
+    async fn node_disks(&self, images: Option<&FileSystem>) -> Vec<NodeDisk> {
+        let mut found = Vec::new();
+        if let Some(disk) = images {
+            NodeDisk::add(&mut found, DiskUse::Images, disk.clone());
+        }
+        let pods = self.places.kubelet_root.join("pods");
+        for (of, path) in [(DiskUse::Logs, &self.places.pod_logs), (DiskUse::Kubelet, &pods)] {
+            if let Ok(disk) = self.disks.measure(path).await {
+                NodeDisk::add(&mut found, of, disk);
+            }
+        }
+        found
     }
 
     /// Reads a directory of the host. A missing directory counts as empty, as on a host without a kubelet.

@@ -151,11 +151,13 @@ mod tests {
         by_profile.policy.guards = Guards::of(Profile::Kubelet);
         (by_profile.controller.guards, by_profile.pod_gc) = (OwnerGuards::none(), PodGcPolicy::upstream());
         let after = [by_keys, by_profile].map(|settings| leaves(&settings));
-        // Disk pressure is no setting: it is what a disk has now. Two fields are the user's, not the configuration's. The
+        // Disk pressure is no setting: it is what a disk has now. The limits of the kubelet are its own. Two fields are the user's, not the configuration's. The
         // others are limits that only tests change.
         let no_settings = [
             "under_pressure",
             "last_resort",
+            "eviction.images..",
+            "eviction.node..",
             "pods.by_person",
             "pods.own_kubeconfig",
             "guards.fall_percent",

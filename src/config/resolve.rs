@@ -46,8 +46,9 @@ pub(super) fn sound((loaded, faults): (Loaded, Vec<ConfigFault>)) -> Result<Load
 
 /// Resolves the layers. Returns the faults too.
 pub(super) fn settle(layers: Layers) -> (Loaded, Vec<ConfigFault>) {
-    let Layers { entries, mut faults, warnings, .. } = layers;
+    let Layers { entries, mut faults, warnings, eviction, .. } = layers;
     let mut loaded = Loaded { warnings, ..Loaded::default() };
+    loaded.settings.policy.eviction = eviction;
     // The profile first, wherever it is in the input: single guards override it.
     let (profiles, mut others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.key == "profile");
     faults.extend(profiles.iter().flat_map(|entry| loaded.take(entry)));

@@ -3,5 +3,6 @@
 pub(super) mod environment;
 pub(super) mod files;
 pub(super) mod kubelet_config;
+pub(super) mod kubelet_eviction;
 pub(super) mod layers;
 pub(super) mod sockets;

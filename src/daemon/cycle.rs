@@ -6,7 +6,6 @@
 pub(super) mod accounts;
 pub(super) mod existing;
 pub(super) mod failed_sources;
-pub(super) mod file_system_usage;
 pub(super) mod planning;
 pub(super) mod recording;
 pub(super) mod rule_log;
@@ -26,13 +25,12 @@ use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::host_path::HostFs;
-use crate::metrics::{AgentMetrics, UsageOf};
+use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
 use crate::observe::{ClockJumps, ClockReading, Needs, Observer};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
 use accounts::Accounts;
-use file_system_usage::file_systems;
 use planning::{PassKind, Planned};
 use recording::{Logged, Recording, Records, logged_as};
 use rule_log::RuleLog;
@@ -94,7 +92,7 @@ impl Cycle {
         if let Some(account) = &account {
             self.metrics.account(account);
         }
-        let usage = self.usage(&planned).await;
+        let usage = self.usage(&planned);
         Pass { account, ..self.carry_out(planned, usage, stop, watch).await }
     }
 
@@ -189,16 +187,12 @@ impl Cycle {
         Pass { plan, reports, summary, not_recorded, account: None }
     }
 
-    /// Shows how full the file systems are, and returns what passes over images record of it. Those over containers are
-    /// five times as many.
-    async fn usage(&self, planned: &Planned) -> Option<Vec<FileSystem>> {
-        let Settings { policy, kubelet_root, .. } = &self.settings;
-        let (logs, kubelet) = (&policy.logs.pods_root, kubelet_root.join("pods"));
-        let others = [(UsageOf::Logs, &**logs), (UsageOf::Kubelet, &*kubelet)];
-        let images = planned.snapshot.image_filesystem.as_ref();
-        let found = file_systems(images, &*self.executor.disks, others).await;
-        self.metrics.file_systems(&found, policy);
-        (planned.scope != Scope::Containers).then(|| found.into_iter().map(|(_, disk)| disk).collect())
+    /// Shows how full the disks are, and returns what passes over images record of it. Those over containers are five times
+    /// as many.
+    fn usage(&self, planned: &Planned) -> Option<Vec<FileSystem>> {
+        self.metrics.disks(&planned.plan.disks);
+        let disks = planned.snapshot.disks.iter().map(|disk| disk.file_system.clone());
+        (planned.scope != Scope::Containers).then(|| disks.collect())
     }
 
     /// Returns the settings. A reload makes another cycle.

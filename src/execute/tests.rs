@@ -151,6 +151,7 @@ fn plan(actions: Vec<Action>) -> Plan {
         pressure: None,
         endpoint: String::new(),
         pods: Seen::default(),
+        disks: Vec::new(),
         lists: Vec::new(),
         workloads: Vec::new(),
         actions,

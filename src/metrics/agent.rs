@@ -14,10 +14,10 @@ use super::calls::CriCalls;
 use super::definitions::*;
 use super::registry::{Counters, Histograms, Labels, Metrics, number};
 use super::text::Exposition;
-use super::usage::{self, UsageOf};
-use crate::model::{FileSystem, PodSourceName, PodSourceReport, Seen, Snapshot};
+use super::usage;
+use crate::model::{PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::plan::{
-    Action, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Policy, Report, Scope, Summary,
+    Action, DiskState, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Report, Scope, Summary,
 };
 use crate::store::{Category, CategoryEntry, DiskAccount};
 
@@ -204,9 +204,9 @@ impl AgentMetrics {
         values.set(LIST_LIMIT, number(snapshot.list_bytes.limit));
     }
 
-    /// Shows how full the file systems are, and when the policy responds to that.
-    pub fn file_systems(&self, found: &[(UsageOf, FileSystem)], policy: &Policy) {
-        usage::show(&self.0.metrics.values, found, policy);
+    /// Shows how full the disks are, and when kubegc responds to that.
+    pub fn disks(&self, disks: &[DiskState]) {
+        usage::show(&self.0.metrics.values, disks);
     }
 
     /// Shows what fills the image file system. Logs are not measured by a pass, so they count with the rest.

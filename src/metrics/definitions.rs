@@ -96,6 +96,10 @@ definitions! {
         "Usage at which image removal starts (high) and stops (low) and disk pressure begins (pressure), from 0 to 1";
     FS_INODES_THRESHOLD = Gauge "kubegc_filesystem_inodes_threshold_ratio" ["filesystem", "threshold"]
         "Share of used inodes at which disk pressure begins (pressure), from 0 to 1";
+    FS_GROWTH = Gauge "kubegc_filesystem_growth_bytes_per_second" ["filesystem"]
+        "What was written in the last six hours, without what kubegc reclaimed";
+    FS_TIME_LEFT = Gauge "kubegc_filesystem_time_left_seconds" ["filesystem", "limit"]
+        "Time until image removal (high_threshold) or evictions by the kubelet (eviction) begin at that growth; absent if not within a week";
     LIST_BYTES = Gauge "kubegc_cri_list_bytes" ["list"] "Encoded size of a list of the runtime";
     LIST_LIMIT = Gauge "kubegc_cri_list_limit_bytes" [] "Largest list that the kubelet can receive in one message";
     CRI_ERRORS = Counter "kubegc_cri_call_errors" ["method", "cause"] "Calls to the runtime without a successful answer";

@@ -1,75 +1,66 @@
-//! How full the file systems are, and at which usage kubegc responds.
+//! How full the disks are, and at which usage kubegc responds.
 
 use super::definitions::*;
 use super::registry::{Labels, Values, number};
 use crate::model::FileSystem;
-use crate::plan::{Policy, PressurePolicy};
+use crate::plan::DiskState;
 
-/// What a file system holds: the value of the label `filesystem`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
-pub enum UsageOf {
-    /// The images of the runtime.
-    Images,
-    /// The logs of pods, and no images.
-    Logs,
-    /// The kubelet's directories of pods, and neither images nor logs.
-    Kubelet,
-}
-
-/// Shows these file systems, and no others.
-pub(super) fn show(values: &Values, found: &[(UsageOf, FileSystem)], policy: &Policy) {
+/// Shows these disks, and no others.
+pub(super) fn show(values: &Values, disks: &[DiskState]) {
     let used_inodes = |disk: &FileSystem| Some(disk.inodes?.saturating_sub(disk.inodes_free?));
-    show_value(values, FS_CAPACITY, found, |disk| Some(disk.capacity_bytes));
-    show_value(values, FS_USED, found, |disk| Some(disk.capacity_bytes.saturating_sub(disk.available_bytes)));
-    show_value(values, FS_INODES, found, |disk| disk.inodes);
-    show_value(values, FS_INODES_USED, found, used_inodes);
-    let thresholds = found.iter().flat_map(|(of, disk)| thresholds(*of, disk, policy));
-    values.replace(FS_THRESHOLD, "", thresholds);
-    let inodes = found.iter().filter(|(_, disk)| disk.inodes.is_some());
-    let pressure = used_percent(policy.pressure.free_inodes_percent);
-    let inodes = inodes.filter_map(|(of, _)| Some((labels(*of, "pressure"), pressure?)));
-    values.replace(FS_INODES_THRESHOLD, "", inodes);
+    show_value(values, FS_CAPACITY, disks, |disk| Some(disk.capacity_bytes));
+    show_value(values, FS_USED, disks, |disk| Some(disk.capacity_bytes.saturating_sub(disk.available_bytes)));
+    show_value(values, FS_INODES, disks, |disk| disk.inodes);
+    show_value(values, FS_INODES_USED, disks, used_inodes);
+    values.replace(FS_THRESHOLD, "", disks.iter().flat_map(thresholds));
+    let inodes = |state: &DiskState| {
+        let usage = usage_at(state.disk.file_system.inodes?, state.pressure_below_inodes?)?;
+        Some((labels(state, "pressure")?, usage))
+    };
+    values.replace(FS_INODES_THRESHOLD, "", disks.iter().filter_map(inodes));
+    values.replace(FS_GROWTH, "", disks.iter().filter_map(growth));
+    values.replace(FS_TIME_LEFT, "", disks.iter().flat_map(time_left));
 }
 
-fn show_value(
-    values: &Values,
-    definition: Definition,
-    found: &[(UsageOf, FileSystem)],
-    of: impl Fn(&FileSystem) -> Option<u64>,
-) {
-    let shown = found.iter().filter_map(|(name, disk)| Some((vec![filesystem(*name)], number(of(disk)?))));
+/// Returns the bytes a second of a forecast.
+fn growth(state: &DiskState) -> Option<(Labels, f64)> {
+    let bytes = state.forecast.as_ref()?.bytes_per_hour;
+    let per_second = number(bytes.unsigned_abs()) / 3600.0;
+    Some((vec![("filesystem", state.disk.name()?.into())], if bytes < 0 { -per_second } else { per_second }))
+}
+
+/// Returns the time until each limit that a forecast has.
+fn time_left(state: &DiskState) -> Vec<(Labels, f64)> {
+    let (Some(forecast), Some(name)) = (&state.forecast, state.disk.name()) else { return Vec::new() };
+    let limits = [("high_threshold", forecast.high_threshold), ("eviction", forecast.eviction)];
+    let label = |limit| vec![("filesystem", name.into()), ("limit", limit)];
+    limits.into_iter().filter_map(|(limit, left)| Some((label(limit), number(left?.seconds)))).collect()
+}
+
+fn show_value(values: &Values, definition: Definition, disks: &[DiskState], of: impl Fn(&FileSystem) -> Option<u64>) {
+    let shown = disks.iter().filter_map(|state| {
+        Some((vec![("filesystem", state.disk.name()?.into())], number(of(&state.disk.file_system)?)))
+    });
     values.replace(definition, "", shown);
 }
 
-fn filesystem(of: UsageOf) -> (&'static str, &'static str) {
-    ("filesystem", of.into())
+fn labels(state: &DiskState, threshold: &'static str) -> Option<Labels> {
+    Some(vec![("filesystem", state.disk.name()?.into()), ("threshold", threshold)])
 }
 
-fn labels(of: UsageOf, threshold: &'static str) -> Labels {
-    vec![filesystem(of), ("threshold", threshold)]
+/// Returns the usage at which a pass over images begins and ends to remove, and at which disk pressure begins.
+fn thresholds(state: &DiskState) -> impl Iterator<Item = (Labels, f64)> + use<> {
+    let percent = |percent: Option<u64>| Some(number(percent?) / 100.0);
+    let pressure = state.pressure_below_bytes.and_then(|below| usage_at(state.disk.file_system.capacity_bytes, below));
+    let limits = [
+        ("high", percent(state.high_threshold_percent)),
+        ("low", percent(state.low_threshold_percent)),
+        ("pressure", pressure),
+    ];
+    limits.map(|(name, ratio)| labels(state, name).zip(ratio)).into_iter().flatten()
 }
 
-/// Returns the usage at which a pass over images begins and ends to remove, for the file system of the images only, and
-/// the usage at which disk pressure begins.
-fn thresholds(of: UsageOf, disk: &FileSystem, policy: &Policy) -> impl Iterator<Item = (Labels, f64)> + use<> {
-    let percent = |percent: u64| number(percent) / 100.0;
-    let (high, low) = (policy.images.high_threshold_percent, policy.images.low_threshold_percent);
-    let images = [("high", percent(high)), ("low", percent(low))];
-    let images = images.into_iter().filter(move |_| of == UsageOf::Images);
-    let pressure = pressure_bytes(&policy.pressure, disk).map(|ratio| ("pressure", ratio));
-    images.chain(pressure).map(move |(threshold, ratio)| (labels(of, threshold), ratio))
-}
-
-/// Returns the lower one of the two limits, as usage.
-fn pressure_bytes(policy: &PressurePolicy, disk: &FileSystem) -> Option<f64> {
-    let bytes = (policy.free_bytes > 0 && disk.capacity_bytes > 0)
-        .then(|| number(disk.capacity_bytes.saturating_sub(policy.free_bytes)) / number(disk.capacity_bytes));
-    let percent = used_percent(policy.free_percent);
-    bytes.into_iter().chain(percent).reduce(f64::min)
-}
-
-/// Returns the usage at a limit of free percent; `None` = the limit is off.
-fn used_percent(free: u64) -> Option<f64> {
-    (free > 0).then(|| number(100_u64.saturating_sub(free)) / 100.0)
+/// Returns the usage at a number of free bytes or inodes, from 0 to 1.
+fn usage_at(all: u64, free: u64) -> Option<f64> {
+    (all > 0).then(|| number(all.saturating_sub(free)) / number(all))
 }

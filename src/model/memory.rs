@@ -1,6 +1,7 @@
 //! The memory of earlier passes. It is loaded before planning; later steps return it as new data.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, ImageId, Pod, PodUid, Seen};
+use super::{ContainerId, DiskMemory, ImageId, Pod, PodUid, Seen};
 
 /// What earlier passes learned. An object without an entry counts as seen just now, not as never used.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -39,6 +40,9 @@ pub struct Memory {
     pub log_pods: Arc<Vec<Pod>>,
     /// The images that containers have mounted as volumes (I6).
     pub image_volumes: Arc<ImageVolumes>,
+    /// How full each disk was, by its mountpoint as in [`FileSystem`](super::FileSystem), and what was written to it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub disks: BTreeMap<PathBuf, DiskMemory>,
 }
 
 /// The images that a container has mounted as volumes, for each container whose status was read. Mounts never change, so a
@@ -182,6 +186,10 @@ impl Memory {
         self.baseline_lost.iter_mut().flat_map(|loss| &mut loss.since).for_each(&mut change);
         self.runtime.iter_mut().for_each(|runtime| change(&mut runtime.first_seen));
         self.named_images.iter_mut().for_each(|named| change(&mut named.as_of));
+        for disk in self.disks.values_mut() {
+            change(&mut disk.at);
+            disk.growth.iter_mut().for_each(|period| change(&mut period.since));
+        }
     }
 }
 

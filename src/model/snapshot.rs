@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Container, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, LeftoverLog, ListBytes, LogDir, LogLink, Memory,
-    Partial, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
+    NodeDisk, Partial, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -52,6 +52,9 @@ pub struct Snapshot {
     /// The file system that holds the images.
     #[serde(default)]
     pub image_filesystem: Seen<FileSystem>,
+    /// The file systems of images, pod logs and the kubelet's pods. One that cannot be measured is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<NodeDisk>,
     /// The entries of the pod log root.
     #[serde(default)]
     pub log_dirs: Seen<Vec<LogDir>>,

@@ -47,6 +47,30 @@ pub fn size_text(bytes: u64) -> String {
     format!("{}.{}{}", tenths / 10, tenths % 10, UNITS.get(unit).unwrap_or(&"EiB"))
 }
 
+/// Returns an age in seconds as kubectl does: `45s`, `3m20s`, `47h`, `2d3h`, `95d`.
+pub fn age_text(seconds: i64) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    const YEAR: i64 = 365 * DAY;
+    let two = |whole: i64, unit: &str, rest: i64, small: &str| match rest {
+        0 => format!("{whole}{unit}"),
+        rest => format!("{whole}{unit}{rest}{small}"),
+    };
+    match seconds {
+        ..0 => "0s".to_owned(),
+        s if s < 2 * MINUTE => format!("{s}s"),
+        s if s < 10 * MINUTE => two(s / MINUTE, "m", s % MINUTE, "s"),
+        s if s < 3 * HOUR => format!("{}m", s / MINUTE),
+        s if s < 8 * HOUR => two(s / HOUR, "h", s % HOUR / MINUTE, "m"),
+        s if s < 2 * DAY => format!("{}h", s / HOUR),
+        s if s < 8 * DAY => two(s / DAY, "d", s % DAY / HOUR, "h"),
+        s if s < 2 * YEAR => format!("{}d", s / DAY),
+        s if s < 8 * YEAR => two(s / YEAR, "y", s % YEAR / DAY, "d"),
+        s => format!("{}y", s / YEAR),
+    }
+}
+
 /// Returns a number of things: `1 image`, `4 images`.
 pub fn count_text(number: impl Display + From<u8> + PartialEq + Copy, thing: &str) -> String {
     match thing.strip_suffix('y') {

@@ -3,7 +3,9 @@
 pub(super) mod action;
 pub(super) mod ages;
 pub(super) mod decision;
+pub(super) mod disk_state;
 pub(super) mod explain;
+pub(super) mod forecast;
 pub(super) mod image_states;
 pub(super) mod plan_error;
 pub(super) mod reason;
@@ -24,6 +26,7 @@ use super::rules::book::RuleNote;
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen, Snapshot};
 use crate::store::Size;
 use action::{Action, Kind};
+use disk_state::DiskState;
 use plan_error::PlanError;
 use reason::KeepReason;
 
@@ -50,6 +53,9 @@ pub struct Plan {
     /// The pod sources, or why none is available.
     #[serde(default)]
     pub pods: Seen<PodKnowledge>,
+    /// The disks of the node, and the limits that apply to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<DiskState>,
     /// The runtime's lists that were received in parts because they are too large for one message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListNote>,

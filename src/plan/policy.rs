@@ -1,5 +1,6 @@
 //! What a plan depends on besides the snapshot: the settings of its steps, and which steps there are.
 
+pub(super) mod eviction;
 pub(super) mod image_policy;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use super::guards::{Guards, Profile};
 use super::logs::LogPolicy;
 use super::pressure::{Pressure, PressurePolicy};
 use crate::rules::{Rules, Uses};
+use eviction::EvictionLimits;
 use image_policy::{ImageOrder, ImagePolicy};
 
 /// Everything that a plan depends on besides the snapshot.
@@ -33,6 +35,8 @@ pub struct Policy {
     pub guards: Guards,
     /// `rule`
     pub rules: Rules,
+    /// When the kubelet evicts pods, for forecasts.
+    pub eviction: EvictionLimits,
 }
 
 /// The steps of a pass. The service runs `Containers` and `Images` in two loops, as the kubelet does.

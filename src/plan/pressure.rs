@@ -71,6 +71,17 @@ impl PressurePolicy {
         *self == Self::default()
     }
 
+    /// Returns the free bytes below which this disk has pressure; `None` = no limit.
+    pub(super) fn below_bytes(&self, disk: &FileSystem) -> Option<u64> {
+        let limit = part(disk.capacity_bytes, self.free_percent).max(self.free_bytes);
+        (limit > 0 && disk.capacity_bytes > 0).then_some(limit)
+    }
+
+    /// Returns the free inodes below which this disk has pressure; `None` = no limit.
+    pub(super) fn below_inodes(&self, disk: &FileSystem) -> Option<u64> {
+        Some(part(disk.inodes?, self.free_inodes_percent)).filter(|limit| *limit > 0)
+    }
+
     /// Returns why a disk has disk pressure, if so. A value that the disk does not report is not compared, such as a
     /// capacity of 0 or no inodes.
     pub fn judge(&self, disk: &FileSystem) -> Option<Pressure> {
@@ -110,6 +121,11 @@ impl PressurePolicy {
         let inodes = inodes.map(|(all, free)| missing(percent_of(all, self.free_inodes_percent), free));
         (bytes, inodes.unwrap_or_default())
     }
+}
+
+/// Returns a percentage of a number, rounded up: less than that is less than the percentage.
+fn part(all: u64, percent: u64) -> u64 {
+    u64::try_from((u128::from(all) * u128::from(percent)).div_ceil(100)).unwrap_or(u64::MAX)
 }
 
 /// Returns the free percentage, if it is below the limit.

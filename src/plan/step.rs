@@ -6,6 +6,7 @@ use std::rc::Rc;
 use jiff::Timestamp;
 
 use super::document::action::{Action, Kind, key};
+use super::document::disk_state::DiskState;
 use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::selection::Selection;
@@ -204,6 +205,7 @@ impl<'c, 'a> Step<'c, 'a> {
             pressure: None,
             endpoint: snapshot.runtime.as_ref().map(|runtime| runtime.endpoint.clone()).unwrap_or_default(),
             pods: knowledge(snapshot),
+            disks: DiskState::all(snapshot, policy),
             lists: ListNote::all(&snapshot.list_bytes),
             workloads: WorkloadNote::all(snapshot),
             actions: self.actions,

@@ -4,6 +4,7 @@
 //! memory. A pod is absent since the first of an unbroken series of snapshots without it. A snapshot that does not show
 //! whether the pod exists changes nothing.
 
+mod disk_growth;
 mod log_pods;
 
 use std::borrow::Cow;
@@ -39,6 +40,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
         runtime: runtime(snapshot),
         named_images: named_images(snapshot),
         log_pods: log_pods::remember(snapshot, policy),
+        disks: disk_growth::remember(snapshot),
         image_volumes: Arc::clone(snapshot.image_volumes.as_ref().unwrap_or(&before.image_volumes)),
     }
 }

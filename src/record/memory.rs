@@ -28,6 +28,8 @@ const RUNTIME: &str = "runtime";
 /// The key of the pods of the last complete list.
 const NAMED_IMAGES: &str = "named_images";
 
+/// The key of the memory of disks.
+const DISKS: &str = "disks";
 /// The key of the pods for the rules for logs.
 const LOG_PODS: &str = "log_pods";
 
@@ -46,6 +48,7 @@ pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
         named_images: fact(connection, NAMED_IMAGES)?,
         log_pods: fact(connection, LOG_PODS)?.unwrap_or_default(),
         image_volumes: Arc::new(image_volumes(connection)?),
+        disks: fact(connection, DISKS)?.unwrap_or_default(),
     })
 }
 
@@ -63,6 +66,8 @@ pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after
     write_fact(transaction, FALL, before.fall.as_ref(), after.fall.as_ref())?;
     write_fact(transaction, RUNTIME, before.runtime.as_ref(), after.runtime.as_ref())?;
     let pods = |memory: &Memory| Some(Arc::clone(&memory.log_pods)).filter(|pods| !pods.is_empty());
+    let disks = |memory: &Memory| Some(memory.disks.clone()).filter(|disks| !disks.is_empty());
+    write_fact(transaction, DISKS, disks(before).as_ref(), disks(after).as_ref())?;
     write_fact(transaction, LOG_PODS, pods(before).as_ref(), pods(after).as_ref())?;
     write_fact(transaction, NAMED_IMAGES, before.named_images.as_ref(), after.named_images.as_ref())
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::model::{Backoff, Failure, ListCounts, Memory};
-use crate::plan::{Kind, Outcome, Refusal, Report, Target};
+use crate::model::{Backoff, DiskMemory, DiskUse, Failure, ListCounts, Memory};
+use crate::plan::{Kind, Outcome, Refusal, Report, Summary, Target};
 
 /// A failure that was due this long ago without another try belongs to an object that no plan removes any more.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
@@ -44,6 +44,27 @@ pub(super) fn after_outcomes(
     }
     memory.failures.retain(|_, failure| taken_at.duration_since(failure.retry_at) < STALE);
     memory
+}
+
+/// Returns the memory after a run with these counts: what it reclaimed on each disk. Without it the disk would seem to have
+/// grown by less.
+pub(super) fn after_run(memory: &Memory, summary: &Summary) -> Memory {
+    let mut memory = memory.clone();
+    for (kind, bytes) in &summary.freed_bytes {
+        let is_there = |disk: &&mut DiskMemory| disk.holds.contains(&disk_of(*kind));
+        if let Some(disk) = memory.disks.values_mut().find(is_there) {
+            disk.reclaimed_bytes = disk.reclaimed_bytes.saturating_add(*bytes);
+        }
+    }
+    memory
+}
+
+/// Returns what the disk holds that objects of this kind are on.
+fn disk_of(kind: Kind) -> DiskUse {
+    match kind {
+        Kind::Container | Kind::Sandbox | Kind::Image => DiskUse::Images,
+        Kind::LogDir | Kind::LogFile | Kind::LogLink => DiskUse::Logs,
+    }
 }
 
 /// When a refused action is tried again.
@@ -227,6 +248,18 @@ mod tests {
         let day = 24 * 60 * 60;
         assert_eq!(after_outcomes(&memory, &[], at(day + 59), MINUTE).failures.len(), 1);
         assert_eq!(after_outcomes(&memory, &[], at(day + 60), MINUTE).failures.len(), 0);
+    }
+
+    #[test]
+    fn what_a_run_reclaimed_is_of_the_disk_of_its_objects() {
+        let disk =
+            |of| DiskMemory { holds: vec![of], at: at(0), used_bytes: 9, reclaimed_bytes: 1, growth: Vec::new() };
+        let disks = [("/images", DiskUse::Images), ("/logs", DiskUse::Logs), ("/kubelet", DiskUse::Kubelet)];
+        let disks = disks.map(|(path, of)| (path.into(), disk(of))).into();
+        let freed_bytes = [(Kind::Container, 20), (Kind::Image, 300), (Kind::LogDir, 4000)].into();
+        let summary = Summary { freed_bytes, ..Summary::default() };
+        let after = after_run(&Memory { disks, ..Memory::default() }, &summary);
+        assert_eq!(after.disks.values().map(|disk| disk.reclaimed_bytes).collect::<Vec<_>>(), [321, 1, 4001]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::database::fault::Cause;
 use super::database::rows::Row;
-use super::outcomes::after_outcomes;
+use super::outcomes::{after_outcomes, after_run};
 use super::runs::{Run, RunEnd, RunStart};
 use crate::model::{BaselineLoss, FileSystem, ImageMemory, ListCounts, Memory};
 use crate::plan::{Outcome, Report};
@@ -116,7 +116,8 @@ impl StoreState {
 
     /// Ends a run. If the disk was full, the file is tried again, because the run may have freed the space.
     pub fn end_run(&mut self, run: &Run, end: RunEnd) {
-        self.remember(after_outcomes(&self.memory, &[], run.started_at, Duration::ZERO));
+        let memory = after_outcomes(&self.memory, &[], run.started_at, Duration::ZERO);
+        self.remember(after_run(&memory, &end.summary));
         self.push(Row::End { run: run.clone(), end });
         self.is_retry = self.fault.as_ref().is_some_and(|fault| fault.is_full);
     }

@@ -20,8 +20,8 @@ use tempfile::TempDir;
 
 use super::{HistoryEntry, HistoryFilter, Retention, Run, RunEnd, RunEntry, RunStart, Store, StoreReader};
 use crate::model::{
-    Absence, BaselineLoss, ContainerState, Failure, FileSystem, ImageMemory, ListCounts, ListFall, Memory, NamedImages,
-    Pod, PodRef, RecentCounts, RuntimeMemory, Seen,
+    Absence, BaselineLoss, ContainerState, DiskGrowth, DiskMemory, DiskUse, Failure, FileSystem, ImageMemory,
+    ListCounts, ListFall, Memory, NamedImages, Pod, PodRef, RecentCounts, RuntimeMemory, Seen,
 };
 use crate::plan::{
     Action, Counts, FailureCause, Kind, Measure, Outcome, Refusal, RemoveReason, Report, Scope, Summary, Target,
@@ -233,7 +233,13 @@ pub(super) fn memory() -> Memory {
         log_pods: Arc::new(vec![Pod { uid: "p2".into(), ..Pod::default() }]),
         named_images: Some(NamedImages { as_of: at(30), pods: Arc::new(vec![pod]) }),
         image_volumes: Arc::new([("c1".into(), vec!["sha256:aa".to_owned()]), ("c2".into(), Vec::new())].into()),
+        disks: [("/images".into(), disk_memory())].into(),
     }
+}
+
+fn disk_memory() -> DiskMemory {
+    let growth = vec![DiskGrowth { since: at(0), seconds: 300, bytes: -5 }];
+    DiskMemory { holds: vec![DiskUse::Images], at: at(30), used_bytes: 90, reclaimed_bytes: 7, growth }
 }
 
 /// Returns a file system.

@@ -628,7 +628,7 @@ fn the_status_shows_the_agent_and_its_data_sources() {
     let mut host = Host::new();
     let lines = |text: &str| -> Vec<String> {
         // The disk usage of this machine and the age of a pass vary, so the test ignores them.
-        let fixed = text.lines().filter(|line| !line.contains("Image disk"));
+        let fixed = text.lines().filter(|line| !line.contains(" disk:"));
         fixed.map(|line| line.split(" ago").next().unwrap().trim_end_matches(char::is_numeric).to_owned()).collect()
     };
     insta::assert_snapshot!(lines(&host.run(&["status"])).join("\n"), @"

@@ -10,6 +10,8 @@ mod text_file;
 
 use std::time::Duration;
 
+use kubegc::model::{DiskGrowth, DiskMemory, DiskUse, Memory};
+use kubegc::record::Store;
 use kubegc::sim::{Fault, MIB, Node, Rpc, Sim, Times};
 
 use crate::agent::{Home, Running};
@@ -33,6 +35,19 @@ fn node() -> Node {
     let node = node.image(OLD, &[("old", MIB)]).image(WEB, &[("web", MIB)]);
     let node = node.pod("default", "live", "live").running("app", WEB);
     node.pod("default", "gone", "gone").exited("app", WEB).stopped()
+}
+
+/// Stores that the disk of the images grew for two hours, so that the agent makes a forecast at once.
+fn remember_growth(home: &Home, sim: &Sim) {
+    let path = home.store();
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let at = |minutes: i64| kubegc::daemon::now() - jiff::SignedDuration::from_mins(minutes);
+    let growth =
+        [120, 90, 60, 30].map(|minutes| DiskGrowth { since: at(minutes), seconds: 1800, bytes: 1 << 40 }).into();
+    let disk = DiskMemory { holds: vec![DiskUse::Images], at: at(0), used_bytes: 0, reclaimed_bytes: 0, growth };
+    let disks = [(sim.dir().join("images"), disk)].into();
+    let store = Store::open_blocking(&path).unwrap();
+    store.change_blocking(|state| state.learn(|memory| Memory { disks, ..memory }));
 }
 
 /// Starts the service, and returns its address as soon as it is served.

@@ -143,7 +143,7 @@ fn stable(text: &str, dir: &str) -> String {
     let mut is_stable = |line: &&str| {
         // A line that begins with a space continues the one before it.
         let continues = line.starts_with(' ') && is_left_out;
-        is_left_out = continues || line.starts_with("Image disk:") || line.starts_with("log dir ");
+        is_left_out = continues || line.contains("isk:") || line.starts_with("log dir ");
         !is_left_out
     };
     let lines: Vec<_> = text.lines().filter(|line| is_stable(line)).map(without_times).collect();

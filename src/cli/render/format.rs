@@ -1,31 +1,9 @@
 //! Formats sizes and ages for display. Documents have bytes and seconds instead.
 
 use crate::model::Seen;
-pub(in crate::cli) use crate::model::{count_text as count, printable_text as printable, size_text as size};
-
-/// Formats an age in seconds as kubectl does: `45s`, `3m20s`, `47h`, `2d3h`, `95d`.
-pub(in crate::cli) fn age(seconds: i64) -> String {
-    const MINUTE: i64 = 60;
-    const HOUR: i64 = 60 * MINUTE;
-    const DAY: i64 = 24 * HOUR;
-    const YEAR: i64 = 365 * DAY;
-    let two = |whole: i64, unit: &str, rest: i64, small: &str| match rest {
-        0 => format!("{whole}{unit}"),
-        rest => format!("{whole}{unit}{rest}{small}"),
-    };
-    match seconds {
-        ..0 => "0s".to_owned(),
-        s if s < 2 * MINUTE => format!("{s}s"),
-        s if s < 10 * MINUTE => two(s / MINUTE, "m", s % MINUTE, "s"),
-        s if s < 3 * HOUR => format!("{}m", s / MINUTE),
-        s if s < 8 * HOUR => two(s / HOUR, "h", s % HOUR / MINUTE, "m"),
-        s if s < 2 * DAY => format!("{}h", s / HOUR),
-        s if s < 8 * DAY => two(s / DAY, "d", s % DAY / HOUR, "h"),
-        s if s < 2 * YEAR => format!("{}d", s / DAY),
-        s if s < 8 * YEAR => two(s / YEAR, "y", s % YEAR / DAY, "d"),
-        s => format!("{}y", s / YEAR),
-    }
-}
+pub(in crate::cli) use crate::model::{
+    age_text as age, count_text as count, printable_text as printable, size_text as size,
+};
 
 /// Joins things: `a, b and c`.
 pub(in crate::cli) fn list(things: &[String]) -> String {

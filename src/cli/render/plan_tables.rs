@@ -43,6 +43,9 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     if !plan.endpoint.is_empty() {
         text += &line("Runtime:", &plan.endpoint);
     }
+    text.extend(plan.disks.iter().map(|disk| line("Disk:", &disk.text())));
+    let forecasts = plan.disks.iter().filter_map(|disk| disk.forecast.as_ref());
+    text.extend(forecasts.map(|forecast| line("Forecast:", &forecast.text())));
     text += &line("Pods:", &pods::sources_of(plan));
     text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &list_note(note))));
     text.extend(

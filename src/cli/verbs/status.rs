@@ -17,8 +17,8 @@ use crate::cli::render::output::Output;
 use crate::cli::render::{format, pod_text as pods};
 use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
 use crate::daemon::{failed_sources, now};
-use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
-use crate::plan::{Plan, PodKnowledge, Scope};
+use crate::model::{DiskUse, FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
+use crate::plan::{DiskState, Forecast, Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry};
 use crate::serve::{AgentState, PassState, RunningPass, agent_state};
 
@@ -59,6 +59,8 @@ struct Status {
     store: Option<String>,
     runtime: Seen<Runtime>,
     image_filesystem: Seen<FileSystem>,
+    /// The disks of the node, and the limits that apply to them.
+    disks: Vec<DiskState>,
     /// The sizes of the runtime's lists.
     list_bytes: ListBytes,
     /// The pod sources.
@@ -78,8 +80,6 @@ struct Status {
     /// Files of the agent that this user may not read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unreadable: Vec<PathBuf>,
-    #[serde(skip)]
-    thresholds: [u64; 2],
 }
 
 /// Prints the status. What does not depend on the runtime is printed even if the runtime is unavailable.
@@ -130,7 +130,7 @@ impl Status {
     /// Reads what is in files, the lock and the store, and adds what was observed of the node.
     fn new(loaded: &Loaded, planned: &Planned) -> Result<Self, CliError> {
         let Loaded { settings, .. } = loaded;
-        let Settings { state, policy, .. } = settings;
+        let state = &settings.state;
         let (snapshot, plan) = planned.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
         Ok(Self {
             kind: "Status",
@@ -143,6 +143,7 @@ impl Status {
             store: Lock::fault(&state.lock),
             runtime: seen(planned, |snapshot, _| snapshot.runtime.clone()),
             image_filesystem: seen(planned, |snapshot, _| snapshot.image_filesystem.clone()),
+            disks: plan.map(|plan| plan.disks.clone()).unwrap_or_default(),
             list_bytes: snapshot.map(|snapshot| snapshot.list_bytes.clone()).unwrap_or_default(),
             pods: seen(planned, |_, plan| plan.pods.clone()),
             to_remove: seen(planned, |_, plan| Seen::Seen(plan.actions.len())),
@@ -151,7 +152,6 @@ impl Status {
             failed_sources: plan.and_then(|plan| failed_sources(plan, settings)),
             hidden: Lock::is_hidden(&state.lock).map(|cause| format!("cannot read {}: {cause}", state.lock.display())),
             unreadable: unreadable(state),
-            thresholds: [policy.images.high_threshold_percent, policy.images.low_threshold_percent],
         })
     }
 
@@ -175,15 +175,6 @@ impl Status {
     fn unreadable_text(&self) -> String {
         let paths: Vec<_> = self.unreadable.iter().map(|path| path.display().to_string()).collect();
         if paths.is_empty() { String::new() } else { format!("{} (run as root)", format::list(&paths)) }
-    }
-
-    /// Formats the image disk: its usage against the thresholds.
-    fn disk(&self, disk: &FileSystem) -> String {
-        let used = disk.capacity_bytes.saturating_sub(disk.available_bytes);
-        let percent = used.saturating_mul(100).div_ceil(disk.capacity_bytes.max(1));
-        let [high, low] = self.thresholds;
-        let (free, all) = (format::size(disk.available_bytes), format::size(disk.capacity_bytes));
-        format!("{percent}% used (high {high}%, low {low}%), {free} of {all} free, {}", disk.mountpoint.display())
     }
 
     /// Formats the last passes: those of the running agent, else those in the store.
@@ -222,10 +213,11 @@ impl Status {
             ("Store", self.store.clone().unwrap_or_default()),
             ("Unreadable", self.unreadable_text()),
             ("Runtime", format::seen(&self.runtime, "unavailable", runtime_text)),
-            ("Image disk", self.image_filesystem.as_ref().map(|disk| self.disk(disk)).unwrap_or_default()),
             ("Pods", self.pod_sources.clone()),
             ("To remove", self.to_remove.as_ref().map(|count| format::count(*count, "object")).unwrap_or_default()),
         ];
+        let before_pods = lines.len() - 2;
+        lines.splice(before_pods..before_pods, self.disks.iter().flat_map(disk_lines));
         lines.splice(2..2, self.config_faults.iter().map(|fault| ("Config", fault.clone())));
         lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
         lines.extend(self.last_passes().map(|text| ("Last pass", text)));
@@ -276,6 +268,16 @@ fn live(settings: &Settings) -> Option<AgentState> {
     let socket = settings.state.socket();
     let answer = block_on(async { Ok(tokio::time::timeout(ANSWER, agent_state(&socket)).await) });
     answer.ok()?.ok()?.ok()
+}
+
+/// Formats a disk, and how long its space lasts.
+fn disk_lines(disk: &DiskState) -> [(&'static str, String); 2] {
+    let title = match disk.disk.name() {
+        Some(DiskUse::Images) => "Image disk",
+        Some(DiskUse::Logs) => "Log disk",
+        Some(DiskUse::Kubelet) | None => "Kubelet disk",
+    };
+    [(title, disk.text()), ("Forecast", disk.forecast.as_ref().map(Forecast::text).unwrap_or_default())]
 }
 
 /// Formats where metrics are; empty = they are turned off.

@@ -3,6 +3,7 @@
 //! The files are read as by kubelet 1.36. Only the fields below are read, in the kubelet's spelling and meaning. All
 //! other fields are ignored. `sockets` reads the endpoints of this file, because crictl's file has precedence over them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -64,6 +65,22 @@ impl KubeletFiles {
     pub(super) fn get(&self, name: &str) -> Option<(&Path, &Json)> {
         let mut set = self.files.iter().rev().filter_map(|(path, file)| Some((&**path, file.get(name)?)));
         set.next().filter(|(_, value)| !value.is_null())
+    }
+
+    /// Returns the entries of a field that is a map, each with the file that sets it; `None` = no file has the field.
+    pub(super) fn map(&self, name: &str) -> Option<BTreeMap<&str, (&Path, &Json)>> {
+        let mut merged: Option<BTreeMap<_, _>> = None;
+        for (path, file) in &self.files {
+            let Some(written) = file.get(name) else { continue };
+            let Some(entries) = written.as_object() else {
+                merged = None;
+                continue;
+            };
+            let merged = merged.get_or_insert_default();
+            merged.extend(entries.iter().map(|(key, value)| (key.as_str(), (&**path, value))));
+            merged.retain(|_, (_, value)| !value.is_null());
+        }
+        merged
     }
 
     /// Returns the settings.

@@ -11,12 +11,14 @@ use toml::de::{DeTable, DeValue};
 
 use super::files::{Unreadable, config_drop_ins, kubelet_drop_ins, main_file, read_regular};
 use super::kubelet_config::KubeletFiles;
+use super::kubelet_eviction;
 use super::sockets::{self, Sockets};
 use crate::config::config_error::{ConfigFault, Origin};
 use crate::config::declarations::KEYS;
 use crate::config::entry::Entry;
 use crate::config::key::find;
 use crate::config::{Environment, position};
+use crate::plan::EvictionLimits;
 
 /// The input from the command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -42,6 +44,8 @@ pub(in crate::config) struct Layers {
     pub(in crate::config) faults: Vec<ConfigFault>,
     /// The sockets in the kubelet's files, if some were given and read.
     pub(in crate::config) kubelet: Sockets,
+    /// When the kubelet evicts pods.
+    pub(in crate::config) eviction: EvictionLimits,
     /// What is allowed and doubtful.
     pub(in crate::config) warnings: Vec<String>,
 }
@@ -79,6 +83,7 @@ impl Layers {
         }
         self.entries.extend(files.entries());
         self.kubelet = sockets::of_kubelet(&files);
+        self.eviction = kubelet_eviction::of_kubelet(&mut files);
         self.faults.extend(files.faults);
         self.warnings.extend(files.warnings);
     }

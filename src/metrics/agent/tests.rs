@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::model::PodSourceName;
-use crate::plan::{PressurePolicy, decide};
+use crate::model::{DiskUse, FileSystem, NodeDisk, PodSourceName};
+use crate::plan::{Forecast, Policy, PressurePolicy, TimeLeft, decide};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -115,9 +115,13 @@ fn available_file_systems_are_shown_with_their_thresholds() {
         inodes_free: inodes.map(|_| 30),
         ..FileSystem::default()
     };
-    let found = [(UsageOf::Images, disk(Some(100))), (UsageOf::Logs, disk(None))];
+    let found = [(DiskUse::Images, disk(Some(100))), (DiskUse::Logs, disk(None))];
+    let found = found.map(|(of, file_system)| NodeDisk { holds: vec![of], file_system });
+    let show = |found: &[NodeDisk], policy: &Policy| {
+        metrics.disks(&found.iter().map(|disk| DiskState::new(disk.clone(), policy)).collect::<Vec<_>>());
+    };
     let mut policy = Policy::default();
-    metrics.file_systems(&found, &policy);
+    show(&found, &policy);
     let of = |filesystem, value| format!("{{filesystem=\"{filesystem}\"}} {value}");
     assert_eq!(samples(&metrics, "kubegc_filesystem_capacity_bytes"), [of("images", "1000.0"), of("logs", "1000.0")]);
     assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes"), [of("images", "600.0"), of("logs", "600.0")]);
@@ -128,12 +132,27 @@ fn available_file_systems_are_shown_with_their_thresholds() {
     let (high, low) = (at("images", "high", "0.85"), at("images", "low", "0.8"));
     assert_eq!(samples(&metrics, "kubegc_filesystem_threshold_ratio"), [&*high, &low]);
     policy.pressure = PressurePolicy { free_bytes: 100, free_percent: 5, free_inodes_percent: 4 };
-    metrics.file_systems(&found, &policy);
+    show(&found, &policy);
     let (images, logs) = (at("images", "pressure", "0.9"), at("logs", "pressure", "0.9"));
     assert_eq!(samples(&metrics, "kubegc_filesystem_threshold_ratio"), [&*high, &low, &images, &logs]);
     assert_eq!(samples(&metrics, "kubegc_filesystem_inodes_threshold_ratio"), [at("images", "pressure", "0.96")]);
-    metrics.file_systems(&found[1..], &policy);
+    show(&found[1..], &policy);
     assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes"), [of("logs", "600.0")]);
+}
+
+#[test]
+fn a_forecast_is_a_growth_and_the_time_until_each_limit() {
+    let left = TimeLeft { seconds: 7200, ..TimeLeft::default() };
+    let forecast = Forecast { bytes_per_hour: -7200, eviction: Some(left), ..Forecast::default() };
+    let disk = NodeDisk { holds: vec![DiskUse::Logs], ..NodeDisk::default() };
+    let metrics = AgentMetrics::default();
+    metrics.disks(&[DiskState { disk, forecast: Some(forecast), ..DiskState::default() }]);
+    let growth = samples(&metrics, "kubegc_filesystem_growth_bytes_per_second");
+    assert_eq!(growth, ["{filesystem=\"logs\"} -2.0"]);
+    let left = samples(&metrics, "kubegc_filesystem_time_left_seconds");
+    assert_eq!(left, ["{filesystem=\"logs\",limit=\"eviction\"} 7200.0"]);
+    metrics.disks(&[]);
+    assert!(samples(&metrics, "kubegc_filesystem_time_left_seconds").is_empty());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use kubegc::metrics::{AGENT, CONTROLLER, ControllerMetrics, Definition, EngineFi
 use kubegc::sim::{Fault, Rpc, Times};
 
 use super::http::get;
-use super::{Home, OFTEN, service, sim};
+use super::{Home, OFTEN, remember_growth, service, sim};
 
 /// The heading before the generated tables, and the one after them.
 const BOUNDS: [&str; 2] = ["## Agent\n", "## Queries\n"];
@@ -31,6 +31,7 @@ async fn an_agent_serves_exactly_the_metrics_of_the_page() {
     let sim = sim();
     sim.fault(Rpc::ImageFsInfo, Fault::Fail(tonic::Code::Internal), Times::N(1));
     let home = Home::new(&sim, &format!("{OFTEN}pressure.free_inodes_percent = 1"));
+    remember_growth(&home, &sim);
     let (mut service, address) = service(&home).await;
     for _ in 0..4 {
         service.says("pass done").await;

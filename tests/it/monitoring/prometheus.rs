@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::dashboard::{Dashboard, Query};
 use super::http::send;
-use super::{Home, OFTEN, WEB, node, service};
+use super::{Home, OFTEN, WEB, node, remember_growth, service};
 use crate::manifests::{documents, packaging};
 use crate::rig::{Daemon, becomes_true};
 
@@ -98,6 +98,7 @@ async fn each_dashboard_query_has_data_of_an_agent() {
     let sim = Sim::start(node().foreign("tool").exited("tool", WEB)).unwrap();
     sim.fault(Rpc::RemovePodSandbox, Fault::Fail(tonic::Code::Internal), Times::Forever);
     let home = Home::new(&sim, &format!("{OFTEN}pressure.free_inodes_percent = 1"));
+    remember_growth(&home, &sim);
     let (_service, address) = service(&home).await;
     let prometheus = Prometheus::start(&[&address]).await;
     prometheus.shows(&Dashboard::read().queries("Agents"), &[]).await;

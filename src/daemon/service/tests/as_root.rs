@@ -49,7 +49,7 @@ fn a_shutdown_with_a_frozen_state_disk_is_bounded() {
             let (store, _) = run(cycle, &limits, &stop, &mut requests, || None::<()>, after).await;
             store.close().await;
         };
-        timeout(MINUTE, service).await.expect("the service ends in time");
+        timeout(MINUTE, Box::pin(service)).await.expect("the service ends in time");
         drop((frozen, sim));
         unmount(&dir);
     });

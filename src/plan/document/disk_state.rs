@@ -1,0 +1,100 @@
+//! The disks of the node, and the limits that apply to them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::forecast::Forecast;
+use crate::model::{DiskMemory, DiskUse, FileSystem, NodeDisk, Snapshot, exact_size_text, size_text};
+use crate::plan::disk_usage::Usage;
+use crate::plan::policy::Policy;
+
+/// A disk of the node, and the limits that apply to it.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct DiskState {
+    /// What it holds, and how full it is.
+    #[serde(flatten)]
+    pub disk: NodeDisk,
+    /// Used space at which the removal of images begins, in percent; `null` = it has no images.
+    pub high_threshold_percent: Option<u64>,
+    /// Used space at which it ends.
+    pub low_threshold_percent: Option<u64>,
+    /// Free bytes below which the disk has pressure; `null` = no limit.
+    pub pressure_below_bytes: Option<u64>,
+    /// Free inodes below which the disk has pressure; `null` = no limit.
+    pub pressure_below_inodes: Option<u64>,
+    /// Free bytes below which the kubelet evicts pods, by its configuration if that was given, else by its defaults; `null` = no
+    /// limit.
+    pub eviction_below_bytes: Option<u64>,
+    /// What was written to it in the last hours, and when limits are reached; `null` = not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Forecast>,
+}
+
+// === impl DiskState ===
+
+impl DiskState {
+    /// Returns the disks of a snapshot.
+    pub(in crate::plan) fn all(snapshot: &Snapshot, policy: &Policy) -> Vec<Self> {
+        let memory = &snapshot.memory.disks;
+        let state = |disk: &NodeDisk| {
+            let state = Self::new(disk.clone(), policy);
+            let memory = memory.get(&disk.file_system.mountpoint);
+            Self { forecast: memory.and_then(|memory| state.forecast(memory)), ..state }
+        };
+        snapshot.disks.iter().map(state).collect()
+    }
+
+    /// Returns the state of a disk under a policy.
+    pub fn new(disk: NodeDisk, policy: &Policy) -> Self {
+        let images = disk.holds.contains(&DiskUse::Images).then_some(&policy.images);
+        Self {
+            high_threshold_percent: images.map(|images| images.high_threshold_percent),
+            low_threshold_percent: images.map(|images| images.low_threshold_percent),
+            pressure_below_bytes: policy.pressure.below_bytes(&disk.file_system),
+            pressure_below_inodes: policy.pressure.below_inodes(&disk.file_system),
+            eviction_below_bytes: policy.eviction.below_bytes(&disk),
+            forecast: None,
+            disk,
+        }
+    }
+
+    fn forecast(&self, memory: &DiskMemory) -> Option<Forecast> {
+        let FileSystem { capacity_bytes, available_bytes, .. } = self.disk.file_system;
+        let free_at = |used_percent| Usage::of(capacity_bytes, available_bytes).available_at(used_percent);
+        let left = |free: u64| available_bytes.saturating_sub(free);
+        let high = self.high_threshold_percent.map(|percent| left(free_at(percent)));
+        Forecast::of(memory, high, self.eviction_below_bytes.map(left))
+    }
+
+    /// Returns the used space in percent, rounded up as in the kubelet; `None` = the disk reports no capacity.
+    pub fn used_percent(&self) -> Option<u64> {
+        let FileSystem { capacity_bytes, available_bytes, .. } = self.disk.file_system;
+        (capacity_bytes > 0).then(|| Usage::of(capacity_bytes, available_bytes).used_percent())
+    }
+
+    /// Returns the state for people, as `70% used (high 85%, low 80%), 300.0GiB of 1.0TiB free, /var/lib/containerd`.
+    pub fn text(&self) -> String {
+        let FileSystem { capacity_bytes, available_bytes, mountpoint, .. } = &self.disk.file_system;
+        let used = self.used_percent().map_or_else(|| "unknown".to_owned(), |percent| format!("{percent}% used"));
+        let (free, all) = (size_text(*available_bytes), size_text(*capacity_bytes));
+        format!("{used} ({}), {free} of {all} free, {}", self.limits_text(), mountpoint.display())
+    }
+
+    /// Returns the limits for people, as `high 85%, low 80%, pressure below 20GiB free`.
+    fn limits_text(&self) -> String {
+        let thresholds = self.high_threshold_percent.zip(self.low_threshold_percent);
+        let limits = [
+            thresholds.map(|(high, low)| format!("high {high}%, low {low}%")),
+            self.pressure_below_bytes.map(|bytes| format!("pressure below {} free", exact_or_rounded(bytes))),
+            self.pressure_below_inodes.map(|inodes| format!("pressure below {inodes} free inodes")),
+        ];
+        let limits: Vec<_> = limits.into_iter().flatten().collect();
+        if limits.is_empty() { "no limit".to_owned() } else { limits.join(", ") }
+    }
+}
+
+/// Formats a limit in bytes: exactly, unless that takes many digits.
+fn exact_or_rounded(bytes: u64) -> String {
+    let exact = exact_size_text(bytes);
+    if exact.len() > 8 { size_text(bytes) } else { exact }
+}
