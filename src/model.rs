@@ -12,7 +12,6 @@ mod image_names;
 mod lists;
 mod log_names;
 mod memory;
-mod node_disk;
 mod object_meta;
 mod objects;
 mod odd_entries;
@@ -36,7 +35,6 @@ pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
     RuntimeMemory,
 };
-pub use node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use object_meta::{FOREGROUND, ORPHAN, ObjectMeta, known_time, latest_time, left_out_owners};
 pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, ImageDetails, LeftoverLog, LinkTarget, LogDir, LogLink,
@@ -48,6 +46,7 @@ pub use pod::{
 };
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
+pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{
     age_text, bytes_of_text, count_text, cut_text, duration_text, exact_size_text, printable_text, size_text,

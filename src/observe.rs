@@ -23,6 +23,7 @@ mod observe_error;
 mod pods;
 mod runtime_status;
 mod store;
+mod walk;
 
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;

@@ -1,5 +1,7 @@
 //! A snapshot of the node at one time, as plain data.
 
+pub(super) mod node_disk;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

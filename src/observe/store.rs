@@ -5,7 +5,6 @@
 //! measurement.
 
 mod crio;
-mod tree;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

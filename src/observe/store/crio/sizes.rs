@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::tree::{TreeSize, measure};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{HolderKind, PartKind, RuntimeStore};
+use crate::observe::walk::{TreeSize, measure};
 
 /// The longest time to measure one layer, some hundred thousand files.
 const LAYER: Duration = Duration::from_secs(5);
@@ -115,7 +115,7 @@ impl PartFiles {
         let size = measure(&host.resolve(&self.path)?.into_path(), until)?;
         let beside = self.beside.as_ref().map(|path| host.resolve(path)).transpose()?.and_then(Resolved::existing);
         let beside = beside.map(|path| measure(&path, until)).transpose()?.unwrap_or_default();
-        Ok(TreeSize { bytes: size.bytes.saturating_add(beside.bytes), inodes: size.inodes + beside.inodes })
+        Ok(size.and(beside))
     }
 }
 
