@@ -47,6 +47,7 @@ pub use pod::{
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
+pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{
     age_text, bytes_of_text, count_text, cut_text, duration_text, exact_size_text, printable_text, size_text,

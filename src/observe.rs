@@ -20,6 +20,7 @@ mod log_files;
 mod log_sizes;
 mod needs;
 mod observe_error;
+mod pod_usage;
 mod pods;
 mod runtime_status;
 mod store;
@@ -44,8 +45,8 @@ use tokio::time::{Instant, timeout};
 use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, DiskUse, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, NodeDisk, Partial, PodUid,
-    Sandbox, Seen, Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
+    Container, DiskUse, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, NodeDisk, Partial,
+    PodDirUsage, PodUid, Sandbox, Seen, Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
 };
 pub use clock_jumps::{ClockJumps, ClockReading};
 use clock_skew::ClockSkew;
@@ -173,6 +174,9 @@ impl Observer {
         if needs.log_sizes {
             self.measure_logs(snapshot).await;
         }
+        if let Some(time) = needs.pod_usage {
+            snapshot.pod_usage = Some(self.pod_usage(snapshot, time).await);
+        }
         if needs.store {
             let store =
                 self.store.read(&self.reader, &self.places, &*self.disks, snapshot, needs.writable_layers).await;
@@ -217,6 +221,7 @@ impl Observer {
             workloads: None,
             image_details: BTreeMap::new(),
             store: None,
+            pod_usage: None,
             list_bytes: ListBytes::default(),
             partial: Partial::default(),
             memory,
@@ -261,6 +266,23 @@ impl Observer {
                 logs
             });
         }
+    }
+
+    /// Measures the kubelet's directories of pods within a time.
+    async fn pod_usage(&self, snapshot: &Snapshot, time: Duration) -> Seen<Vec<PodDirUsage>> {
+        let pods = match &snapshot.pod_dirs {
+            Seen::Seen(pods) => pods.clone(),
+            Seen::NotSeen(cause) => return Seen::NotSeen(cause.clone()),
+        };
+        let directory = self.places.kubelet_root.join("pods");
+        let host = self.places.host.with_limit(time.saturating_add(MEASURING));
+        let path = directory.clone();
+        let measure = move |host: &HostFs| match host.resolve(&path)? {
+            Resolved::Exists(at) => pod_usage::measure(&at, pods, time),
+            Resolved::Missing(_) => Ok(Vec::new()),
+        };
+        let measured = host.run(&directory, measure).await.map_err(ObserveError::from);
+        measured.and_then(|read| read.map_err(|source| ObserveError::List { path: directory, source })).into()
     }
 
     /// Measures the log directories in one walk. The sizes of those that are not reached in time stay unknown, and the output

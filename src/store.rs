@@ -6,6 +6,7 @@
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod account;
+mod by_pod;
 mod category;
 mod entries;
 mod index;
@@ -14,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use account::{CategoryEntry, DiskAccount, DiskAccountKind, ImageStates, account};
+pub use by_pod::{DiskByPod, DiskByPodKind, NamespaceSpace, PodSpace, Space, disk_by_pod};
 pub use category::Category;
 pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
 pub use index::{SnapshotIndex, StoreIndex};

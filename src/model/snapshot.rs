@@ -1,6 +1,7 @@
 //! A snapshot of the node at one time, as plain data.
 
 pub(super) mod node_disk;
+pub(super) mod pod_usage;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Container, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, LeftoverLog, ListBytes, LogDir, LogLink, Memory,
-    NodeDisk, Partial, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
+    NodeDisk, Partial, PodDirUsage, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -92,6 +93,9 @@ pub struct Snapshot {
     /// image, read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Seen<RuntimeStore>>,
+    /// What the kubelet's directories of pods take; `null` = not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_usage: Option<Seen<Vec<PodDirUsage>>>,
     /// The sizes of the runtime's lists, and how they were received.
     #[serde(default)]
     pub list_bytes: ListBytes,

@@ -1,5 +1,7 @@
 //! The parts of a snapshot.
 
+use std::time::Duration;
+
 /// The parts of a snapshot that need calls of their own. Each is left out unless it is wanted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Needs {
@@ -21,6 +23,8 @@ pub struct Needs {
     pub log_sizes: bool,
     /// The logs of instances that the runtime no longer lists.
     pub leftover_logs: bool,
+    /// What the kubelet's directories of pods take, measured within this time; `None` = not wanted.
+    pub pod_usage: Option<Duration>,
     /// What the store of the runtime holds.
     pub store: bool,
     /// The sizes of the writable layers in that store. The runtime reads all files of a layer for its size, each time.
@@ -30,6 +34,9 @@ pub struct Needs {
 // === impl Needs ===
 
 impl Needs {
+    /// The time for the directories of pods, unless another is wanted.
+    pub const WALK: Duration = Duration::from_secs(3);
+
     /// All parts, except what the authors of pods wrote, because a snapshot may be shown to others, and workloads, which need a
     /// permission of their own.
     pub const ALL: Self = Self {
@@ -41,6 +48,7 @@ impl Needs {
         workloads: false,
         log_sizes: true,
         leftover_logs: true,
+        pod_usage: Some(Self::WALK),
         store: true,
         writable_layers: true,
     };
@@ -62,6 +70,7 @@ impl Needs {
             pod_details: self.pod_details || other.pod_details,
             log_sizes: self.log_sizes || other.log_sizes,
             leftover_logs: self.leftover_logs || other.leftover_logs,
+            pod_usage: self.pod_usage.max(other.pod_usage),
             store: self.store || other.store,
             writable_layers: self.writable_layers || other.writable_layers,
         }

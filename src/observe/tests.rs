@@ -19,6 +19,7 @@ const ENDS: Needs = Needs {
     workloads: false,
     log_sizes: false,
     leftover_logs: false,
+    pod_usage: None,
     store: false,
     writable_layers: false,
 };

@@ -736,6 +736,28 @@ fn the_account_of_the_disk_has_tables_a_document_and_a_snapshot() {
 }
 
 #[test]
+fn the_space_of_pods_has_tables_a_document_and_a_snapshot() {
+    let host = Host::new();
+    let pods = host.sim.dir().join("kubelet/pods");
+    for (path, kib) in [("u-web/volumes/kubernetes.io~empty-dir/cache/big", 3 << 10), ("u-gone/etc-hosts", 64)] {
+        std::fs::create_dir_all(pods.join(path).parent().unwrap()).unwrap();
+        std::fs::write(pods.join(path), vec![7; kib << 10]).unwrap();
+    }
+    let text = host.run(&["disk", "--by", "pod"]);
+    let row = |text: &str, name: &str| text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+    let web = row(&text, "default/web ").unwrap_or_else(|| panic!("{text}"));
+    assert!(web.ends_with("empty-dir \"cache\" 3.0MiB"), "{text}");
+    assert!(row(&text, "uid u-gone ").is_some(), "{text}");
+    let by_namespace = host.run(&["disk", "--by", "namespace", "--full"]);
+    assert!(row(&by_namespace, "default ").is_some() && row(&by_namespace, "not known  1").is_some(), "{by_namespace}");
+    let schema: serde_json::Value = serde_json::from_str(&host.run(&["config", "schema", "disk-by-pod"])).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&host.run(&["disk", "--by=pod", "-o=json"])).unwrap();
+    assert!(jsonschema::is_valid(&schema, &document), "{document:#}");
+    host.shell.write("node.json", &host.run(&["snapshot"]));
+    assert_eq!(row(&host.run(&["disk", "--by=pod", "--snapshot=node.json"]), "default/web "), Some(web));
+}
+
+#[test]
 fn blocks_reserved_for_root_count_as_used_in_every_command() {
     let host = Host::new();
     let mut snapshot: serde_json::Value = serde_json::from_str(&host.run(&["snapshot"])).unwrap();

@@ -32,8 +32,9 @@ pub(in crate::cli) async fn plan_now(loaded: &Loaded, scope: Scope) -> Result<(S
 }
 
 /// As [`plan_now`], with the store of the runtime.
-pub(in crate::cli) async fn account(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.plan_now(Scope::All, Needs { log_sizes: true, ..Needs::account(true) }).await)
+pub(in crate::cli) async fn account(loaded: &Loaded, walk: Option<Duration>) -> Result<(Snapshot, Plan), CliError> {
+    let needs = Needs { log_sizes: true, pod_usage: walk, ..Needs::account(true) };
+    Ok(dry_cycle(loaded).await?.plan_now(Scope::All, needs).await)
 }
 
 /// As [`plan_now`], with the exit of each exited container and, if wanted, with the store of the runtime.

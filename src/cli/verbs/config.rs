@@ -27,7 +27,7 @@ use crate::model::Snapshot;
 use crate::owners::{ClusterPlan, ClusterSnapshot};
 use crate::plan::Plan;
 use crate::pod_gc::PodPlan;
-use crate::store::DiskAccount;
+use crate::store::{DiskAccount, DiskByPod};
 use rules_page as rules;
 
 /// Check and show the configuration
@@ -96,6 +96,8 @@ enum Document {
     Images,
     /// Output of `disk -o json`
     DiskAccount,
+    /// Output of `disk --by pod -o json`
+    DiskByPod,
     /// Output of `config rules -o json`
     Rules,
     /// The configuration file
@@ -272,6 +274,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),
         Document::Images => output.pretty_json(&schema_for!(Images)),
         Document::DiskAccount => output.pretty_json(&schema_for!(DiskAccount)),
+        Document::DiskByPod => output.pretty_json(&schema_for!(DiskByPod)),
         Document::Rules => output.pretty_json(&schema_for!(rules::RuleList)),
         Document::Config => output.pretty_json(&crate::config::schema()),
     }

@@ -1,6 +1,9 @@
 //! `kubegc disk`.
 
+mod by_pod;
+
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
@@ -9,8 +12,9 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::config::Loaded;
+use crate::observe::Needs;
 use crate::plan::disk_account;
-use crate::store::{Category, CategoryEntry, DiskAccount, LeftEntry};
+use crate::store::{Category, CategoryEntry, DiskAccount, LeftEntry, disk_by_pod};
 
 /// Show what fills the image file system
 ///
@@ -18,6 +22,9 @@ use crate::store::{Category, CategoryEntry, DiskAccount, LeftEntry};
 /// the disk, not those in a registry. "Not of the runtime" is everything else on the file system.
 ///
 /// kubegc reads the store of containerd through its API, and the store of CRI-O from its files.
+///
+/// With --by it shows what each pod or namespace takes instead: writable layers, volumes on the disks of the node, log files. It walks
+/// over the kubelet's directories of pods for at most 3 s; a size that was not reached by then is shown as "at least".
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show at most N entries of each list; 0 for all
@@ -26,7 +33,25 @@ pub struct Args {
     /// Show the account of a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
+    /// Show what each pod or namespace takes on the disks of the node
+    #[arg(long, value_enum)]
+    by: Option<By>,
+    /// Measure the volumes of pods without a limit on the time
+    #[arg(long, requires = "by", conflicts_with = "snapshot")]
+    full: bool,
 }
+
+/// What the rows are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum By {
+    /// One row for each pod
+    Pod,
+    /// One row for each namespace
+    Namespace,
+}
+
+/// The time of a walk without a limit.
+const UNLIMITED: Duration = Duration::from_hours(24);
 
 /// How the account is printed.
 #[derive(Clone, Copy)]
@@ -39,14 +64,18 @@ struct Style {
 
 /// Prints the account.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let walk = args.by.map(|_| if args.full { UNLIMITED } else { Needs::WALK });
     let (snapshot, plan) = match &args.snapshot {
         Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,
-        None => block_on(account(loaded))?,
+        None => block_on(account(loaded, walk))?,
     };
+    let most = if args.top == 0 { usize::MAX } else { args.top };
+    if let Some(by) = args.by {
+        return by_pod::print(&disk_by_pod(&snapshot), by, most, output);
+    }
     let account = disk_account(&snapshot, &plan).map_err(|cause| {
         CliError::message(ErrorKind::Partial, format!("cannot account for the image file system: {cause}"))
     })?;
-    let most = if args.top == 0 { usize::MAX } else { args.top };
     output.result(&account, |wide| text(&account, Style { most, wide }))?;
     all_seen(&plan)
 }
@@ -107,7 +136,7 @@ fn images(account: &DiskAccount, style: Style) -> String {
         ]
     });
     let titles = ["IMAGE", "ID", "HOLDS ALONE", "WITH SHARED", "STATE", "INODES ALONE"];
-    section(account.images.len(), style, "images", |most| table(titles, rows.take(most)))
+    section(account.images.len(), style.most, "images", |most| table(titles, rows.take(most)))
 }
 
 fn shared(account: &DiskAccount, style: Style) -> String {
@@ -120,7 +149,7 @@ fn shared(account: &DiskAccount, style: Style) -> String {
         [names, format::size(set.bytes), state.to_owned(), inodes(style, Some(set.inodes))]
     });
     let titles = ["HELD TOGETHER BY", "SIZE", "STATE", "INODES"];
-    section(account.shared.len(), style, "sets of images", |most| table(titles, rows.take(most)))
+    section(account.shared.len(), style.most, "sets of images", |most| table(titles, rows.take(most)))
 }
 
 fn writable_layers(account: &DiskAccount, style: Style) -> String {
@@ -128,7 +157,7 @@ fn writable_layers(account: &DiskAccount, style: Style) -> String {
         [layer.name.clone(), id(style, layer.id.as_str()), known(layer.bytes), inodes(style, layer.inodes)]
     });
     let titles = ["WRITABLE LAYER OF", "ID", "SIZE", "INODES"];
-    section(account.writable_layers.len(), style, "writable layers", |most| table(titles, rows.take(most)))
+    section(account.writable_layers.len(), style.most, "writable layers", |most| table(titles, rows.take(most)))
 }
 
 fn others(account: &DiskAccount, style: Style) -> String {
@@ -147,7 +176,7 @@ fn others(account: &DiskAccount, style: Style) -> String {
     };
     let titles = ["NOT LISTED BY THE CRI", "NAMESPACE", "HELD BY", "SIZE", "AGE", "INODES"];
     let rows = account.others.iter().map(row);
-    section(account.others.len(), style, "objects", |most| table(titles, rows.take(most)))
+    section(account.others.len(), style.most, "objects", |most| table(titles, rows.take(most)))
 }
 
 /// Says what to do with images that the runtime has, and the CRI does not list.
@@ -163,13 +192,13 @@ fn unlisted(account: &DiskAccount) -> String {
 }
 
 /// Returns a list with a note of how many entries are left out, or nothing if it has none.
-fn section(all: usize, style: Style, what: &str, list: impl FnOnce(usize) -> String) -> String {
-    let more = match all.saturating_sub(style.most) {
+fn section(all: usize, most: usize, what: &str, list: impl FnOnce(usize) -> String) -> String {
+    let more = match all.saturating_sub(most) {
         _ if all == 0 => return String::new(),
         0 => String::new(),
         more => format!("{more} more {what}: --top 0\n"),
     };
-    format!("{}\n{more}", list(style.most).trim_end())
+    format!("{}\n{more}", list(most).trim_end())
 }
 
 fn id(style: Style, id: &str) -> String {

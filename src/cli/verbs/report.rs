@@ -29,7 +29,7 @@ pub struct Args {
 /// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
 pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let planned = block_on(async {
-        let (snapshot, plan) = account(loaded).await?;
+        let (snapshot, plan) = account(loaded, None).await?;
         let under_pressure =
             decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
         // Without an account the page has no such section.

@@ -67,7 +67,7 @@ mod as_root {
     fn a_mount_is_not_entered() {
         apart(|| {
             let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            fs::write(other.path().join("file"), [7; 100_000]).unwrap();
+            fs::write(other.path().join("file"), vec![7; 100_000]).unwrap();
             for (name, kind, flags) in [("bind", None, MsFlags::MS_BIND), ("tmpfs", Some("tmpfs"), MsFlags::empty())] {
                 fs::create_dir(dir.path().join(name)).unwrap();
                 mount(Some(other.path()), &dir.path().join(name), kind, flags, None::<&str>).unwrap();

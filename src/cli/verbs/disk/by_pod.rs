@@ -1,0 +1,75 @@
+//! `kubegc disk --by`: what each pod or namespace takes.
+
+use super::{By, section};
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::render::format;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::store::{DiskByPod, NamespaceSpace, PodSpace, Space};
+
+/// The titles of the columns of sizes.
+const SIZES: [&str; 5] = ["SIZE", "LAYERS", "VOLUMES", "LOGS", "OTHER"];
+
+/// Prints the rows. It is an error if a part could not be read.
+pub(super) fn print(by_pod: &DiskByPod, by: By, most: usize, output: &mut Output) -> Result<(), CliError> {
+    output.result(by_pod, |wide| text(by_pod, by, most, wide))?;
+    match by_pod.missing.first() {
+        Some(missing) => Err(CliError::message(ErrorKind::Partial, format!("cannot read {missing}"))),
+        None => Ok(()),
+    }
+}
+
+fn text(by_pod: &DiskByPod, by: By, most: usize, wide: bool) -> String {
+    let rows = match by {
+        By::Pod => section(by_pod.pods.len(), most, "pods", |most| pods(&by_pod.pods, most, wide)),
+        By::Namespace => {
+            section(by_pod.namespaces.len(), most, "namespaces", |most| namespaces(&by_pod.namespaces, most))
+        }
+    };
+    let missing = by_pod.missing.iter().map(|missing| format!("Not read: {}\n", format::printable(missing)));
+    rows + &missing.collect::<String>()
+}
+
+fn pods(pods: &[PodSpace], most: usize, wide: bool) -> String {
+    let [size, layers, volumes, logs, other] = SIZES;
+    table(
+        ["POD", size, layers, volumes, logs, other, "LARGEST VOLUME"],
+        pods.iter().take(most).map(|pod| {
+            let named = if wide { usize::MAX } else { 1 };
+            let volume = |volume: &crate::model::VolumeUsage| {
+                format!("{} \"{}\" {}", volume.plugin, volume.name, format::size(volume.usage.bytes))
+            };
+            let largest: Vec<_> = pod.volumes.iter().take(named).map(volume).collect();
+            let [size, layers, volumes, logs, other] = sizes(&pod.space);
+            [pod_name(pod), size, layers, volumes, logs, other, largest.join(", ")]
+        }),
+    )
+}
+
+/// Returns the name of a pod. Of one that has only a directory of the kubelet, the uid is known.
+fn pod_name(pod: &PodSpace) -> String {
+    if pod.pod.name.is_empty() { format!("uid {}", pod.pod.uid) } else { pod.pod.to_string() }
+}
+
+fn namespaces(namespaces: &[NamespaceSpace], most: usize) -> String {
+    let [size, layers, volumes, logs, other] = SIZES;
+    table(
+        ["NAMESPACE", "PODS", size, layers, volumes, logs, other],
+        namespaces.iter().take(most).map(|one| {
+            let name = if one.namespace.is_empty() { "not known" } else { &one.namespace };
+            let [size, layers, volumes, logs, other] = sizes(&one.space);
+            [name.to_owned(), one.pods.to_string(), size, layers, volumes, logs, other]
+        }),
+    )
+}
+
+fn sizes(space: &Space) -> [String; 5] {
+    let at_least = if space.at_least { ">=" } else { "" };
+    [
+        format!("{at_least}{}", format::size(space.bytes)),
+        format::size(space.writable_layer_bytes),
+        format::size(space.volume_bytes),
+        format::size(space.log_bytes),
+        format::size(space.other_bytes),
+    ]
+}

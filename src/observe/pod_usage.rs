@@ -1,0 +1,155 @@
+//! Measures the kubelet's directories of pods: their volumes on this disk, and the rest.
+//!
+//! The layout is `pods/UID/volumes/kubernetes.io~PLUGIN/NAME` (kubelet 1.36, `pkg/kubelet/kubelet_getters.go`). Each pod has its
+//! part of the time, so that one with millions of files does not hide the others.
+
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Dir};
+use rustix::process::setpriority_process;
+use tokio::time::Instant;
+
+use super::walk::{TreeSize, Walk, open_directory};
+use crate::model::{DirUsage, PodDirUsage, PodUid, VolumeUsage};
+
+/// The directory of the volumes of a pod.
+const VOLUMES: &CStr = c"volumes";
+/// What the directories of volume plugins begin with.
+const PLUGIN: &str = "kubernetes.io~";
+/// The lowest priority, which is the lowest for reads of a disk too (`ioprio_set(2)`).
+const NICE: i32 = 19;
+
+/// Measures the directories of these pods beneath a directory, within a time.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(super) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration) -> io::Result<Vec<PodDirUsage>> {
+    in_background(|| {
+        let root = open_directory(CWD, pods)?;
+        let end = Instant::now() + time;
+        let all = uids.len();
+        let measured = uids.into_iter().zip((1..=all).rev()).filter_map(|(uid, left)| {
+            let now = Instant::now();
+            let share = end.saturating_duration_since(now) / u32::try_from(left).unwrap_or(u32::MAX);
+            pod(&root, pods, uid, now + share)
+        });
+        Ok(measured.collect())
+    })
+}
+
+/// Runs `work` in a thread of the lowest priority. A thread cannot raise its priority again, so it is one of its own.
+fn in_background<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let in_thread = || {
+        // Without the permission it runs at the usual priority.
+        let _ = setpriority_process(None, NICE);
+        work()
+    };
+    thread::scope(|scope| scope.spawn(in_thread).join())
+        .unwrap_or_else(|_| Err(io::Error::other("the walk ended by a defect")))
+}
+
+/// Measures the directory of a pod; `None` = it does not exist any more.
+fn pod(root: &OwnedFd, pods: &Path, uid: PodUid, until: Instant) -> Option<PodDirUsage> {
+    let directory = open_directory(root.as_fd(), uid.as_str()).ok()?;
+    let mut walk = Walk::new(&pods.join(uid.as_str()), until).ok()?;
+    let (mut volumes, mut other) = (Vec::new(), DirUsage::default());
+    for name in names(&directory) {
+        match open_directory(directory.as_fd(), &*name) {
+            Ok(found) if *name == *VOLUMES => volumes = self::volumes(&mut walk, &found),
+            _ => other = other.and(size(&mut walk, directory.as_fd(), &name)),
+        }
+    }
+    Some(PodDirUsage { uid, volumes, other })
+}
+
+fn volumes(walk: &mut Walk, directory: &OwnedFd) -> Vec<VolumeUsage> {
+    let mut volumes = Vec::new();
+    for plugin in names(directory) {
+        let Ok(found) = open_directory(directory.as_fd(), &*plugin) else { continue };
+        let plugin = text(&plugin);
+        let plugin = plugin.strip_prefix(PLUGIN).unwrap_or(&plugin).to_owned();
+        volumes.extend(names(&found).into_iter().map(|name| VolumeUsage {
+            plugin: plugin.clone(),
+            name: text(&name),
+            usage: size(walk, found.as_fd(), &name),
+        }));
+    }
+    volumes
+}
+
+/// Returns the names in a directory of the kubelet, which has few of them.
+fn names(directory: &OwnedFd) -> Vec<Box<CStr>> {
+    let entries = Dir::read_from(directory).into_iter().flatten();
+    let entries = entries.filter_map(Result::ok).filter(|entry| ![c".", c".."].contains(&entry.file_name()));
+    entries.map(|entry| entry.file_name().into()).collect()
+}
+
+fn size(walk: &mut Walk, at: BorrowedFd, name: &CStr) -> DirUsage {
+    let TreeSize { bytes, inodes, is_partial } = walk.measure(at, name).unwrap_or_default();
+    DirUsage { bytes, inodes, at_least: is_partial }
+}
+
+fn text(name: &CStr) -> String {
+    OsStr::from_bytes(name.to_bytes()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const TIME: Duration = Duration::from_mins(10);
+
+    /// Writes a file of so many KiB beneath a directory of pods.
+    fn write(root: &Path, path: &str, kib: usize) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![7; kib << 10]).unwrap();
+    }
+
+    #[test]
+    fn volumes_have_their_plugin_and_name_and_the_rest_is_one_sum() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "u1/volumes/kubernetes.io~empty-dir/cache/big", 400);
+        write(root.path(), "u1/volumes/kubernetes.io~empty-dir/cache/sub/small", 40);
+        write(root.path(), "u1/containers/app/0123", 8);
+        write(root.path(), "u1/etc-hosts", 4);
+        write(root.path(), "u2/etc-hosts", 4);
+        let uids = ["u1", "gone", "u2"].map(PodUid::from).into();
+        let measured = measure(root.path(), uids, TIME).unwrap();
+        assert_eq!(measured.iter().map(|pod| pod.uid.as_str()).collect::<Vec<_>>(), ["u1", "u2"]);
+        let [volume] = &*measured[0].volumes else { panic!("{measured:?}") };
+        assert_eq!((volume.plugin.as_str(), volume.name.as_str(), volume.usage.inodes), ("empty-dir", "cache", 4));
+        let kib = |usage: DirUsage| usage.bytes >> 10;
+        assert!((440..500).contains(&kib(volume.usage)) && (12..40).contains(&kib(measured[0].other)), "{measured:?}");
+        assert!(!volume.usage.at_least && measured[1].volumes.is_empty());
+    }
+
+    #[test]
+    fn without_time_each_pod_has_at_least_what_was_seen() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "u1/volumes/kubernetes.io~empty-dir/cache/big", 400);
+        let measured = measure(root.path(), vec!["u1".into()], Duration::ZERO).unwrap();
+        let usage = measured[0].volumes[0].usage;
+        assert!(usage.at_least && usage.inodes == 1, "{usage:?}");
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_directory_is_not_followed() {
+        let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write(other.path(), "volumes/kubernetes.io~empty-dir/cache/big", 400);
+        std::os::unix::fs::symlink(other.path(), root.path().join("u1")).unwrap();
+        fs::create_dir(root.path().join("u2")).unwrap();
+        std::os::unix::fs::symlink(other.path().join("volumes"), root.path().join("u2/volumes")).unwrap();
+        let measured = measure(root.path(), vec!["u1".into(), "u2".into()], TIME).unwrap();
+        assert_eq!(measured.iter().map(|pod| pod.uid.as_str()).collect::<Vec<_>>(), ["u2"]);
+        assert_eq!(measured[0].volumes, []);
+    }
+}
