@@ -90,7 +90,7 @@ impl Cycle {
         self.rules.log(&planned.plan.rules);
         let account = if is_due { self.accounts.take(&planned) } else { None };
         if let Some(account) = &account {
-            self.metrics.account(account);
+            self.metrics.account(account, &planned.plan.disks);
         }
         let usage = self.usage(&planned);
         Pass { account, ..self.carry_out(planned, usage, stop, watch).await }

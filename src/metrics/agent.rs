@@ -1,6 +1,7 @@
 //! The metrics of the agent, and of one pass of `kubegc collect`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ struct Inner {
     estimated: Counters,
     /// Those in the settings.
     pod_sources: Mutex<Vec<PodSourceName>>,
+    /// Whether an account shows what images hold, better than the sizes in plans.
+    has_account: AtomicBool,
 }
 
 /// The result of a pass, for the metrics.
@@ -191,9 +194,14 @@ impl AgentMetrics {
         let none = reasons.map(|reason| vec![("kind", word), ("reason", *reason)]);
         let labels = |action: &Action| vec![("kind", word), ("reason", action.reason.kind())];
         values.replace(PLANNED, word, counts(none, plan.actions.iter().filter(is_of).map(labels)));
-        let candidates = plan.actions.iter().chain(&plan.images.reserve).filter(is_of);
-        let bytes = candidates.filter_map(Action::bytes).fold(0, u64::saturating_add);
-        values.replace(RECLAIMABLE, word, [(vec![("kind", word)], number(bytes))]);
+        if kind != Kind::Image || !self.0.has_account.load(Ordering::Relaxed) {
+            let candidates = plan.actions.iter().chain(&plan.images.reserve).filter(is_of);
+            self.reclaimable(kind, candidates.filter_map(Action::bytes).fold(0, u64::saturating_add));
+        }
+    }
+
+    fn reclaimable(&self, kind: Kind, bytes: u64) {
+        self.0.metrics.values.replace(RECLAIMABLE, kind.as_str(), [(vec![("kind", kind.as_str())], number(bytes))]);
     }
 
     /// Shows the lists of the runtime.
@@ -209,8 +217,13 @@ impl AgentMetrics {
         usage::show(&self.0.metrics.values, disks);
     }
 
-    /// Shows what fills the image file system. Logs are not measured by a pass, so they count with the rest.
-    pub fn account(&self, account: &DiskAccount) {
+    /// Shows what fills the image file system, and whether removable images are enough. Logs are not measured by a pass, so they
+    /// count with the rest.
+    pub fn account(&self, account: &DiskAccount, disks: &[DiskState]) {
+        self.0.has_account.store(true, Ordering::Relaxed);
+        self.reclaimable(Kind::Image, account.reclaimable_bytes);
+        let shortfall = disks.iter().find_map(|disk| disk.shortfall_bytes(account.reclaimable_bytes));
+        self.0.metrics.values.replace(SHORTFALL, "", shortfall.map(|bytes| (Labels::new(), number(bytes))));
         let shown = account.categories.iter().filter(|entry| entry.category != Category::Logs);
         let of = |value: fn(&CategoryEntry) -> u64| {
             let label = |entry: &CategoryEntry| vec![("category", entry.category.into())];
@@ -274,6 +287,7 @@ impl Default for AgentMetrics {
             reclaimed: metrics.counters(RECLAIMED, each_kind()),
             estimated: metrics.counters(ESTIMATED, each_kind()),
             pod_sources: Mutex::default(),
+            has_account: AtomicBool::default(),
             metrics,
         }))
     }

@@ -68,7 +68,7 @@ definitions! {
         "When the configuration in force was loaded";
     LOCK = Gauge "kubegc_lock_held" [] "Whether this agent holds the lock of the node: 1, or 0 while it waits";
     PASSES = Counter "kubegc_passes" ["scope", "result"]
-        "GC passes. failed: an observation was missing, or the runtime did not respond";
+        "GC passes. failed: an observation was missing, the runtime did not respond, or images did not give the space that was needed";
     PASS_SECONDS = Histogram "kubegc_pass_duration_seconds" ["scope"] "Duration of passes";
     PASS_SUCCEEDED_AT = Gauge "kubegc_pass_last_success_timestamp_seconds" ["scope"] "When the last successful pass ended";
     PASS_RUNNING = Gauge "kubegc_passes_running" ["scope"] "Passes in progress";
@@ -83,7 +83,9 @@ definitions! {
         "Objects that the last plan keeps. by: guard, or rule for what the kubelet keeps too";
     PLANNED = Gauge "kubegc_planned_objects" ["kind", "reason"] "Objects that the last plan removes";
     RECLAIMABLE = Gauge "kubegc_reclaimable_bytes" ["kind"]
-        "Sizes of the objects that the last plan may remove, fallback candidates included";
+        "What a collection could reclaim: of images what all removable ones hold, needed or not; else what the last plan removes";
+    SHORTFALL = Gauge "kubegc_shortfall_bytes" []
+        "What removing all removable images would leave missing to the low threshold, from the high one on; 0 = enough";
     FS_CAPACITY = Gauge "kubegc_filesystem_capacity_bytes" ["filesystem"] "Capacity of the file system";
     FS_USED = Gauge "kubegc_filesystem_used_bytes" ["filesystem"]
         "Bytes of the file system that are not available to unprivileged users";

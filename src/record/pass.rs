@@ -31,6 +31,11 @@ impl Pass {
         !is_blind && !is_cut_short
     }
 
+    /// Returns whether the pass was to reclaim space, and less than it needed.
+    pub fn is_short(&self) -> bool {
+        self.summary.shortfall_bytes > 0 || self.plan.images.shortfall_bytes > 0
+    }
+
     /// Returns how many objects were kept. This can be fewer than the plan kept, because fallback candidates may be
     /// removed.
     pub fn kept(&self) -> usize {

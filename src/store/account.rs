@@ -39,6 +39,9 @@ pub struct DiskAccount {
     pub used_inodes: Option<u64>,
     /// What takes the space. The bytes of all add up to `used_bytes`, unless the runtime reports more than there is.
     pub categories: Vec<CategoryEntry>,
+    /// Bytes that the removal of all removable images would reclaim, those included that are still too young.
+    #[serde(default)]
+    pub reclaimable_bytes: u64,
     /// The images, those first that reclaim most when they are removed alone.
     pub images: Vec<ImageEntry>,
     /// What several images hold together and nothing else does, largest first. It is reclaimed with the last of them.
@@ -97,6 +100,8 @@ pub(super) struct Accounting<'a> {
     pub(super) states: ImageStates,
     /// The category of each part.
     pub(super) of_part: Vec<Option<Category>>,
+    /// Bytes of the parts that only removable images hold.
+    reclaimable_bytes: u64,
 }
 
 // === impl Accounting ===
@@ -105,7 +110,8 @@ impl<'a> Accounting<'a> {
     fn new(snapshot: &'a Snapshot, states: ImageStates, store: &'a RuntimeStore) -> Self {
         let images = snapshot.images.as_ref().map(Vec::as_slice).unwrap_or_default();
         let index = StoreIndex::new(store, images);
-        let mut accounting = Self { snapshot, store, index, states, of_part: vec![None; store.parts.len()] };
+        let mut accounting =
+            Self { snapshot, store, index, states, of_part: vec![None; store.parts.len()], reclaimable_bytes: 0 };
         accounting.assign();
         accounting
     }
@@ -123,8 +129,10 @@ impl<'a> Accounting<'a> {
         for (category, parts) in claims {
             for position in parts {
                 let Some(part) = self.store.parts.get(position) else { continue };
-                if let Some(known) = self.of_part.get_mut(position) {
-                    known.get_or_insert(of_kind(category, part.kind));
+                let Some(known @ None) = self.of_part.get_mut(position) else { continue };
+                *known = Some(of_kind(category, part.kind));
+                if category == Category::ImagesRemovable {
+                    self.reclaimable_bytes = self.reclaimable_bytes.saturating_add(part.bytes.unwrap_or_default());
                 }
             }
         }
@@ -162,6 +170,7 @@ impl<'a> Accounting<'a> {
             used_bytes,
             used_inodes,
             categories: self.categories(disk, used_bytes, used_inodes),
+            reclaimable_bytes: self.reclaimable_bytes,
             images: self.images(),
             shared: self.shared(),
             writable_layers: self.writable_layers(),

@@ -724,6 +724,7 @@ fn the_account_of_the_disk_has_tables_a_document_and_a_snapshot() {
     };
     assert_eq!(state("r.example/web:2"), ("images_in_use".to_owned(), 0), "its container holds its layers too");
     assert_eq!(state("r.example/old:1"), ("images_removable".to_owned(), 8));
+    assert_eq!(account["reclaimable_bytes"].as_u64().map(|bytes| bytes / MIB), Some(8), "what the others hold stays");
 
     std::fs::write(host.shell.path("node.json"), host.run(&["snapshot"])).unwrap();
     let of_snapshot = host.run(&["disk", "--top=1", "--snapshot", "node.json"]);

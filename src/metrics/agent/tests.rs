@@ -140,6 +140,25 @@ fn available_file_systems_are_shown_with_their_thresholds() {
     assert_eq!(samples(&metrics, "kubegc_filesystem_used_bytes"), [of("logs", "600.0")]);
 }
 
+/// The sizes in plans are those that the runtime reports, and 0 below the threshold.
+#[test]
+fn what_images_hold_is_reclaimable_needed_or_not() {
+    let (metrics, snapshot) = (AgentMetrics::default(), full_disk());
+    let plan = decide(&snapshot, &Policy::default(), Scope::All);
+    let account = json!({
+        "kind": "DiskAccount", "version": 1, "taken_at": "2026-11-21T12:00:00Z", "node": "", "used_bytes": 0,
+        "used_inodes": null, "categories": [], "reclaimable_bytes": 7, "images": [], "shared": [], "writable_layers": [],
+        "others": [], "missing": [], "disk": { "mountpoint": "/i", "capacity_bytes": 100, "available_bytes": 10 },
+    });
+    let disk = FileSystem { capacity_bytes: 100, available_bytes: 10, ..FileSystem::default() };
+    let disk = DiskState::new(NodeDisk { holds: vec![DiskUse::Images], file_system: disk }, &Policy::default());
+    metrics.account(&serde_json::from_value(account).unwrap(), &[disk]);
+    metrics.planned(Scope::All, &plan);
+    let reclaimable = samples(&metrics, "kubegc_reclaimable_bytes");
+    assert!(reclaimable.contains(&"{kind=\"image\"} 7.0".to_owned()), "{reclaimable:?}");
+    assert_eq!(samples(&metrics, "kubegc_shortfall_bytes"), [" 3.0"], "10 were needed");
+}
+
 #[test]
 fn a_forecast_is_a_growth_and_the_time_until_each_limit() {
     let left = TimeLeft { seconds: 7200, ..TimeLeft::default() };

@@ -72,6 +72,15 @@ impl DiskState {
         (capacity_bytes > 0).then(|| Usage::of(capacity_bytes, available_bytes).used_percent())
     }
 
+    /// Returns the bytes that would be missing to reach the low threshold if images had to be removed at the high one, or now if
+    /// it has been reached; 0 = enough; `None` = the disk has no images. `reclaimable` are the bytes of removable images.
+    pub fn shortfall_bytes(&self, reclaimable: u64) -> Option<u64> {
+        let FileSystem { capacity_bytes, available_bytes, .. } = self.disk.file_system;
+        let usage = Usage::of(capacity_bytes, available_bytes);
+        let begins = usage.available_at(self.high_threshold_percent?).min(available_bytes);
+        Some(usage.available_at(self.low_threshold_percent?).saturating_sub(begins).saturating_sub(reclaimable))
+    }
+
     /// Returns the state for people, as `70% used (high 85%, low 80%), 300.0GiB of 1.0TiB free, /var/lib/containerd`.
     pub fn text(&self) -> String {
         let FileSystem { capacity_bytes, available_bytes, mountpoint, .. } = &self.disk.file_system;
@@ -97,4 +106,45 @@ impl DiskState {
 fn exact_or_rounded(bytes: u64) -> String {
     let exact = exact_size_text(bytes);
     if exact.len() > 8 { size_text(bytes) } else { exact }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk of 1000 bytes with the default thresholds, 85 and 80 %.
+    fn state(available_bytes: u64) -> DiskState {
+        let file_system = FileSystem { capacity_bytes: 1000, available_bytes, ..FileSystem::default() };
+        DiskState::new(NodeDisk { holds: vec![DiskUse::Images], file_system }, &Policy::default())
+    }
+
+    #[test]
+    fn the_shortfall_is_known_before_the_threshold() {
+        assert_eq!(state(900).shortfall_bytes(50), Some(0), "50 bytes are needed at the threshold");
+        assert_eq!(state(900).shortfall_bytes(20), Some(30));
+        assert_eq!(state(100).shortfall_bytes(20), Some(80), "100 are needed now");
+        let logs = NodeDisk { holds: vec![DiskUse::Logs], ..NodeDisk::default() };
+        assert_eq!(DiskState::new(logs, &Policy::default()).shortfall_bytes(0), None);
+    }
+
+    #[test]
+    fn limits_are_those_of_the_disk() {
+        let mut policy = Policy::default();
+        policy.pressure.free_bytes = 100 << 20;
+        policy.pressure.free_inodes_percent = 5;
+        let file_system = FileSystem {
+            mountpoint: "/logs".into(),
+            capacity_bytes: 1 << 30,
+            available_bytes: 1 << 28,
+            inodes: Some(1000),
+            ..FileSystem::default()
+        };
+        let text = |of| DiskState::new(NodeDisk { holds: vec![of], file_system: file_system.clone() }, &policy).text();
+        let pressure = "pressure below 100MiB free, pressure below 50 free inodes";
+        assert_eq!(text(DiskUse::Logs), format!("75% used ({pressure}), 256.0MiB of 1.0GiB free, /logs"));
+        assert_eq!(
+            text(DiskUse::Images),
+            format!("75% used (high 85%, low 80%, {pressure}), 256.0MiB of 1.0GiB free, /logs")
+        );
+    }
 }

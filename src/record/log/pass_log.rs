@@ -23,7 +23,7 @@ pub struct PassEnd {
 /// Counts a pass, and shows its plan in the metrics.
 pub fn count_pass(end: PassEnd, pass: &Pass, metrics: &AgentMetrics) {
     let PassEnd { scope, duration, at: ended_at } = end;
-    let (is_success, summary) = (pass.is_success(), Some(&pass.summary));
+    let (is_success, summary) = (pass.is_success() && !pass.is_short(), Some(&pass.summary));
     metrics.passed(PassMetrics { scope, is_success, summary, duration, ended_at });
     metrics.planned(scope, &pass.plan);
 }
