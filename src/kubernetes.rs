@@ -18,7 +18,7 @@ pub use credentials::access::{Access, CredentialCandidates, ExecPlugins};
 pub use credentials::config_overrides::ConfigOverrides;
 pub use credentials::proxies::Proxies;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
-pub use kubernetes_error::KubernetesError;
+pub use kubernetes_error::{Cause, KubernetesError};
 pub use monitor::{Follower, Monitor, MonitorEvent};
 pub use objects::api_node::{ApiNode, NodeInfo, read_node};
 pub use objects::api_pod::{ApiPod, PodMetadata, PodSpec, PodStatus};

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::kubernetes::{ApiNode, ApiResource, Connection, KubernetesError, read_metadata, read_node};
+use crate::kubernetes::{ApiNode, ApiResource, Cause, Connection, KubernetesError, read_metadata, read_node};
 use crate::model::ObjectMeta;
 
 /// Calls in flight at once: more than [`WORKERS`](super::settings::WORKERS), as each makes one call or two, and few enough
@@ -81,7 +81,7 @@ impl Calls {
     pub(super) async fn permit(&self) -> Result<SemaphorePermit<'_>, KubernetesError> {
         tokio::select! {
             biased;
-            () = self.end.cancelled() => Err(KubernetesError::Ended),
+            () = self.end.cancelled() => Err(ended()),
             permit = self.turn() => permit,
         }
     }
@@ -94,7 +94,7 @@ impl Calls {
             sleep_until(at).await;
         }
         // The semaphore is never closed.
-        self.in_flight.acquire().await.map_err(|_| KubernetesError::Ended)
+        self.in_flight.acquire().await.map_err(|_| ended())
     }
 
     /// Reads the metadata of an object. `None` = it is proven absent.
@@ -116,15 +116,19 @@ impl Calls {
 
     fn checked<T>(&self, read: Result<Option<T>, KubernetesError>) -> Result<Option<T>, KubernetesError> {
         match read {
-            Err(error) if self.trusts_any_404 && error.is_any_404() => Ok(None),
+            Err(error) if self.trusts_any_404 && error.cause.is_any_404() => Ok(None),
             read => read,
         }
     }
 
     /// Returns whether an error proves that an object does not exist.
     pub(super) fn proves_absence(&self, error: &KubernetesError, resource: &ApiResource, name: &str) -> bool {
-        error.proves_absence(resource, name) || self.trusts_any_404 && error.is_any_404()
+        error.cause.proves_absence(resource, name) || self.trusts_any_404 && error.cause.is_any_404()
     }
+}
+
+fn ended() -> KubernetesError {
+    Cause::Ended.of("send a request")
 }
 
 // === impl CallLimits ===

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::calls::Calls;
 use crate::kubernetes::{
-    Connection, Deleted, Deletion, KubernetesError, PropagationPolicy, WriteTarget, delete_object, patch_object,
+    Cause, Connection, Deleted, Deletion, KubernetesError, PropagationPolicy, WriteTarget, delete_object, patch_object,
     patch_status,
 };
 use crate::model::{FOREGROUND, ObjectMeta, OwnerReference};
@@ -71,7 +71,7 @@ impl Calls {
     ) -> Result<ObjectMeta, KubernetesError> {
         if let Some(cause) = live.unknown_owners() {
             // Those that were left out would be lost.
-            return Err(KubernetesError::InvalidRequest { what: format!("change {:?}", target.name), cause });
+            return Err(Cause::InvalidRequest(cause).of(format!("change {:?}", target.name)));
         }
         let references = references.iter().map(written).collect();
         self.patch(target, live, "ownerReferences", references).await

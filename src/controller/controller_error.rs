@@ -25,6 +25,6 @@ impl ControllerError {
     /// Returns whether the credentials are missing or invalid, so that no request was sent to the API server.
     pub fn is_of_credentials(&self) -> bool {
         let (Self::Discover { source } | Self::Pods { source }) = self;
-        source.is_of_credentials()
+        source.cause.is_of_credentials()
     }
 }

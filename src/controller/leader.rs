@@ -105,7 +105,7 @@ impl Candidate {
         }
         let lease = self.mine(metadata, spec);
         match write_lease(&self.connection, &self.name, &lease, RENEW_WITHIN).await {
-            Err(error) if error.is_conflict() => Ok(false),
+            Err(error) if error.cause.is_conflict() => Ok(false),
             written => written.map(|_| true),
         }
     }

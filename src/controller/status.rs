@@ -12,7 +12,7 @@ use super::leader::ATTENTION;
 use super::watch::served::Served;
 use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
-    ApiResource, Clock, Connection, Discovered, KubernetesError, LeaseName, WriteTarget, discover, read_lease,
+    ApiResource, Cause, Clock, Connection, Discovered, KubernetesError, LeaseName, WriteTarget, discover, read_lease,
     read_metadata, server_version,
 };
 use crate::model::Seen;
@@ -136,10 +136,8 @@ fn collected(found: &Discovered) -> usize {
 async fn garbage_collection(connection: &Connection, limit: Duration) -> Result<bool, KubernetesError> {
     let (resource, (namespace, name)) = (ApiResource::config_maps(), KNOWN);
     let live = read_metadata(connection, &resource, namespace, name, limit).await?;
-    let live = live.ok_or_else(|| KubernetesError::Unreadable {
-        what: "see how the API server deletes".to_owned(),
-        cause: format!("there is no ConfigMap {name} in namespace {namespace}"),
-    })?;
+    let missing = || Cause::Unreadable(format!("there is no ConfigMap {name} in namespace {namespace}"));
+    let live = live.ok_or_else(|| missing().of("see how the API server deletes"))?;
     let target = WriteTarget { resource: &resource, namespace, name, uid: &live.uid };
     deletion_waits_for_dependents(connection, target, limit).await
 }

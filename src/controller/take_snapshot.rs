@@ -116,7 +116,7 @@ impl ClusterObserver {
         let Identity { namespace, name, .. } = &owner;
         let read = read_metadata(&self.connection, resource, namespace, name, self.limits.answer).await;
         let answer = match read {
-            Err(error) if error.is_any_404() && self.trusts_any_404 => OwnerAnswer::NotFound,
+            Err(error) if error.cause.is_any_404() && self.trusts_any_404 => OwnerAnswer::NotFound,
             read => answer(&owner, read),
         };
         OwnerRead { owner, read_at: (self.clock)(), answer }
@@ -136,8 +136,8 @@ fn as_in_documents(meta: ObjectMeta) -> ObjectMeta {
 
 fn answer(owner: &Identity, read: Result<Option<ObjectMeta>, KubernetesError>) -> OwnerAnswer {
     match read {
-        Err(error) if error.is_of_request() => OwnerAnswer::NotRequested(error.to_string()),
-        Err(error) if error.is_any_404() => {
+        Err(error) if error.cause.is_of_request() => OwnerAnswer::NotRequested(error.to_string()),
+        Err(error) if error.cause.is_any_404() => {
             OwnerAnswer::Unavailable(format!("{error}; this names another object, so it proves nothing"))
         }
         Err(error) => OwnerAnswer::Unavailable(error.to_string()),

@@ -1,6 +1,7 @@
 //! Errors between kubegc and the API server.
 
 use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -16,8 +17,17 @@ const LONGEST_MESSAGE: usize = 1000;
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
 /// A failure to reach the API server or to read its answer. Its text becomes the cause in a `NotSeen`.
+#[derive(Debug)]
+pub struct KubernetesError {
+    /// The action that failed.
+    what: String,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why an action failed.
 #[derive(Debug, thiserror::Error)]
-pub enum KubernetesError {
+pub enum Cause {
     /// There are no credentials for the API server.
     #[error(
         "no credentials for the API server: no kubeconfig is set, no service account exists, and none of these files: {}",
@@ -46,54 +56,33 @@ pub enum KubernetesError {
         path: PathBuf,
     },
     /// A request that cannot be built, for example for a pod with an invalid name.
-    #[error("cannot {what}: {cause}")]
-    InvalidRequest {
-        /// The action that failed.
-        what: String,
-        /// Why.
-        cause: String,
-    },
+    #[error("{0}")]
+    InvalidRequest(String),
     /// There is no connection, or it broke before an answer arrived.
-    #[error("cannot {what}: the API server cannot be reached: {cause}")]
+    #[error("the API server cannot be reached: {cause}")]
     Unreachable {
-        /// The action that failed.
-        what: String,
         /// Why.
         cause: String,
         /// It is a connection that broke, as when the server closes it.
         was_open: bool,
     },
-    /// There was no answer in time.
-    #[error("cannot {what}: no answer within {seconds} s")]
-    Unanswered {
-        /// The action that failed.
-        what: String,
-        /// The limit that passed.
-        seconds: u64,
-    },
-    /// The API server denies permission (403).
-    #[error("may not {what}: {}", printable_text(&cut_text(message, LONGEST_MESSAGE)))]
-    Forbidden {
-        /// The action that failed.
-        what: String,
-        /// The message of the server.
-        message: String,
-    },
+    /// There was no answer within this limit.
+    #[error("no answer within {} s", .0.as_secs())]
+    Unanswered(Duration),
+    /// The API server denies permission (403), with this message.
+    #[error("{}", printable_text(&cut_text(.0, LONGEST_MESSAGE)))]
+    Forbidden(String),
     /// The API server answered with another error of its own.
-    #[error("cannot {what}: {} ({})", printable_text(&cut_text(&status.message, LONGEST_MESSAGE)), status.code)]
+    #[error("{} ({})", printable_text(&cut_text(&status.message, LONGEST_MESSAGE)), status.code)]
     Refused {
-        /// The action that failed.
-        what: String,
         /// The error of the server.
         status: Box<Status>,
         /// How long the server wants to be left alone.
         retry_after: Option<Duration>,
     },
     /// An error without a Status, such as the page of a proxy. An API server with too many requests answers so too.
-    #[error("cannot {what}: the answer is not a Status: code {code}, text {text:?}")]
+    #[error("the answer is not a Status: code {code}, text {text:?}")]
     Foreign {
-        /// The action that failed.
-        what: String,
         /// The HTTP code.
         code: u16,
         /// The beginning of the answer.
@@ -110,41 +99,62 @@ pub enum KubernetesError {
         checks: Vec<String>,
     },
     /// An answer that is incomplete or has an unexpected type.
-    #[error("cannot {what}: the response is incomplete or invalid: {cause}")]
-    Unreadable {
-        /// The action that failed.
-        what: String,
-        /// Why.
-        cause: String,
-    },
-    /// An answer that is too large. A page of a list with fewer objects may not be.
-    #[error("cannot {what}: the response has more than {bytes} bytes")]
-    TooLarge {
-        /// The action that failed.
-        what: String,
-        /// The limit.
-        bytes: usize,
-    },
-    /// A watch that sent neither events nor bookmarks.
-    #[error("cannot {what}: the watch was silent for {seconds} s")]
-    Silent {
-        /// The action that failed.
-        what: String,
-        /// The limit that passed.
-        seconds: u64,
-    },
+    #[error("the response is incomplete or invalid: {0}")]
+    Unreadable(String),
+    /// An answer with more bytes than this limit. A page of a list with fewer objects may not be.
+    #[error("the response has more than {0} bytes")]
+    TooLarge(usize),
+    /// A watch that sent neither events nor bookmarks within this limit.
+    #[error("the watch was silent for {} s", .0.as_secs())]
+    Silent(Duration),
     /// No request was sent: the command or the service is ending.
     #[error("no request sent: the process is shutting down")]
     Ended,
 }
 
+/// Does the work. `what` completes "cannot …" in its error. The work is boxed, because requests are large futures.
+pub(super) fn attempt<T>(
+    what: impl Into<String>,
+    work: impl Future<Output = Result<T, Cause>>,
+) -> impl Future<Output = Result<T, KubernetesError>> {
+    let work = Box::pin(work);
+    async { work.await.map_err(|cause| cause.of(what)) }
+}
+
 // === impl KubernetesError ===
 
-impl KubernetesError {
+impl Error for KubernetesError {}
+
+impl fmt::Display for KubernetesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, cause } = self;
+        match cause {
+            // These concern every request.
+            Cause::NotReady { .. } | Cause::Ended => write!(f, "{cause}"),
+            _ if cause.is_of_credentials() => write!(f, "{cause}"),
+            Cause::Forbidden(_) => write!(f, "may not {what}: {cause}"),
+            _ => write!(f, "cannot {what}: {cause}"),
+        }
+    }
+}
+
+// === impl Cause ===
+
+impl Cause {
+    /// Returns the error of an action that failed. `what` completes "cannot …".
+    pub fn of(self, what: impl Into<String>) -> KubernetesError {
+        KubernetesError { what: what.into(), cause: self }
+    }
+
+    /// An answer about another object than the one that was requested (G2).
+    pub(super) fn another_object() -> Self {
+        Self::Unreadable("the answer is another object".to_owned())
+    }
+
     /// Returns the HTTP code, if the API server itself answered.
     pub fn code(&self) -> Option<u16> {
         match self {
-            Self::Forbidden { .. } => Some(403),
+            Self::Forbidden(_) => Some(403),
             Self::Refused { status, .. } => Some(status.code),
             _ => None,
         }
@@ -165,7 +175,7 @@ impl KubernetesError {
 
     /// Returns whether no request was sent, because its path cannot be built. The same request fails again.
     pub fn is_of_request(&self) -> bool {
-        matches!(self, Self::InvalidRequest { .. })
+        matches!(self, Self::InvalidRequest(_))
     }
 
     /// Returns whether a precondition of a change failed (409).
@@ -221,7 +231,7 @@ impl KubernetesError {
 
     /// Returns whether other credentials or another connection may help. Then the client must be created again.
     pub(super) fn is_of_connection(&self) -> bool {
-        !matches!(self, Self::TooLarge { .. } | Self::InvalidRequest { .. } | Self::Ended)
+        !matches!(self, Self::TooLarge(_) | Self::InvalidRequest(_) | Self::Ended)
             && self.code().is_none_or(|code| code == 401)
     }
 }

@@ -10,11 +10,12 @@ use kube::core::WatchEvent;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use super::requests::connection::{refused, unreadable};
+use super::kubernetes_error::attempt;
+use super::requests::connection::{parsed, refused};
 use super::requests::list::Listing;
 use super::requests::pauses::Pauses;
 use super::requests::watch_lines::{SLACK, WatchLines};
-use super::{ApiResource, Connection, KubernetesError, Timing, Watched};
+use super::{ApiResource, Cause, Connection, KubernetesError, Timing, Watched};
 
 /// A watch that ends sooner without an event counts as a failure.
 const SHORT: Duration = Duration::from_secs(1);
@@ -106,7 +107,7 @@ impl Monitor {
         loop {
             if let Err(error) = round.follow().await {
                 round.fail(&error);
-                sleep(round.pauses.after(error.code() == Some(410), round.version.is_none())).await;
+                sleep(round.pauses.after(error.cause.code() == Some(410), round.version.is_none())).await;
             }
         }
     }
@@ -128,23 +129,31 @@ impl<F> Round<'_, F> {
             Some(version) => version,
             None => self.list().await?,
         };
+        attempt(self.monitor.listing.watch_text(), self.watch(&version)).await
+    }
+
+    /// Watches from a version on until the server ends the watch.
+    async fn watch<T: Watched>(&mut self, version: &str) -> Result<(), Cause>
+    where
+        F: Follower<T>,
+    {
         let Monitor { connection, listing, timing, silence, .. } = self.monitor;
-        let (what, lasts) = (listing.watch_text(), self.follower.lasts(timing.watch));
-        let request = listing.watch::<T>(&version, lasts)?;
-        let (answer, _place) = connection.watch(&what, request, timing.answer).await?;
+        let lasts = self.follower.lasts(timing.watch);
+        let request = listing.watch::<T>(version, lasts)?;
+        let (answer, _place) = connection.watch(request, timing.answer).await?;
         if std::mem::take(&mut self.is_failing) {
             self.follower.show(MonitorEvent::Works);
         }
         let (begun, mut has_line) = (Instant::now(), false);
-        let mut lines = WatchLines::new(&what, answer.into_body(), *silence, lasts);
+        let mut lines = WatchLines::new(answer.into_body(), *silence, lasts);
         while let Some(line) = lines.next().await? {
-            self.event(&what, line)?;
+            self.event(line)?;
             has_line = true;
             self.pauses.works();
         }
         // An incomplete last line is not lost: the next watch continues from the last complete one.
         if !has_line && begun.elapsed() < SHORT {
-            return Err(unreadable(&what, "it ended at once".to_owned()));
+            return Err(Cause::Unreadable("it ended at once".to_owned()));
         }
         if !lines.is_cut() {
             // Not every server sends bookmarks while nothing happens.
@@ -181,26 +190,26 @@ impl<F> Round<'_, F> {
         Ok(())
     }
 
-    fn event<T: Watched>(&mut self, what: &str, line: &[u8]) -> Result<(), KubernetesError>
+    fn event<T: Watched>(&mut self, line: &[u8]) -> Result<(), Cause>
     where
         F: Follower<T>,
     {
-        let event = match serde_json::from_slice(line).map_err(|error| unreadable(what, error.to_string()))? {
+        let event = match parsed(line)? {
             WatchEvent::Error(status) => {
                 // After any error it is unknown which events were lost.
                 self.version = None;
-                return Err(refused(what, *status, None));
+                return Err(refused(*status, None));
             }
             WatchEvent::Bookmark(bookmark) => {
-                self.at(what, &bookmark.metadata.resource_version)?;
+                self.at(&bookmark.metadata.resource_version)?;
                 MonitorEvent::Current
             }
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                self.at(what, T::resource_version(&object))?;
+                self.at(T::resource_version(&object))?;
                 MonitorEvent::Seen(object)
             }
             WatchEvent::Deleted(object) => {
-                self.at(what, T::resource_version(&object))?;
+                self.at(T::resource_version(&object))?;
                 MonitorEvent::Deleted(object)
             }
         };
@@ -209,14 +218,14 @@ impl<F> Round<'_, F> {
     }
 
     /// Stores the version to continue from.
-    fn at(&mut self, what: &str, version: &str) -> Result<(), KubernetesError> {
+    fn at(&mut self, version: &str) -> Result<(), Cause> {
         if version.is_empty() {
-            return Err(unreadable(what, "an event without a version".to_owned()));
+            return Err(Cause::Unreadable("an event without a version".to_owned()));
         }
         // An older state was restored: what the list showed may not exist (G1).
         let is_older = self.version.as_deref().is_some_and(|before| is_older(version, before));
         if is_older && self.monitor.compares_versions {
-            return Err(unreadable(what, format!("the version {version} is older than the one before")));
+            return Err(Cause::Unreadable(format!("the version {version} is older than the one before")));
         }
         self.version = Some(version.to_owned());
         Ok(())
@@ -228,11 +237,8 @@ impl<F> Round<'_, F> {
     where
         F: Follower<T>,
     {
-        let is_unusable = matches!(
-            error,
-            KubernetesError::Silent { .. } | KubernetesError::Unreadable { .. } | KubernetesError::TooLarge { .. }
-        );
-        if is_unusable || error.code() == Some(410) {
+        let is_unusable = matches!(error.cause, Cause::Silent(_) | Cause::Unreadable(_) | Cause::TooLarge(_));
+        if is_unusable || error.cause.code() == Some(410) {
             self.version = None;
         }
         (self.is_failing, self.is_doubtful) = (true, self.monitor.compares_versions);

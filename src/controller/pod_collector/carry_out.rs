@@ -109,7 +109,7 @@ impl PodCollector {
             error if self.calls.proves_absence(&error, &ApiResource::pods(), &action.name) => {
                 Ok(PodResult::AlreadyDeleted)
             }
-            error if error.is_conflict() || error.is_of_another_uid() => Ok(PodResult::Refused),
+            error if error.cause.is_conflict() || error.cause.is_of_another_uid() => Ok(PodResult::Refused),
             error => Err(error),
         }
     }

@@ -14,7 +14,7 @@ use tower::{BoxError, service_fn};
 
 use super::known_pods::{Store, StoreSink};
 use super::*;
-use crate::kubernetes::{Follower as _, MonitorEvent};
+use crate::kubernetes::{Cause, Follower as _, MonitorEvent};
 use crate::pod_gc::{NodeMeta, PodGcPolicy, PodKeepReason, PodMeta};
 
 const POD: &str = "/api/v1/namespaces/default/pods/a";
@@ -433,5 +433,5 @@ fn a_relist_removes_deleted_objects_from_the_store() {
 }
 
 fn unreachable() -> KubernetesError {
-    KubernetesError::Silent { what: "watch pods".to_owned(), seconds: 1 }
+    Cause::Silent(Duration::from_secs(1)).of("watch pods")
 }

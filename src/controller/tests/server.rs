@@ -228,7 +228,7 @@ fn meets(object: &Value, body: &Value) -> bool {
 fn path(object: &Value) -> String {
     let resource = super::resource_of(&kind(object).api_version, &resource_name(object), "", true, true);
     let namespace = object["metadata"]["namespace"].as_str().unwrap();
-    format!("{}/{}", resource.path("request", namespace).unwrap(), object["metadata"]["name"].as_str().unwrap())
+    format!("{}/{}", resource.path(namespace).unwrap(), object["metadata"]["name"].as_str().unwrap())
 }
 
 /// Returns the resource and the name, and the namespace if it is not ns1.

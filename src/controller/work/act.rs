@@ -278,7 +278,7 @@ impl Checked {
         match deleted {
             Ok(Deleted::Unheld) => Ok(DeleteResult::Unheld),
             Ok(Deleted::Accepted(held)) => Ok(DeleteResult::Accepted(held)),
-            Err(error) if error.proves_absence(&self.resource, &self.item.identity.name) => {
+            Err(error) if error.cause.proves_absence(&self.resource, &self.item.identity.name) => {
                 Ok(DeleteResult::AlreadyDeleted)
             }
             Err(error) => Err(error),

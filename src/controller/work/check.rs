@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::decision::{Checked, Decision, Next, namespace, namespace_in_path};
 use super::engine::{Engine, Key, Notice};
 use crate::controller::watch::served::Served;
-use crate::kubernetes::{ApiResource, KubernetesError, is_path_segment};
+use crate::kubernetes::{ApiResource, Cause, KubernetesError, is_path_segment};
 use crate::model::{Identity, ObjectMeta, Uid, left_out_owners};
 use crate::owners::{Dependent, Event, Item, Meaning, ObjectKeepReason, VALID, Verdict, decide};
 
@@ -83,7 +83,7 @@ impl Engine {
     /// Ends the processing of a key.
     fn end(&self, key: &Key, identity: Option<Identity>, result: Result<Next, KubernetesError>) {
         match result {
-            Err(KubernetesError::Ended) => self.queue.pause(key),
+            Err(KubernetesError { cause: Cause::Ended, .. }) => self.queue.pause(key),
             // It ended meanwhile: nothing of it is to wait.
             _ if self.item(key.uid()).is_none() => {
                 self.recovered(key.uid());
@@ -93,10 +93,10 @@ impl Engine {
                 if let Some(identity) = identity {
                     self.failed(identity, error.to_string());
                 }
-                let wait = error.retry_after().unwrap_or_default();
-                if error.is_of_request() {
+                let wait = error.cause.retry_after().unwrap_or_default();
+                if error.cause.is_of_request() {
                     self.queue.defer(key, UNRESOLVED_RETRY);
-                } else if error.is_throttled() && !wait.is_zero() {
+                } else if error.cause.is_throttled() && !wait.is_zero() {
                     self.queue.throttled(key, wait);
                 } else {
                     self.queue.fail(key, wait);

@@ -75,7 +75,7 @@ pub(super) fn namespace<'a>(item: &'a Item, resource: &ApiResource) -> Option<&'
 /// Returns nothing if the object has changed since the read, and was not changed.
 pub(super) fn unless_conflict<T>(made: Result<T, KubernetesError>) -> Result<Option<T>, KubernetesError> {
     match made {
-        Err(error) if error.is_conflict() || error.is_of_another_uid() => Ok(None),
+        Err(error) if error.cause.is_conflict() || error.cause.is_of_another_uid() => Ok(None),
         made => made.map(Some),
     }
 }

@@ -6,7 +6,7 @@ use futures::{StreamExt as _, stream};
 
 use super::decision::{Next, namespace, target, unless_conflict};
 use super::engine::Engine;
-use crate::kubernetes::KubernetesError;
+use crate::kubernetes::{Cause, KubernetesError};
 use crate::model::{ORPHAN, ObjectMeta, Uid};
 use crate::owners::{ActionWord, Dependent, Item};
 
@@ -72,7 +72,7 @@ impl Engine {
         // Discovery may have changed since it was found to be in reach.
         let Some(resource) = served.resource(&item.identity.kind) else {
             let cause = served.why_not(&item.identity.kind);
-            return Err(KubernetesError::Unreadable { what: format!("release {}", item.identity), cause });
+            return Err(Cause::Unreadable(cause).of(format!("release {}", item.identity)));
         };
         let target = target(&item.identity, resource);
         let mut conflicts = 0;
@@ -84,8 +84,8 @@ impl Engine {
                 return Ok(());
             }
             match self.calls.set_references(target, &live, &rest).await {
-                Err(error) if error.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
-                Err(error) if error.proves_absence(resource, target.name) => return Ok(()),
+                Err(error) if error.cause.is_conflict() && conflicts < CONFLICTS => conflicts += 1,
+                Err(error) if error.cause.proves_absence(resource, target.name) => return Ok(()),
                 Err(error) => return Err(error),
                 Ok(changed) => {
                     let why = (ActionWord::DropReferences, "orphan_requested");

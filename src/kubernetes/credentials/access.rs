@@ -11,7 +11,7 @@ use super::target::Target;
 use super::{id_token, kubeconfig};
 use crate::host_path::HostFs;
 use crate::kubernetes::kubernetes_error::with_causes;
-use crate::kubernetes::{Clock, ConfigOverrides, KubernetesError};
+use crate::kubernetes::{Cause, Clock, ConfigOverrides};
 
 /// The kubelet's own credentials on a node that kubeadm set up.
 const KUBEADM: &str = "/etc/kubernetes/kubelet.conf";
@@ -95,13 +95,13 @@ impl CredentialCandidates {
     /// # Errors
     ///
     /// There are no credentials, those that there are come from a program, or no configured kubeconfig exists.
-    pub fn find(&self) -> Result<Access, KubernetesError> {
+    pub fn find(&self) -> Result<Access, Cause> {
         // The person's own file counts only if it is there.
         let own = self.own_kubeconfig.iter().filter(|path| self.existing(path).is_some());
         let named = if self.kubeconfigs.is_empty() { own.cloned().collect() } else { self.kubeconfigs.clone() };
         if !named.is_empty() {
             if named.iter().all(|path| self.existing(path).is_none()) {
-                return Err(KubernetesError::NoKubeconfig { path: joined(&named) });
+                return Err(Cause::NoKubeconfig { path: joined(&named) });
             }
             let why = chosen(&named);
             return Ok(self.access(Credentials::Kubeconfigs(named), why));
@@ -120,7 +120,7 @@ impl CredentialCandidates {
         (!self.kubeconfigs.is_empty()).then(|| chosen(&self.kubeconfigs))
     }
 
-    fn find_kubelets(&self) -> Result<Access, KubernetesError> {
+    fn find_kubelets(&self) -> Result<Access, Cause> {
         let tried = vec![PathBuf::from(KUBEADM), self.kubelet_root.join("kubeconfig")];
         let plugins = if self.plugins == ExecPlugins::Always { self.plugins } else { ExecPlugins::Never };
         let existing = tried.iter().filter(|path| self.existing(path).is_some() && !self.is_of_other_kind(path));
@@ -132,12 +132,12 @@ impl CredentialCandidates {
         let mut program = None;
         for access in existing {
             match access.target() {
-                Err(error @ KubernetesError::RunsProgram { .. }) => program = program.or(Some(error)),
+                Err(error @ Cause::RunsProgram { .. }) => program = program.or(Some(error)),
                 // Other faults may be repaired while kubegc runs.
                 _ => return Ok(access),
             }
         }
-        Err(program.unwrap_or(KubernetesError::NoAccess { tried }))
+        Err(program.unwrap_or(Cause::NoAccess { tried }))
     }
 
     /// Returns whether a file says that it is no kubeconfig: the first one is a `KubeletConfiguration` on OpenShift.
@@ -168,7 +168,7 @@ impl Access {
     ///
     /// # Errors
     /// A file cannot be read or used, or the credentials come from a program that may not run.
-    pub(in crate::kubernetes) fn target(&self) -> Result<Target, KubernetesError> {
+    pub(in crate::kubernetes) fn target(&self) -> Result<Target, Cause> {
         match &self.credentials {
             Credentials::Kubeconfigs(paths) => self.of_kubeconfigs(paths),
             Credentials::Account => {
@@ -180,17 +180,17 @@ impl Access {
         }
     }
 
-    fn of_kubeconfigs(&self, paths: &[PathBuf]) -> Result<Target, KubernetesError> {
+    fn of_kubeconfigs(&self, paths: &[PathBuf]) -> Result<Target, Cause> {
         let unusable = |cause: String| unusable(&joined(paths), &cause);
         let read: Result<Vec<_>, _> = paths.iter().filter_map(|path| self.read(path).transpose()).collect();
         let read = read?;
         if read.is_empty() && !paths.is_empty() {
-            return Err(KubernetesError::NoKubeconfig { path: joined(paths) });
+            return Err(Cause::NoKubeconfig { path: joined(paths) });
         }
         let (cluster, user) = self.from.overrides.select(&kubeconfig::merge(read)).map_err(unusable)?;
         let is_by_program = user.exec.is_some() || user.auth_provider.as_ref().is_some_and(|it| it.name != "oidc");
         if is_by_program && (self.from.plugins == ExecPlugins::Never || user.exec.is_none()) {
-            return Err(KubernetesError::RunsProgram { path: joined(paths) });
+            return Err(Cause::RunsProgram { path: joined(paths) });
         }
         if let (Some(provider), Some(now)) = (&user.auth_provider, self.from.clock) {
             id_token::check(provider, now()).map_err(unusable)?;
@@ -199,10 +199,10 @@ impl Access {
     }
 
     /// Reads a kubeconfig. `None` = there is no such file.
-    fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, KubernetesError> {
+    fn read(&self, path: &Path) -> Result<Option<Kubeconfig>, Cause> {
         let Some(file) = self.from.existing(path) else { return Ok(None) };
         let unusable = |cause: String| unusable(path, &cause);
-        let unread = |error| KubernetesError::UseCredentials(format!("cannot read {}: {error}", path.display()));
+        let unread = |error| Cause::UseCredentials(format!("cannot read {}: {error}", path.display()));
         let text = std::fs::read_to_string(file).map_err(unread)?;
         let mut kubeconfig = kubeconfig::read(&text).map_err(unusable)?;
         for user in kubeconfig.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
@@ -243,10 +243,10 @@ fn joined(paths: &[PathBuf]) -> PathBuf {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(":").into()
 }
 
-fn unusable(path: &Path, cause: &str) -> KubernetesError {
-    KubernetesError::UseCredentials(format!("{}: not a kubeconfig that can be used: {cause}", path.display()))
+fn unusable(path: &Path, cause: &str) -> Cause {
+    Cause::UseCredentials(format!("{}: not a kubeconfig that can be used: {cause}", path.display()))
 }
 
-fn unusable_account(error: &dyn std::error::Error) -> KubernetesError {
-    KubernetesError::UseCredentials(format!("the service account cannot be used: {}", with_causes(error)))
+fn unusable_account(error: &dyn std::error::Error) -> Cause {
+    Cause::UseCredentials(format!("the service account cannot be used: {}", with_causes(error)))
 }

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use kube::core::params::GetParams;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::api_pod::{Condition, is_true};
 use super::node_pods::{Texts, bounded};
-use crate::kubernetes::requests::connection::{built, invalid_request, unreadable};
-use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched};
+use crate::kubernetes::kubernetes_error::attempt;
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched};
 use crate::model::{ObjectMeta, is_object_name};
 
 /// A node as the API returns it.
@@ -100,7 +99,7 @@ pub async fn read_node(
     name: &str,
     limit: Duration,
 ) -> Result<Option<ApiNode>, KubernetesError> {
-    read(connection, &format!("read node {name:?}"), name, limit).await
+    attempt(format!("read node {name:?}"), read(connection, name, limit)).await
 }
 
 /// Gets the Node of this name and the identity of its machine.
@@ -117,35 +116,28 @@ pub(in crate::kubernetes) async fn check(
     if !is_object_name(name) {
         return problem(format!("{name:?} is not a node name; set --node-name"));
     }
-    match read(connection, &format!("look up node {name:?}"), name, limit).await {
+    match attempt(format!("look up node {name:?}"), read(connection, name, limit)).await {
         Ok(Some(OwnNode { metadata, status, .. })) => {
             let labels = bounded(metadata.labels.unwrap_or_default());
             Ok((None, NodeInfo { labels, ..status.node_info }))
         }
         Ok(None) => problem(format!("no Node named {name:?} in the cluster; set --node-name if it has another name")),
         // Without the permission, a wrong name looks the same as a node without pods.
-        Err(error @ KubernetesError::Forbidden { .. }) => problem(format!("{error}; grant `get` on nodes")),
+        Err(error) if error.cause.code() == Some(403) => problem(format!("{error}; grant `get` on nodes")),
         Err(error) => Err(error),
     }
 }
 
-async fn read<N: NodeAnswer>(
-    connection: &Connection,
-    what: &str,
-    name: &str,
-    limit: Duration,
-) -> Result<Option<N>, KubernetesError> {
+async fn read<N: NodeAnswer>(connection: &Connection, name: &str, limit: Duration) -> Result<Option<N>, Cause> {
     if !is_object_name(name) {
-        return Err(invalid_request(what, "it is not a node name".to_owned()));
+        return Err(Cause::InvalidRequest("it is not a node name".to_owned()));
     }
     let resource = ApiResource::nodes();
-    let (path, escaped) = resource.object(what, "", name)?;
-    let request = built(what, path.get(&escaped, &GetParams::default()))?;
-    match connection.request::<N>(what, request, limit).await {
+    match connection.request::<N>(resource.get("", name)?, limit).await {
         Ok(node) if node.is(&resource.kind, name) => Ok(Some(node)),
-        Ok(_) => Err(unreadable(what, "the answer is another object".to_owned())),
-        Err(error) if error.proves_absence(&resource, name) => Ok(None),
-        Err(error) => Err(error),
+        Ok(_) => Err(Cause::another_object()),
+        Err(cause) if cause.proves_absence(&resource, name) => Ok(None),
+        Err(cause) => Err(cause),
     }
 }
 

@@ -12,8 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResource};
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery, APIVersionDiscovery};
 use serde::Deserialize;
 
-use crate::kubernetes::requests::connection::{FAILING_CHECK, built, unreadable};
-use crate::kubernetes::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::kubernetes_error::attempt;
+use crate::kubernetes::requests::connection::{FAILING_CHECK, built};
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
 
 /// The aggregated form is preferred. A server takes the first that it knows.
 const BOTH_FORMS: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -68,6 +69,10 @@ struct Version {
 /// The server did not answer or is not ready, or its answer has no resources or no core group: then every owner would look
 /// as if its kind were not served.
 pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discovered, KubernetesError> {
+    attempt(WHAT, try_discover(connection, limit)).await
+}
+
+async fn try_discover(connection: &Connection, limit: Duration) -> Result<Discovered, Cause> {
     ready(connection, limit).await?;
     let core: Answer = get(connection, "/api", limit).await?;
     let groups: Answer = get(connection, "/apis", limit).await?;
@@ -81,7 +86,7 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
         });
     }
     if !found.resources.iter().any(|resource| resource.api_version == "v1") {
-        return Err(unreadable(WHAT, "it has no resources of the core group".to_owned()));
+        return Err(Cause::Unreadable("it has no resources of the core group".to_owned()));
     }
     found.prefer();
     Ok(found)
@@ -93,27 +98,27 @@ pub async fn discover(connection: &Connection, limit: Duration) -> Result<Discov
 ///
 /// The API server did not answer, or its answer has no version.
 pub async fn server_version(connection: &Connection, limit: Duration) -> Result<String, KubernetesError> {
-    let what = "read the version of the API server";
-    let request = built(what, Request::get("/version").body(Vec::new()))?;
-    Ok(connection.request::<Version>(what, request, limit).await?.git_version)
+    let read = async { connection.request(built(Request::get("/version").body(Vec::new()))?, limit).await };
+    let version: Version = attempt("read the version of the API server", read).await?;
+    Ok(version.git_version)
 }
 
 /// Requests `/readyz`. An API server that starts serves its custom resources last, so until it is ready their kinds look as
 /// if they were not served. Other checks that fail are a warning: the API server answers all the same, and its requests show
 /// what does not work. An API server that does not let this user read the path counts as ready.
-async fn ready(connection: &Connection, limit: Duration) -> Result<(), KubernetesError> {
-    let request = built(WHAT, Request::get("/readyz").body(Vec::new()))?;
-    let failing = match connection.bytes(WHAT, request, limit).await {
-        Err(KubernetesError::Foreign { code, text, .. }) if code >= 500 => {
+async fn ready(connection: &Connection, limit: Duration) -> Result<(), Cause> {
+    let request = built(Request::get("/readyz").body(Vec::new()))?;
+    let failing = match connection.bytes(request, limit).await {
+        Err(Cause::Foreign { code, text, .. }) if code >= 500 => {
             let checks: Vec<_> = failing_checks(&text).map(str::to_owned).collect();
             if checks.is_empty() || checks.iter().any(|check| concerns_discovery(check)) {
-                return Err(KubernetesError::NotReady { code, checks });
+                return Err(Cause::NotReady { code, checks });
             }
             checks
         }
-        Err(KubernetesError::Foreign { .. }) | Ok(_) => Vec::new(),
-        Err(error) if error.code().is_some() => Vec::new(),
-        Err(error) => return Err(error),
+        Err(Cause::Foreign { .. }) | Ok(_) => Vec::new(),
+        Err(cause) if cause.code().is_some() => Vec::new(),
+        Err(cause) => return Err(cause),
     };
     connection.warn_of_checks(failing);
     Ok(())
@@ -138,13 +143,9 @@ fn concerns_discovery(check: &str) -> bool {
     CHECKS.iter().any(|part| check.contains(part))
 }
 
-async fn get<T: serde::de::DeserializeOwned>(
-    connection: &Connection,
-    path: &str,
-    limit: Duration,
-) -> Result<T, KubernetesError> {
-    let request = built(WHAT, Request::get(path).header(header::ACCEPT, BOTH_FORMS).body(Vec::new()))?;
-    connection.request(WHAT, request, limit).await
+async fn get<T: serde::de::DeserializeOwned>(connection: &Connection, path: &str, limit: Duration) -> Result<T, Cause> {
+    let request = built(Request::get(path).header(header::ACCEPT, BOTH_FORMS).body(Vec::new()))?;
+    connection.request(request, limit).await
 }
 
 /// Requests each group-version. One that fails is unavailable, and the others are used.
@@ -164,7 +165,7 @@ async fn legacy(connection: &Connection, core: &[String], groups: &[APIGroup], l
         match list {
             Ok(list) if list.kind == "APIResourceList" => found.add_legacy(&version, list),
             Ok(list) => found.unavailable.push((version, format!("it answered with a {}", list.kind))),
-            Err(error) => found.unavailable.push((version, error.to_string())),
+            Err(cause) => found.unavailable.push((version, cause.of(WHAT).to_string())),
         }
     }
     found

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::core::params::{GetParams, PostParams};
+use kube::core::params::PostParams;
 
+use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
 use crate::kubernetes::{ApiResource, Connection, KubernetesError};
 
@@ -27,13 +28,14 @@ pub async fn read_lease(
     name: &LeaseName,
     limit: Duration,
 ) -> Result<Option<Lease>, KubernetesError> {
-    let (what, leases) = (name.what("read"), ApiResource::leases());
-    let (path, escaped) = leases.object(&what, &name.namespace, &name.name)?;
-    let request = built(&what, path.get(&escaped, &GetParams::default()))?;
-    match connection.request(&what, request, limit).await {
-        Err(error) if error.proves_absence(&leases, &name.name) => Ok(None),
-        read => read.map(Some),
-    }
+    let read = async {
+        let leases = ApiResource::leases();
+        match connection.request(leases.get(&name.namespace, &name.name)?, limit).await {
+            Err(cause) if cause.proves_absence(&leases, &name.name) => Ok(None),
+            read => read.map(Some),
+        }
+    };
+    attempt(name.what("read"), read).await
 }
 
 /// Creates the Lease if it has no resource version, else replaces the one with this version.
@@ -47,14 +49,16 @@ pub async fn write_lease(
     lease: &Lease,
     limit: Duration,
 ) -> Result<Lease, KubernetesError> {
-    let what = name.what("write");
-    let body = built(&what, serde_json::to_vec(lease))?;
-    let (path, escaped) = ApiResource::leases().object(&what, &name.namespace, &name.name)?;
-    let request = match lease.metadata.resource_version {
-        None => path.create(&PostParams::default(), body),
-        Some(_) => path.replace(&escaped, &PostParams::default(), body),
+    let write = async {
+        let body = built(serde_json::to_vec(lease))?;
+        let (path, escaped) = ApiResource::leases().object(&name.namespace, &name.name)?;
+        let request = match lease.metadata.resource_version {
+            None => path.create(&PostParams::default(), body),
+            Some(_) => path.replace(&escaped, &PostParams::default(), body),
+        };
+        connection.request(built(request)?, limit).await
     };
-    connection.request(&what, built(&what, request)?, limit).await
+    attempt(name.what("write"), write).await
 }
 
 // === impl LeaseName ===

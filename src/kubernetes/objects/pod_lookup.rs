@@ -7,13 +7,11 @@
 
 use std::time::Duration;
 
-use kube::core::params::GetParams;
-
 use super::api_pod::ApiPod;
 use super::node_pods::NodePod;
-use crate::kubernetes::requests::connection::{built, invalid_request, unreadable};
+use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::list::Listing;
-use crate::kubernetes::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
 use crate::model::{Confirms, PodRef, Seen};
 
 /// Returns whether the pod still exists. A pod is deleted if the API server itself answers that the name does not
@@ -23,8 +21,8 @@ use crate::model::{Confirms, PodRef, Seen};
 /// bound to it (KEP-4601), so the answer for a deleted pod is "forbidden", not "not live". A node may still list its
 /// own pods. A complete list of its pods with this name, from the store itself, proves the same.
 pub async fn pod_exists(connection: &Connection, node: &str, pod: &PodRef, limit: Duration) -> Seen<bool> {
-    match exists(connection, pod, limit).await {
-        Err(KubernetesError::Forbidden { message, .. }) if is_of_node(&message, node) => {
+    match attempt(format!("look up pod {pod}"), exists(connection, pod, limit)).await {
+        Err(KubernetesError { cause: Cause::Forbidden(message), .. }) if is_of_node(&message, node) => {
             is_listed(connection, node, pod, limit).await.into()
         }
         answer => answer.into(),
@@ -46,27 +44,25 @@ async fn is_listed(
     Ok(listed.iter().any(|listed| listed.pod.uid == pod.uid))
 }
 
-async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, KubernetesError> {
-    let what = format!("look up pod {pod}");
+async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Result<bool, Cause> {
     if !Confirms::ByName.can_look_up(pod) {
-        return Err(invalid_request(&what, "its uid, namespace or name is unknown".to_owned()));
+        return Err(Cause::InvalidRequest("its uid, namespace or name is unknown".to_owned()));
     }
-    let (path, escaped) = ApiResource::pods().object(&what, &pod.namespace, &pod.name)?;
-    let request = built(&what, path.get(&escaped, &GetParams::default()))?;
-    let mut answer = connection.request::<ApiPod>(&what, request.clone(), limit).await;
-    if let Err(KubernetesError::Unreachable { .. }) = answer {
+    let request = ApiResource::pods().get(&pod.namespace, &pod.name)?;
+    let mut answer = connection.request::<ApiPod>(request.clone(), limit).await;
+    if let Err(Cause::Unreachable { .. }) = answer {
         // An idle connection may be dead without any sign.
-        answer = connection.request(&what, request, limit).await;
+        answer = connection.request(request, limit).await;
     }
     match answer {
         Ok(live)
             if live.kind != "Pod" || live.metadata.name != pod.name || live.metadata.namespace != pod.namespace =>
         {
-            Err(unreadable(&what, "the answer is another object".to_owned()))
+            Err(Cause::another_object())
         }
-        Ok(live) if live.metadata.uid.is_empty() => Err(unreadable(&what, "a pod without uid".to_owned())),
+        Ok(live) if live.metadata.uid.is_empty() => Err(Cause::Unreadable("a pod without uid".to_owned())),
         Ok(live) => Ok(live.cri_uid() == pod.uid.as_str()),
-        Err(error) if error.says_not_found("pods", &pod.name) => Ok(false),
-        Err(error) => Err(error),
+        Err(cause) if cause.says_not_found("pods", &pod.name) => Ok(false),
+        Err(cause) => Err(cause),
     }
 }

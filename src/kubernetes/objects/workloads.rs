@@ -116,7 +116,7 @@ fn bounded(mut workloads: Vec<Workload>) -> Vec<Workload> {
 /// Lists the CronJobs. Servers before 1.21 have only an older version of them.
 async fn cron_jobs(connection: &Connection, limit: Duration) -> Result<Vec<ApiWorkload>, KubernetesError> {
     match list_objects(connection, &ApiResource::cron_jobs("batch/v1"), limit).await {
-        Err(error) if error.code() == Some(404) => {
+        Err(error) if error.cause.code() == Some(404) => {
             list_objects(connection, &ApiResource::cron_jobs("batch/v1beta1"), limit).await
         }
         listed => listed,

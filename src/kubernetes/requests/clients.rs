@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::client::{ClientFactory, Sharing, WATCHES};
 use crate::kubernetes::credentials::target::{Target, check_token};
 use crate::kubernetes::kubernetes_error::with_causes;
-use crate::kubernetes::{Access, ExecPlugins, KubernetesError};
+use crate::kubernetes::{Access, Cause, ExecPlugins};
 
 /// How many connections watches share: enough for 1,280 resources.
 const SHARED: usize = 16;
@@ -33,10 +33,9 @@ pub(in crate::kubernetes) struct Clients {
 
 impl Clients {
     /// Makes the clients from files that were read. Runs the exec plugin, if there is one.
-    pub(super) async fn new(access: &Access, mut target: Target, sharing: Sharing) -> Result<Self, KubernetesError> {
-        let unusable = |cause| {
-            KubernetesError::UseCredentials(format!("{}: its credentials cannot be used: {cause}", access.chosen_by))
-        };
+    pub(super) async fn new(access: &Access, mut target: Target, sharing: Sharing) -> Result<Self, Cause> {
+        let unusable =
+            |cause| Cause::UseCredentials(format!("{}: its credentials cannot be used: {cause}", access.chosen_by));
         let mut expires = None;
         if let Some(plugin) = target.plugin.take() {
             let credential = plugin.run(access.from.plugins == ExecPlugins::ByPerson).await.map_err(unusable)?;

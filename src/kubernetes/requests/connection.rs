@@ -20,7 +20,7 @@ use super::clients::{Clients, WatchPermit};
 use super::repeats;
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::kubernetes_error::cause_of;
-use crate::kubernetes::{Clock, CredentialCandidates, KubernetesError};
+use crate::kubernetes::{Cause, Clock, CredentialCandidates};
 use crate::model::{cut_text, printable_text};
 
 /// The largest answer. An API server stores objects of a few MiB at most; a page of a list that is larger is requested
@@ -62,7 +62,7 @@ enum Source {
     /// The credentials of this moment: files and tokens are read again when they change.
     Found(Box<CredentialCandidates>, Sharing),
     /// A client, and why it was chosen.
-    Made(Arc<dyn Fn() -> Result<(Client, String), KubernetesError> + Send + Sync>),
+    Made(Arc<dyn Fn() -> Result<(Client, String), Cause> + Send + Sync>),
 }
 
 /// When a whole answer must have arrived.
@@ -106,7 +106,7 @@ impl Connection {
     }
 
     /// Creates a connection over the client that `make` returns. After a failure of that client, `make` runs again.
-    pub fn by(make: impl Fn() -> Result<(Client, String), KubernetesError> + Send + Sync + 'static) -> Self {
+    pub fn by(make: impl Fn() -> Result<(Client, String), Cause> + Send + Sync + 'static) -> Self {
         Self::with(Source::Made(Arc::new(make)))
     }
 
@@ -156,7 +156,7 @@ impl Connection {
     }
 
     /// Returns the clients in use. New ones need credentials.
-    pub(in crate::kubernetes) async fn clients(&self) -> Result<Arc<Clients>, KubernetesError> {
+    pub(in crate::kubernetes) async fn clients(&self) -> Result<Arc<Clients>, Cause> {
         let mut held = self.held.lock().await;
         let now = self.clock.map(|now| now());
         if let Some(clients) = held.clients.as_ref().filter(|clients| !clients.is_expired(now)) {
@@ -168,21 +168,22 @@ impl Connection {
     }
 
     /// Makes the clients. This reads files of the host.
-    async fn make(&self) -> Result<Clients, KubernetesError> {
-        let (what, place) = ("read the credentials", Path::new("the credentials"));
+    async fn make(&self) -> Result<Clients, Cause> {
+        let place = Path::new("the credentials");
+        let unread = |error| Cause::InvalidRequest(format!("the credentials cannot be read: {error}"));
         match &self.source {
             Source::Made(make) => {
                 let make = Arc::clone(make);
-                let (client, chosen_by) = built(what, self.calls.run(place, move || make()).await)??;
+                let (client, chosen_by) = self.calls.run(place, move || make()).await.map_err(unread)??;
                 Ok(Clients::of(client, chosen_by))
             }
             Source::Found(candidates, sharing) => {
                 let candidates = candidates.clone();
                 let read = move || {
                     let access = candidates.find()?;
-                    Ok::<_, KubernetesError>((access.target()?, access))
+                    Ok::<_, Cause>((access.target()?, access))
                 };
-                let (target, access) = built(what, self.calls.run(place, read).await)??;
+                let (target, access) = self.calls.run(place, read).await.map_err(unread)??;
                 Clients::new(&access, target, *sharing).await
             }
         }
@@ -207,23 +208,17 @@ impl Connection {
     /// Sends a request and returns the answer. Retries once with fresh credentials if the server does not accept them
     /// (401).
     ///
-    /// `what` completes "cannot …" in errors. Connecting and the whole answer may take up to `limit` together.
-    pub async fn request<T: DeserializeOwned>(
-        &self,
-        what: &str,
-        request: Request<Vec<u8>>,
-        limit: Duration,
-    ) -> Result<T, KubernetesError> {
+    /// Connecting and the whole answer may take up to `limit` together.
+    pub async fn request<T: DeserializeOwned>(&self, request: Request<Vec<u8>>, limit: Duration) -> Result<T, Cause> {
         let mut turn = None;
         let may_go_on = |bytes: usize| {
             if bytes > ORDINARY_ANSWER_BYTES && turn.is_none() {
-                let busy = |_| unreadable(what, "too many large answers at once".to_owned());
+                let busy = |_| Cause::Unreadable("too many large answers at once".to_owned());
                 turn = Some(self.large_answers.try_acquire().map_err(busy)?);
             }
-            at_most(LARGEST_ANSWER_BYTES, what, bytes)
+            at_most(LARGEST_ANSWER_BYTES, bytes)
         };
-        let body = self.body(what, request, limit, may_go_on).await?;
-        serde_json::from_slice(&body).map_err(|error| unreadable(what, error.to_string()))
+        parsed(&self.body(request, limit, may_go_on).await?)
     }
 
     /// As [`Self::request`], with the answer as it came.
@@ -233,24 +228,22 @@ impl Connection {
     /// As [`Self::request`]; the answer is larger than [`LARGEST_ANSWER_BYTES`].
     pub(in crate::kubernetes) async fn bytes(
         &self,
-        what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-    ) -> Result<Vec<u8>, KubernetesError> {
-        self.body(what, request, limit, |bytes| at_most(LARGEST_ANSWER_BYTES, what, bytes)).await
+    ) -> Result<Vec<u8>, Cause> {
+        self.body(request, limit, |bytes| at_most(LARGEST_ANSWER_BYTES, bytes)).await
     }
 
     /// Sends a request, and once more with fresh credentials after an answer 401.
     async fn body(
         &self,
-        what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-        mut may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
-    ) -> Result<Vec<u8>, KubernetesError> {
+        mut may_go_on: impl FnMut(usize) -> Result<(), Cause>,
+    ) -> Result<Vec<u8>, Cause> {
         let (mut repeated, mut was_unauthorized) = (0, false);
         loop {
-            let error = match self.body_once(what, request.clone(), limit, &mut may_go_on).await {
+            let error = match self.body_once(request.clone(), limit, &mut may_go_on).await {
                 Err(error) => error,
                 body => return body,
             };
@@ -266,29 +259,27 @@ impl Connection {
 
     async fn body_once(
         &self,
-        what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-        may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
-    ) -> Result<Vec<u8>, KubernetesError> {
+        may_go_on: impl FnMut(usize) -> Result<(), Cause>,
+    ) -> Result<Vec<u8>, Cause> {
         if self.repeats > 0 {
             // The exec plugin of a command may wait for a person to log in. That is no time of the request.
             self.clients().await?;
         }
         let limit = self.limit.unwrap_or(limit);
         let deadline = Deadline::after(limit);
-        let (response, ()) = self.open(|clients| (clients.calls(), ()), what, request, limit).await?;
-        body(what, response, deadline, may_go_on).await
+        let (response, ()) = self.open(|clients| (clients.calls(), ()), request, limit).await?;
+        body(response, deadline, may_go_on).await
     }
 
     /// Begins a watch, and returns the head of its answer and its permit. The body follows later.
     pub(in crate::kubernetes) async fn watch(
         &self,
-        what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-    ) -> Result<(Response<Body>, WatchPermit), KubernetesError> {
-        self.open(Clients::watch, what, request, limit).await
+    ) -> Result<(Response<Body>, WatchPermit), Cause> {
+        self.open(Clients::watch, request, limit).await
     }
 
     /// Sends a request by one of the clients and returns the head of the answer. The body follows later. Drops the clients
@@ -296,15 +287,14 @@ impl Connection {
     async fn open<T>(
         &self,
         by: impl FnOnce(&Clients) -> (&Client, T),
-        what: &str,
         request: Request<Vec<u8>>,
         limit: Duration,
-    ) -> Result<(Response<Body>, T), KubernetesError> {
+    ) -> Result<(Response<Body>, T), Cause> {
         let deadline = Deadline::after(limit);
-        let clients = deadline.of(what, self.clients()).await?;
+        let clients = deadline.of(self.clients()).await?;
         let (client, rest) = by(&clients);
-        let opened = self.send(client, what, request, deadline).await;
-        if opened.as_ref().is_err_and(KubernetesError::is_of_connection) {
+        let opened = self.send(client, request, deadline).await;
+        if opened.as_ref().is_err_and(Cause::is_of_connection) {
             self.renew_after(&clients).await;
         }
         Ok((opened?, rest))
@@ -313,37 +303,34 @@ impl Connection {
     async fn send(
         &self,
         client: &Client,
-        what: &str,
         request: Request<Vec<u8>>,
         deadline: Deadline,
-    ) -> Result<Response<Body>, KubernetesError> {
+    ) -> Result<Response<Body>, Cause> {
         let (method, begun) = (request.method().clone(), Instant::now());
-        let sent = async { client.send(request.map(Body::from)).await.map_err(|error| unreachable(what, &error)) };
-        let response = deadline.of(what, sent).await;
+        let sent = async { client.send(request.map(Body::from)).await.map_err(|error| unreachable(&error)) };
+        let response = deadline.of(sent).await;
         if let Some(observer) = self.observer.get() {
             let code = response.as_ref().ok().map(|response| response.status().as_u16());
             observer(&method, code, begun.elapsed());
         }
         let response = response?;
-        if response.status().is_success() { Ok(response) } else { Err(refusal(what, response, deadline).await) }
+        if response.status().is_success() { Ok(response) } else { Err(refusal(response, deadline).await) }
     }
 }
 
 /// Returns the error for an answer that is not a success.
-async fn refusal(what: &str, response: Response<Body>, deadline: Deadline) -> KubernetesError {
+async fn refusal(response: Response<Body>, deadline: Deadline) -> Cause {
     let code = response.status().as_u16();
     let retry_after = repeats::retry_after(&response);
-    let body = match body(what, response, deadline, |bytes| at_most(LONGEST_ERROR_BYTES, what, bytes)).await {
+    let body = match body(response, deadline, |bytes| at_most(LONGEST_ERROR_BYTES, bytes)).await {
         Ok(body) => body,
         Err(error) => return error,
     };
     match serde_json::from_slice::<TypedStatus>(&body) {
-        Ok(TypedStatus { kind, status }) if kind == "Status" && status.code == code => {
-            refused(what, status, retry_after)
-        }
+        Ok(TypedStatus { kind, status }) if kind == "Status" && status.code == code => refused(status, retry_after),
         _ => {
             let text = beginning(&String::from_utf8_lossy(&body));
-            KubernetesError::Foreign { what: what.to_owned(), code, text, retry_after }
+            Cause::Foreign { code, text, retry_after }
         }
     }
 }
@@ -357,33 +344,31 @@ fn beginning(text: &str) -> String {
 }
 
 /// Returns the error for a `Status` of the API server itself. The header or the status may want a wait.
-pub(in crate::kubernetes) fn refused(what: &str, status: Status, header: Option<Duration>) -> KubernetesError {
-    let what = what.to_owned();
+pub(in crate::kubernetes) fn refused(status: Status, header: Option<Duration>) -> Cause {
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     let retry_after = header.or_else(|| (seconds > 0).then(|| Duration::from_secs(seconds.into())));
     match status.code {
-        403 => KubernetesError::Forbidden { what, message: status.message },
-        _ => KubernetesError::Refused { what, status: Box::new(status), retry_after },
+        403 => Cause::Forbidden(status.message),
+        _ => Cause::Refused { status: Box::new(status), retry_after },
     }
 }
 
 /// Reads an answer to its end. `may_go_on` receives the number of bytes that were received.
 async fn body(
-    what: &str,
     response: Response<Body>,
     deadline: Deadline,
-    mut may_go_on: impl FnMut(usize) -> Result<(), KubernetesError>,
-) -> Result<Vec<u8>, KubernetesError> {
+    mut may_go_on: impl FnMut(usize) -> Result<(), Cause>,
+) -> Result<Vec<u8>, Cause> {
     let (mut body, mut whole) = (response.into_body(), Vec::new());
-    while let Some(piece) = deadline.of(what, piece(what, &mut body)).await? {
+    while let Some(piece) = deadline.of(piece(&mut body)).await? {
         may_go_on(whole.len() + piece.as_ref().len())?;
         whole.extend_from_slice(piece.as_ref());
     }
     Ok(whole)
 }
 
-fn at_most(most: usize, what: &str, bytes: usize) -> Result<(), KubernetesError> {
-    if bytes > most { Err(KubernetesError::TooLarge { what: what.to_owned(), bytes: most }) } else { Ok(()) }
+fn at_most(most: usize, bytes: usize) -> Result<(), Cause> {
+    if bytes > most { Err(Cause::TooLarge(most)) } else { Ok(()) }
 }
 
 // === impl Deadline ===
@@ -394,25 +379,21 @@ impl Deadline {
     }
 
     /// Waits until the deadline at most.
-    async fn of<T>(
-        self,
-        what: &str,
-        work: impl Future<Output = Result<T, KubernetesError>>,
-    ) -> Result<T, KubernetesError> {
+    async fn of<T>(self, work: impl Future<Output = Result<T, Cause>>) -> Result<T, Cause> {
         // A server that always has a next byte must not pass the deadline either.
         if Instant::now() > self.at {
-            return Err(unanswered(what, self.limit));
+            return Err(Cause::Unanswered(self.limit));
         }
-        timeout_at(self.at, work).await.unwrap_or_else(|_| Err(unanswered(what, self.limit)))
+        timeout_at(self.at, work).await.unwrap_or_else(|_| Err(Cause::Unanswered(self.limit)))
     }
 }
 
 /// Returns the next piece of an answer without a time limit; `None` = the answer has ended.
-pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsRef<[u8]> + use<>>, KubernetesError> {
+pub(super) async fn piece(body: &mut Body) -> Result<Option<impl AsRef<[u8]> + use<>>, Cause> {
     loop {
         match body.frame().await {
             None => return Ok(None),
-            Some(Err(error)) => return Err(unreachable(what, &error)),
+            Some(Err(error)) => return Err(unreachable(&error)),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -423,28 +404,17 @@ pub(super) async fn piece(what: &str, body: &mut Body) -> Result<Option<impl AsR
 }
 
 /// Returns what was built for a request.
-pub(in crate::kubernetes) fn built<T>(what: &str, built: Result<T, impl Display>) -> Result<T, KubernetesError> {
-    built.map_err(|error| invalid_request(what, error.to_string()))
+pub(in crate::kubernetes) fn built<T>(built: Result<T, impl Display>) -> Result<T, Cause> {
+    built.map_err(|error| Cause::InvalidRequest(error.to_string()))
 }
 
-pub(in crate::kubernetes) fn invalid_request(what: &str, cause: String) -> KubernetesError {
-    KubernetesError::InvalidRequest { what: what.to_owned(), cause }
+/// Parses an answer.
+pub(in crate::kubernetes) fn parsed<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Cause> {
+    serde_json::from_slice(answer).map_err(|error| Cause::Unreadable(error.to_string()))
 }
 
-pub(in crate::kubernetes) fn unreadable(what: &str, cause: String) -> KubernetesError {
-    KubernetesError::Unreadable { what: what.to_owned(), cause }
-}
-
-fn unreachable(what: &str, error: &kube::Error) -> KubernetesError {
-    KubernetesError::Unreachable {
-        what: what.to_owned(),
-        cause: cause_of(error),
-        was_open: !repeats::is_of_connect(error),
-    }
-}
-
-fn unanswered(what: &str, limit: Duration) -> KubernetesError {
-    KubernetesError::Unanswered { what: what.to_owned(), seconds: limit.as_secs() }
+fn unreachable(error: &kube::Error) -> Cause {
+    Cause::Unreachable { cause: cause_of(error), was_open: !repeats::is_of_connect(error) }
 }
 
 #[cfg(test)]
@@ -457,9 +427,9 @@ mod tests {
     async fn credentials_on_a_disk_that_hangs_cost_one_limit() {
         let (release, held) = mpsc::channel();
         let held = std::sync::Mutex::new(held);
-        let make = move || -> Result<(Client, String), KubernetesError> {
+        let make = move || -> Result<(Client, String), Cause> {
             held.lock().unwrap().recv().unwrap();
-            Err(invalid_request("read the credentials", "the disk is back".to_owned()))
+            Err(Cause::InvalidRequest("the disk is back".to_owned()))
         };
         let connection = Connection { calls: BoundedCalls::new(Duration::from_millis(50)), ..Connection::by(make) };
         let mut errors = Vec::new();

@@ -10,9 +10,10 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
 
-use super::connection::{LARGEST_ANSWER_BYTES, built, unreadable};
+use super::connection::{LARGEST_ANSWER_BYTES, built, parsed};
 use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
-use crate::kubernetes::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::kubernetes_error::attempt;
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
 
 /// A page is parsed as a whole, and most nodes have at most 110 pods of some 15 KB. More pods a page need more memory,
 /// fewer more requests.
@@ -137,22 +138,20 @@ impl Listing {
         &self,
         version: &str,
         lasts: Duration,
-    ) -> Result<Request<Vec<u8>>, KubernetesError> {
+    ) -> Result<Request<Vec<u8>>, Cause> {
         let seconds = u32::try_from(lasts.as_secs()).unwrap_or(u32::MAX).clamp(1, 290);
         let params = WatchParams { field_selector: self.fields.clone(), ..WatchParams::default().timeout(seconds) };
-        let what = self.watch_text();
-        let request = built(&what, self.path(&what)?.watch(&params, version))?;
+        let request = built(self.path()?.watch(&params, version))?;
         Ok(in_form::<T>(request, ACCEPT_ONE))
     }
 
-    fn page<T: Watched>(&self, params: &ListParams) -> Result<Request<Vec<u8>>, KubernetesError> {
-        let what = self.list_text();
-        let request = built(&what, self.path(&what)?.list(params))?;
+    fn page<T: Watched>(&self, params: &ListParams) -> Result<Request<Vec<u8>>, Cause> {
+        let request = built(self.path()?.list(params))?;
         Ok(in_form::<T>(request, ACCEPT_LIST))
     }
 
-    fn path(&self, what: &str) -> Result<Path, KubernetesError> {
-        self.resource.path(what, &self.namespace).map(Path::new)
+    fn path(&self) -> Result<Path, Cause> {
+        self.resource.path(&self.namespace).map(Path::new)
     }
 
     /// Returns the newest version of the server's store, from a page with one object. `None` = the server has no versions.
@@ -161,8 +160,8 @@ impl Listing {
         connection: &Connection,
         limit: Duration,
     ) -> Result<Option<String>, KubernetesError> {
-        let request = self.page::<T>(&ListParams::default().limit(1))?;
-        let page: Page<IgnoredAny> = connection.request(&self.list_text(), request, limit).await?;
+        let page = async { connection.request(self.page::<T>(&ListParams::default().limit(1))?, limit).await };
+        let page: Page<IgnoredAny> = attempt(self.list_text(), page).await?;
         Ok(page.metadata.resource_version.filter(|version| !version.is_empty()))
     }
 
@@ -174,11 +173,11 @@ impl Listing {
     ) -> Result<Vec<T>, KubernetesError> {
         for _ in 0..RESTARTS {
             match self.whole(connection, limit).await {
-                Err(error) if error.code() == Some(410) => {}
+                Err(error) if error.cause.code() == Some(410) => {}
                 listed => return listed,
             }
         }
-        Err(unreadable(&self.list_text(), "its pages expire before the next one is read".to_owned()))
+        Err(Cause::Unreadable("its pages expire before the next one is read".to_owned()).of(self.list_text()))
     }
 
     /// Requests all pages and returns their objects. If one page fails, there is no list. `limit` is the longest wait for
@@ -200,26 +199,35 @@ impl Listing {
         &self,
         connection: &Connection,
         limit: Duration,
-        mut hand_over: impl FnMut(Vec<T>),
+        hand_over: impl FnMut(Vec<T>),
     ) -> Result<String, KubernetesError> {
+        attempt(self.list_text(), self.try_pages(connection, limit, hand_over)).await
+    }
+
+    async fn try_pages<T: Watched>(
+        &self,
+        connection: &Connection,
+        limit: Duration,
+        mut hand_over: impl FnMut(Vec<T>),
+    ) -> Result<String, Cause> {
         let mut params = ListParams { field_selector: self.fields.clone(), ..ListParams::default().limit(self.page) };
-        let (mut version, begun, what) = (String::new(), Instant::now(), self.list_text());
+        let (mut version, begun) = (String::new(), Instant::now());
         loop {
             if begun.elapsed() > LONGEST_LIST {
-                return Err(unreadable(&what, format!("no end of the list within {LONGEST_LIST:?}")));
+                return Err(Cause::Unreadable(format!("no end of the list within {LONGEST_LIST:?}")));
             }
-            let body = match connection.bytes(&what, self.page::<T>(&params)?, limit).await {
-                Err(KubernetesError::TooLarge { .. }) if shrink(&mut params) => continue,
+            let body = match connection.bytes(self.page::<T>(&params)?, limit).await {
+                Err(Cause::TooLarge(_)) if shrink(&mut params) => continue,
                 body => body?,
             };
-            let page: Page<T> = serde_json::from_slice(&body).map_err(|error| unreadable(&what, error.to_string()))?;
+            let page: Page<T> = parsed(&body)?;
             grow(&mut params, self.page, body.len());
             drop(body);
             let (is_first, before) = (params.continue_token.is_none(), std::mem::take(&mut version));
             params.continue_token = page.metadata.continue_.clone().filter(|token| !token.is_empty());
-            version = self.check(&page).map_err(|cause| unreadable(&what, cause))?;
+            version = self.check(&page).map_err(Cause::Unreadable)?;
             if !is_first && before != version {
-                return Err(unreadable(&what, "its pages are of different moments".to_owned()));
+                return Err(Cause::Unreadable("its pages are of different moments".to_owned()));
             }
             hand_over(page.items.unwrap_or_default());
             if params.continue_token.is_none() {

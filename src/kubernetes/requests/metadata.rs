@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
-use kube::core::params::GetParams;
 use serde::{Deserialize, Deserializer};
 
-use super::connection::{built, unreadable};
 use super::list::Listing;
-use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched};
+use crate::kubernetes::kubernetes_error::attempt;
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched};
 use crate::model::ObjectMeta;
 
 /// Only metadata, and whole objects from a server that does not know that form.
@@ -90,14 +89,16 @@ pub async fn read_metadata(
     limit: Duration,
 ) -> Result<Option<ObjectMeta>, KubernetesError> {
     let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
-    let (path, escaped) = resource.object(&what, namespace, name)?;
-    let request = built(&what, path.get_metadata(&escaped, &GetParams::default()))?;
-    match connection.request::<OneObject>(&what, accepting(request, ACCEPT_ONE), limit).await {
-        Ok(found) if found.is(resource, namespace, name) => Ok(Some(found.metadata)),
-        Ok(_) => Err(unreadable(&what, "the answer is another object".to_owned())),
-        Err(error) if error.proves_absence(resource, name) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let read = async {
+        let request = accepting(resource.get(namespace, name)?, ACCEPT_ONE);
+        match connection.request::<OneObject>(request, limit).await {
+            Ok(found) if found.is(resource, namespace, name) => Ok(Some(found.metadata)),
+            Ok(_) => Err(Cause::another_object()),
+            Err(cause) if cause.proves_absence(resource, name) => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    };
+    attempt(what, read).await
 }
 
 // === impl OneObject ===

@@ -5,10 +5,12 @@
 
 use std::fmt::Write as _;
 
+use http::Request;
 use kube::core::Request as Path;
+use kube::core::params::GetParams;
 
-use super::connection::invalid_request;
-use crate::kubernetes::{ApiResource, KubernetesError};
+use super::connection::built;
+use crate::kubernetes::{ApiResource, Cause};
 use crate::model::cut_text;
 
 /// Returns whether a name or namespace can be one segment of a path. The API server accepts no other names, by its
@@ -21,9 +23,9 @@ pub fn is_path_segment(text: &str) -> bool {
 ///
 /// # Errors
 ///
-/// The text is no segment. `what` completes "cannot …".
-pub(super) fn segment(what: &str, text: &str) -> Result<String, KubernetesError> {
-    if is_path_segment(text) { Ok(escaped(text)) } else { Err(invalid_request(what, no_segment(text))) }
+/// The text is no segment.
+pub(super) fn segment(text: &str) -> Result<String, Cause> {
+    if is_path_segment(text) { Ok(escaped(text)) } else { Err(Cause::InvalidRequest(no_segment(text))) }
 }
 
 /// Returns why a text is no segment. It may be long.
@@ -52,30 +54,31 @@ impl ApiResource {
     ///
     /// # Errors
     ///
-    /// The version, the resource or the namespace is no segment of a path. `what` completes "cannot …".
-    pub fn path(&self, what: &str, namespace: &str) -> Result<String, KubernetesError> {
-        let (version, resource) = (self.version_path(what)?, segment(what, &self.resource)?);
+    /// The version, the resource or the namespace is no segment of a path.
+    pub fn path(&self, namespace: &str) -> Result<String, Cause> {
+        let (version, resource) = (self.version_path()?, segment(&self.resource)?);
         match namespace {
             "" => Ok(format!("{version}/{resource}")),
-            namespace => Ok(format!("{version}/namespaces/{}/{resource}", segment(what, namespace)?)),
+            namespace => Ok(format!("{version}/namespaces/{}/{resource}", segment(namespace)?)),
         }
     }
 
-    fn version_path(&self, what: &str) -> Result<String, KubernetesError> {
+    fn version_path(&self) -> Result<String, Cause> {
         match self.api_version.split_once('/') {
-            None => Ok(format!("/api/{}", segment(what, &self.api_version)?)),
-            Some((group, version)) => Ok(format!("/apis/{}/{}", segment(what, group)?, segment(what, version)?)),
+            None => Ok(format!("/api/{}", segment(&self.api_version)?)),
+            Some((group, version)) => Ok(format!("/apis/{}/{}", segment(group)?, segment(version)?)),
         }
+    }
+
+    /// Returns the request that reads an object from the server's store.
+    pub(in crate::kubernetes) fn get(&self, namespace: &str, name: &str) -> Result<Request<Vec<u8>>, Cause> {
+        let (path, name) = self.object(namespace, name)?;
+        built(path.get(&name, &GetParams::default()))
     }
 
     /// Returns a request for objects of a namespace, and the name of one of them for it.
-    pub(in crate::kubernetes) fn object(
-        &self,
-        what: &str,
-        namespace: &str,
-        name: &str,
-    ) -> Result<(Path, String), KubernetesError> {
-        Ok((Path::new(self.path(what, namespace)?), segment(what, name)?))
+    pub(in crate::kubernetes) fn object(&self, namespace: &str, name: &str) -> Result<(Path, String), Cause> {
+        Ok((Path::new(self.path(namespace)?), segment(name)?))
     }
 }
 
@@ -89,26 +92,26 @@ mod tests {
 
     #[test]
     fn a_path_has_version_namespace_and_resource() {
-        assert_eq!(resource("v1", "pods").path("list", "n").unwrap(), "/api/v1/namespaces/n/pods");
-        assert_eq!(resource("apps/v1", "deployments").path("list", "").unwrap(), "/apis/apps/v1/deployments");
+        assert_eq!(resource("v1", "pods").path("n").unwrap(), "/api/v1/namespaces/n/pods");
+        assert_eq!(resource("apps/v1", "deployments").path("").unwrap(), "/apis/apps/v1/deployments");
     }
 
     #[test]
     fn a_part_that_is_no_segment_makes_no_path() {
         for bad in ["..", ".", "a/b", "a%2fb", "/"] {
-            assert!(resource("v1", "pods").path("list", bad).is_err(), "{bad}");
-            assert!(resource("v1", bad).path("list", "n").is_err(), "{bad}");
-            assert!(resource(&format!("apps/{bad}"), "x").path("list", "n").is_err(), "{bad}");
-            assert!(resource("v1", "pods").object("read", "n", bad).is_err(), "{bad}");
+            assert!(resource("v1", "pods").path(bad).is_err(), "{bad}");
+            assert!(resource("v1", bad).path("n").is_err(), "{bad}");
+            assert!(resource(&format!("apps/{bad}"), "x").path("n").is_err(), "{bad}");
+            assert!(resource("v1", "pods").object("n", bad).is_err(), "{bad}");
         }
         for bad in ["", "/v1", "apps/", "apps/v1/x"] {
-            assert!(resource(bad, "pods").path("list", "n").is_err(), "{bad}");
+            assert!(resource(bad, "pods").path("n").is_err(), "{bad}");
         }
-        assert!(resource("v1", "pods").object("read", "n", "").is_err());
+        assert!(resource("v1", "pods").object("n", "").is_err());
     }
 
     #[test]
     fn a_segment_is_escaped() {
-        assert_eq!(segment("read", "system:a?b#c d\\é\n").unwrap(), "system:a%3Fb%23c%20d%5C%C3%A9%0A");
+        assert_eq!(segment("system:a?b#c d\\é\n").unwrap(), "system:a%3Fb%23c%20d%5C%C3%A9%0A");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Method, Response, header};
 use hyper_util::client::legacy;
 
-use crate::kubernetes::KubernetesError;
+use crate::kubernetes::Cause;
 
 /// How often a request is sent again, as in client-go.
 pub(super) const MOST: u32 = 10;
@@ -15,10 +15,10 @@ pub(super) const MOST: u32 = 10;
 const NEXT_CONNECTION: Duration = Duration::from_secs(1);
 
 /// Returns how long to wait before a failed request is sent again; `None` = it is not.
-pub(super) fn wait(error: &KubernetesError, method: &Method, repeated: u32) -> Option<Duration> {
+pub(super) fn wait(error: &Cause, method: &Method, repeated: u32) -> Option<Duration> {
     match error {
         // A change may have been made before the connection broke.
-        KubernetesError::Unreachable { was_open: true, .. } if method == Method::GET => {
+        Cause::Unreachable { was_open: true, .. } if method == Method::GET => {
             Some(if repeated == 0 { Duration::ZERO } else { NEXT_CONNECTION })
         }
         error => error.retry_after(),

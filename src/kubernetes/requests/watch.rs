@@ -16,12 +16,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::invalid_request;
 use super::pauses::LONGEST;
 use crate::kubernetes::monitor::{Follower, Monitor, MonitorEvent};
 use crate::kubernetes::objects::api_node::{self as node, NodeInfo, NodeProblem};
 use crate::kubernetes::objects::node_pods::NodePod;
-use crate::kubernetes::{Clock, Connection, KubernetesError, Timing};
+use crate::kubernetes::{Cause, Clock, Connection, KubernetesError, Timing};
 use crate::model::{Pod, Seen, is_object_name};
 
 /// The length of the first watch after a failure. The failure is over when this watch ends in order or sends anything.
@@ -152,7 +151,7 @@ impl Follower<NodePod> for Watcher {
         self.set_node(problem, node);
         if !is_object_name(&self.node) {
             let cause = "the node has no name that the API takes; set --node-name";
-            return Err(invalid_request("watch the pods of all namespaces", cause.to_owned()));
+            return Err(Cause::InvalidRequest(cause.to_owned()).of("watch the pods of all namespaces"));
         }
         Ok(())
     }
@@ -213,7 +212,7 @@ impl Watcher {
     }
 
     fn fail(&mut self, error: &KubernetesError) {
-        self.renews = error.is_of_connection();
+        self.renews = error.cause.is_of_connection();
         let cause = error.to_string();
         self.state.send_modify(|state| {
             if state.fault.replace(cause.clone()).is_none() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use kube::client::Body;
 use tokio::time::{Instant, timeout_at};
 
-use super::connection::{piece, unreadable};
-use crate::kubernetes::KubernetesError;
+use super::connection::piece;
+use crate::kubernetes::Cause;
 
 /// Far larger than any event: the API accepts objects of about 3 MiB at most.
 const LONGEST_LINE_BYTES: usize = 16 << 20;
@@ -19,9 +19,7 @@ const ORDINARY_LINE_BYTES: usize = 16 << 10;
 pub(in crate::kubernetes) const SLACK: Duration = Duration::from_secs(30);
 
 /// The body of a watch, line by line.
-pub(in crate::kubernetes) struct WatchLines<'a> {
-    /// Completes "cannot …" in errors.
-    what: &'a str,
+pub(in crate::kubernetes) struct WatchLines {
     body: Body,
     received: Vec<u8>,
     /// How much of `received` was returned.
@@ -35,12 +33,12 @@ pub(in crate::kubernetes) struct WatchLines<'a> {
 
 // === impl WatchLines ===
 
-impl<'a> WatchLines<'a> {
+impl WatchLines {
     /// Reads a body. It counts as dead if no line ends for `silence`. `lasts` is how long it was requested for.
-    pub(in crate::kubernetes) fn new(what: &'a str, body: Body, silence: Duration, lasts: Duration) -> Self {
+    pub(in crate::kubernetes) fn new(body: Body, silence: Duration, lasts: Duration) -> Self {
         let now = Instant::now();
         let (dead, end) = (now + silence, now + lasts + SLACK);
-        Self { what, body, received: Vec::new(), returned: 0, silence, dead, end, is_cut: false }
+        Self { body, received: Vec::new(), returned: 0, silence, dead, end, is_cut: false }
     }
 
     /// Returns the next line. `None` = the server has ended the watch, or has not although it lasts too long.
@@ -48,7 +46,7 @@ impl<'a> WatchLines<'a> {
     /// # Errors
     ///
     /// The connection broke, no line ended in time, or a line is endless.
-    pub(in crate::kubernetes) async fn next(&mut self) -> Result<Option<&[u8]>, KubernetesError> {
+    pub(in crate::kubernetes) async fn next(&mut self) -> Result<Option<&[u8]>, Cause> {
         loop {
             let rest = self.received.get(self.returned..).unwrap_or_default();
             if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -68,7 +66,7 @@ impl<'a> WatchLines<'a> {
         self.is_cut || self.returned < self.received.len()
     }
 
-    async fn receive(&mut self) -> Result<bool, KubernetesError> {
+    async fn receive(&mut self) -> Result<bool, Cause> {
         self.received.drain(..self.returned);
         self.returned = 0;
         if self.received.is_empty() {
@@ -76,14 +74,12 @@ impl<'a> WatchLines<'a> {
             self.received.shrink_to(ORDINARY_LINE_BYTES);
         }
         if self.received.len() > LONGEST_LINE_BYTES {
-            return Err(unreadable(self.what, "an endless event".to_owned()));
+            return Err(Cause::Unreadable("an endless event".to_owned()));
         }
-        let next = timeout_at(self.dead.min(self.end), piece(self.what, &mut self.body)).await;
+        let next = timeout_at(self.dead.min(self.end), piece(&mut self.body)).await;
         let next = match next {
             Ok(next) => next?,
-            Err(_) if self.dead <= self.end => {
-                return Err(KubernetesError::Silent { what: self.what.to_owned(), seconds: self.silence.as_secs() });
-            }
+            Err(_) if self.dead <= self.end => return Err(Cause::Silent(self.silence)),
             Err(_) => {
                 self.is_cut = true;
                 return Ok(false);

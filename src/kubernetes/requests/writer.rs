@@ -10,10 +10,11 @@ pub use kube::core::params::PropagationPolicy;
 use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-use super::connection::{built, invalid_request, unreadable};
+use super::connection::built;
 use super::metadata::{ACCEPT_ONE, OneObject, accepting};
 use super::path::segment;
-use crate::kubernetes::{ApiResource, Connection, KubernetesError};
+use crate::kubernetes::kubernetes_error::attempt;
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
 use crate::model::{ObjectMeta, Uid};
 
 /// One object of a resource.
@@ -64,16 +65,18 @@ pub async fn delete_object(
     deletion: &Deletion,
     limit: Duration,
 ) -> Result<Deleted, KubernetesError> {
-    let what = target.what("delete");
-    let (path, name) = target.object(&what)?;
-    let request = built(&what, path.delete(&name, &deletion.params(&what, target)?))?;
-    // A `Status`, or the object as it is now.
-    let answer: OneObject = connection.request(&what, accepting(request, ACCEPT_ONE), limit).await?;
-    if answer.kind == "Status" {
-        return Ok(Deleted::Unheld);
-    }
-    let now = target.now(&what, answer, deletion.any_uid)?;
-    Ok(if now.is_held() { Deleted::Accepted(Box::new(now)) } else { Deleted::Unheld })
+    let delete = async {
+        let (path, name) = target.object()?;
+        let request = built(path.delete(&name, &deletion.params(target)?))?;
+        // A `Status`, or the object as it is now.
+        let answer: OneObject = connection.request(accepting(request, ACCEPT_ONE), limit).await?;
+        if answer.kind == "Status" {
+            return Ok(Deleted::Unheld);
+        }
+        let now = target.now(answer, deletion.any_uid)?;
+        Ok(if now.is_held() { Deleted::Accepted(Box::new(now)) } else { Deleted::Unheld })
+    };
+    attempt(target.what("delete"), delete).await
 }
 
 /// Changes a field of an object's metadata with a merge patch, and returns its metadata afterward. `version` is that of
@@ -89,14 +92,15 @@ pub async fn patch_object(
     (field, value): (&str, Value),
     limit: Duration,
 ) -> Result<ObjectMeta, KubernetesError> {
-    let what = target.what("change");
-    if version.is_empty() {
-        return Err(unknown(&what, "version"));
-    }
-    let patch = json!({"metadata": {"uid": target.uid, "resourceVersion": version, field: value}});
-    let (path, name) = target.object(&what)?;
-    let request = path.patch(&name, &PatchParams::default(), &Patch::Merge(patch));
-    changed(connection, &what, target, request, limit).await
+    let change = async {
+        if version.is_empty() {
+            return Err(unknown("version"));
+        }
+        let patch = json!({"metadata": {"uid": target.uid, "resourceVersion": version, field: value}});
+        let (path, name) = target.object()?;
+        changed(connection, target, path.patch(&name, &PatchParams::default(), &Patch::Merge(patch)), limit).await
+    };
+    attempt(target.what("change"), change).await
 }
 
 /// Changes the status of an object with a strategic merge patch, which only built-in types have.
@@ -110,22 +114,22 @@ pub async fn patch_status(
     status: &Value,
     limit: Duration,
 ) -> Result<ObjectMeta, KubernetesError> {
-    let what = target.what("change the status of");
-    let patch = json!({"metadata": {"uid": target.uid}, "status": status});
-    let (path, name) = target.object(&what)?;
-    let request = path.patch_subresource("status", &name, &PatchParams::default(), &Patch::Strategic(patch));
-    changed(connection, &what, target, request, limit).await
+    let patch = Patch::Strategic(json!({"metadata": {"uid": target.uid}, "status": status}));
+    let change = async {
+        let (path, name) = target.object()?;
+        let request = path.patch_subresource("status", &name, &PatchParams::default(), &patch);
+        changed(connection, target, request, limit).await
+    };
+    attempt(target.what("change the status of"), change).await
 }
 
 async fn changed(
     connection: &Connection,
-    what: &str,
     target: WriteTarget<'_>,
     request: Result<Request<Vec<u8>>, kube::core::request::Error>,
     limit: Duration,
-) -> Result<ObjectMeta, KubernetesError> {
-    let answer = connection.request(what, accepting(built(what, request)?, ACCEPT_ONE), limit).await?;
-    target.now(what, answer, false)
+) -> Result<ObjectMeta, Cause> {
+    target.now(connection.request(accepting(built(request)?, ACCEPT_ONE), limit).await?, false)
 }
 
 /// Creates a core v1 event.
@@ -139,31 +143,32 @@ pub async fn create_event(
     event: &Value,
     limit: Duration,
 ) -> Result<(), KubernetesError> {
-    let what = format!("create an event in namespace {namespace}");
-    let body = built(&what, serde_json::to_vec(event))?;
-    let path = Path::new(format!("/api/v1/namespaces/{}/events", segment(&what, namespace)?));
-    let request = built(&what, path.create(&PostParams::default(), body))?;
-    connection.request::<serde::de::IgnoredAny>(&what, request, limit).await.map(drop)
+    let create = async {
+        let path = Path::new(format!("/api/v1/namespaces/{}/events", segment(namespace)?));
+        let request = built(path.create(&PostParams::default(), built(serde_json::to_vec(event))?))?;
+        connection.request::<serde::de::IgnoredAny>(request, limit).await.map(drop)
+    };
+    attempt(format!("create an event in namespace {namespace}"), create).await
 }
 
 // === impl WriteTarget ===
 
 impl WriteTarget<'_> {
     /// Returns the request for the object and its escaped name. Without a uid nothing is changed (G2).
-    fn object(&self, what: &str) -> Result<(Path, String), KubernetesError> {
+    fn object(&self) -> Result<(Path, String), Cause> {
         if self.uid.is_empty() {
-            return Err(unknown(what, "uid"));
+            return Err(unknown("uid"));
         }
-        self.resource.object(what, self.namespace, self.name)
+        self.resource.object(self.namespace, self.name)
     }
 
     /// Returns the metadata of an answer that is about this object.
-    fn now(&self, what: &str, answer: OneObject, any_uid: bool) -> Result<ObjectMeta, KubernetesError> {
+    fn now(&self, answer: OneObject, any_uid: bool) -> Result<ObjectMeta, Cause> {
         let is_it = answer.is(self.resource, self.namespace, self.name);
         if is_it && (any_uid || answer.metadata.uid == *self.uid) {
             return Ok(answer.metadata);
         }
-        Err(unreadable(what, "the answer is another object".to_owned()))
+        Err(Cause::another_object())
     }
 
     fn what(&self, verb: &str) -> String {
@@ -174,10 +179,10 @@ impl WriteTarget<'_> {
 // === impl Deletion ===
 
 impl Deletion {
-    fn params(&self, what: &str, target: WriteTarget<'_>) -> Result<DeleteParams, KubernetesError> {
+    fn params(&self, target: WriteTarget<'_>) -> Result<DeleteParams, Cause> {
         let resource_version = self.resource_version.clone();
         if resource_version.as_deref() == Some("") {
-            return Err(unknown(what, "version"));
+            return Err(unknown("version"));
         }
         let uid = (!self.any_uid).then(|| target.uid.to_string());
         let has_any = uid.is_some() || resource_version.is_some();
@@ -191,6 +196,6 @@ impl Deletion {
 }
 
 /// An API server ignores an empty precondition.
-fn unknown(what: &str, field: &str) -> KubernetesError {
-    invalid_request(what, format!("its {field} is unknown"))
+fn unknown(field: &str) -> Cause {
+    Cause::InvalidRequest(format!("its {field} is unknown"))
 }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::host_path::HostFs;
 use crate::kubernetes::credentials::access::Credentials;
-use crate::kubernetes::{Access, Connection, CredentialCandidates, KubernetesError};
+use crate::kubernetes::{Access, Cause, Connection, CredentialCandidates};
 
 const KUBECONFIG: &str = r"
 apiVersion: v1
@@ -66,7 +66,7 @@ impl Host {
     }
 }
 
-fn text(access: Result<Access, KubernetesError>) -> String {
+fn text(access: Result<Access, Cause>) -> String {
     access.map_or_else(|error| format!("error: {error}"), |access| access.chosen_by)
 }
 
@@ -133,7 +133,7 @@ fn the_kubeconfig_of_the_agent_is_the_fallback() {
 fn a_kubelet_configuration_in_the_place_of_a_kubeconfig_is_passed_over() {
     let configuration = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";
     let host = Host::new().with("/etc/kubernetes/kubelet.conf", configuration);
-    assert!(matches!(host.candidates().find(), Err(KubernetesError::NoAccess { .. })));
+    assert!(matches!(host.candidates().find(), Err(Cause::NoAccess { .. })));
     let host = host.with("/var/lib/kubelet/kubeconfig", KUBECONFIG);
     assert_eq!(text(host.candidates().find()), "the kubelet's kubeconfig /var/lib/kubelet/kubeconfig");
 }
@@ -186,7 +186,7 @@ async fn invalid_certificates_are_reported_when_the_connection_opens() {
 async fn credentials_that_come_later_are_found_then() {
     let host = Host::new();
     let connection = Connection::new(host.candidates());
-    assert!(matches!(connection.clients().await.map(drop), Err(KubernetesError::NoAccess { .. })));
+    assert!(matches!(connection.clients().await.map(drop), Err(Cause::NoAccess { .. })));
     let plain = KUBECONFIG.lines().filter(|line| !line.contains("client-")).collect::<Vec<_>>().join("\n");
     let plain = plain.replace("certificate-authority: pki/ca.crt", "").replace("  user:", "  user: {}");
     let _host = host.with("/var/lib/kubelet/kubeconfig", &plain);

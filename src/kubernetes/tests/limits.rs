@@ -14,7 +14,7 @@ use tower::{BoxError, service_fn};
 use super::*;
 use crate::kubernetes::objects::node_pods::NodePod;
 use crate::kubernetes::requests::list::Listing;
-use crate::kubernetes::{ApiPod, ApiResource, Connection, KubernetesError, list_metadata, list_objects};
+use crate::kubernetes::{ApiPod, ApiResource, Cause, Connection, list_metadata, list_objects};
 
 /// An API server whose answers never end: some bytes each second.
 fn trickling() -> Connection {
@@ -34,9 +34,9 @@ fn trickling() -> Connection {
 async fn an_answer_that_trickles_ends_after_its_total_time() {
     let (connection, begun) = (trickling(), Instant::now());
     let request = Request::get("/x").body(Vec::new()).unwrap();
-    let answer = timeout(seconds(3600), connection.request::<Value>("read x", request, seconds(15))).await;
+    let answer = timeout(seconds(3600), connection.request::<Value>(request, seconds(15))).await;
     let error = answer.expect("it is held for ever").unwrap_err();
-    assert!(matches!(error, KubernetesError::Unanswered { .. }), "{error}");
+    assert!(matches!(error, Cause::Unanswered(_)), "{error}");
     assert!(begun.elapsed() <= seconds(16), "{:?}", begun.elapsed());
 }
 
@@ -122,6 +122,6 @@ async fn a_list_without_an_end_fails() {
 fn the_wait_that_a_server_wants_is_capped() {
     let status = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 4_000_000_000_u32}});
     let status: kube::core::Status = serde_json::from_value(status).unwrap();
-    let error = crate::kubernetes::requests::connection::refused("read", status, None);
+    let error = crate::kubernetes::requests::connection::refused(status, None);
     assert!(error.retry_after().unwrap() <= seconds(300));
 }

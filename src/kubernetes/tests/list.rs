@@ -8,7 +8,7 @@ async fn length() -> usize {
     let api = FakeApi::new().with_pods(&["a", "b", "c"]);
     let connection = shared(&api);
     let request = kube::core::Request::new("/api/v1/pods").list(&kube::core::params::ListParams::default()).unwrap();
-    let page: serde_json::Value = connection.request("list", request, seconds(1)).await.unwrap();
+    let page: serde_json::Value = connection.request(request, seconds(1)).await.unwrap();
     page.to_string().len()
 }
 

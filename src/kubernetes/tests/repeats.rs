@@ -105,7 +105,7 @@ async fn nothing_else_is_read_again() {
 async fn a_change_is_not_resent_after_a_broken_connection() {
     let connection = server([None]).repeating();
     let request = Request::delete("/api/v1/namespaces/n/pods/p").body(Vec::new()).unwrap();
-    let deleted = connection.request::<serde_json::Value>("delete a pod", request, seconds(30)).await;
+    let deleted = connection.request::<serde_json::Value>(request, seconds(30)).await;
     assert!(deleted.unwrap_err().to_string().contains("connection closed"));
     assert!(read_metadata(&connection, &ApiResource::pods(), "n", "p", seconds(30)).await.is_err(), "a list is no pod");
 }

@@ -176,7 +176,7 @@ impl Known {
 
 async fn get(connection: &Connection) -> Result<Value, KubernetesError> {
     let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
-    connection.request("look", request, seconds(10)).await
+    connection.request(request, seconds(10)).await.map_err(|cause| cause.of("look"))
 }
 
 fn link(target: &Path, link: &Path) {
@@ -195,7 +195,7 @@ async fn a_client_certificate_that_is_replaced_is_read_again() {
     server.known.lock().unwrap().certificate = Some(first.certificate);
     assert!(get(&connection).await.is_ok());
     server.known.lock().unwrap().certificate = Some(second.certificate);
-    assert_eq!(get(&connection).await.unwrap_err().code(), Some(401));
+    assert_eq!(get(&connection).await.unwrap_err().cause.code(), Some(401));
     link(&server.write("2.pem", &second.pem), &current);
     assert!(get(&connection).await.is_ok());
 }
@@ -259,7 +259,7 @@ async fn a_slow_plugin_does_not_reduce_the_request_limit() {
     let candidates = CredentialCandidates { plugins: ExecPlugins::ByPerson, ..candidates };
     let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
     let connection = Connection::new(candidates).repeating();
-    connection.request::<Value>("look", request, seconds(2)).await.unwrap();
+    connection.request::<Value>(request, seconds(2)).await.unwrap();
 }
 
 #[tokio::test]
@@ -304,14 +304,14 @@ async fn calls_share_a_connection_if_the_server_permits_that() {
     let mut watches = Vec::new();
     for _ in 0..200 {
         let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
-        watches.push(connection.watch("watch", request, seconds(10)).await.unwrap());
+        watches.push(connection.watch(request, seconds(10)).await.unwrap());
     }
     assert_eq!((server.connections.load(Ordering::Relaxed), watches[0].0.version()), (4, http::Version::HTTP_2));
     // One that ends leaves its place to the next one.
     watches.truncate(100);
     for _ in 0..100 {
         let request = Request::new("/api/v1/nodes").get("x", &GetParams::default()).unwrap();
-        watches.push(connection.watch("watch", request, seconds(10)).await.unwrap());
+        watches.push(connection.watch(request, seconds(10)).await.unwrap());
     }
     assert_eq!(server.connections.load(Ordering::Relaxed), 4);
 }

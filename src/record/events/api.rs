@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::{EventSink, NodeEvent, SinkError};
-use crate::kubernetes::{Connection, KubernetesError};
+use crate::kubernetes::{Cause, Connection, KubernetesError};
 
 /// The component that reports the events.
 const COMPONENT: &str = "kubegc";
@@ -41,7 +41,8 @@ impl ApiSink {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<(), SinkError> {
         let request = request.map_err(|error| SinkError::Failed(error.to_string()))?;
-        self.connection.request::<IgnoredAny>(what, request, LIMIT).await.map(drop).map_err(SinkError::from)
+        let sent = self.connection.request::<IgnoredAny>(request, LIMIT).await;
+        sent.map(drop).map_err(|cause| cause.of(what).into())
     }
 
     /// Returns the event for creation. The Node's uid is its name, as in the kubelet's events; `kubectl describe`
@@ -90,10 +91,10 @@ impl EventSink for ApiSink {
 
 impl From<KubernetesError> for SinkError {
     fn from(error: KubernetesError) -> Self {
-        match error {
-            KubernetesError::Forbidden { .. } => Self::Forbidden(error.to_string()),
-            _ if error.code() == Some(404) => Self::Missing,
-            KubernetesError::NoAccess { .. } => Self::NoServer(error.to_string()),
+        match error.cause {
+            Cause::Forbidden(_) => Self::Forbidden(error.to_string()),
+            _ if error.cause.code() == Some(404) => Self::Missing,
+            Cause::NoAccess { .. } => Self::NoServer(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }

@@ -88,11 +88,11 @@ impl From<ControllerError> for CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubernetes::KubernetesError;
+    use crate::kubernetes::Cause;
 
     #[test]
     fn an_error_names_its_cause_once() {
-        let source = KubernetesError::NoKubeconfig { path: "/nowhere".into() };
+        let source = Cause::NoKubeconfig { path: "/nowhere".into() }.of("list");
         let error = CliError::from(ControllerError::Discover { source });
         assert_eq!(error.to_string(), "cannot observe the cluster: kubeconfig /nowhere does not exist");
     }

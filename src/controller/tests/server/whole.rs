@@ -98,7 +98,7 @@ impl WholeServer {
     /// The versions of all watches expire.
     pub(in super::super) fn expires(&self) {
         let status = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
-        let paths: Vec<_> = self.state().served.iter().map(|it| it.path("list", "").unwrap()).collect();
+        let paths: Vec<_> = self.state().served.iter().map(|it| it.path("").unwrap()).collect();
         for path in paths {
             self.send(path, json!({"type": "ERROR", "object": status}));
         }
@@ -172,7 +172,7 @@ impl WholeServer {
     /// Returns the kind of the resource whose objects are at this path.
     fn is_list(&self, path: &str) -> Option<String> {
         let state = self.state();
-        let served = state.served.iter().find(|it| it.path("list", "").unwrap() == path);
+        let served = state.served.iter().find(|it| it.path("").unwrap() == path);
         let is_fixed = self.objects.lock().fixed.contains_key(path);
         served.filter(|it| !is_fixed && !state.down.contains(&it.api_version)).map(|it| it.kind.clone())
     }
@@ -239,5 +239,5 @@ impl WholeServer {
 fn list_path(object: &Value) -> String {
     let kind = super::kind(object);
     let resource = super::super::resource_of(&kind.api_version, &super::resource_name(object), "", true, true);
-    resource.path("list", "").unwrap()
+    resource.path("").unwrap()
 }
