@@ -1,7 +1,6 @@
 //! The workers against an API server in memory, one key at a time: which calls they make, and what is left.
 
 mod absence;
-mod answers;
 mod as_shown;
 mod cases;
 mod collect;
@@ -13,7 +12,6 @@ mod identity;
 mod matrix;
 mod mirrors;
 mod paths;
-mod server;
 mod shares;
 
 use std::sync::{Arc, Mutex};
@@ -21,15 +19,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use self::server::Server;
 use super::calls::Calls;
 use super::watch::served::Served;
 use super::work::engine::{Engine, Key, Notice, observed};
 use super::work::outcome::ClusterFailure;
 use super::{CallLimits, ResourceFilter};
-use crate::kubernetes::{ApiResource, Discovered};
+use crate::kubernetes::Discovered;
 use crate::model::{ApiKind, ObjectMeta, Uid};
 use crate::owners::{Event, OwnerGuards};
+use crate::testing::fake_api::{FakeApi, resource as resource_of};
 
 /// The resources that the server of a test serves: version, resource, kind, namespaced.
 const SERVED: [(&str, &str, &str, bool); 6] = [
@@ -43,7 +41,7 @@ const SERVED: [(&str, &str, &str, bool); 6] = [
 
 /// A cluster: the server, and the engine that sees what the test shows it.
 struct Cluster {
-    server: Server,
+    server: FakeApi,
     engine: Engine,
     notices: Arc<Mutex<Vec<String>>>,
 }
@@ -60,7 +58,7 @@ impl Cluster {
     }
 
     fn with_calls(guards: OwnerGuards, limits: &CallLimits) -> Self {
-        let (server, notices) = (Server::default(), Arc::<Mutex<Vec<_>>>::default());
+        let (server, notices) = (FakeApi::serving(Vec::new()), Arc::<Mutex<Vec<_>>>::default());
         let sent = Arc::clone(&notices);
         let report = move |notice: Notice| sent.lock().unwrap().push(text(&notice));
         let calls = Calls::new(Arc::new(server.connection()), limits, !guards.strict_not_found, false);
@@ -186,17 +184,6 @@ fn text(notice: &Notice) -> String {
         Notice::NotServed(object, owner) => format!("not served {}: {}", object.name, owner.kind),
         Notice::Paused(resource, _) => format!("paused {resource}"),
         Notice::Stuck(owner, dependent) => format!("stuck {}: {}", owner.name, dependent.name),
-    }
-}
-
-fn resource_of(api_version: &str, resource: &str, kind: &str, namespaced: bool, is_preferred: bool) -> ApiResource {
-    ApiResource {
-        api_version: api_version.to_owned(),
-        resource: resource.to_owned(),
-        kind: kind.to_owned(),
-        namespaced,
-        verbs: ["delete", "list", "watch"].map(str::to_owned).to_vec(),
-        is_preferred,
     }
 }
 

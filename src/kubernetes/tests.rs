@@ -44,7 +44,7 @@ fn set_clock_ahead(by: SignedDuration) {
 fn follow(api: &FakeApi) -> PodWatch {
     // This starts the wall clock.
     clock();
-    PodWatch::start(api.connection(), NODE, clock, Timing::default())
+    PodWatch::start(shared(api), NODE, clock, Timing::default())
 }
 
 /// Advances the paused clock without real waiting. A tiny step only lets all tasks run.
@@ -80,5 +80,5 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 fn shared(api: &FakeApi) -> Arc<super::Connection> {
-    api.connection()
+    Arc::new(api.connection())
 }

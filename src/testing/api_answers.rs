@@ -1,5 +1,5 @@
 //! What kubegc reads of an answer of an API server. `tests/data/api_answers.json` has the answers of real API servers:
-//! `tests/it/on_node/api_answers.rs` holds the file to the real ones, and the unit tests hold the simulated ones to the file.
+//! `tests/it/on_node/api_answers.rs` holds the file to the real ones, and the unit tests hold the fake one to the file.
 
 use serde_json::{Map, Value, json};
 

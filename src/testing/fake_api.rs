@@ -1,96 +1,90 @@
-//! An API server in memory for tests. It has one node with pods, and fails on request.
+//! An API server in memory for tests: objects, discovery, lists and watches as the real one has them, faults on request, and a
+//! record of the requests. `contract.rs` holds its answers to those of real API servers.
 //!
 //! It serves a `kube::Client` without a socket, so that a test can pause and advance the clock.
+
+mod answer;
+mod contract;
+mod made;
+mod state;
+mod watches;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::channel::{Channel, Sender};
+use http::Request;
 use kube::client::{Body, Client};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::time::Instant;
-use tower::{BoxError, service_fn};
+use tokio::sync::{mpsc, watch};
+use tower::service_fn;
 
-use crate::kubernetes::Connection;
+use self::answer::Answered;
+pub use self::answer::{Answer, failure, not_found, status};
+pub use self::made::{Call, Made};
+pub use self::state::resource;
+use self::state::{State, list_path, path};
+pub use self::watches::WatchRequest;
+use crate::kubernetes::{ApiResource, Connection};
 
-/// The only node of the server.
+/// The node of a server with pods.
 pub const NODE: &str = "node-1";
 
 /// A fake API server. All clones share one server.
 #[derive(Clone)]
 pub struct FakeApi {
     inner: Arc<Mutex<Inner>>,
+    /// Answers instead of the state.
+    handler: Option<Arc<Handler>>,
     /// Watches that a client opened and that no test has taken yet.
     opened: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<WatchRequest>>>,
+    changed: watch::Sender<()>,
 }
 
+type Handler = dyn Fn(&Made) -> Answer + Send + Sync;
+/// What runs right before a request is answered.
+type Before = Box<dyn FnOnce(&FakeApi) + Send>;
+
+#[derive(Default)]
 struct Inner {
-    pods: BTreeMap<(String, String), Value>,
-    /// `status.nodeInfo` of the node.
-    node_info: Value,
-    version: u64,
-    requests: Vec<(Instant, String)>,
+    state: State,
+    requests: Vec<Made>,
+    /// How many requests `calls` has returned.
+    called: usize,
     clients: usize,
     planned: BTreeMap<Call, VecDeque<Answer>>,
-    opened: mpsc::UnboundedSender<WatchRequest>,
+    /// The answers to a path, or to a method and a path, whatever the state is.
+    fixed: BTreeMap<String, Answer>,
+    before: BTreeMap<String, Before>,
+    /// For watches that the test writes; `None` = they show what changes.
+    opened: Option<mpsc::UnboundedSender<WatchRequest>>,
 }
-
-/// The kinds of requests.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Call {
-    Node,
-    List,
-    Watch,
-    Get,
-}
-
-/// A planned answer to one request.
-#[derive(Clone)]
-pub enum Answer {
-    /// The answer of a real API server, as a place holder before other planned answers.
-    Right,
-    /// This code and text.
-    Text(u16, String),
-    /// The first bytes of the right answer. Then the connection ends as if the answer were complete.
-    CutAfter(usize),
-    /// The first bytes of the right answer. Then the connection breaks.
-    BreaksAfter(usize),
-    /// The first bytes of the right answer. Then nothing follows.
-    StopsAfter(usize),
-    /// No answer.
-    Never,
-    /// No connection.
-    Refused,
-}
-
-/// One watch that the test controls. Dropping it ends the watch in an orderly way.
-pub struct WatchRequest {
-    pub query: String,
-    body: Sender<Bytes, BoxError>,
-}
-
-/// The result for the client.
-type Answered = Result<Response<Channel<Bytes, BoxError>>, BoxError>;
 
 // === impl FakeApi ===
 
 impl FakeApi {
-    /// Creates a server with one node and no pods.
+    /// Creates a server with one node and no pods, and two pods on a page. The test writes its watches.
     pub fn new() -> Self {
+        let api = Self::serving(vec![ApiResource::pods(), ApiResource::nodes()]);
         let (sender, opened) = mpsc::unbounded_channel();
-        let inner = Inner {
-            pods: BTreeMap::new(),
-            node_info: json!({}),
-            version: 100,
-            requests: Vec::new(),
-            clients: 0,
-            planned: BTreeMap::new(),
-            opened: sender,
-        };
-        Self { inner: Arc::new(Mutex::new(inner)), opened: Arc::new(tokio::sync::Mutex::new(opened)) }
+        let metadata = json!({"name": NODE, "uid": "uid-node", "labels": {"pool": "build"}});
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"nodeInfo": {}}});
+        let mut inner = api.lock();
+        (inner.state.page, inner.state.version, inner.opened) = (2, 100, Some(sender));
+        inner.state.objects.insert(path(&node), node);
+        drop(inner);
+        Self { opened: Arc::new(tokio::sync::Mutex::new(opened)), ..api }
+    }
+
+    /// Creates a server with these resources and no objects. Its watches show what changes.
+    pub fn serving(served: Vec<ApiResource>) -> Self {
+        let inner = Inner { state: State::serving(served), ..Inner::default() };
+        let opened = Arc::new(tokio::sync::Mutex::new(mpsc::unbounded_channel().1));
+        Self { inner: Arc::new(Mutex::new(inner)), handler: None, opened, changed: watch::channel(()).0 }
+    }
+
+    /// Creates a server without a state, with these answers.
+    pub fn answering(answer: impl Fn(&Made) -> Answer + Send + Sync + 'static) -> Self {
+        Self { handler: Some(Arc::new(answer)), ..Self::serving(Vec::new()) }
     }
 
     /// Adds pods with these names in the namespace `default`. The uid of each is `uid-NAME`.
@@ -103,23 +97,93 @@ impl FakeApi {
 
     /// Sets `status.nodeInfo` of the node.
     pub fn with_node_info(self, info: Value) -> Self {
-        self.lock().node_info = info;
+        let node = format!("/api/v1/nodes/{NODE}");
+        self.lock().state.objects.get_mut(&node).unwrap()["status"]["nodeInfo"] = info;
         self
     }
 
-    /// Adds or replaces a pod. Sends no watch event.
-    pub fn put(&self, pod: &Value) {
-        let mut inner = self.lock();
-        inner.version += 1;
-        let key = (text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
-        let mut pod = pod.clone();
-        pod["metadata"]["resourceVersion"] = inner.version.to_string().into();
-        inner.pods.insert(key, pod);
+    /// Adds or replaces an object. Sends no watch event.
+    pub fn put(&self, object: &Value) {
+        self.lock().state.put(object);
     }
 
-    /// Removes a pod. Sends no watch event.
-    pub fn remove(&self, name: &str) {
-        self.lock().pods.remove(&("default".to_owned(), name.to_owned()));
+    /// Removes an object. Sends no watch event.
+    pub fn remove(&self, object: &Value) {
+        self.lock().state.objects.remove(&path(object));
+    }
+
+    /// Returns the object as it is now.
+    pub fn get(&self, object: &Value) -> Option<Value> {
+        self.lock().state.objects.get(&path(object)).cloned()
+    }
+
+    /// Lists the names of the objects.
+    pub fn names(&self) -> Vec<String> {
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+        self.lock().state.objects.values().map(name).collect()
+    }
+
+    /// Serves these resources from now on; the group-versions `down` do not work.
+    pub fn serves(&self, served: Vec<ApiResource>, down: &[&str]) {
+        let state = &mut self.lock().state;
+        (state.served, state.down) = (served, down.iter().map(|it| (*it).to_owned()).collect());
+    }
+
+    /// Lists of the resource of `of` show an object that cannot be read, after some that do not.
+    pub fn lists_too(&self, of: &Value, shown: &Value, after: usize) {
+        self.lock().state.more.insert(list_path(of), (shown.clone(), after));
+    }
+
+    /// Changes of an object are made and answered with this.
+    pub fn answers_changes(&self, object: &Value, answer: &Value) {
+        self.lock().state.written.insert(path(object), answer.clone());
+    }
+
+    /// Makes the changes of each request, whatever its preconditions are.
+    pub fn ignores_preconditions(&self) {
+        self.lock().state.ignores_preconditions = true;
+    }
+
+    /// Watches of a resource show this.
+    pub fn sends(&self, of: &Value, word: &str, shown: &Value) {
+        self.lock().state.show(list_path(of), word, shown);
+        self.changed.send_replace(());
+    }
+
+    /// The versions of all watches expire.
+    pub fn expires(&self) {
+        let expired = failure(410, "Expired", &json!({}));
+        let state = &mut self.lock().state;
+        for served in state.served.clone() {
+            state.show(served.path("").unwrap(), "ERROR", &expired);
+        }
+        self.changed.send_replace(());
+    }
+
+    /// Answers each request to the path of an object with this.
+    pub fn answers(&self, object: &Value, code: u16, answer: Value) {
+        self.answers_path(&path(object), code, answer);
+    }
+
+    /// Answers each request to a path, or to a method and a path, with this.
+    #[expect(clippy::needless_pass_by_value, reason = "most values are made for the call")]
+    pub fn answers_path(&self, path: &str, code: u16, answer: Value) {
+        self.lock().fixed.insert(path.to_owned(), Answer::Text(code, answer.to_string()));
+    }
+
+    /// Refuses requests with this method to an object, as a webhook does that is down, or not any more.
+    pub fn refuses(&self, method: &str, object: &Value, is_refused: bool) {
+        let request = format!("{method} {}", path(object));
+        if is_refused {
+            self.answers_path(&request, 500, failure(500, "InternalError", &json!({})));
+        } else {
+            self.lock().fixed.remove(&request);
+        }
+    }
+
+    /// Does something right before the next request with this method to an object is answered.
+    pub fn before(&self, method: &str, object: &Value, act: impl FnOnce(&Self) + Send + 'static) {
+        self.lock().before.insert(format!("{method} {}", path(object)), Box::new(act));
     }
 
     /// Plans answers for the next requests of this kind, after those that are already planned.
@@ -127,27 +191,32 @@ impl FakeApi {
         self.lock().planned.entry(call).or_default().extend(answers);
     }
 
-    /// Returns the next watch that a client opens.
-    pub async fn watched(&self) -> WatchRequest {
-        let mut opened = self.opened.lock().await;
-        let watched = tokio::time::timeout(std::time::Duration::from_hours(1), opened.recv()).await;
-        watched.expect("no watch within an hour of the test's clock").unwrap()
+    /// Returns all requests so far.
+    pub fn made(&self) -> Vec<Made> {
+        self.lock().requests.clone()
     }
 
-    /// Returns all requests so far, as path and query.
+    /// Returns all requests so far, as `METHOD PATH?QUERY`.
     pub fn requests(&self) -> Vec<String> {
-        self.lock().requests.iter().map(|(_, uri)| uri.clone()).collect()
+        self.lock().requests.iter().map(|made| format!("{} {}", made.method, made.uri)).collect()
+    }
+
+    /// Returns the requests since the last call, as `GET pods/a` or `GET ns2/pods/a` outside of ns1.
+    pub fn calls(&self) -> Vec<String> {
+        let inner = &mut *self.lock();
+        let new = inner.requests.get(std::mem::replace(&mut inner.called, inner.requests.len())..).unwrap_or_default();
+        new.iter().map(|made| format!("{} {}", made.method, made.short())).collect()
     }
 
     /// Returns the number of requests of this kind.
     pub fn count(&self, call: Call) -> usize {
-        self.requests().iter().filter(|uri| kind(uri) == call).count()
+        self.lock().requests.iter().filter(|made| made.call() == call).count()
     }
 
     /// Returns the whole seconds between the requests of this kind.
     pub fn pauses(&self, call: Call) -> Vec<u64> {
         let inner = self.lock();
-        let at: Vec<_> = inner.requests.iter().filter(|(_, uri)| kind(uri) == call).map(|(at, _)| *at).collect();
+        let at: Vec<_> = inner.requests.iter().filter(|made| made.call() == call).map(|made| made.at).collect();
         at.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect()
     }
 
@@ -157,12 +226,12 @@ impl FakeApi {
     }
 
     /// Returns a connection to the server.
-    pub fn connection(&self) -> Arc<Connection> {
+    pub fn connection(&self) -> Connection {
         let api = self.clone();
-        Arc::new(Connection::by(move || {
+        Connection::by(move || {
             api.lock().clients += 1;
             Ok((api.client(), "a test".to_owned()))
-        }))
+        })
     }
 
     /// Returns a client without credentials.
@@ -170,64 +239,44 @@ impl FakeApi {
         let api = self.clone();
         let serve = service_fn(move |request: Request<Body>| {
             let api = api.clone();
-            let uri = request.uri().path_and_query().map(ToString::to_string);
-            async move { api.serve(uri.unwrap_or_default()).await }
+            async move { api.serve(request).await }
         });
         Client::new(serve, "default")
     }
 
-    async fn serve(&self, uri: String) -> Answered {
-        let call = kind(&uri);
-        let planned = {
-            let mut inner = self.lock();
-            inner.requests.push((Instant::now(), uri.clone()));
-            inner.planned.get_mut(&call).and_then(VecDeque::pop_front).unwrap_or(Answer::Right)
-        };
-        if let (Call::Watch, Answer::Right) = (call, &planned) {
-            return Ok(self.watch(&uri));
+    async fn serve(&self, request: Request<Body>) -> Answered {
+        let made = Made::of(request).await?;
+        let before = self.lock().before.remove(&made.key());
+        if let Some(act) = before {
+            act(self);
         }
-        let (code, right) = self.right(call, &uri);
-        let cut = |bytes: usize| right.get(..bytes).expect("cut where there is something").to_owned();
-        match planned {
-            Answer::Right => whole(code, right).await,
-            Answer::Text(code, text) => whole(code, text).await,
-            Answer::CutAfter(bytes) => whole(code, cut(bytes)).await,
-            Answer::BreaksAfter(bytes) => broken(code, cut(bytes)).await,
-            Answer::StopsAfter(bytes) => stopped(code, cut(bytes)).await,
-            Answer::Never => std::future::pending().await,
-            Answer::Refused => Err("connection refused".into()),
+        let answer = self.answer(&made);
+        if matches!(answer, Answer::Right) && made.call() == Call::Watch && self.lock().state.is_list(made.path()) {
+            return Ok(self.watch(&made));
         }
+        answer.send(|| self.right(&made)).await
     }
 
-    fn right(&self, call: Call, uri: &str) -> (u16, String) {
-        let inner = self.lock();
-        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        let name = path.rsplit('/').next().unwrap();
-        let (code, value) = match call {
-            Call::Node if name == NODE => {
-                let status = json!({"nodeInfo": inner.node_info});
-                let metadata = json!({"name": NODE, "uid": "uid-node", "labels": {"pool": "build"}});
-                (200, json!({"kind": "Node", "metadata": metadata, "status": status}))
-            }
-            Call::Node => (404, not_found("nodes", name)),
-            Call::List => (200, inner.page(query)),
-            Call::Get => {
-                let namespace = path.split('/').nth(4).unwrap();
-                match inner.pods.get(&(namespace.to_owned(), name.to_owned())) {
-                    Some(pod) => (200, pod.clone()),
-                    None => (404, not_found("pods", name)),
-                }
-            }
-            Call::Watch => (200, Value::Null),
-        };
-        (code, value.to_string())
+    /// Records a request and returns the answer that is wanted.
+    fn answer(&self, made: &Made) -> Answer {
+        let mut inner = self.lock();
+        inner.requests.push(made.clone());
+        if let Some(planned) = inner.planned.get_mut(&made.call()).and_then(VecDeque::pop_front) {
+            return planned;
+        }
+        let fixed = inner.fixed.get(made.path()).or_else(|| inner.fixed.get(&made.key())).cloned();
+        drop(inner);
+        if let Some(handler) = &self.handler {
+            return fixed.unwrap_or_else(|| handler(made));
+        }
+        made.identifies();
+        fixed.unwrap_or(Answer::Right)
     }
 
-    fn watch(&self, uri: &str) -> Response<Channel<Bytes, BoxError>> {
-        let (body, channel) = Channel::new(64);
-        let query = uri.split_once('?').map(|(_, query)| query.to_owned()).unwrap_or_default();
-        self.lock().opened.send(WatchRequest { query, body }).unwrap();
-        Response::new(channel)
+    fn right(&self, made: &Made) -> (u16, String) {
+        let (code, answer) = self.lock().state.answer(made);
+        self.changed.send_replace(());
+        (code, answer.to_string())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -235,119 +284,13 @@ impl FakeApi {
     }
 }
 
-// === impl Inner ===
-
-impl Inner {
-    /// Returns a page of two pods, so that three pods need two pages.
-    fn page(&self, query: &str) -> Value {
-        let from = query.split('&').find_map(|pair| pair.strip_prefix("continue=")).map_or(0, |at| at.parse().unwrap());
-        let items: Vec<_> = self.pods.values().skip(from).take(2).collect();
-        let left = self.pods.len() - from - items.len();
-        let mut metadata = json!({"resourceVersion": self.version.to_string()});
-        if left > 0 {
-            metadata["continue"] = (from + items.len()).to_string().into();
-            metadata["remainingItemCount"] = left.into();
-        }
-        json!({"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items})
-    }
-}
-
-// === impl WatchRequest ===
-
-impl WatchRequest {
-    /// Sends an event.
-    pub async fn event(&mut self, kind: &str, object: &Value) {
-        self.raw(&format!("{}\n", json!({"type": kind, "object": object}))).await;
-    }
-
-    /// Sends a bookmark with this version.
-    pub async fn bookmark(&mut self, version: u64) {
-        let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": version.to_string()}});
-        self.event("BOOKMARK", &object).await;
-    }
-
-    /// Ends the watch with an error of the server.
-    pub async fn error(mut self, code: u16, reason: &str) {
-        let object = json!({"kind": "Status", "code": code, "reason": reason, "message": reason});
-        self.event("ERROR", &object).await;
-    }
-
-    /// Sends any text.
-    pub async fn raw(&mut self, text: &str) {
-        self.body.send_data(text.to_owned().into()).await.expect("somebody listens");
-    }
-
-    /// Breaks the connection.
-    pub fn breaks(self) {
-        self.body.abort("connection reset".into());
-    }
-
-    /// Returns whether the client has dropped the watch.
-    pub async fn is_left(&mut self) -> bool {
-        self.body.send_data("".into()).await.is_err()
-    }
-}
-
 /// Returns a pod on the node.
 pub fn pod(name: &str) -> Value {
     json!({
+        "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"uid": format!("uid-{name}"), "namespace": "default", "name": name, "resourceVersion": "1"},
         "spec": {"nodeName": NODE, "containers": [{"name": "main", "image": format!("image-{name}")}]},
         "status": {"phase": "Running"},
     })
-}
-
-/// Returns an error of the API server.
-pub fn status(code: u16, reason: &str) -> Answer {
-    let message = format!("{reason} it is");
-    let status = json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message});
-    Answer::Text(code, status.to_string())
-}
-
-pub fn not_found(kind: &str, name: &str) -> Value {
-    json!({
-        "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound",
-        "message": format!("{kind} \"{name}\" not found"), "details": {"kind": kind, "name": name},
-    })
-}
-
-fn kind(uri: &str) -> Call {
-    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-    match path {
-        _ if path.starts_with("/api/v1/nodes/") => Call::Node,
-        "/api/v1/pods" if query.split('&').any(|pair| pair == "watch=true") => Call::Watch,
-        _ if path.ends_with("/pods") => Call::List,
-        _ => Call::Get,
-    }
-}
-
-async fn whole(code: u16, text: String) -> Answered {
-    let (mut body, response) = answer(code);
-    body.send_data(text.into()).await?;
-    Ok(response)
-}
-
-async fn broken(code: u16, text: String) -> Answered {
-    let (mut body, response) = answer(code);
-    body.send_data(text.into()).await?;
-    body.abort("connection reset".into());
-    Ok(response)
-}
-
-async fn stopped(code: u16, text: String) -> Answered {
-    let (mut body, response) = answer(code);
-    body.send_data(text.into()).await?;
-    // The body never ends.
-    std::mem::forget(body);
-    Ok(response)
-}
-
-fn answer(code: u16) -> (Sender<Bytes, BoxError>, Response<Channel<Bytes, BoxError>>) {
-    let (body, channel) = Channel::new(4);
-    (body, Response::builder().status(code).body(channel).unwrap())
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap().to_owned()
 }

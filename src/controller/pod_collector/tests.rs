@@ -1,67 +1,45 @@
 //! A pass against an API server that answers as each test says.
 
-use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use http::{Request, Response};
-use http_body_util::BodyExt as _;
 use jiff::Timestamp;
-use kube::client::{Body, Client};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tower::{BoxError, service_fn};
 
 use super::known_pods::{Store, StoreSink};
 use super::*;
 use crate::kubernetes::{Cause, Follower as _, MonitorEvent};
 use crate::pod_gc::{NodeMeta, PodGcPolicy, PodKeepReason, PodMeta};
+use crate::testing::fake_api::{FakeApi, failure, not_found, status};
 
 const POD: &str = "/api/v1/namespaces/default/pods/a";
 const STATUS: &str = "/api/v1/namespaces/default/pods/a/status";
 const NODE: &str = "/api/v1/nodes/n";
 
-/// By method and path, the code and the body.
-type Answers = HashMap<(String, String), (u16, Value)>;
-
 /// An API server with fixed answers. A request that no test expects is answered with 500.
-#[derive(Clone, Default)]
 struct Server {
-    answers: Arc<Mutex<Answers>>,
-    requests: Arc<Mutex<Vec<(String, String, Value)>>>,
+    api: FakeApi,
     notices: Arc<Mutex<Vec<String>>>,
 }
 
 // === impl Server ===
 
+impl Default for Server {
+    fn default() -> Self {
+        Self { api: FakeApi::answering(|_| status(500, "InternalError")), notices: Arc::default() }
+    }
+}
+
 impl Server {
     fn with(self, method: &str, path: &str, code: u16, answer: Value) -> Self {
-        self.answers.lock().unwrap().insert((method.to_owned(), path.to_owned()), (code, answer));
+        self.api.answers_path(&format!("{method} {path}"), code, answer);
         self
     }
 
     /// The answers to the deletion of a pod that finalizers do not hold.
     fn deletes(self) -> Self {
         self.with("PATCH", STATUS, 200, live("Pod", "a")).with("DELETE", POD, 200, live("Pod", "a"))
-    }
-
-    fn connection(&self) -> Arc<Connection> {
-        let server = self.clone();
-        let serve = service_fn(move |request: Request<Body>| {
-            let server = server.clone();
-            async move {
-                let (head, body) = request.into_parts();
-                let body = body.collect().await?.to_bytes();
-                let body = serde_json::from_slice(&body).unwrap_or_default();
-                let key = (head.method.to_string(), head.uri.path().to_owned());
-                server.requests.lock().unwrap().push((key.0.clone(), key.1.clone(), body));
-                let answer = server.answers.lock().unwrap().get(&key).cloned();
-                let (code, answer) = answer.unwrap_or_else(|| (500, status(500, "InternalError", &json!({}))));
-                let answer = Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
-                Ok::<_, BoxError>(answer?)
-            }
-        });
-        Arc::new(Connection::through(Client::new(serve, "default"), "a test"))
     }
 
     /// A collector with this policy; with that of the profile upstream, any 404 is a proof, as in its settings.
@@ -77,7 +55,7 @@ impl Server {
         };
         let clock = || "2026-01-02T03:04:05.678Z".parse().unwrap();
         PodCollector::new(
-            &self.connection(),
+            &Arc::new(self.api.connection()),
             PodGcSettings { strict_not_found: policy.uid_precondition, policy, ..PodGcSettings::default() },
             dry_run,
             clock,
@@ -92,13 +70,12 @@ impl Server {
     }
 
     fn methods(&self) -> Vec<String> {
-        self.requests.lock().unwrap().iter().map(|(method, ..)| method.clone()).collect()
+        self.api.made().into_iter().map(|made| made.method.to_string()).collect()
     }
 
     /// Returns the body of the last request with this method.
     fn body(&self, method: &str) -> Value {
-        let requests = self.requests.lock().unwrap();
-        requests.iter().rfind(|(it, ..)| it == method).unwrap().2.clone()
+        self.api.made().into_iter().rfind(|made| made.method == method).unwrap().body
     }
 }
 
@@ -116,14 +93,6 @@ fn node(ready: &str, taints: &Value) -> Value {
 
 fn out_of_service() -> Value {
     json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}])
-}
-
-fn status(code: u16, reason: &str, details: &Value) -> Value {
-    json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": reason, "details": details})
-}
-
-fn not_found(resource: &str, name: &str) -> Value {
-    status(404, "NotFound", &json!({"kind": resource, "name": name}))
 }
 
 fn pod(phase: &str) -> PodMeta {
@@ -190,7 +159,7 @@ async fn a_pod_that_cannot_be_marked_is_not_deleted() {
         assert_eq!((report.failures.len(), results(&report).len()), (1, 0));
     }
     assert_eq!(server.methods(), ["GET", "PATCH", "GET", "PATCH"]);
-    let cause = "cannot change the status of pods \"a\" (v1): InternalError (500)";
+    let cause = "cannot change the status of pods \"a\" (v1): InternalError it is (500)";
     assert_eq!(*server.notices.lock().unwrap(), [format!("{cause} true"), format!("{cause} false")]);
 }
 
@@ -211,7 +180,7 @@ async fn an_out_of_service_kill_rereads_its_node() {
     }
     let (report, methods) = Server::default().pass(PodGcPolicy::default(), &killed("Running")).await;
     assert_eq!((report.kept[0].reason, methods), (PodKeepReason::NodeUnverified, vec!["GET".to_owned()]));
-    assert_eq!(report.errors, ["cannot read node \"n\": InternalError (500)"]);
+    assert_eq!(report.errors, ["cannot read node \"n\": InternalError it is (500)"]);
     let server = Server::default().deletes();
     let (_, methods) = server.pass(PodGcPolicy::upstream(), &killed("Succeeded")).await;
     assert_eq!(methods, ["DELETE"], "the profile upstream reads nothing");
@@ -257,9 +226,9 @@ async fn only_a_status_naming_the_node_proves_deletion() {
     let rows = [
         (404, not_found("nodes", "n"), true, true),
         (404, not_found("", "n"), true, true),
-        (404, status(404, "NotFound", &json!({})), false, true),
+        (404, failure(404, "NotFound", &json!({})), false, true),
         (404, json!("404 page not found"), false, true),
-        (503, status(503, "ServiceUnavailable", &json!({})), false, false),
+        (503, failure(503, "ServiceUnavailable", &json!({})), false, false),
         (200, node("True", &json!([])), false, false),
         (200, live("Node", "other"), false, false),
     ];
@@ -278,8 +247,8 @@ async fn only_a_status_naming_the_node_proves_deletion() {
 
 #[tokio::test]
 async fn a_replaced_or_deleted_pod_is_no_failure() {
-    let conflict = || status(409, "Conflict", &json!({"kind": "pods", "name": "a"}));
-    let invalid = |field| status(422, "Invalid", &json!({"kind": "Pod", "name": "a", "causes": [{"field": field}]}));
+    let conflict = || failure(409, "Conflict", &json!({"kind": "pods", "name": "a"}));
+    let invalid = |field| failure(422, "Invalid", &json!({"kind": "Pod", "name": "a", "causes": [{"field": field}]}));
     let rows = [
         (409, conflict(), Some(PodResult::Refused)),
         (422, invalid("metadata.uid"), Some(PodResult::Refused)),

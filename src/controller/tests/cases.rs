@@ -1,8 +1,8 @@
 //! One object and its owners: the unit cases of kube-controller-manager, and those that our guards need.
 
-use super::server::status;
 use super::*;
 use crate::controller::work::waiting::STUCK;
+use crate::testing::fake_api::failure;
 
 /// `TestAttemptToDeleteItem`: the references come from the live object.
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn a_404_without_the_owner_name_proves_nothing() {
     for (strict, left) in [(true, 1), (false, 0)] {
         let cluster = Cluster::with(OwnerGuards { strict_not_found: strict, ..OwnerGuards::default() });
         let owner = pod("owner", &[]);
-        cluster.server.answers(&owner, 404, status(404, "NotFound", &json!({})));
+        cluster.server.answers(&owner, 404, failure(404, "NotFound", &json!({})));
         cluster.shows(&pod("child", &[to(&owner)]));
         cluster.engine.add(Key::Check(Uid::new("child-uid")));
         cluster.works().await;

@@ -4,13 +4,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::server::{WholeServer, status};
 use super::*;
 use crate::controller::{
     ClusterObserver, ClusterReport, CollectOptions, ControllerSettings, ObserverLimits, OwnersService, ResourceFilter,
     collect,
 };
 use crate::owners::{ActionWord, plan};
+use crate::testing::fake_api::failure;
 
 const CLOCK: crate::kubernetes::Clock = || "2026-01-02T03:04:05Z".parse().unwrap();
 
@@ -22,10 +22,10 @@ fn absent(name: &str) -> Value {
     to(&config_map(name, &[]))
 }
 
-fn server(objects: impl IntoIterator<Item = Value>) -> WholeServer {
+fn server(objects: impl IntoIterator<Item = Value>) -> FakeApi {
     let served = [("v1", "configmaps", "ConfigMap", true), ("v1", "secrets", "Secret", true)];
     let served = served.map(|(version, resource, kind, scope)| resource_of(version, resource, kind, scope, true));
-    let server = WholeServer::new(served.to_vec());
+    let server = FakeApi::serving(served.to_vec());
     objects.into_iter().for_each(|object| server.put(&object));
     server
 }
@@ -39,7 +39,7 @@ fn options() -> CollectOptions {
     CollectOptions { dry_run: false, max_objects: None, timeout: Duration::from_mins(1) }
 }
 
-async fn collects(server: &WholeServer, options: &CollectOptions, per_second: u64) -> ClusterReport {
+async fn collects(server: &FakeApi, options: &CollectOptions, per_second: u64) -> ClusterReport {
     let calls = CallLimits { per_second, ..CallLimits::default() };
     let settings = ControllerSettings { calls, ..ControllerSettings::default() };
     let connection = Arc::new(server.connection());
@@ -47,7 +47,7 @@ async fn collects(server: &WholeServer, options: &CollectOptions, per_second: u6
 }
 
 /// Returns the requests for single objects: method and name.
-fn calls(server: &WholeServer) -> Vec<String> {
+fn calls(server: &FakeApi) -> Vec<String> {
     let of_objects = |request: String| {
         let (method, path) = request.split_once(' ')?;
         let name = path.split('?').next()?.split_once("/configmaps/")?.1;
@@ -90,9 +90,9 @@ async fn a_broken_resource_delays_nothing() {
     let owner = object("v1", "Secret", "ns1", "owner", &[]);
     let of_broken = (0..5).map(|number| config_map(&format!("kept{number}"), &[to(&owner), absent("gone")]));
     let server = server(dangling(3).chain(of_broken).chain([owner.clone()]));
-    let failure = status(500, "InternalError", &json!({}));
-    server.objects.answers_path("/api/v1/secrets", 500, failure.clone());
-    server.objects.answers(&owner, 500, failure);
+    let failure = failure(500, "InternalError", &json!({}));
+    server.answers_path("/api/v1/secrets", 500, failure.clone());
+    server.answers(&owner, 500, failure);
     let begun = Instant::now();
     let report = collects(&server, &CollectOptions { max_objects: Some(10), ..options() }, 0).await;
     assert_eq!((report.outcomes.len(), report.failures.len(), report.errors.len()), (3, 6, 1), "{report:#?}");
@@ -144,7 +144,7 @@ async fn an_object_of_many_absent_owners_is_reported_once() {
         let server = server((0..20).map(|number| config_map(&format!("c{number}"), &owners)));
         let report = collects(&server, &CollectOptions { dry_run, ..options() }, 0).await;
         assert_eq!(report.outcomes.len(), 20, "dry run: {dry_run}");
-        assert_eq!(server.objects.names().len(), if dry_run { 20 } else { 0 });
+        assert_eq!(server.names().len(), if dry_run { 20 } else { 0 });
     }
 }
 
@@ -187,7 +187,7 @@ async fn dependents_of_a_deleted_object_are_deleted_after_a_read() {
 async fn a_deletion_that_the_next_list_disproves_is_a_failure() {
     let child = config_map("child", &[absent("gone")]);
     let server = server([child.clone()]);
-    server.objects.answers(&child, 200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}));
+    server.answers(&child, 200, json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}));
     let report = collects(&server, &options(), 0).await;
     let calls = calls(&server);
     assert_eq!(calls[..4], ["GET gone", "DELETE child", "GET gone", "GET child"], "it is read after that");
@@ -198,7 +198,7 @@ async fn a_deletion_that_the_next_list_disproves_is_a_failure() {
 async fn a_failed_deletion_is_tried_again_and_reported() {
     let (child, other) = (config_map("child", &[absent("gone")]), config_map("other", &[absent("gone")]));
     let server = server([child.clone(), other]);
-    server.objects.refuses("DELETE", &child, true);
+    server.refuses("DELETE", &child, true);
     let report = collects(&server, &options(), 0).await;
     assert!(count(&calls(&server), |call| call == "DELETE child") > 1);
     assert_eq!((report.failures.len(), report.outcomes.len()), (1, 1));
@@ -210,9 +210,9 @@ async fn an_object_that_changed_since_its_list_is_read() {
     let (keeper, child) = (config_map("keeper", &[]), config_map("child", &[absent("gone")]));
     let server = server([keeper.clone(), child.clone()]);
     let adopted = config_map("child", &[to(&keeper)]);
-    server.objects.before("DELETE", &child, move |server| server.put(&adopted));
+    server.before("DELETE", &child, move |server| server.put(&adopted));
     let report = collects(&server, &options(), 0).await;
-    assert_eq!(server.objects.names(), ["child", "keeper"]);
+    assert_eq!(server.names(), ["child", "keeper"]);
     let calls = calls(&server);
     assert!(
         calls.starts_with(&["GET gone", "DELETE child", "GET child", "GET keeper"].map(str::to_owned)),

@@ -1,7 +1,7 @@
 //! Text of a tenant is never a part of a path, and no answer says where a change goes (G2).
 
-use super::server::status;
 use super::*;
+use crate::testing::fake_api::failure;
 
 /// Names that are no single segment of a path. A server that follows them reads something else.
 const NAMES: [&str; 8] =
@@ -10,7 +10,7 @@ const NAMES: [&str; 8] =
 /// The tenant answers in place of the API server: no such object.
 fn proven_by_the_tenant(cluster: &Cluster, owner: &Value) {
     let details = json!({"name": owner["metadata"]["name"], "kind": "pods"});
-    cluster.server.answers(owner, 404, status(404, "NotFound", &details));
+    cluster.server.answers(owner, 404, failure(404, "NotFound", &details));
 }
 
 #[tokio::test(start_paused = true)]

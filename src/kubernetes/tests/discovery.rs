@@ -1,38 +1,23 @@
 //! Discovery in both forms, lists of metadata, and live reads, from answers of an API server.
 
-use std::sync::{Arc, Mutex};
-
-use http::{Request, Response};
-use kube::client::{Body, Client};
 use serde_json::{Value, json};
-use tower::{BoxError, service_fn};
 
 use super::*;
-use crate::kubernetes::{ApiResource, Connection, Discovered, KubernetesError, discover, list_metadata, read_metadata};
-use crate::testing::fake_api::not_found;
+use crate::kubernetes::{ApiResource, Discovered, KubernetesError, discover, list_metadata, read_metadata};
+use crate::testing::fake_api::{Answer, FakeApi, Made, failure, not_found};
 
-/// The requests of a test: path, query and `Accept`.
-pub(super) type Requests = Arc<Mutex<Vec<(String, String)>>>;
-
-/// An API server that answers each path with a code and a text.
-pub(super) fn server(answer: impl Fn(&str) -> (u16, String) + Clone + Send + 'static) -> (Connection, Requests) {
-    let requests = Requests::default();
-    let seen = Arc::clone(&requests);
-    let serve = service_fn(move |request: Request<Body>| {
-        let path = request.uri().path_and_query().unwrap().to_string();
-        let accept =
-            request.headers().get(http::header::ACCEPT).map_or("", |accept| accept.to_str().unwrap()).to_owned();
-        let (code, text) = answer(&path);
-        seen.lock().unwrap().push((path, accept));
-        async move { Ok::<_, BoxError>(Response::builder().status(code).body(Body::from(text.into_bytes())).unwrap()) }
-    });
-    (Connection::through(Client::new(serve, "default"), "a test"), requests)
+/// Returns an API server that answers each path with a code and a text.
+pub(super) fn server(answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static) -> FakeApi {
+    FakeApi::answering(move |made| {
+        let (code, text) = answer(&made.uri);
+        Answer::Text(code, text)
+    })
 }
 
 async fn discovered(
-    answer: impl Fn(&str) -> (u16, String) + Clone + Send + 'static,
+    answer: impl Fn(&str) -> (u16, String) + Send + Sync + 'static,
 ) -> Result<Discovered, KubernetesError> {
-    discover(&server(answer).0, seconds(1)).await
+    discover(&server(answer).connection(), seconds(1)).await
 }
 
 fn missing() -> (u16, String) {
@@ -61,14 +46,7 @@ fn names(found: &Discovered) -> Vec<String> {
 }
 
 fn pods() -> ApiResource {
-    ApiResource {
-        api_version: "v1".to_owned(),
-        resource: "pods".to_owned(),
-        kind: "Pod".to_owned(),
-        namespaced: true,
-        verbs: Vec::new(),
-        is_preferred: true,
-    }
+    ApiResource::pods()
 }
 
 #[tokio::test]
@@ -180,7 +158,7 @@ async fn a_server_reporting_not_ready_is_not_discovered() {
 }
 
 fn status_text(code: u16, reason: &str) -> String {
-    json!({"kind": "Status", "code": code, "reason": reason, "message": reason, "status": "Failure"}).to_string()
+    failure(code, reason, &json!({})).to_string()
 }
 
 #[tokio::test]
@@ -191,12 +169,12 @@ async fn a_list_requests_metadata_and_accepts_whole_objects() {
                 {"apiVersion": "v1", "kind": "Node", "name": "o", "uid": "uo", "blockOwnerDeletion": true}]}});
         let list = json!({"apiVersion": "v1", "kind": kind, "metadata": {"resourceVersion": "7"}, "items": [object]})
             .to_string();
-        let (connection, requests) = server(move |_| (200, list.clone()));
-        let listed = list_metadata(&connection, &pods(), seconds(1)).await.unwrap();
+        let server = server(move |_| (200, list.clone()));
+        let listed = list_metadata(&server.connection(), &pods(), seconds(1)).await.unwrap();
         assert_eq!((&*listed[0].name, &*listed[0].uid.to_string(), listed[0].is_deleting()), ("a", "u", true));
         let owner = &listed[0].owners[0];
         assert_eq!((&*owner.name, owner.blocking, owner.controller), ("o", Some(true), None));
-        let [(path, accept)] = &requests.lock().unwrap()[..] else { panic!("one request") };
+        let [Made { uri: path, accept, .. }] = &server.made()[..] else { panic!("one request") };
         assert!(path.starts_with("/api/v1/pods?") && path.contains("limit=500"), "{path}");
         assert!(accept.starts_with("application/json;as=PartialObjectMetadataList;"), "{accept}");
     }
@@ -208,10 +186,10 @@ async fn a_list_with_expired_pages_restarts_a_few_times() {
     let answer = move |path: &str| {
         if path.contains("continue=") { (410, status_text(410, "Expired")) } else { (200, page.to_string()) }
     };
-    let (connection, requests) = server(answer);
-    let error = list_metadata(&connection, &pods(), seconds(1)).await.unwrap_err();
+    let server = server(answer);
+    let error = list_metadata(&server.connection(), &pods(), seconds(1)).await.unwrap_err();
     assert!(error.to_string().contains("its pages expire"), "{error}");
-    assert_eq!(requests.lock().unwrap().len(), 6);
+    assert_eq!(server.requests().len(), 6);
 }
 
 fn pod_in(namespace: &str, name: &str) -> Value {
@@ -219,8 +197,8 @@ fn pod_in(namespace: &str, name: &str) -> Value {
 }
 
 async fn read(code: u16, text: String) -> Result<Option<String>, KubernetesError> {
-    let (connection, _) = server(move |_| (code, text.clone()));
-    let found = read_metadata(&connection, &pods(), "n", "a", seconds(1)).await?;
+    let server = server(move |_| (code, text.clone()));
+    let found = read_metadata(&server.connection(), &pods(), "n", "a", seconds(1)).await?;
     Ok(found.map(|found| found.uid.to_string()))
 }
 

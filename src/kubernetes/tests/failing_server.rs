@@ -39,7 +39,7 @@ async fn a_silent_watch_is_replaced_by_a_new_list() {
     let api = FakeApi::new().with_pods(&["a"]);
     let watch = follow(&api);
     let mut silent = api.watched().await;
-    api.remove("a");
+    api.remove(&pod("a"));
     api.put(&pod("b"));
     pass(seconds(89)).await;
     assert_eq!(names(&watch).await, ["a"]);
@@ -88,7 +88,7 @@ async fn a_server_that_forgot_the_version_is_listed_again() {
         let api = FakeApi::new().with_pods(&["a"]);
         let watch = follow(&api);
         let server = api.watched().await;
-        api.remove("a");
+        api.remove(&pod("a"));
         api.put(&pod("b"));
         if by_event {
             server.error(410, "Expired").await;

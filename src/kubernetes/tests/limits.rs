@@ -1,38 +1,18 @@
 //! The total time and the total size of an answer (G5).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::channel::Channel;
-use kube::client::{Body, Client};
+use http::Request;
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::kubernetes::objects::node_pods::NodePod;
 use crate::kubernetes::requests::list::Listing;
-use crate::kubernetes::{ApiPod, ApiResource, Cause, Connection, list_metadata, list_objects};
-
-/// An API server whose answers never end: some bytes each second.
-fn trickling() -> Connection {
-    let serve = service_fn(|_: Request<Body>| async {
-        let (mut body, channel) = Channel::<Bytes, BoxError>::new(1);
-        tokio::spawn(async move {
-            while body.send_data(" \n".into()).await.is_ok() {
-                pass(seconds(1)).await;
-            }
-        });
-        Ok::<_, BoxError>(Response::new(channel))
-    });
-    Connection::through(Client::new(serve, "default"), "a test")
-}
+use crate::kubernetes::{ApiPod, ApiResource, Cause, list_metadata, list_objects};
+use crate::testing::fake_api::Answer;
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_trickles_ends_after_its_total_time() {
-    let (connection, begun) = (trickling(), Instant::now());
+    let (connection, begun) = (FakeApi::answering(|_| Answer::Trickles).connection(), Instant::now());
     let request = Request::get("/x").body(Vec::new()).unwrap();
     let answer = timeout(seconds(3600), connection.request::<Value>(request, seconds(15))).await;
     let error = answer.expect("it is held for ever").unwrap_err();
@@ -40,23 +20,16 @@ async fn an_answer_that_trickles_ends_after_its_total_time() {
     assert!(begun.elapsed() <= seconds(16), "{:?}", begun.elapsed());
 }
 
-/// An API server with objects of this size, which counts the requests.
-fn large(objects: usize, bytes: usize) -> (Connection, Arc<AtomicUsize>) {
-    let requests = Arc::<AtomicUsize>::default();
-    let counted = Arc::clone(&requests);
-    let serve = service_fn(move |request: Request<Body>| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        let query = request.uri().query().unwrap_or_default().to_owned();
-        async move {
-            pass(seconds(1)).await;
-            Ok::<_, BoxError>(Response::new(Body::from(page(&query, objects, bytes))))
-        }
-    });
-    (Connection::through(Client::new(serve, "default"), "a test"), requests)
+/// An API server with objects of this size.
+fn large(objects: usize, bytes: usize) -> FakeApi {
+    FakeApi::answering(move |made| {
+        let query = made.uri.split_once('?').map_or("", |(_, query)| query);
+        Answer::Slow(seconds(1), page(query, objects, bytes))
+    })
 }
 
 /// Returns the page that a query names.
-fn page(query: &str, objects: usize, bytes: usize) -> Vec<u8> {
+fn page(query: &str, objects: usize, bytes: usize) -> String {
     let number = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.parse::<usize>().ok());
     let (from, most) = (number("continue=").unwrap_or(0), number("limit=").unwrap());
     let until = objects.min(from + most);
@@ -68,18 +41,19 @@ fn page(query: &str, objects: usize, bytes: usize) -> Vec<u8> {
     let more = if until < objects { format!(r#","continue":"{until}""#) } else { String::new() };
     let head = format!(r#"{{"resourceVersion":"7"{more}}}"#);
     let items = items.join(",");
-    format!(r#"{{"apiVersion":"v1","kind":"PodList","metadata":{head},"items":[{items}]}}"#).into_bytes()
+    format!(r#"{{"apiVersion":"v1","kind":"PodList","metadata":{head},"items":[{items}]}}"#)
 }
 
 /// 290 ConfigMaps with annotations of 256 KiB stopped the resource for the whole cluster.
 #[tokio::test(start_paused = true)]
 async fn large_metadata_is_read_in_smaller_pages() {
-    let (connection, requests) = large(24, 1 << 20);
+    let api = large(24, 1 << 20);
+    let connection = api.connection();
     let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await.unwrap();
     let names: Vec<_> = listed.iter().map(|object| object.name.to_string()).collect();
     assert_eq!(names, (0..24).map(|at| format!("o{at}")).collect::<Vec<_>>());
-    assert!(requests.load(Ordering::Relaxed) < 24);
-    let (connection, _) = large(24, 1 << 20);
+    assert!(api.requests().len() < 24);
+    let connection = large(24, 1 << 20).connection();
     let pods = list_objects::<ApiPod>(&connection, &ApiResource::pods(), seconds(60)).await;
     assert_eq!(pods.unwrap().len(), 24);
 }
@@ -87,7 +61,7 @@ async fn large_metadata_is_read_in_smaller_pages() {
 /// The pods of one node have pages of 50.
 #[tokio::test(start_paused = true)]
 async fn large_node_pods_are_read_in_smaller_pages() {
-    let (connection, _) = large(20, 1 << 20);
+    let connection = large(20, 1 << 20).connection();
     let listed = Listing::pods_of("n").whole::<NodePod>(&connection, seconds(60)).await;
     assert_eq!(listed.unwrap().len(), 20);
 }
@@ -95,20 +69,22 @@ async fn large_node_pods_are_read_in_smaller_pages() {
 /// A single object that is too large fails the list, and not for ever.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_too_large_is_an_error() {
-    let (connection, requests) = large(2, 17 << 20);
+    let api = large(2, 17 << 20);
+    let connection = api.connection();
     let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await;
     assert!(listed.unwrap_err().to_string().contains("bytes"));
-    assert!(requests.load(Ordering::Relaxed) < 10);
+    assert!(api.requests().len() < 10);
 }
 
 /// A server that never says that a list is complete.
 #[tokio::test(start_paused = true)]
 async fn a_list_without_an_end_fails() {
-    let (connection, requests) = large(usize::MAX, 1);
+    let api = large(usize::MAX, 1);
+    let connection = api.connection();
     let pods = ApiResource::pods();
     let listing = list_metadata(&connection, &pods, seconds(30));
     let bounded = async {
-        while requests.load(Ordering::Relaxed) < 5_000 {
+        while api.requests().len() < 5_000 {
             pass(seconds(1)).await;
         }
     };

@@ -2,17 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::channel::{Channel, Sender};
-use kube::client::{Body, Client};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tower::{BoxError, service_fn};
 
 use super::*;
 use crate::kubernetes::{ApiResource, Connection, Follower, MetadataOnly, Monitor, MonitorEvent, Watched};
+use crate::testing::fake_api::{Answer, Made};
 
 /// Records what a monitor shows.
 #[derive(Clone, Default)]
@@ -45,27 +41,13 @@ impl Seen {
 /// The beginning of an answer with the code 410.
 const EXPIRED: &str = "{\"kind\":\"Status\",\"code\":410";
 
-/// An API server: `answer` writes the body for a URI.
-fn server(answer: impl Fn(&str) -> Option<String> + Clone + Send + Sync + 'static) -> Arc<Connection> {
-    let serve = service_fn(move |request: Request<Body>| {
-        let answer = answer(&request.uri().to_string());
-        async move {
-            let (mut body, channel) = Channel::<Bytes, BoxError>::new(4);
-            let code = if answer.as_ref().is_some_and(|text| text.starts_with(EXPIRED)) { 410 } else { 200 };
-            match answer {
-                Some(text) => body.send_data(text.into()).await?,
-                None => drop(tokio::spawn(trickle(body))),
-            }
-            Ok::<_, BoxError>(Response::builder().status(code).body(channel)?)
-        }
-    });
-    Arc::new(Connection::through(Client::new(serve, "default"), "a test"))
-}
-
-async fn trickle(mut body: Sender<Bytes, BoxError>) {
-    while body.send_data(" ".into()).await.is_ok() {
-        pass(seconds(1)).await;
-    }
+/// An API server: `answer` writes the body for a URI. `None` = the answer has no end.
+fn server(answer: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Arc<Connection> {
+    let answer = move |made: &Made| match answer(&made.uri) {
+        Some(text) => Answer::Text(if text.starts_with(EXPIRED) { 410 } else { 200 }, text),
+        None => Answer::Trickles,
+    };
+    shared(&FakeApi::answering(answer))
 }
 
 fn list(kind: &str, items: &serde_json::Value) -> String {

@@ -26,7 +26,7 @@ async fn a_pod_is_read_by_name_compared_by_uid() {
     assert_eq!(look_up(&api, &pod_ref("uid-before", "default", "a")).await, Seen::Seen(false));
     assert_eq!(look_up(&api, &pod_ref("uid-b", "default", "b")).await, Seen::Seen(false));
     // Without a resourceVersion the answer comes from the store itself.
-    assert_eq!(api.requests()[0], "/api/v1/namespaces/default/pods/a");
+    assert_eq!(api.requests()[0], "GET /api/v1/namespaces/default/pods/a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,9 +121,9 @@ async fn nodes_without_get_permission_list_pods_by_name() {
     assert_eq!(look_up(&api, &a()).await, Seen::Seen(true), "it is in the list");
     assert_eq!(
         api.requests()[1],
-        "/api/v1/namespaces/default/pods?&fieldSelector=spec.nodeName%3Dnode-1%2Cmetadata.name%3Da&limit=50"
+        "GET /api/v1/namespaces/default/pods?&fieldSelector=spec.nodeName%3Dnode-1%2Cmetadata.name%3Da&limit=50"
     );
-    api.remove("a");
+    api.remove(&pod("a"));
     assert_eq!(look_up(&api, &a()).await, Seen::Seen(false));
     api.plan(Call::List, [status(403, "Forbidden")]);
     assert!(look_up(&api, &a()).await.cause().is_some(), "a list that is refused proves nothing");

@@ -17,7 +17,7 @@ async fn a_time_that_is_unreadable_stops_no_list() {
         let items = json!([{"metadata": bad, "status": status(time)}, {"metadata": good, "status": status("2026-01-01T00:00:00Z")}]);
         let head = json!({"resourceVersion": "7"});
         let text = json!({"kind": "PodList", "apiVersion": "v1", "metadata": head, "items": items}).to_string();
-        let (connection, _) = server(move |_| (200, text.clone()));
+        let connection = server(move |_| (200, text.clone())).connection();
         let resource = ApiResource::pods();
         let pods = list_objects::<ApiPod>(&connection, &resource, seconds(9)).await.unwrap();
         assert_eq!((pods.len(), pods[0].finished_at()), (2, None), "{time}");

@@ -13,8 +13,8 @@ async fn the_first_question_waits_for_the_first_list() {
     assert_eq!(names(&watch).await, ["a", "b", "c"]);
     assert_eq!(missing(&watch).await, None);
     let lists: Vec<_> = api.requests().into_iter().filter(|uri| !uri.contains("watch=true")).collect();
-    let list = "/api/v1/pods?&fieldSelector=spec.nodeName%3Dnode-1&limit=50";
-    assert_eq!(lists, ["/api/v1/nodes/node-1", list, &format!("{list}&continue=2")]);
+    let list = "GET /api/v1/pods?&fieldSelector=spec.nodeName%3Dnode-1&limit=50";
+    assert_eq!(lists, ["GET /api/v1/nodes/node-1", list, &format!("{list}&continue=2")]);
 }
 
 #[tokio::test(start_paused = true)]

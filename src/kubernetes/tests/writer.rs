@@ -31,13 +31,14 @@ async fn changes(
 
 #[tokio::test]
 async fn no_change_is_sent_without_uid_or_version() {
-    let (connection, requests) = server(|_| (200, pod("a", "u").to_string()));
+    let server = server(|_| (200, pod("a", "u").to_string()));
+    let connection = server.connection();
     for target in [("a", "", "7"), ("a/status", "u", "7"), ("..", "u", "7")] {
         assert!(changes(&connection, target).await.iter().all(Result::is_err), "{target:?}");
     }
     let results = changes(&connection, ("a", "u", "")).await;
     assert!(results[..2].iter().all(Result::is_err));
-    assert_eq!(requests.lock().unwrap().len(), 1, "the status needs no version");
+    assert_eq!(server.requests().len(), 1, "the status needs no version");
 }
 
 #[tokio::test]
@@ -49,9 +50,9 @@ async fn an_answer_about_another_object_is_an_error() {
     };
     for answer in [other("name"), other("namespace"), other("uid"), json!({"apiVersion": "v1", "kind": "Node"})] {
         let text = answer.to_string();
-        let (connection, _) = server(move |_| (200, text.clone()));
+        let connection = server(move |_| (200, text.clone())).connection();
         assert!(changes(&connection, ("a", "u", "7")).await.iter().all(Result::is_err), "{answer}");
     }
-    let (connection, _) = server(|_| (200, pod("a", "u").to_string()));
+    let connection = server(|_| (200, pod("a", "u").to_string())).connection();
     assert!(changes(&connection, ("a", "u", "7")).await.iter().all(Result::is_ok));
 }

@@ -1,5 +1,5 @@
-//! The answers of the API server under test are those of `tests/data/api_answers.json`, to which the unit tests hold the
-//! simulated API servers.
+//! The answers of the API server under test are those of `tests/data/api_answers.json`, to which the unit tests hold the fake
+//! API server.
 
 #[path = "../../../src/testing/api_answers.rs"]
 mod answers;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::super::server::{WholeServer, status};
 use super::super::{blocking, deleted_with, object, resource_of, to, with};
 use super::values::of_tenant;
 use super::{Fault, Way};
@@ -16,6 +15,7 @@ use crate::controller::{
 use crate::kubernetes::ApiResource;
 use crate::model::{Identity, Uid};
 use crate::owners::{ActionWord, ClusterSnapshot, OwnerGuards, explain, plan};
+use crate::testing::fake_api::{FakeApi, failure};
 
 /// A command of `kubegc controller`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,11 +27,11 @@ pub(super) enum Command {
 }
 
 /// Something that happens to the server.
-type Act = Box<dyn FnOnce(&WholeServer) + Send>;
+type Act = Box<dyn FnOnce(&FakeApi) + Send>;
 
 pub(super) struct MatrixCluster {
     cell: String,
-    server: WholeServer,
+    server: FakeApi,
     /// What happens after the first lists.
     later: std::sync::Mutex<Vec<Act>>,
 }
@@ -91,7 +91,7 @@ fn served(more: &[(&str, &str, &str, bool)]) -> Vec<ApiResource> {
 
 impl MatrixCluster {
     pub(super) fn new(cell: &str) -> Self {
-        let server = WholeServer::new(served(&[WIDGETS]));
+        let server = FakeApi::serving(served(&[WIDGETS]));
         for object in objects() {
             server.put(&object);
         }
@@ -105,7 +105,7 @@ impl MatrixCluster {
             Way::List => server.lists_too(&benign, &shown, 0),
             Way::Relist => {
                 server.lists_too(&benign, &shown, 1);
-                self.later(WholeServer::expires);
+                self.later(FakeApi::expires);
             }
             Way::WatchEvent => self.later(move |server| {
                 for word in ["ADDED", "MODIFIED", "DELETED"] {
@@ -115,7 +115,7 @@ impl MatrixCluster {
             Way::Read => {
                 server.put(&benign);
                 for of in [benign, object(WIDGETS.0, WIDGETS.2, "ns1", "tenant-owner", &[])] {
-                    server.objects.answers(&of, 200, shown.clone());
+                    server.answers(&of, 200, shown.clone());
                 }
             }
             Way::AnswerToChange => {
@@ -144,14 +144,14 @@ impl MatrixCluster {
             }),
             Fault::ListsExpire => self.later(|server| (0..5).for_each(|_| server.expires())),
             Fault::ReadsFail => {
-                server.objects.answers(&config_map("keeper", &[]), 503, status(503, "Down", &json!({})));
+                server.answers(&config_map("keeper", &[]), 503, failure(503, "Down", &json!({})));
             }
-            Fault::ReadsOfOthers => server.objects.answers(&config_map("keeper", &[]), 200, garbage()),
+            Fault::ReadsOfOthers => server.answers(&config_map("keeper", &[]), 200, garbage()),
         }
     }
 
     /// Another resource shows the object of this name with its uid, and owners that are absent.
-    fn mirrors(&self, name: &str, then: impl FnOnce(&WholeServer, &Value) + Send + 'static) {
+    fn mirrors(&self, name: &str, then: impl FnOnce(&FakeApi, &Value) + Send + 'static) {
         self.server.serves(served(&[WIDGETS, MIRROR]), &[]);
         let gone = to(&config_map("gone", &[]));
         let mirror = with(object(MIRROR.0, MIRROR.2, "ns1", name, &[gone]), "resourceVersion", json!("7"));
@@ -159,7 +159,7 @@ impl MatrixCluster {
         self.later(move |server| then(server, &mirror));
     }
 
-    fn later(&self, act: impl FnOnce(&WholeServer) + Send + 'static) {
+    fn later(&self, act: impl FnOnce(&FakeApi) + Send + 'static) {
         self.later.lock().unwrap().push(Box::new(act));
     }
 
@@ -253,17 +253,17 @@ impl MatrixCluster {
 
     fn has_no_garbage(&self) {
         let requests = self.server.requests();
-        let is_removed = !self.server.objects.names().contains(&"garbage".to_owned());
+        let is_removed = !self.server.names().contains(&"garbage".to_owned());
         assert!(is_removed, "{}: the garbage of others stays after {requests:#?}", self.cell);
     }
 
     fn keeps_what_is_needed(&self) {
-        let names = self.server.objects.names();
+        let names = self.server.names();
         for name in KEPT {
             assert!(names.contains(&name.to_owned()), "{}: {name} is lost", self.cell);
         }
         // An owner goes only after its dependents are released.
-        let child = self.server.objects.get(&config_map("orphan-child", &[])).unwrap();
+        let child = self.server.get(&config_map("orphan-child", &[])).unwrap();
         let is_released = child["metadata"]["ownerReferences"] == json!([]);
         assert!(is_released || names.contains(&"orphaned".to_owned()), "{}: a finalizer went early", self.cell);
         assert!(child["metadata"]["deletionTimestamp"].is_null(), "{}: an orphan is deleted", self.cell);

@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::model::{ContainerState, SandboxState};
-use crate::testing::fake_api::{Answer, Call, FakeApi, status};
+use crate::testing::fake_api::{Answer, Call, FakeApi, pod, status};
 
 fn source(api: &FakeApi) -> KubeApi {
-    KubeApi::new(api.connection(), " NODE-1\n", || Timestamp::UNIX_EPOCH)
+    KubeApi::new(Arc::new(api.connection()), " NODE-1\n", || Timestamp::UNIX_EPOCH)
 }
 
 fn pod_ref(name: &str) -> PodRef {
@@ -56,7 +56,7 @@ async fn one_watch_serves_all_passes() {
     for _ in 0..3 {
         assert!(list(&source, &[], &[]).await.as_ref().unwrap().complete);
     }
-    assert_eq!((api.count(Call::List), api.requests()[0].as_str()), (1, "/api/v1/nodes/node-1"));
+    assert_eq!((api.count(Call::List), api.requests()[0].as_str()), (1, "GET /api/v1/nodes/node-1"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +132,7 @@ async fn a_recheck_reads_the_pod_not_the_list() {
     let a = pod_ref("a");
     assert_eq!(source.cached_pods().await.len(), 1);
     assert_eq!(source.still_exists(&a).await, Seen::Seen(true));
-    api.remove("a");
+    api.remove(&pod("a"));
     assert_eq!(source.still_exists(&a).await, Seen::Seen(false));
     api.plan(Call::Get, vec![Answer::Refused; 2]);
     assert!(source.still_exists(&a).await.cause().is_some());
@@ -202,7 +202,7 @@ async fn an_empty_list_after_known_host_pods_is_complete() {
     let running = [container(ContainerState::Running, Some(a)), zombie.clone()];
     assert!(list(&source, &running, &[]).await.as_ref().unwrap().complete);
     let mut server = api.watched().await;
-    server.event("DELETED", &crate::testing::fake_api::pod("a")).await;
+    server.event("DELETED", &pod("a")).await;
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     let after = list(&source, &[zombie], &[]).await;
     let after = after.as_ref().unwrap();

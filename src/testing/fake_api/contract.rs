@@ -1,35 +1,31 @@
-//! The simulated API servers answer as the real ones did (`tests/data/api_answers.json`), in what kubegc reads.
+//! The fake API server answers as the real ones did (`tests/data/api_answers.json`), in what kubegc reads.
 
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::client::{Body, Client};
 
-use super::server::WholeServer;
 use super::*;
 use crate::testing::api_answers::{read, recorded};
-use crate::testing::fake_api::FakeApi;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const THINGS: &str = "/api/v1/namespaces/default/things";
 
 fn map(name: &str) -> Value {
-    object("v1", "ConfigMap", "default", name, &[])
+    let metadata = json!({"namespace": "default", "name": name, "uid": format!("{name}-uid"), "ownerReferences": []});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
 }
 
 /// A server with the objects of the recorded answers.
-fn server() -> WholeServer {
-    let verbs = ["delete", "list", "watch"].map(str::to_owned).to_vec();
-    let resource = |version: &str, name: &str, kind: &str| ApiResource {
-        verbs: verbs.clone(),
-        ..resource_of(version, name, kind, true, true)
-    };
-    let served = [resource("v1", "configmaps", "ConfigMap"), resource("apps/v1", "deployments", "Deployment")];
-    let server = WholeServer::new(served.to_vec());
+fn server() -> FakeApi {
+    let served = [("v1", "configmaps", "ConfigMap"), ("apps/v1", "deployments", "Deployment")];
+    let served = served.map(|(version, name, kind)| resource(version, name, kind, true, true));
+    let server = FakeApi::serving(served.to_vec());
     for object in [map("free"), map("kept")] {
-        server.objects.put(&object);
+        server.put(&object);
     }
     let mut held = map("held");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    server.objects.put(&held);
+    server.put(&held);
     server
 }
 
@@ -54,8 +50,8 @@ async fn answers(client: &Client, name: &str, method: Method, path: &str, body: 
 }
 
 /// Returns the uid and the version of an object.
-fn identity(server: &WholeServer, name: &str) -> (Value, Value) {
-    let object = server.objects.get(&map(name)).unwrap();
+fn identity(server: &FakeApi, name: &str) -> (Value, Value) {
+    let object = server.get(&map(name)).unwrap();
     (object["metadata"]["uid"].clone(), object["metadata"]["resourceVersion"].clone())
 }
 
@@ -71,6 +67,9 @@ async fn reads_and_changes_are_answered_as_by_a_real_server() {
     let rows = [
         ("discovery of the core group", Method::GET, "/api".to_owned(), none.clone()),
         ("discovery of the other groups", Method::GET, "/apis".to_owned(), none.clone()),
+        ("a page", Method::GET, format!("{MAPS}?limit=1"), none.clone()),
+        ("the last page", Method::GET, format!("{MAPS}?limit=9&continue=1"), none.clone()),
+        ("a resource that is not served", Method::GET, format!("{THINGS}/missing"), none.clone()),
         ("an object", Method::GET, format!("{MAPS}/kept"), none.clone()),
         ("a missing object", Method::GET, format!("{MAPS}/missing"), none.clone()),
         ("an object with a finalizer", Method::GET, format!("{MAPS}/held"), none),
@@ -89,26 +88,13 @@ async fn reads_and_changes_are_answered_as_by_a_real_server() {
     answers(&client, "a change that removes the last finalizer", Method::PATCH, &format!("{MAPS}/held"), &last).await;
 }
 
-/// The other server has pods, and two on a page.
 #[tokio::test]
-async fn pages_and_missing_pods_are_answered_as_by_a_real_server() {
-    let api = FakeApi::new().with_pods(&["a", "b", "c"]);
-    let of_pods = |answer: Value| -> Value {
-        let text = answer.to_string().replace("ConfigMap", "Pod").replace("configmaps", "pods");
-        serde_json::from_str(&text).unwrap()
-    };
-    let without_items = |mut answer: Value| {
-        answer["body"].as_object_mut().unwrap().remove("items");
-        if let Some(count) = answer["body"]["metadata"].get_mut("remainingItemCount") {
-            *count = json!(true);
-        }
-        answer
-    };
-    let page = request(&api.client(), Method::GET, "/api/v1/pods?limit=2", &Value::Null).await;
-    assert_eq!(without_items(read(page.0, &page.1)), without_items(of_pods(real("a page"))));
-    let last = request(&api.client(), Method::GET, "/api/v1/pods?limit=2&continue=2", &Value::Null).await;
-    assert_eq!(without_items(read(last.0, &last.1)), without_items(of_pods(real("the last page"))));
-    let path = "/api/v1/namespaces/default/pods/missing";
-    let missing = request(&api.client(), Method::GET, path, &Value::Null).await;
-    assert_eq!(read(missing.0, &missing.1), of_pods(real("a missing object")));
+async fn a_watch_expires_as_that_of_a_real_server() {
+    let server = server();
+    let watch = Request::get("/api/v1/configmaps?watch=true").body(Body::empty()).unwrap();
+    let watch = server.client().send(watch).await.unwrap();
+    server.expires();
+    let line = watch.into_body().collect().await.unwrap().to_bytes();
+    let read = read(200, std::str::from_utf8(&line).unwrap());
+    assert_eq!(read, real("a watch from a version that has expired"));
 }

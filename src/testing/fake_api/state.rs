@@ -1,0 +1,243 @@
+//! The state of the fake API server: objects by path, with versions, preconditions and finalizers, and what it serves.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::Made;
+use super::answer::{failure, not_found};
+use crate::kubernetes::ApiResource;
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) objects: BTreeMap<String, Value>,
+    pub(super) version: u64,
+    pub(super) served: Vec<ApiResource>,
+    /// The group-versions that discovery calls stale, and whose lists fail.
+    pub(super) down: Vec<String>,
+    /// The most objects of a page.
+    pub(super) page: usize,
+    /// What lists show besides the objects, by the path of the list, and how many lists do not show it yet.
+    pub(super) more: BTreeMap<String, (Value, usize)>,
+    /// The answers to changes of an object, which are made all the same.
+    pub(super) written: BTreeMap<String, Value>,
+    /// What watches show: the path of the list, and the line.
+    pub(super) events: Vec<(String, Value)>,
+    pub(super) ignores_preconditions: bool,
+}
+
+// === impl State ===
+
+impl State {
+    pub(super) fn serving(served: Vec<ApiResource>) -> Self {
+        Self { served, page: usize::MAX, ..Self::default() }
+    }
+
+    /// Creates or replaces an object.
+    pub(super) fn put(&mut self, object: &Value) {
+        self.version += 1;
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.objects.insert(path(&object), object);
+    }
+
+    pub(super) fn show(&mut self, list: String, word: &str, object: &Value) {
+        self.events.push((list, json!({"type": word, "object": object})));
+    }
+
+    pub(super) fn is_list(&self, path: &str) -> bool {
+        self.listed(path).is_some()
+    }
+
+    pub(super) fn answer(&mut self, made: &Made) -> (u16, Value) {
+        match (made.path(), &made.method) {
+            ("/readyz", _) => (200, json!("ok")),
+            ("/api", _) => (200, self.discovery(str::is_empty)),
+            ("/apis", _) => (200, self.discovery(|group| !group.is_empty())),
+            (_, &Method::POST) => (201, made.body.clone()),
+            (path, &Method::GET) => match (self.listed(path), self.objects.get(path)) {
+                (Some(kind), _) => (200, self.list(path, made.query(), &kind)),
+                (None, Some(object)) => (200, object.clone()),
+                (None, None) if self.serves(path) => (404, missing(path)),
+                (None, None) => (404, failure(404, "NotFound", &json!({}))),
+            },
+            (path, method) => self.change(path, method, &made.body),
+        }
+    }
+
+    /// Returns the kind of the resource whose objects are at this path.
+    fn listed(&self, path: &str) -> Option<String> {
+        let list = of_all_namespaces(path);
+        let served = self.served.iter().find(|it| it.path("").unwrap() == list)?;
+        (!self.down.contains(&served.api_version)).then(|| served.kind.clone())
+    }
+
+    /// Returns whether an object at this path is one of a resource that is served. Without any, all are.
+    fn serves(&self, path: &str) -> bool {
+        self.served.is_empty() || path.rsplit_once('/').is_some_and(|(list, _)| self.is_list(list))
+    }
+
+    fn list(&mut self, path: &str, query: &str, kind: &str) -> Value {
+        let is_in = |of: &str| of == path || of_all_namespaces(of) == path;
+        let objects = self.objects.iter().filter(|(at, _)| at.rsplit_once('/').is_some_and(|(list, _)| is_in(list)));
+        let mut all: Vec<_> = objects.map(|(_, object)| object.clone()).collect();
+        all.extend(self.more(path));
+        let number = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.parse().ok());
+        let (from, most) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(usize::MAX));
+        let items: Vec<_> = all.iter().skip(from).take(most.min(self.page)).collect();
+        let left = all.len() - from - items.len();
+        let mut metadata = json!({"resourceVersion": self.version.to_string()});
+        if left > 0 {
+            metadata["continue"] = (from + items.len()).to_string().into();
+            metadata["remainingItemCount"] = left.into();
+        }
+        json!({"kind": format!("{kind}List"), "apiVersion": "v1", "metadata": metadata, "items": items})
+    }
+
+    fn more(&mut self, path: &str) -> Option<Value> {
+        let (object, after) = self.more.get_mut(path)?;
+        let is_shown = *after == 0;
+        *after = after.saturating_sub(1);
+        is_shown.then(|| object.clone())
+    }
+
+    fn discovery(&self, is_of: impl Fn(&str) -> bool) -> Value {
+        let mut groups = BTreeMap::<String, Vec<Value>>::new();
+        for it in self.served.iter().filter(|it| is_of(&it.group())) {
+            let scope = if it.namespaced { "Namespaced" } else { "Cluster" };
+            let resource =
+                json!({"resource": it.resource, "responseKind": {"kind": it.kind}, "scope": scope, "verbs": it.verbs});
+            let is_down = self.down.contains(&it.api_version);
+            let freshness = if is_down { "Stale" } else { "Current" };
+            let resources = if is_down { json!([]) } else { json!([resource]) };
+            let version = it.api_version.rsplit('/').next().unwrap();
+            let version = json!({"version": version, "freshness": freshness, "resources": resources});
+            groups.entry(it.group()).or_default().push(version);
+        }
+        let groups =
+            groups.into_iter().map(|(name, versions)| json!({"metadata": {"name": name}, "versions": versions}));
+        json!({"kind": "APIGroupDiscoveryList", "items": groups.collect::<Vec<_>>()})
+    }
+
+    fn change(&mut self, path: &str, method: &Method, body: &Value) -> (u16, Value) {
+        let Some(object) = self.objects.get(path).cloned() else { return (404, missing(path)) };
+        if !self.ignores_preconditions {
+            if !meets(&object, body) {
+                return (409, failure(409, "Conflict", &json!({})));
+            }
+            if !body["metadata"]["uid"].is_null() && body["metadata"]["uid"] != object["metadata"]["uid"] {
+                return (422, another_uid(&object));
+            }
+        }
+        let answer = match *method {
+            Method::DELETE => self.delete(path, object.clone(), body),
+            _ => self.patch(path, object.clone(), body),
+        };
+        if let Some(now) = self.objects.get(path).cloned() {
+            self.show(list_path(&now), "MODIFIED", &now);
+        } else {
+            let mut deleted = object;
+            deleted["metadata"]["resourceVersion"] = self.version.to_string().into();
+            self.show(list_path(&deleted), "DELETED", &deleted);
+        }
+        (200, self.written.get(path).cloned().unwrap_or(answer))
+    }
+
+    fn patch(&mut self, path: &str, mut object: Value, patch: &Value) -> Value {
+        for (field, value) in patch["metadata"].as_object().unwrap() {
+            object["metadata"][field] = value.clone();
+        }
+        self.write(path, object)
+    }
+
+    fn delete(&mut self, path: &str, mut object: Value, options: &Value) -> Value {
+        let finalizer = match options["propagationPolicy"].as_str() {
+            Some("Foreground") => Some("foregroundDeletion"),
+            Some("Orphan") => Some("orphan"),
+            _ => None,
+        };
+        let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.extend(finalizer.map(Value::from));
+        object["metadata"]["finalizers"] = finalizers.into();
+        object["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+        // As of a pod that no kubelet has: nothing but finalizers holds it.
+        object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        let now = self.write(path, object);
+        let is_shown = self.objects.contains_key(path) || now["kind"] == "Pod";
+        if is_shown { now } else { json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}) }
+    }
+
+    /// An object in deletion without finalizers does not exist any more.
+    fn write(&mut self, path: &str, mut object: Value) -> Value {
+        self.version += 1;
+        let metadata = &mut object["metadata"];
+        metadata["resourceVersion"] = self.version.to_string().into();
+        for list in ["finalizers", "ownerReferences"] {
+            if metadata[list].is_null() {
+                metadata[list] = json!([]);
+            }
+        }
+        let is_removed = !metadata["deletionTimestamp"].is_null() && metadata["finalizers"] == json!([]);
+        if is_removed {
+            self.objects.remove(path);
+        } else {
+            self.objects.insert(path.to_owned(), object.clone());
+        }
+        object
+    }
+}
+
+/// The answer of an API server to a change of the uid of an object.
+fn another_uid(object: &Value) -> Value {
+    let cause = json!({"field": "metadata.uid", "reason": "FieldValueInvalid"});
+    let details = json!({"name": object["metadata"]["name"], "kind": object["kind"], "causes": [cause.clone(), cause]});
+    failure(422, "Invalid", &details)
+}
+
+/// Returns whether the preconditions of a deletion and the version of a patch hold. A real server compares them first.
+fn meets(object: &Value, body: &Value) -> bool {
+    let metadata = &object["metadata"];
+    let wanted = [
+        (&body["preconditions"]["uid"], &metadata["uid"]),
+        (&body["preconditions"]["resourceVersion"], &metadata["resourceVersion"]),
+        (&body["metadata"]["resourceVersion"], &metadata["resourceVersion"]),
+    ];
+    wanted.into_iter().all(|(wanted, is)| wanted.is_null() || wanted == is)
+}
+
+/// Returns a resource that can be collected.
+pub fn resource(api_version: &str, resource: &str, kind: &str, namespaced: bool, is_preferred: bool) -> ApiResource {
+    let [api_version, resource, kind] = [api_version, resource, kind].map(str::to_owned);
+    let verbs = ["delete", "list", "watch"].map(str::to_owned).to_vec();
+    ApiResource { api_version, resource, kind, namespaced, verbs, is_preferred }
+}
+
+fn resource_of(object: &Value) -> ApiResource {
+    let kind = object["kind"].as_str().unwrap();
+    resource(object["apiVersion"].as_str().unwrap(), &format!("{}s", kind.to_lowercase()), kind, true, true)
+}
+
+pub(super) fn path(object: &Value) -> String {
+    let (namespace, name) = (&object["metadata"]["namespace"], &object["metadata"]["name"]);
+    let list = resource_of(object).path(namespace.as_str().unwrap_or_default()).unwrap();
+    format!("{list}/{}", name.as_str().unwrap())
+}
+
+pub(super) fn list_path(object: &Value) -> String {
+    resource_of(object).path("").unwrap()
+}
+
+/// Returns the path of a list of all namespaces, for that of one namespace.
+fn of_all_namespaces(path: &str) -> String {
+    match path.split_once("/namespaces/").and_then(|(version, rest)| Some((version, rest.split_once('/')?.1))) {
+        Some((version, resource)) => format!("{version}/{resource}"),
+        None => path.to_owned(),
+    }
+}
+
+fn missing(path: &str) -> Value {
+    let mut parts = path.rsplit('/');
+    let (name, resource) = (parts.next().unwrap(), parts.next().unwrap());
+    not_found(resource, name)
+}
