@@ -82,7 +82,7 @@ pub(super) fn line(
 /// Draws a part of a whole as a bar.
 pub(super) fn bar(part: u64, all: u64) -> Markup {
     html! {
-        svg.part aria-hidden="true" viewBox=(view()) preserveAspectRatio="none" {
+        svg.part role="img" aria-label=(format!("{:.0} %", share(part, all) * 100.0)) viewBox=(view()) preserveAspectRatio="none" {
             rect.bar width=(format!("{:.1}", share(part, all) * WIDTH)) height=(HEIGHT) {}
         }
     }

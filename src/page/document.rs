@@ -173,16 +173,19 @@ impl Document {
         let disk = self.outlook.as_ref().map(|outlook| outlook.disk.as_slice()).unwrap_or_default();
         let mut filled: Vec<_> = disk.iter().filter(|entry| entry.bytes > 0).collect();
         filled.sort_by_key(|entry| Reverse(entry.bytes));
-        let Some(most) = filled.first().map(|entry| entry.bytes) else { return html! {} };
+        let all = filled.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
+        if all == 0 {
+            return html! {};
+        }
         html! {
             section aria-labelledby="account" {
                 h2 id="account" { "What fills the image file system" }
-                (table("account", &["What", "Size", "Objects", ""], &html! {
+                (table("account", &["What", "Size", "Objects", "Share"], &html! {
                     @for entry in filled { tr {
                         td { (entry.category.phrase()) }
                         td { (size_text(entry.bytes)) }
                         td { @if entry.objects > 0 { (entry.objects) } }
-                        td.part { (chart::bar(entry.bytes, most)) }
+                        td.part { (chart::bar(entry.bytes, all)) }
                     } }
                 }))
             }

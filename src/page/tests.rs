@@ -146,8 +146,8 @@ fn the_outlook_names_objects_and_escapes_their_names() {
     assert!(text.contains("|and 2 more|Under disk pressure|Nothing.|"), "{text}");
     assert!(text.contains("|2 sandboxes|guard|young|"), "{text}");
     let account =
-        "|What fills the image file system|What|Size|Objects|writable layers|9.0MiB|2|held by leases|3.0MiB|2|";
-    assert!(html.contains("<rect class=\"bar\" width=\"333.3\""), "a third of the largest: {html}");
+        "|What fills the image file system|What|Size|Objects|Share|writable layers|9.0MiB|2|held by leases|3.0MiB|2|";
+    assert!(html.contains("<rect class=\"bar\" width=\"250.0\""), "a quarter: {html}");
     assert!(text.contains(account), "{text}");
 }
 

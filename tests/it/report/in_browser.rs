@@ -139,10 +139,7 @@ fn headings_tables_and_charts_have_names(browser: &mut Browser) {
     }
     let sections = ["Last removals", "Removed next", "Under disk pressure", "Kept, and why"];
     for (role, names) in [
-        (
-            "heading",
-            &[&["kubegc on n1", "File systems, last 7 days", "Reclaimed bytes per day"][..], &sections].concat(),
-        ),
+        ("heading", &[&["kubegc on n1", "File systems", "Reclaimed bytes per day"][..], &sections].concat()),
         ("table", &sections.to_vec()),
         ("image", &vec!["Usage of ", "Reclaimed bytes per day: "]),
         ("columnheader", &vec!["Time", "Outcome", "Why"]),
