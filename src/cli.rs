@@ -1,6 +1,6 @@
 //! The command line: commands, their output and their exit status.
 //!
-//! Each command has one file, with an `Args` struct whose doc comments are the help text, and one function. Unit tests
+//! Each command has one file, with an `Args` struct whose doc comments are the help text, and which is a [`Verb`]. Unit tests
 //! here cover output formats only: decisions are in `plan`, and the meaning of flags is in `config`.
 
 mod args;
@@ -8,6 +8,7 @@ mod cli_error;
 mod input;
 mod logging;
 mod render;
+mod verb;
 mod verbs;
 
 use std::io::{self, IsTerminal};
@@ -16,6 +17,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(super) use crate::daemon::process::file_limit::raise_file_limit;
+
+use crate::config::Environment;
+use verb::{Start, Verb, VerbFacts};
 
 pub use args::global::Global;
 pub use cli_error::{CliError, ErrorKind};
@@ -31,28 +35,50 @@ struct Cli {
     #[command(flatten)]
     global: Global,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Verbs,
 }
 
-#[derive(Debug, Subcommand)]
-enum Verb {
-    Plan(verbs::plan::Args),
-    Collect(verbs::collect::Args),
-    Run(verbs::run::Args),
-    Why(verbs::why::Args),
-    Snapshot(verbs::snapshot::Args),
-    Images(verbs::images::Args),
-    Disk(verbs::disk::Args),
-    History(verbs::history::Args),
-    Report(verbs::report::Args),
-    Status(verbs::status::Args),
-    Config(verbs::config::Args),
-    Controller(verbs::controller::Args),
+/// Declares the commands.
+macro_rules! verbs {
+    ($($(#[$attribute:meta])* $name:ident($module:ident)),* $(,)?) => {
+        #[derive(Debug, Subcommand)]
+        enum Verbs {
+            $($(#[$attribute])* $name(verbs::$module::Args)),*
+        }
+
+        impl Verbs {
+            fn verb(&self) -> (&dyn Verb, &'static [VerbFacts]) {
+                match self {
+                    $($(#[$attribute])* Self::$name(args) => (args, verbs::$module::Args::facts())),*
+                }
+            }
+
+            fn facts() -> Vec<&'static VerbFacts> {
+                let all: &[&'static [VerbFacts]] = &[$($(#[$attribute])* verbs::$module::Args::facts()),*];
+                all.iter().copied().flatten().collect()
+            }
+        }
+    };
+}
+
+verbs! {
+    Plan(plan),
+    Collect(collect),
+    Run(run),
+    Why(why),
+    Snapshot(snapshot),
+    Images(images),
+    Disk(disk),
+    History(history),
+    Report(report),
+    Status(status),
+    Config(config),
+    Controller(controller),
     #[cfg(feature = "sim")]
-    Demo(verbs::demo::Args),
-    Version(verbs::version::Args),
-    Completions(verbs::completions::Args),
-    Man(verbs::man::Args),
+    Demo(demo),
+    Version(version),
+    Completions(completions),
+    Man(man),
 }
 
 /// Parses the command line, runs the command and reports errors.
@@ -61,12 +87,10 @@ pub fn main() -> ExitCode {
     raise_file_limit();
     let mut cli = parse();
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
-    if let Verb::Config(args) = &cli.verb
-        && let Some(file) = args.file()
-    {
+    if let Some(file) = cli.verb.verb().0.config_file() {
         cli.global.config = Some(file.clone());
     }
-    let environment = crate::config::Environment::read();
+    let environment = Environment::read();
     let color = cli.global.color;
     render::Screen::set(cli.global.no_headers, cli.global.no_trunc, environment.columns);
     let mut output = Output::of_process(cli.global.format, color, &environment);
@@ -92,50 +116,14 @@ fn parse() -> Cli {
 // === impl Cli ===
 
 impl Cli {
-    fn run(&self, environment: &crate::config::Environment, output: &mut Output) -> Result<(), CliError> {
-        let begin = |loaded: crate::config::Loaded| {
-            let verbose = if self.global.debug { 2 } else { self.global.verbose };
-            let is_service = match &self.verb {
-                Verb::Run(_) => true,
-                Verb::Controller(args) => args.is_service(),
-                _ => false,
-            };
-            let color = self.global.color.is_on(io::stderr().is_terminal(), environment);
-            logging::start(&logging::Logging {
-                is_service,
-                verbose,
-                level: self.global.log_level,
-                filter: environment.log_filter.as_deref(),
-                settings: (loaded.settings.log_format, loaded.settings.log_level),
-                color,
-                journal: environment.journal_stream.as_deref(),
-            });
-            let only_shows = matches!(&self.verb, Verb::Config(args) if args.only_shows());
-            if is_service || only_shows { loaded } else { loaded.for_command(environment) }
-        };
-        let load = || self.global.load(environment).map(begin);
-        args::formats::check(&self.verb, self.global.format)?;
-        match &self.verb {
-            Verb::Plan(args) => verbs::plan::run(args, &load()?, output),
-            Verb::Collect(args) => verbs::collect::run(args, &load()?, output),
-            Verb::Run(args) => verbs::run::run(args, self.global.files(environment), load, environment),
-            Verb::Snapshot(args) => verbs::snapshot::run(args, &load()?, output),
-            Verb::Why(args) => verbs::why::run(args, &load()?, output),
-            Verb::Images(args) => verbs::images::run(args, &load()?, output),
-            Verb::Disk(args) => verbs::disk::run(args, &load()?, output),
-            Verb::History(args) => verbs::history::run(args, &load()?, output),
-            Verb::Report(args) => verbs::report::run(args, &load()?, output),
-            Verb::Status(args) => {
-                let (loaded, faults) = self.global.load_in_part(environment)?;
-                verbs::status::run(args, &begin(loaded), &faults, output)
-            }
-            Verb::Config(args) => verbs::config::run(args, load, output),
-            Verb::Controller(args) => verbs::controller::run(args, self.global.files(environment), load, output),
-            #[cfg(feature = "sim")]
-            Verb::Demo(args) => verbs::demo::run(args, output),
-            Verb::Version(args) => verbs::version::run(args, &load()?, output),
-            Verb::Completions(args) => verbs::completions::run(args, output),
-            Verb::Man(args) => verbs::man::run(args),
-        }
+    fn run(&self, environment: &Environment, output: &mut Output) -> Result<(), CliError> {
+        let (verb, facts) = self.verb.verb();
+        args::formats::check(verb, facts, self.global.format)?;
+        verb.run(&Start { global: &self.global, environment, verb }, output)
+    }
+
+    /// Returns what is known of each command.
+    fn facts() -> Vec<&'static VerbFacts> {
+        Verbs::facts()
     }
 }

@@ -1,4 +1,5 @@
-//! The commands. Each has one file, with its arguments, whose doc comments are the help text, and one function `run`.
+//! The commands. Each has one file, with its arguments, whose doc comments are the help text, and all that is known of it as a
+//! [`Verb`](super::verb::Verb). `src/cli.rs` lists them.
 
 pub(super) mod collect;
 pub(super) mod completions;

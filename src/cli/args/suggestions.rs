@@ -6,16 +6,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 
-/// Words of kubectl, crictl, docker and git, and the commands that do the same here.
-const MEANT: [(&[&str], &[&str]); 7] = [
-    (&["prune", "gc", "clean", "cleanup", "rm", "remove", "delete", "purge"], &["collect"]),
-    (&["ls", "list", "get", "ps"], &["images", "plan"]),
-    (&["preview", "diff", "dry-run"], &["plan"]),
-    (&["describe", "explain", "inspect"], &["why"]),
-    (&["logs", "events"], &["history"]),
-    (&["info", "health"], &["status"]),
-    (&["start", "serve", "agent", "daemon"], &["run"]),
-];
+use crate::cli::Cli;
 
 /// Adds the command that is meant to the error for an unknown command. `words` are those of the command line.
 pub(in crate::cli) fn with_meant(mut error: Error, root: &Command, words: impl IntoIterator<Item = OsString>) -> Error {
@@ -37,8 +28,10 @@ fn parent<'a>(root: &'a Command, unknown: &str, words: impl IntoIterator<Item = 
 }
 
 fn meant(unknown: &str, parent: &Command) -> Vec<String> {
-    let known = MEANT.iter().filter(|(words, _)| words.contains(&unknown)).flat_map(|(_, commands)| *commands);
-    known.filter(|name| parent.find_subcommand(name).is_some()).map(|name| (*name).to_owned()).collect()
+    let known = Cli::facts().into_iter().filter(|facts| facts.words.contains(&unknown)).map(|facts| facts.name);
+    let mut here: Vec<_> = known.filter(|name| parent.find_subcommand(name).is_some()).map(str::to_owned).collect();
+    here.sort();
+    here
 }
 
 #[cfg(test)]
@@ -46,7 +39,6 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::cli::Cli;
 
     #[test]
     fn words_of_other_programs_suggest_the_equivalent_command() {

@@ -16,6 +16,7 @@ pub(super) use listed::ListedImage;
 use listed::{ListArgs, Lists};
 use progress::Progress;
 
+use crate::cli::args::formats;
 use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
 use crate::cli::cli_error::{CliError, ErrorKind};
@@ -23,6 +24,7 @@ use crate::cli::input::one_document;
 use crate::cli::input::session::{block_on, plan_now, recorded, warn_without_history};
 use crate::cli::render::output::Output;
 use crate::cli::render::{self, format, reference};
+use crate::cli::verb::{Start, Verb, VerbFacts};
 use crate::config::{Loaded, Mode};
 use crate::daemon::agent::lock_and_open;
 use crate::daemon::node::LocalNode;
@@ -89,8 +91,33 @@ pub(super) struct Collection<'a> {
     errors: &'a [PlanError],
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "collect",
+            examples: &[
+                ("Make one pass", "kubegc collect"),
+                ("Make all checks, but remove nothing", "kubegc collect --dry-run"),
+                ("Remove one unused image", "kubegc collect image/registry.example.com/web:1.0"),
+                ("Carry out a saved plan", "kubegc collect --plan plan.json"),
+                ("Free a full disk", "kubegc collect --pressure"),
+                ("Remove the unused images that a scanner lists", "kubegc collect images --remove-list vulnerable.txt"),
+            ],
+            formats: formats::LIST,
+            statuses: &[0, 1, 2, 3, 5, 130],
+            words: &["prune", "gc", "clean", "cleanup", "rm", "remove", "delete", "purge"],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, &start.load()?, output)
+    }
+}
+
 /// Makes one pass.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let saved = args.plan.as_deref().map(|path| saved_plan(path, args.max_age, loaded)).transpose()?;
     let lists = args.lists.read()?;
     args.only.check_alone(lists.removes())?;

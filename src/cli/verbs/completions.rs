@@ -14,6 +14,7 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::lookup::Search;
 use crate::cli::input::session::{block_on, lists};
 use crate::cli::render::output::Output;
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::{Environment, KEYS, Key, Typed, load};
 use crate::model::Snapshot;
 
@@ -33,8 +34,26 @@ pub struct Args {
     shell: clap_complete::Shell,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "completions",
+            examples: &[("Complete commands in this shell", "source <(kubegc completions bash)")],
+            formats: &[],
+            statuses: READS_FILES,
+            words: &[],
+        }]
+    }
+
+    fn run(&self, _: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, output)
+    }
+}
+
 /// Prints the completions.
-pub fn run(args: &Args, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, output: &mut Output) -> Result<(), CliError> {
     let name = args.shell.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let unknown = || CliError::message(ErrorKind::Usage, format!("no completions for {name}"));
     let shells = Shells::builtins();

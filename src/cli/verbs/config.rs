@@ -20,6 +20,7 @@ use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
+use crate::cli::verb::{READS_FILES, Start, Verb as CommandVerb, VerbFacts, formats_of};
 use crate::config::{ConfigError, ConfigFault, KEYS, Key, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport};
 use crate::cri;
@@ -104,8 +105,89 @@ enum Document {
     Config,
 }
 
+// === impl Args: the command ===
+
+impl CommandVerb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[
+            VerbFacts {
+                name: "config check",
+                examples: &[("Check a file before the agent reads it", "kubegc config check kubegc.toml")],
+                formats: formats::TEXT,
+                statuses: READS_FILES,
+                words: &[],
+            },
+            VerbFacts {
+                name: "config show",
+                examples: &[("Show each setting with its origin", "kubegc config show -o table")],
+                formats: formats::TEXT,
+                statuses: READS_FILES,
+                words: &[],
+            },
+            VerbFacts {
+                name: "config rules",
+                examples: &[("Show what each rule decides now", "kubegc config rules")],
+                formats: formats::ROWS,
+                statuses: READS_FILES,
+                words: &[],
+            },
+            VerbFacts {
+                name: "config explain",
+                examples: &[
+                    ("List the settings with their flags", "kubegc config explain"),
+                    ("Explain one setting", "kubegc config explain images.min_age"),
+                ],
+                formats: &[],
+                statuses: READS_FILES,
+                words: &[],
+            },
+            VerbFacts {
+                name: "config default",
+                examples: &[("Begin a configuration file", "kubegc config default > kubegc.toml")],
+                formats: &[],
+                statuses: READS_FILES,
+                words: &[],
+            },
+            VerbFacts {
+                name: "config schema",
+                examples: &[("Print the schema of a plan", "kubegc config schema plan")],
+                formats: &[Format::Json],
+                statuses: READS_FILES,
+                words: &[],
+            },
+        ]
+    }
+
+    fn formats(&self) -> Option<(&'static str, &'static [Format])> {
+        let name = match &self.verb {
+            Verb::Check { .. } => "config check",
+            Verb::Show => "config show",
+            Verb::Rules { .. } => "config rules",
+            Verb::Explain { .. } => "config explain",
+            Verb::Default => "config default",
+            Verb::Schema { .. } => "config schema",
+        };
+        formats_of(Self::facts(), name)
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, || start.load(), output)
+    }
+
+    fn only_shows(&self) -> bool {
+        !matches!(self.verb, Verb::Rules { .. })
+    }
+
+    fn config_file(&self) -> Option<&PathBuf> {
+        match &self.verb {
+            Verb::Check { file } => file.as_ref(),
+            _ => None,
+        }
+    }
+}
+
 /// Runs a subcommand. Only the subcommands that need the settings in force read the configuration.
-pub fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
     match &args.verb {
         Verb::Check { .. } => check(load(), output),
         Verb::Show => show(&as_used(load()?)?, output),
@@ -137,35 +219,6 @@ struct Fault {
     key: Option<String>,
     value: Option<String>,
     message: String,
-}
-
-// === impl Args ===
-
-impl Args {
-    /// Returns the name of the command, and its output formats.
-    pub(in crate::cli) fn formats(&self) -> (&'static str, &'static [Format]) {
-        match &self.verb {
-            Verb::Check { .. } => ("config check", formats::TEXT),
-            Verb::Show => ("config show", formats::TEXT),
-            Verb::Rules { .. } => ("config rules", formats::ROWS),
-            Verb::Explain { .. } => ("config explain", &[]),
-            Verb::Default => ("config default", &[]),
-            Verb::Schema { .. } => ("config schema", &[Format::Json]),
-        }
-    }
-
-    /// Returns whether it only shows settings, and does not look at the node as a command does.
-    pub(in crate::cli) fn only_shows(&self) -> bool {
-        !matches!(self.verb, Verb::Rules { .. })
-    }
-
-    /// Returns the file of `config check FILE`.
-    pub(in crate::cli) fn file(&self) -> Option<&PathBuf> {
-        match &self.verb {
-            Verb::Check { file } => file.as_ref(),
-            _ => None,
-        }
-    }
 }
 
 // === impl Fault ===

@@ -17,7 +17,7 @@ use self::source::Source;
 use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::render::output::{Format, Output};
-use crate::config::{ConfigFiles, Loaded};
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts, formats_of};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
 ///
@@ -47,40 +47,98 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct SnapshotArgs {}
 
-// === impl Args ===
+// === impl Args: the command ===
 
-impl Args {
-    /// Returns the name of the command, and its output formats.
-    pub(in crate::cli) fn formats(&self) -> (&'static str, &'static [Format]) {
-        match &self.command {
-            Command::Plan(_) => ("controller plan", formats::LIST),
-            Command::Collect(_) => ("controller collect", formats::LIST),
-            Command::Why(_) => ("controller why", formats::TEXT),
-            Command::Status(_) => ("controller status", formats::TEXT),
-            Command::Snapshot(_) => ("controller snapshot", formats::DOCUMENT),
-            Command::Run(_) => ("controller run", &[]),
-        }
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[
+            VerbFacts {
+                name: "controller plan",
+                examples: &[
+                    ("Show what would be deleted in a cluster", "kubegc controller plan"),
+                    ("Fail if all owners of an object are absent", "kubegc controller plan --fail-on dangling"),
+                    ("Show the pods that no kubelet finishes", "kubegc controller plan --pods-only"),
+                ],
+                formats: formats::LIST,
+                statuses: &[0, 1, 2, 3, 4, 130],
+                words: &[],
+            },
+            VerbFacts {
+                name: "controller why",
+                examples: &[
+                    ("Explain an object", "kubegc controller why deployment/web -n shop"),
+                    (
+                        "Show what would follow from its deletion",
+                        "kubegc controller why deployment/web --if-deleted foreground",
+                    ),
+                ],
+                formats: formats::TEXT,
+                statuses: LOOKS,
+                words: &[],
+            },
+            VerbFacts {
+                name: "controller collect",
+                examples: &[
+                    ("Make all checks, but change nothing", "kubegc controller collect --dry-run"),
+                    ("Delete at most 100 objects", "kubegc controller collect --max 100"),
+                ],
+                formats: formats::LIST,
+                statuses: LOOKS,
+                words: &[],
+            },
+            VerbFacts {
+                name: "controller run",
+                examples: &[("Run the controller", "kubegc controller run --kubeconfig admin.conf")],
+                formats: &[],
+                statuses: LOOKS,
+                words: &[],
+            },
+            VerbFacts {
+                name: "controller snapshot",
+                examples: &[("Save the metadata of a cluster", "kubegc controller snapshot > cluster.json")],
+                formats: formats::DOCUMENT,
+                statuses: LOOKS,
+                words: &[],
+            },
+            VerbFacts {
+                name: "controller status",
+                examples: &[("Show which process collects", "kubegc controller status")],
+                formats: formats::TEXT,
+                statuses: LOOKS,
+                words: &[],
+            },
+        ]
     }
 
-    /// Returns whether the command is a service.
-    pub fn is_service(&self) -> bool {
+    fn formats(&self) -> Option<(&'static str, &'static [Format])> {
+        let name = match &self.command {
+            Command::Plan(_) => "controller plan",
+            Command::Collect(_) => "controller collect",
+            Command::Why(_) => "controller why",
+            Command::Status(_) => "controller status",
+            Command::Snapshot(_) => "controller snapshot",
+            Command::Run(_) => "controller run",
+        };
+        formats_of(Self::facts(), name)
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, start, output)
+    }
+
+    fn is_service(&self) -> bool {
         matches!(self.command, Command::Run(_))
     }
 }
 
-/// Runs a command of the controller. `load` loads the settings from `files` and all other sources.
-pub fn run(
-    args: &Args,
-    files: ConfigFiles,
-    load: impl Fn() -> Result<Loaded, CliError>,
-    output: &mut Output,
-) -> Result<(), CliError> {
-    let source = Source { loaded: &load()?, kubectl: &args.kubectl };
+/// Runs a command of the controller.
+fn run(args: &Args, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+    let source = Source { loaded: &start.load()?, kubectl: &args.kubectl };
     match &args.command {
         Command::Plan(args) => plan_cluster::run(args, source, output),
         Command::Why(args) => why_object::run(args, source, output),
         Command::Collect(args) => collect_cluster::run(args, source, output),
-        Command::Run(args) => run_controller::run(args, source, files, load),
+        Command::Run(args) => run_controller::run(args, source, start.files(), || start.load()),
         Command::Snapshot(SnapshotArgs {}) => snapshot(source, output),
         Command::Status(args) => controller_status::run(args, source, output),
     }

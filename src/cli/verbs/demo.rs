@@ -14,6 +14,7 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::Output;
 use crate::cli::render::{self, Paint, format};
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Settings;
 use crate::cri::Endpoint;
 use crate::daemon::node::LocalNode;
@@ -39,8 +40,20 @@ struct Inventory {
     disk: FileSystem,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts { name: "demo", examples: &[], formats: &[], statuses: READS_FILES, words: &[] }]
+    }
+
+    fn run(&self, _: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, output)
+    }
+}
+
 /// Runs the demo.
-pub fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
+fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
     let busy = demo_node::busy(now());
     let sim = Sim::start(busy.node).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
     block_on(show(&sim, busy.pods, &busy.memory, output))

@@ -5,12 +5,14 @@ mod by_pod;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{account, all_seen, block_on};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::observe::Needs;
 use crate::plan::disk_account;
@@ -62,8 +64,29 @@ struct Style {
     wide: bool,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "disk",
+            examples: &[
+                ("Show what fills the image file system", "kubegc disk"),
+                ("Show every image, layer and blob of it", "kubegc disk --top 0 -o wide"),
+            ],
+            formats: formats::ROWS,
+            statuses: READS_FILES,
+            words: &[],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, &start.load()?, output)
+    }
+}
+
 /// Prints the account.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let walk = args.by.map(|_| if args.full { UNLIMITED } else { Needs::WALK });
     let (snapshot, plan) = match &args.snapshot {
         Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,

@@ -15,6 +15,7 @@ use crate::cli::cli_error::CliError;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::{format, more_tags, object, reference};
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::plan::Kind;
@@ -65,15 +66,6 @@ struct RunView<'a> {
 // === impl Args ===
 
 impl Args {
-    /// Returns the name of the command, and its output formats. Runs and sums are no objects.
-    pub(in crate::cli) fn formats(&self) -> (&'static str, &'static [Format]) {
-        match self {
-            Self { runs: true, .. } => ("history --runs", formats::ROWS),
-            Self { sums: true, .. } => ("history --sums", formats::TEXT),
-            _ => ("history", formats::LIST),
-        }
-    }
-
     fn filter(&self) -> HistoryFilter {
         HistoryFilter {
             limit: Some(self.limit),
@@ -107,8 +99,40 @@ fn when(text: &str) -> Result<Timestamp, String> {
         .map_err(|_: jiff::Error| "expected a duration such as 24h, a date, or a time".to_owned())
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "history",
+            examples: &[
+                ("Show the last removals", "kubegc history"),
+                ("Show what was removed of a namespace in a day", "kubegc history --since 24h --namespace shop"),
+                ("Sum removals by day and reason", "kubegc history --sums"),
+                ("Show the runs", "kubegc history --runs"),
+                ("Show the run with number 12 and its removals", "kubegc history 12"),
+            ],
+            formats: formats::LIST,
+            statuses: READS_FILES,
+            words: &["logs", "events"],
+        }]
+    }
+
+    fn formats(&self) -> Option<(&'static str, &'static [Format])> {
+        match self {
+            Self { runs: true, .. } => Some(("history --runs", formats::ROWS)),
+            Self { sums: true, .. } => Some(("history --sums", formats::TEXT)),
+            _ => None,
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, &start.load()?, output)
+    }
+}
+
 /// Reads the store and prints the history.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let path = &loaded.settings.state.path;
     let Some(store) = StoreReader::open(path)? else {
         return match output.format {

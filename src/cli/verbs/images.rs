@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now};
@@ -16,6 +17,7 @@ use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::render::screen::Screen;
 use crate::cli::render::{format, reference};
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::model::{FileSystem, Image, Seen, Snapshot};
 use crate::plan::{Decision, ImageUsers, KeepReason, Kind, Plan, Policy, Scope, Verdict, images};
@@ -101,8 +103,30 @@ pub(super) struct User {
     running: bool,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "images",
+            examples: &[
+                ("List the images by size", "kubegc images"),
+                ("List those that were used least recently first", "kubegc images --sort-by last-used"),
+                ("Print only ids", "kubegc images -q"),
+            ],
+            formats: formats::LIST,
+            statuses: READS_FILES,
+            words: &["ls", "list", "get", "ps"],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, &start.load()?, output)
+    }
+}
+
 /// Prints the images.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let (snapshot, plan) = match &args.snapshot {
         Some(file) => Snapshots::open(file)?.planned(policy)?,

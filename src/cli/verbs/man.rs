@@ -7,6 +7,8 @@ use clap::CommandFactory;
 
 use crate::cli::Cli;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::render::output::Output;
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 
 /// Write the man pages to a directory
 #[derive(Debug, clap::Args)]
@@ -15,8 +17,20 @@ pub struct Args {
     directory: PathBuf,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts { name: "man", examples: &[], formats: &[], statuses: READS_FILES, words: &[] }]
+    }
+
+    fn run(&self, _: &Start<'_>, _: &mut Output) -> Result<(), CliError> {
+        run(self)
+    }
+}
+
 /// Writes one page for each command.
-pub fn run(args: &Args) -> Result<(), CliError> {
+fn run(args: &Args) -> Result<(), CliError> {
     let write = || {
         std::fs::create_dir_all(&args.directory)?;
         clap_mangen::generate_to(Cli::command(), &args.directory)

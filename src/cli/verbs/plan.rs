@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::cli::args::formats;
 use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
@@ -9,6 +10,7 @@ use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now, warn_without_history};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::{self, reference};
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::daemon::failed_sources;
 use crate::model::Snapshot;
@@ -31,8 +33,31 @@ pub struct Args {
     what_if: Overrides,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "plan",
+            examples: &[
+                ("Show what a pass would remove now, and why", "kubegc plan"),
+                ("List each kept object too", "kubegc plan -o wide"),
+                ("Show only the containers of one namespace", "kubegc plan --kind container -n shop"),
+                ("Save a plan, to carry it out later", "kubegc plan -o json > plan.json"),
+            ],
+            formats: formats::LIST,
+            statuses: LOOKS,
+            words: &["ls", "list", "get", "ps", "preview", "diff", "dry-run"],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, &start.load()?, output)
+    }
+}
+
 /// Makes a plan and prints it.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let loaded = args.only.applied(args.what_if.applied(loaded));
     let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure().or(plan.pressure.clone()), ..plan };
     if let Some(file) = &args.snapshot {

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::{account, all_seen, block_on, recorded_blocking};
 use crate::cli::render::output::{Format, Output};
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
 use crate::page::{Document, Facts, Outlook, Past, html};
@@ -26,8 +27,26 @@ pub struct Args {
     file: Option<PathBuf>,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "report",
+            examples: &[("Write the page to a file", "kubegc report node.html")],
+            formats: &[Format::Html, Format::Json],
+            statuses: READS_FILES,
+            words: &[],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, &start.load()?, output)
+    }
+}
+
 /// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let planned = block_on(async {
         let (snapshot, plan) = account(loaded, None).await?;
         let under_pressure =

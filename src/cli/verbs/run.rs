@@ -3,7 +3,9 @@
 use super::report::document;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::session::block_on;
-use crate::config::{ConfigFiles, Environment, Loaded, Mode};
+use crate::cli::render::output::Output;
+use crate::cli::verb::{Start, Verb, VerbFacts};
+use crate::config::Mode;
 use crate::daemon::agent;
 pub(super) use crate::daemon::process::file_watch::FileWatch;
 use crate::page::html;
@@ -18,18 +20,38 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// Runs the service. `load` loads the settings from `files` and all other sources. `environment` has the notify socket
-/// and the watchdog of the service manager.
-pub fn run(
-    args: &Args,
-    files: ConfigFiles,
-    load: impl Fn() -> Result<Loaded, CliError>,
-    environment: &Environment,
-) -> Result<(), CliError> {
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "run",
+            examples: &[
+                ("Run the agent with the settings of a file", "kubegc run --config /etc/kubegc/kubegc.toml"),
+                ("Log what it would remove, without removing it", "kubegc run --mode observe"),
+            ],
+            formats: &[],
+            statuses: &[0, 1, 2, 5, 130],
+            words: &["start", "serve", "agent", "daemon"],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, _: &mut Output) -> Result<(), CliError> {
+        run(self, start)
+    }
+
+    fn is_service(&self) -> bool {
+        true
+    }
+}
+
+/// Runs the service. The environment has the notify socket and the watchdog of the service manager.
+fn run(args: &Args, start: &Start<'_>) -> Result<(), CliError> {
+    let (files, environment) = (start.files(), start.environment);
     let files = FileWatch::new(files);
     let load = || {
         files.before_load();
-        let mut loaded = load()?;
+        let mut loaded = start.load()?;
         if args.dry_run {
             loaded.settings.mode = Mode::Observe;
         }

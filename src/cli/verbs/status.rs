@@ -11,10 +11,12 @@ use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
+use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::{self, block_on};
 use crate::cli::render::output::Output;
 use crate::cli::render::{format, pod_text as pods};
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
 use crate::daemon::{failed_sources, now};
 use crate::model::{DiskUse, FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
@@ -82,11 +84,33 @@ struct Status {
     unreadable: Vec<PathBuf>,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "status",
+            examples: &[
+                ("Show the agent and its last passes", "kubegc status"),
+                ("Show them every 5 seconds", "kubegc status --watch=5s"),
+            ],
+            formats: formats::TEXT,
+            statuses: LOOKS,
+            words: &["info", "health"],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let (loaded, faults) = start.load_in_part()?;
+        run(self, &loaded, &faults, output)
+    }
+}
+
 /// Prints the status. What does not depend on the runtime is printed even if the runtime is unavailable.
 ///
 /// The exit status is for probes: an error if the configuration has `faults`, if no agent runs, if its last pass failed, or if a
 /// pod source is unavailable.
-pub fn run(args: &Args, loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<(), CliError> {
     let Some(interval) = args.watch else { return once(loaded, faults, output) };
     let is_terminal = std::io::stdout().is_terminal();
     loop {

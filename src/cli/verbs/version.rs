@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 
+use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::daemon::node::LocalNode;
 use crate::model::{Runtime, Seen};
@@ -27,8 +29,26 @@ struct Versions {
     runtime: Seen<Runtime>,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "version",
+            examples: &[("Print the versions for a program", "kubegc version -o json")],
+            formats: formats::TEXT,
+            statuses: READS_FILES,
+            words: &[],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, &start.load()?, output)
+    }
+}
+
 /// Prints the versions. Without a runtime, its version is unavailable, and that is no failure.
-pub fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let runtime = block_on(async { Ok(LocalNode::find(loaded).await?.reader(&loaded.settings).runtime().await?) });
     let runtime = Seen::from(runtime);
     let version = env!("CARGO_PKG_VERSION");

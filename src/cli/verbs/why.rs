@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::completions;
+use crate::cli::args::formats;
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
@@ -21,6 +22,7 @@ use crate::cli::input::session::{block_on, explain};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::pod_text::{self as pods, PodAnswer};
 use crate::cli::render::{Paint, format};
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{Loaded, MAX_SHOWN};
 use crate::model::{Seen, Snapshot};
 use crate::plan::{Kind, Plan, PodKnowledge, Verdict};
@@ -97,8 +99,30 @@ struct Setting {
     origin: String,
 }
 
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "why",
+            examples: &[
+                ("Explain an image", "kubegc why registry.example.com/web:1.0"),
+                ("Explain all objects of a pod", "kubegc why pod web-0 -n shop"),
+                ("Explain a container by the beginning of its id", "kubegc why 509b9c7"),
+            ],
+            formats: formats::TEXT,
+            statuses: LOOKS,
+            words: &["describe", "explain", "inspect"],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        run(self, &start.load()?, output)
+    }
+}
+
 /// Runs the command.
-pub fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let policy = &loaded.settings.policy;
     let what = args.word()?;
     let (snapshot, plan) = match &args.snapshot {
