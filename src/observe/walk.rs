@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// The bytes of a block in `st_blocks`, whatever the file system has (stat(2)).
 const BLOCK: u64 = 512;
 /// The directories below one another. Each takes a file descriptor and [`BUFFER`] while the walk is in it.
-const DEPTH: u32 = 64;
+const DEPTH: u32 = 128;
 /// The memory for the entries of a directory, in bytes.
 const BUFFER: usize = 8 << 10;
 /// Files with several names that are remembered. Of further ones each name counts for its part of the file.
