@@ -4,7 +4,7 @@ use clap::Command;
 
 use crate::cli::Cli;
 use crate::cli::cli_error::STATUSES;
-use crate::cli::verb::{READS_FILES, VerbFacts};
+use crate::cli::verb::VerbFacts;
 
 /// Where the flags are that the help of a command does not list.
 const SETTINGS: &str = "Settings:\n  Each can be a flag. `kubegc config explain` lists them, and explains one.\n\n";
@@ -17,10 +17,11 @@ pub(in crate::cli) fn with_help(command: Command, path: &str) -> Command {
     if path == "kubegc " {
         return command;
     }
-    let facts = Cli::facts().into_iter().find(|facts| format!("kubegc {} ", facts.name) == path);
-    let examples = facts.map(examples).unwrap_or_default();
-    let statuses = facts.map_or(READS_FILES, |facts| facts.statuses);
-    command.after_long_help(examples + SETTINGS + &exit_status(statuses))
+    let is_below = |facts: &&VerbFacts| format!("kubegc {} ", facts.name).starts_with(&path);
+    let below: Vec<_> = Cli::facts().into_iter().filter(is_below).collect();
+    let examples =
+        if command.has_subcommands() { String::new() } else { below.iter().copied().map(examples).collect() };
+    command.after_long_help(examples + SETTINGS + &exit_status(&below))
 }
 
 fn examples(facts: &VerbFacts) -> String {
@@ -34,8 +35,9 @@ pub(in crate::cli) fn exit_statuses() -> String {
     format!("Exit status: {}.", all.join("; "))
 }
 
-fn exit_status(possible: &[u8]) -> String {
-    let lines = STATUSES.iter().filter(|(status, _)| possible.contains(status));
+/// Returns the exit statuses of these commands: those of a group are those of its subcommands.
+fn exit_status(of: &[&VerbFacts]) -> String {
+    let lines = STATUSES.iter().filter(|(status, _)| of.iter().any(|facts| facts.statuses.contains(status)));
     let lines: Vec<_> = lines.map(|(status, meaning)| format!("  {status:<4} {meaning}")).collect();
     format!("Exit status:\n{}", lines.join("\n"))
 }
@@ -59,6 +61,18 @@ mod tests {
     fn the_readme_has_the_exit_statuses_of_the_help() {
         let readme = include_str!("../../../README.md").replace('`', "").replace('\n', " ");
         assert!(readme.contains(&exit_statuses()), "{}", exit_statuses());
+    }
+
+    #[test]
+    fn a_group_has_the_exit_statuses_of_its_subcommands() {
+        let command = with_help(Cli::command(), "");
+        let help = |name: &str| command.find_subcommand(name).unwrap().get_after_long_help().unwrap().to_string();
+        let has = |help: &str| {
+            ["0", "1", "2", "3", "4", "5", "130"].map(|status| help.contains(&format!("\n  {status:<4} ")))
+        };
+        assert_eq!(has(&help("controller")), [true, true, true, true, true, false, true]);
+        assert_eq!(has(&help("config")), [true, true, true, false, false, false, false]);
+        assert!(!help("controller").contains("Examples:"));
     }
 
     /// `demo` and `man` are complete as they are.
