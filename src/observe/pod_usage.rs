@@ -15,7 +15,7 @@ use rustix::fs::{CWD, Dir};
 use rustix::process::setpriority_process;
 use tokio::time::Instant;
 
-use super::walk::{TreeSize, Walk, open_directory};
+use super::walk::{Walk, open_directory};
 use crate::model::{DirUsage, PodDirUsage, PodUid, VolumeUsage};
 
 /// The directory of the volumes of a pod.
@@ -91,8 +91,7 @@ fn names(directory: &OwnedFd) -> Vec<Box<CStr>> {
 }
 
 fn size(walk: &mut Walk, at: BorrowedFd, name: &CStr) -> DirUsage {
-    let TreeSize { bytes, inodes, is_partial } = walk.measure(at, name).unwrap_or_default();
-    DirUsage { bytes, inodes, at_least: is_partial }
+    walk.measure(at, name).unwrap_or_default()
 }
 
 fn text(name: &CStr) -> String {

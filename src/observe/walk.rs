@@ -16,6 +16,8 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use tokio::time::Instant;
 
+use crate::model::DirUsage;
+
 /// The bytes of a block in `st_blocks`, whatever the file system has (stat(2)).
 const BLOCK: u64 = 512;
 /// The directories below one another. Each takes a file descriptor and [`BUFFER`] while the walk is in it.
@@ -24,15 +26,6 @@ const DEPTH: u32 = 128;
 const BUFFER: usize = 8 << 10;
 /// Files with several names that are remembered. Of further ones each name counts for its part of the file.
 const LINKED: usize = 1 << 15;
-
-/// The bytes and inodes of a directory.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct TreeSize {
-    pub bytes: u64,
-    pub inodes: u64,
-    /// Whether a part of it is missing, because the time was over, it is too deep, or it cannot be read.
-    pub is_partial: bool,
-}
 
 /// A walk over directories of one device. A file that has names in several of them counts once.
 pub(super) struct Walk {
@@ -45,29 +38,15 @@ pub(super) struct Walk {
 ///
 /// # Errors
 /// The path does not exist, a part of it cannot be read, or the time is over.
-pub(super) fn measure(path: &Path, until: Instant) -> io::Result<TreeSize> {
+pub(super) fn measure(path: &Path, until: Instant) -> io::Result<DirUsage> {
     let size = Walk::new(path, until)?.measure(CWD, path)?;
-    if size.is_partial && Instant::now() >= until {
+    if size.at_least && Instant::now() >= until {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "it has too many files to count them in time"));
     }
-    if size.is_partial {
+    if size.at_least {
         return Err(io::Error::other("a part of it cannot be read"));
     }
     Ok(size)
-}
-
-// === impl TreeSize ===
-
-impl TreeSize {
-    /// Returns the sizes of both.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_add(other.bytes),
-            inodes: self.inodes + other.inodes,
-            is_partial: self.is_partial || other.is_partial,
-        }
-    }
 }
 
 // === impl Walk ===
@@ -86,9 +65,9 @@ impl Walk {
     ///
     /// # Errors
     /// It does not exist.
-    pub fn measure(&mut self, at: BorrowedFd, name: impl Arg) -> io::Result<TreeSize> {
+    pub fn measure(&mut self, at: BorrowedFd, name: impl Arg) -> io::Result<DirUsage> {
         let name = name.into_c_str()?;
-        let (found, mut size) = (stat(at, &*name)?, TreeSize::default());
+        let (found, mut size) = (stat(at, &*name)?, DirUsage::default());
         if device(&found) == self.device {
             self.add(&mut size, &found);
             if is_directory(&found) {
@@ -98,18 +77,18 @@ impl Walk {
         Ok(size)
     }
 
-    fn enter(&mut self, size: &mut TreeSize, at: BorrowedFd, name: &CStr, depth: u32) {
+    fn enter(&mut self, size: &mut DirUsage, at: BorrowedFd, name: &CStr, depth: u32) {
         let directory = match open_directory(at, name) {
             Ok(directory) if depth > 0 => directory,
             Err(Errno::NOENT) => return,
-            _ => return size.is_partial = true,
+            _ => return size.at_least = true,
         };
         let mut buffer = Vec::with_capacity(BUFFER);
         let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
-            let Ok(entry) = entry else { return size.is_partial = true };
+            let Ok(entry) = entry else { return size.at_least = true };
             if Instant::now() >= self.until {
-                return size.is_partial = true;
+                return size.at_least = true;
             }
             let name = entry.file_name();
             if name != c"." && name != c".." {
@@ -118,7 +97,7 @@ impl Walk {
         }
     }
 
-    fn entry(&mut self, size: &mut TreeSize, at: BorrowedFd, name: &CStr, depth: u32) {
+    fn entry(&mut self, size: &mut DirUsage, at: BorrowedFd, name: &CStr, depth: u32) {
         match stat(at, name) {
             Ok(found) if device(&found) != self.device || is_mount(&found) => {}
             Ok(found) => {
@@ -128,11 +107,11 @@ impl Walk {
                 }
             }
             Err(Errno::NOENT) => {}
-            Err(_) => size.is_partial = true,
+            Err(_) => size.at_least = true,
         }
     }
 
-    fn add(&mut self, size: &mut TreeSize, found: &Statx) {
+    fn add(&mut self, size: &mut DirUsage, found: &Statx) {
         let names = u64::from(found.stx_nlink.max(1));
         let bytes = found.stx_blocks.saturating_mul(BLOCK);
         let (bytes, inodes) = match self.is_known(found) {

@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{HolderKind, PartKind, RuntimeStore};
-use crate::observe::walk::{TreeSize, measure};
+use crate::model::{DirUsage, HolderKind, PartKind, RuntimeStore};
+use crate::observe::walk::measure;
 
 /// The longest time to measure one layer, some hundred thousand files.
 const LAYER: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ pub(in super::super) struct Sizes(Arc<Mutex<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     /// The sizes of what never changes, by its first path.
-    sizes: HashMap<PathBuf, TreeSize>,
+    sizes: HashMap<PathBuf, DirUsage>,
     /// What took too long.
     slow: HashSet<PathBuf>,
     /// The positions of the parts that images have.
@@ -80,7 +80,7 @@ impl Known {
     }
 
     /// Returns the size of a part, from before or measured now.
-    fn size(&mut self, host: &HostFs, part_files: &PartFiles, until: Instant) -> io::Result<TreeSize> {
+    fn size(&mut self, host: &HostFs, part_files: &PartFiles, until: Instant) -> io::Result<DirUsage> {
         if let Some(size) = self.sizes.get(&part_files.path) {
             return Ok(*size);
         }
@@ -94,7 +94,7 @@ impl Known {
         size
     }
 
-    fn learn(&mut self, store: &mut RuntimeStore, part_files: &PartFiles, size: TreeSize) {
+    fn learn(&mut self, store: &mut RuntimeStore, part_files: &PartFiles, size: DirUsage) {
         let Some(part) = store.parts.get_mut(part_files.part) else { return };
         (part.bytes, part.inodes) = (Some(size.bytes), Some(size.inodes));
         if self.of_images.contains(&part_files.part) {
@@ -111,7 +111,7 @@ impl PartFiles {
         store.parts.get(self.part).is_some_and(|part| part.kind == PartKind::Writable)
     }
 
-    fn measure(&self, host: &HostFs, until: Instant) -> io::Result<TreeSize> {
+    fn measure(&self, host: &HostFs, until: Instant) -> io::Result<DirUsage> {
         let size = measure(&host.resolve(&self.path)?.into_path(), until)?;
         let beside = self.beside.as_ref().map(|path| host.resolve(path)).transpose()?.and_then(Resolved::existing);
         let beside = beside.map(|path| measure(&path, until)).transpose()?.unwrap_or_default();
