@@ -7,6 +7,8 @@ use crate::plan::{EvictionLimits, FreeSpace};
 
 /// The field in the kubelet's configuration.
 const FIELD: &str = "evictionHard";
+/// What a limit is.
+const WANTED: &str = "expected a percentage or a quantity, such as \"10%\" or \"5Gi\"";
 
 /// Returns the limits. As in the kubelet, a configuration that has some has no defaults, unless it wants them merged, and `null`
 /// takes one back.
@@ -17,17 +19,11 @@ pub(super) fn of_kubelet(files: &mut KubeletFiles) -> EvictionLimits {
     let mut faults = Vec::new();
     let mut read = |signal, default: Option<FreeSpace>| {
         let Some((path, written)) = limits.get(signal) else { return default.filter(|_| merges) };
-        let limit = written.as_str().and_then(free_space);
-        if limit.is_none() {
+        written.as_str().ok_or(WANTED).and_then(free_space).unwrap_or_else(|wanted| {
             let (origin, key) = (Origin::File(path.to_path_buf(), None), format!("{FIELD}.{signal}"));
-            faults.push(ConfigFault::of(
-                origin,
-                &key,
-                written,
-                "expected a percentage or a quantity, such as \"10%\" or \"5Gi\"",
-            ));
-        }
-        limit
+            faults.push(ConfigFault::of(origin, &key, written, wanted));
+            None
+        })
     };
     let limits = EvictionLimits {
         images: read("imagefs.available", defaults.images),
@@ -37,29 +33,48 @@ pub(super) fn of_kubelet(files: &mut KubeletFiles) -> EvictionLimits {
     limits
 }
 
-/// Reads an amount of free space as the kubelet does: a percentage, or a quantity.
-fn free_space(text: &str) -> Option<FreeSpace> {
-    let Some(percent) = text.strip_suffix('%') else { return quantity(text).map(FreeSpace::Bytes) };
-    let percent: f64 = percent.parse().ok().filter(|percent| (0.0..=100.0).contains(percent))?;
+/// Reads an amount of free space as the kubelet does: a percentage, or a quantity. With 0 % and 100 % there is no limit. The
+/// error says what it wants instead.
+fn free_space(text: &str) -> Result<Option<FreeSpace>, &'static str> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return quantity(text).map(|bytes| Some(FreeSpace::Bytes(bytes))).ok_or(WANTED);
+    };
+    let percent: f64 = percent.parse().ok().filter(|percent| (0.0..=100.0).contains(percent)).ok_or(WANTED)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is at most a million")]
-    Some(FreeSpace::Millionths((percent * 10_000.0).round() as u64))
+    let millionths = (percent * 10_000.0).round() as u64;
+    Ok((1..1_000_000).contains(&millionths).then_some(FreeSpace::Millionths(millionths)))
 }
 
-/// Reads a quantity of bytes as Kubernetes writes it, without fraction and exponent.
+/// Reads a quantity of bytes as Kubernetes writes it, as `1.5Gi`, `500M` or `2e9`, which is more than 0.
 fn quantity(text: &str) -> Option<u64> {
-    const UNITS: [(&str, u64); 8] = [
-        ("Ki", 1 << 10),
-        ("Mi", 1 << 20),
-        ("Gi", 1 << 30),
-        ("Ti", 1 << 40),
-        ("k", 1_000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
+    const UNITS: [(&str, f64); 15] = [
+        ("Ki", 1024.0),
+        ("Mi", 1_048_576.0),
+        ("Gi", 1_073_741_824.0),
+        ("Ti", 1_099_511_627_776.0),
+        ("Pi", 1_125_899_906_842_624.0),
+        ("Ei", 1_152_921_504_606_846_976.0),
+        ("n", 1e-9),
+        ("u", 1e-6),
+        ("m", 1e-3),
+        ("k", 1e3),
+        ("M", 1e6),
+        ("G", 1e9),
+        ("T", 1e12),
+        ("P", 1e15),
+        ("E", 1e18),
     ];
     let unit = UNITS.into_iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
-    let (number, bytes) = unit.unwrap_or((text, 1));
-    number.parse::<u64>().ok()?.checked_mul(bytes)
+    let (number, bytes) = unit.unwrap_or((text, 1.0));
+    // Rust also reads `inf` and `nan`.
+    let is_number = number.ends_with(|c: char| c.is_ascii_digit() || c == '.');
+    let bytes = number.parse::<f64>().ok().filter(|number| is_number && *number > 0.0)? * bytes;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is above 0, and at most the largest number"
+    )]
+    Some(bytes.ceil() as u64)
 }
 
 #[cfg(test)]
@@ -91,6 +106,28 @@ mod tests {
             limits(&["evictionHard: {imagefs.available: 1000M}"]).0.images,
             Some(FreeSpace::Bytes(1_000_000_000))
         );
+    }
+
+    /// A configuration that the kubelet accepts does not keep kubegc from starting.
+    #[test]
+    fn each_form_of_a_limit_is_read() {
+        let bytes = |bytes| Ok(Some(FreeSpace::Bytes(bytes)));
+        for (text, limit) in [
+            ("1.5Gi", bytes(3 << 29)),
+            ("2e9", bytes(2_000_000_000)),
+            ("1E", bytes(1_000_000_000_000_000_000)),
+            ("1500m", bytes(2)),
+            ("7", bytes(7)),
+            ("0%", Ok(None)),
+            ("100%", Ok(None)),
+            ("0", Err(WANTED)),
+            ("-1Gi", Err(WANTED)),
+            ("inf", Err(WANTED)),
+            ("Gi", Err(WANTED)),
+            ("", Err(WANTED)),
+        ] {
+            assert_eq!(free_space(text), limit, "{text:?}");
+        }
     }
 
     #[test]
