@@ -122,7 +122,7 @@ fn spaces(snapshot: &Snapshot) -> HashMap<PodRef, PodSpace> {
         space.log_bytes = space.log_bytes.saturating_add(dir.size_bytes.unwrap_or_default());
         space.at_least |= dir.size_bytes.is_none();
     }
-    let known = pods_by_uid(snapshot, spaces.keys());
+    let known = pods_by_uid(snapshot, pods.into_values().chain(spaces.keys()));
     for dir in snapshot.pod_usage.iter().filter_map(Seen::as_ref).flatten() {
         let unknown = || PodRef { uid: dir.uid.clone(), ..PodRef::default() };
         spaces.entry(known.get(&dir.uid).cloned().unwrap_or_else(unknown)).or_default().add(dir);
@@ -148,8 +148,7 @@ fn pods_by_uid<'a>(snapshot: &Snapshot, seen: impl Iterator<Item = &'a PodRef>) 
     let listed = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
     let listed =
         listed.map(|pod| PodRef { uid: pod.uid.clone(), namespace: pod.namespace.clone(), name: pod.name.clone() });
-    let of_objects = pods_of_objects(snapshot).into_values().cloned();
-    listed.chain(of_objects).chain(seen.cloned()).map(|pod| (pod.uid.clone(), pod)).collect()
+    listed.chain(seen.cloned()).map(|pod| (pod.uid.clone(), pod)).collect()
 }
 
 /// Returns what of the space of pods could not be read.

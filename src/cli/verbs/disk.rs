@@ -26,7 +26,7 @@ use crate::store::{Category, CategoryEntry, DiskAccount, LeftEntry, disk_by_pod}
 /// kubegc reads the store of containerd through its API, and the store of CRI-O from its files.
 ///
 /// With --by it shows what each pod or namespace takes instead: writable layers, volumes on the disks of the node, log files. It walks
-/// over the kubelet's directories of pods for at most 3 s; a size that was not reached by then is shown as "at least".
+/// over the kubelet's directories of pods for at most 3 s; a size with ">=" was not reached by then.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show at most N entries of each list; 0 for all
