@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use crate::on_node::pod_source_outages::LEAVES_CONTAINERS;
 use crate::on_node::service::{Service, leave_litter, needs_none, needs_pods};
 use crate::rig::{Manifest, NodeRig, Options, Program};
@@ -33,20 +35,27 @@ async fn an_early_agent_waits_for_its_nodes_pod_list() {
     service.passes(PASSES).await;
     assert_eq!(node.present(&needs_pods("litter")).await, needs_pods("litter"), "there still is no Node");
 
-    service.mark();
-    node.begin(Program::Kubelet).await;
-    node.await_running("web", "app").await;
+    register(&node).await;
     service.until("end of all leftovers", async || node.without_pod().await.is_empty()).await;
     let history = service.history("litter");
-    // A kubelet that starts may remove the container first: it takes each exited one for one that has just died. The
-    // sandbox is left to its collection a minute later.
-    let ours =
-        |it: &serde_json::Value| it["kind"] == "sandbox" && it["reason"] == "pod_deleted" && it["outcome"] == "removed";
+    let ours = |it: &serde_json::Value| {
+        it["kind"] == "container" && it["reason"] == "pod_deleted" && it["outcome"] == "removed"
+    };
     assert!(history.iter().any(ours), "{history:#?}");
+
+    node.begin(Program::Kubelet).await;
+    node.await_running("web", "app").await;
     let here = node.objects_of("web", &web).await;
     assert!(here.contains("container web/app#0 running"), "{here:#?}");
     assert_eq!(node.uids().await, BTreeSet::from([web]));
     assert_eq!(service.starts(), 1);
+}
+
+/// Registers the node as a kubelet does that stops after it. One that runs takes each exited container for one that has
+/// just died, and could remove the last one before the agent does.
+async fn register(node: &NodeRig) {
+    std::fs::create_dir(node.dir().join("kubelet/pods")).unwrap();
+    node.create_object(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name()}})).await;
 }
 
 /// Makes passes until the service reports why the pods are unavailable, and then some more.
