@@ -3,7 +3,7 @@
 //! A layer or blob counts where its most important holder is: an image in use before a kept one, that before a removable
 //! one, and an object that the CRI lists before another client of the runtime.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -122,8 +122,9 @@ impl<'a> Accounting<'a> {
         for (image, (category, _)) in &self.states {
             claims.push((*category, self.index.parts_of(image).unwrap_or_default().to_vec()));
         }
+        let listed = self.listed_objects();
         for (holder, parts) in &self.index.others {
-            claims.push((self.category_of(holder), parts.clone()));
+            claims.push((category_of(holder, &listed), parts.clone()));
         }
         claims.sort_by_key(|(category, _)| *category);
         for (category, parts) in claims {
@@ -141,21 +142,11 @@ impl<'a> Accounting<'a> {
         }
     }
 
-    fn category_of(&self, holder: &StoreHolder) -> Category {
-        match holder.kind {
-            HolderKind::Container if self.is_listed_container(holder) => Category::ImagesInUse,
-            HolderKind::Image if is_of_cri(holder) => Category::UnlistedImages,
-            HolderKind::Image | HolderKind::Container => Category::OtherClients,
-            HolderKind::Lease => Category::Leases,
-            HolderKind::Label => Category::Labels,
-        }
-    }
-
-    /// Returns whether the CRI lists this container or sandbox.
-    fn is_listed_container(&self, holder: &StoreHolder) -> bool {
+    /// Returns the ids of the containers and sandboxes that the CRI lists.
+    fn listed_objects(&self) -> HashSet<&'a str> {
         let containers = self.snapshot.listed_containers().into_iter().flatten().map(|container| container.id.as_str());
         let sandboxes = self.snapshot.listed_sandboxes().into_iter().flatten().map(|sandbox| sandbox.id.as_str());
-        holder.namespace == CRI_NAMESPACE && containers.chain(sandboxes).any(|id| id == holder.name)
+        containers.chain(sandboxes).collect()
     }
 
     fn account(&self, disk: &FileSystem) -> DiskAccount {
@@ -206,5 +197,17 @@ impl<'a> Accounting<'a> {
             rest.inodes = used_inodes.unwrap_or_default().saturating_sub(inodes);
         }
         entries.into_values().collect()
+    }
+}
+
+/// Returns the category of what this holds; `listed` are the containers and sandboxes of the CRI.
+fn category_of(holder: &StoreHolder, listed: &HashSet<&str>) -> Category {
+    let is_listed = || holder.namespace == CRI_NAMESPACE && listed.contains(holder.name.as_str());
+    match holder.kind {
+        HolderKind::Container if is_listed() => Category::ImagesInUse,
+        HolderKind::Image if is_of_cri(holder) => Category::UnlistedImages,
+        HolderKind::Image | HolderKind::Container => Category::OtherClients,
+        HolderKind::Lease => Category::Leases,
+        HolderKind::Label => Category::Labels,
     }
 }
