@@ -1,6 +1,6 @@
 //! The command line: commands, their output and their exit status.
 //!
-//! Each command has one file, with an `Args` struct whose doc comments are the help text, and which is a [`Verb`]. Unit tests
+//! Each command has one file, with an `Args` struct whose doc comments are the help text, and which is a `Verb`. Unit tests
 //! here cover output formats only: decisions are in `plan`, and the meaning of flags is in `config`.
 
 mod args;
