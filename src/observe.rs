@@ -20,7 +20,6 @@ mod log_files;
 mod log_sizes;
 mod needs;
 mod observe_error;
-mod pod_usage;
 mod pods;
 mod runtime_status;
 mod store;
@@ -278,7 +277,7 @@ impl Observer {
         let host = self.places.host.with_limit(time.saturating_add(MEASURING));
         let path = directory.clone();
         let measure = move |host: &HostFs| match host.resolve(&path)? {
-            Resolved::Exists(at) => pod_usage::measure(&at, pods, time),
+            Resolved::Exists(at) => walk::pod_usage::measure(&at, pods, time),
             Resolved::Missing(_) => Ok(Vec::new()),
         };
         let measured = host.run(&directory, measure).await.map_err(ObserveError::from);

@@ -5,6 +5,8 @@
 //! walk has a time, a depth, and a fixed memory for each level. It follows no link, enters no mount and wakes none, and changes no
 //! access time.
 
+pub(super) mod pod_usage;
+
 use std::collections::HashSet;
 use std::ffi::CStr;
 use std::io;

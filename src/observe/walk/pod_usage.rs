@@ -15,7 +15,7 @@ use rustix::fs::{CWD, Dir};
 use rustix::process::setpriority_process;
 use tokio::time::Instant;
 
-use super::walk::{Walk, open_directory};
+use super::{Walk, open_directory};
 use crate::model::{DirUsage, PodDirUsage, PodUid, VolumeUsage};
 
 /// The directory of the volumes of a pod.
@@ -29,7 +29,7 @@ const NICE: i32 = 19;
 ///
 /// # Errors
 /// The directory cannot be read.
-pub(super) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration) -> io::Result<Vec<PodDirUsage>> {
+pub(in crate::observe) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration) -> io::Result<Vec<PodDirUsage>> {
     in_background(|| {
         let root = open_directory(CWD, pods)?;
         let end = Instant::now() + time;
