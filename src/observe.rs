@@ -44,8 +44,8 @@ use tokio::time::{Instant, timeout};
 use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, DiskUse, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, NodeDisk, Partial,
-    PodDirUsage, PodUid, Sandbox, Seen, Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
+    Container, DiskUse, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, NodeDisk, Partial, PodUid,
+    Sandbox, Seen, Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
 };
 pub use clock_jumps::{ClockJumps, ClockReading};
 use clock_skew::ClockSkew;
@@ -91,6 +91,7 @@ pub struct Observer {
     image_names: Arc<ImageNames>,
     store: StoreReader,
     image_details: DetailsReader,
+    without_runtime: Option<String>,
 }
 
 // === impl Places ===
@@ -122,7 +123,27 @@ impl Observer {
         let (image_names, image_details, store) = (Arc::default(), DetailsReader::default(), StoreReader::default());
         let node = node.into();
         let jumps = Arc::default();
-        Self { reader, places, node, pods, disks, statuses, clock_skew, jumps, image_names, store, image_details }
+        let without_runtime = None;
+        Self {
+            reader,
+            places,
+            node,
+            pods,
+            disks,
+            statuses,
+            clock_skew,
+            jumps,
+            image_names,
+            store,
+            image_details,
+            without_runtime,
+        }
+    }
+
+    /// Does not ask the runtime, for this cause.
+    #[must_use]
+    pub fn without_runtime(self, cause: Option<String>) -> Self {
+        Self { without_runtime: cause, ..self }
     }
 
     /// Uses these jumps of the clock, which others find.
@@ -176,6 +197,9 @@ impl Observer {
         if let Some(time) = needs.pod_usage {
             snapshot.pod_usage = Some(self.pod_usage(snapshot, time).await);
         }
+        if let Some(time) = needs.disk_contents {
+            snapshot.disk_contents = self.disk_contents(snapshot, time).await;
+        }
         if needs.store {
             let store =
                 self.store.read(&self.reader, &self.places, &*self.disks, snapshot, needs.writable_layers).await;
@@ -221,13 +245,18 @@ impl Observer {
             image_details: BTreeMap::new(),
             store: None,
             pod_usage: None,
+            disk_contents: Vec::new(),
             list_bytes: ListBytes::default(),
             partial: Partial::default(),
             memory,
             image_volumes: None,
         };
-        if let Err(error) = self.observe_runtime(&mut snapshot).await {
-            not_seen(&mut snapshot, &error);
+        let observed = match &self.without_runtime {
+            Some(cause) => Err(cause.clone()),
+            None => self.observe_runtime(&mut snapshot).await.map_err(|error| error.to_string()),
+        };
+        if let Err(cause) = observed {
+            not_seen(&mut snapshot, cause);
         }
         let (containers, sandboxes) = for_pods(&snapshot);
         let pod_dirs = self.pod_dirs(&containers, &sandboxes).await;
@@ -265,23 +294,6 @@ impl Observer {
                 logs
             });
         }
-    }
-
-    /// Measures the kubelet's directories of pods within a time.
-    async fn pod_usage(&self, snapshot: &Snapshot, time: Duration) -> Seen<Vec<PodDirUsage>> {
-        let pods = match &snapshot.pod_dirs {
-            Seen::Seen(pods) => pods.clone(),
-            Seen::NotSeen(cause) => return Seen::NotSeen(cause.clone()),
-        };
-        let directory = self.places.kubelet_root.join("pods");
-        let host = self.places.host.with_limit(time.saturating_add(MEASURING));
-        let path = directory.clone();
-        let measure = move |host: &HostFs| match host.resolve(&path)? {
-            Resolved::Exists(at) => walk::pod_usage::measure(&at, pods, time),
-            Resolved::Missing(_) => Ok(Vec::new()),
-        };
-        let measured = host.run(&directory, measure).await.map_err(ObserveError::from);
-        measured.and_then(|read| read.map_err(|source| ObserveError::List { path: directory, source })).into()
     }
 
     /// Measures the log directories in one walk. The sizes of those that are not reached in time stay unknown, and the output
@@ -393,8 +405,7 @@ fn forget_details(snapshot: &mut Snapshot) {
 }
 
 /// Records why nothing was read from the runtime.
-fn not_seen(snapshot: &mut Snapshot, error: &CriError) {
-    let cause = error.to_string();
+fn not_seen(snapshot: &mut Snapshot, cause: String) {
     snapshot.runtime = Seen::NotSeen(cause.clone());
     snapshot.listening_since = Seen::NotSeen(cause.clone());
     snapshot.sandbox_image = Seen::NotSeen(cause.clone());

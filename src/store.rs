@@ -8,6 +8,7 @@
 mod account;
 mod by_pod;
 mod category;
+mod disk_space;
 mod entries;
 mod index;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use account::{CategoryEntry, DiskAccount, DiskAccountKind, ImageStates, account};
 pub use by_pod::{DiskByPod, DiskByPodKind, NamespaceSpace, PodSpace, Space, disk_by_pod};
 pub use category::Category;
+pub use disk_space::{DiskSpace, LargeEntry};
 pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
 pub use index::{SnapshotIndex, StoreIndex};
 

@@ -93,7 +93,7 @@ pub(super) fn more_tags(tags: &[String]) -> String {
 }
 
 /// Formats the number of objects of each kind, as `4 containers and 1 image`; empty = there are none.
-fn counts(count: impl Fn(Kind) -> usize) -> String {
+pub(super) fn counts(count: impl Fn(Kind) -> usize) -> String {
     let counts = Kind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
     let counts: Vec<_> = counts.map(|(kind, count)| format::count(count, kind.noun())).collect();
     format::list(&counts)

@@ -29,6 +29,8 @@ pub struct LocalNode {
     pub removals: InProgress,
     /// The jumps of the clock. They may outlive a reload too.
     pub jumps: Arc<ClockJumps>,
+    /// Why its runtime is not asked; `None` = it is.
+    pub without_runtime: Option<String>,
 }
 
 // === impl LocalNode ===
@@ -37,7 +39,7 @@ impl LocalNode {
     /// Creates a node from its parts, whose space is free at once.
     pub fn new(endpoint: Endpoint, disks: Arc<dyn Disks>, pods: Arc<dyn PodSource>) -> Self {
         let (calls, removals, jumps) = Default::default();
-        Self { endpoint, disks, pods, space_settle: Duration::ZERO, calls, removals, jumps }
+        Self { endpoint, disks, pods, space_settle: Duration::ZERO, calls, removals, jumps, without_runtime: None }
     }
 
     /// Finds the runtime of this host and checks whether it answers.
@@ -63,6 +65,12 @@ impl LocalNode {
         Self { space_settle: Duration::from_secs(1), ..node }
     }
 
+    /// Returns the node for this host, for a look at the rest of it after this error of its runtime.
+    pub fn without_runtime(settings: &Settings, error: &CriError) -> Self {
+        let endpoint = Endpoint { runtime: String::new(), images: String::new(), others: Vec::new() };
+        Self { without_runtime: Some(error.to_string()), ..Self::of_host(settings, endpoint) }
+    }
+
     /// Returns the same node, with the calls to its runtime counted there.
     #[must_use]
     pub fn counted(self, calls: &CriCalls) -> Self {
@@ -79,7 +87,8 @@ impl LocalNode {
     pub fn observer(&self, settings: &Settings) -> Observer {
         let (pods, disks) = (Arc::clone(&self.pods), Arc::clone(&self.disks));
         let places = Places { other_sockets: self.endpoint.others.clone(), ..places(settings) };
-        Observer::new(self.reader(settings), places, settings.node.clone(), pods, disks).with_jumps(&self.jumps)
+        let observer = Observer::new(self.reader(settings), places, settings.node.clone(), pods, disks);
+        observer.with_jumps(&self.jumps).without_runtime(self.without_runtime.clone())
     }
 }
 

@@ -224,7 +224,7 @@ impl AgentMetrics {
         self.reclaimable(Kind::Image, account.reclaimable_bytes);
         let shortfall = disks.iter().find_map(|disk| disk.shortfall_bytes(account.reclaimable_bytes));
         self.0.metrics.values.replace(SHORTFALL, "", shortfall.map(|bytes| (Labels::new(), number(bytes))));
-        let shown = account.categories.iter().filter(|entry| entry.category != Category::Logs);
+        let shown = account.first.categories.iter().filter(|entry| entry.category != Category::Logs);
         let of = |value: fn(&CategoryEntry) -> u64| {
             let label = |entry: &CategoryEntry| vec![("category", entry.category.into())];
             shown.clone().map(move |entry| (label(entry), number(value(entry))))

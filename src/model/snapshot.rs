@@ -1,5 +1,6 @@
 //! A snapshot of the node at one time, as plain data.
 
+pub(super) mod disk_content;
 pub(super) mod node_disk;
 pub(super) mod pod_usage;
 
@@ -11,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Container, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, LeftoverLog, ListBytes, LogDir, LogLink, Memory,
-    NodeDisk, Partial, PodDirUsage, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
+    Container, DiskContent, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, LeftoverLog, ListBytes, LogDir,
+    LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -96,6 +97,9 @@ pub struct Snapshot {
     /// What the kubelet's directories of pods take; `null` = not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_usage: Option<Seen<Vec<PodDirUsage>>>,
+    /// What else is on each disk; empty = not read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disk_contents: Vec<DiskContent>,
     /// The sizes of the runtime's lists, and how they were received.
     #[serde(default)]
     pub list_bytes: ListBytes,

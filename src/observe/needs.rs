@@ -25,6 +25,8 @@ pub struct Needs {
     pub leftover_logs: bool,
     /// What the kubelet's directories of pods take, measured within this time; `None` = not wanted.
     pub pod_usage: Option<Duration>,
+    /// What else is on each disk, measured within this time; `None` = not wanted.
+    pub disk_contents: Option<Duration>,
     /// What the store of the runtime holds.
     pub store: bool,
     /// The sizes of the writable layers in that store. The runtime reads all files of a layer for its size, each time.
@@ -34,7 +36,7 @@ pub struct Needs {
 // === impl Needs ===
 
 impl Needs {
-    /// The time for the directories of pods, unless another is wanted.
+    /// The time for the directories of pods, and for everything else, unless another is wanted.
     pub const WALK: Duration = Duration::from_secs(3);
 
     /// All parts, except what the authors of pods wrote, because a snapshot may be shown to others, and workloads, which need a
@@ -49,6 +51,7 @@ impl Needs {
         log_sizes: true,
         leftover_logs: true,
         pod_usage: Some(Self::WALK),
+        disk_contents: Some(Self::WALK),
         store: true,
         writable_layers: true,
     };
@@ -71,6 +74,7 @@ impl Needs {
             log_sizes: self.log_sizes || other.log_sizes,
             leftover_logs: self.leftover_logs || other.leftover_logs,
             pod_usage: self.pod_usage.max(other.pod_usage),
+            disk_contents: self.disk_contents.max(other.disk_contents),
             store: self.store || other.store,
             writable_layers: self.writable_layers || other.writable_layers,
         }

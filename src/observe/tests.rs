@@ -20,6 +20,7 @@ const ENDS: Needs = Needs {
     log_sizes: false,
     leftover_logs: false,
     pod_usage: None,
+    disk_contents: None,
     store: false,
     writable_layers: false,
 };

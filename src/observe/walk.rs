@@ -5,20 +5,27 @@
 //! walk has a time, a depth, and a fixed memory for each level. It follows no link, enters no mount and wakes none, and changes no
 //! access time.
 
-pub(super) mod pod_usage;
+mod deleted_files;
+mod disk_content;
+mod node_walk;
+mod pod_usage;
 
 use std::collections::HashSet;
 use std::ffi::CStr;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::{io, thread};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, StatxFlags, openat, statx};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, StatxFlags, openat, statx,
+};
 use rustix::io::Errno;
 use rustix::path::Arg;
+use rustix::process::setpriority_process;
 use tokio::time::Instant;
 
-use crate::model::DirUsage;
+use crate::model::{DirUsage, PathUsage};
 
 /// The bytes of a block in `st_blocks`, whatever the file system has (stat(2)).
 const BLOCK: u64 = 512;
@@ -28,12 +35,39 @@ const DEPTH: u32 = 128;
 const BUFFER: usize = 8 << 10;
 /// Files with several names that are remembered. Of further ones each name counts for its part of the file.
 const LINKED: usize = 1 << 15;
+/// The most names that are read of a directory at once.
+const MOST_NAMES: usize = 10_000;
+/// The lowest priority, which is the lowest for reads of a disk too (`ioprio_set(2)`).
+const NICE: i32 = 19;
+
+/// The numbers of a device.
+type Device = (u32, u32);
 
 /// A walk over directories of one device. A file that has names in several of them counts once.
 pub(super) struct Walk {
     until: Instant,
-    device: (u32, u32),
+    /// The end of the whole walk, if directories have parts of the time that are longer together.
+    end: Instant,
+    /// Whether the time of a directory was over.
+    ended_early: bool,
+    device: Device,
     linked: HashSet<u64>,
+    /// The inodes of directories that do not count.
+    skipped: HashSet<u64>,
+    /// The levels of directories in which each entry has its part of the time, so that a full one does not hide the others.
+    fair_levels: u32,
+    largest: Largest,
+}
+
+/// The largest directories and files of a walk. What one contains counts for itself if it is large, else for the directory.
+struct Largest {
+    /// The bytes from which a directory or file is listed.
+    at_least: u64,
+    /// Where the walk is.
+    path: Vec<u8>,
+    /// The size of all that are listed so far.
+    listed: DirUsage,
+    found: Vec<PathUsage>,
 }
 
 /// Measures a directory or file.
@@ -60,7 +94,9 @@ impl Walk {
     /// `path` cannot be read.
     pub fn new(path: &Path, until: Instant) -> io::Result<Self> {
         let device = device(&stat(CWD, path)?);
-        Ok(Self { until, device, linked: HashSet::new() })
+        let (linked, skipped) = Default::default();
+        let (end, ended_early, largest) = (until, false, Largest::none());
+        Ok(Self { until, end, ended_early, device, linked, skipped, fair_levels: 0, largest })
     }
 
     /// Returns the size of a directory or file. What is on another device, or a mount, has none.
@@ -85,11 +121,15 @@ impl Walk {
             Err(Errno::NOENT) => return,
             _ => return size.at_least = true,
         };
+        if DEPTH - depth < self.fair_levels {
+            return self.enter_fairly(size, &directory, depth);
+        }
         let mut buffer = Vec::with_capacity(BUFFER);
         let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let Ok(entry) = entry else { return size.at_least = true };
             if Instant::now() >= self.until {
+                self.ended_early = true;
                 return size.at_least = true;
             }
             let name = entry.file_name();
@@ -99,18 +139,37 @@ impl Walk {
         }
     }
 
-    fn entry(&mut self, size: &mut DirUsage, at: BorrowedFd, name: &CStr, depth: u32) {
-        match stat(at, name) {
-            Ok(found) if device(&found) != self.device || is_mount(&found) => {}
-            Ok(found) => {
-                self.add(size, &found);
-                if is_directory(&found) {
-                    self.enter(size, at, name, depth - 1);
-                }
-            }
-            Err(Errno::NOENT) => {}
-            Err(_) => size.at_least = true,
+    fn enter_fairly(&mut self, size: &mut DirUsage, directory: &OwnedFd, depth: u32) {
+        let (names, end) = (names(directory), self.until);
+        size.at_least |= names.len() == MOST_NAMES;
+        for (name, left) in names.iter().zip((1..=names.len()).rev()) {
+            let now = Instant::now();
+            let part = end.saturating_duration_since(now) / u32::try_from(left).unwrap_or(u32::MAX);
+            self.until = (now + part).min(self.end);
+            self.entry(size, directory.as_fd(), name, depth);
         }
+        self.until = end;
+    }
+
+    fn entry(&mut self, size: &mut DirUsage, at: BorrowedFd, name: &CStr, depth: u32) {
+        let found = match stat(at, name) {
+            Ok(found) => found,
+            Err(error) => return size.at_least |= error != Errno::NOENT,
+        };
+        if device(&found) != self.device || is_mount(&found) || self.skipped.contains(&found.stx_ino) {
+            return;
+        }
+        let (before, mut own) = (self.largest.enter(name), DirUsage::default());
+        self.add(&mut own, &found);
+        if is_directory(&found) {
+            self.enter(&mut own, at, name, depth - 1);
+        }
+        self.largest.leave(before, own);
+        *size = size.and(own);
+    }
+
+    fn into_largest(self) -> Vec<PathUsage> {
+        self.largest.found
     }
 
     fn add(&mut self, size: &mut DirUsage, found: &Statx) {
@@ -137,6 +196,60 @@ impl Walk {
     }
 }
 
+// === impl Largest ===
+
+impl Largest {
+    fn none() -> Self {
+        Self::of(u64::MAX, Path::new("/"))
+    }
+
+    /// Creates an empty list for a walk that begins at a directory.
+    fn of(at_least: u64, path: &Path) -> Self {
+        let path = path.as_os_str().as_bytes();
+        let path = path.strip_suffix(b"/").unwrap_or(path).to_owned();
+        Self { at_least, path, listed: DirUsage::default(), found: Vec::new() }
+    }
+
+    /// Notes that the walk comes to a directory or file. Returns what [`Self::leave`] needs.
+    fn enter(&mut self, name: &CStr) -> (usize, DirUsage) {
+        let length = self.path.len();
+        self.path.push(b'/');
+        self.path.extend(name.to_bytes());
+        (length, self.listed)
+    }
+
+    /// Notes the size of what the walk leaves. It is listed if it is large without what is listed of it.
+    fn leave(&mut self, (length, before): (usize, DirUsage), size: DirUsage) {
+        let bytes = size.bytes.saturating_sub(self.listed.bytes - before.bytes);
+        if bytes >= self.at_least {
+            let inodes = size.inodes.saturating_sub(self.listed.inodes - before.inodes);
+            let usage = DirUsage { bytes, inodes, at_least: size.at_least };
+            self.listed = self.listed.and(usage);
+            let path = String::from_utf8_lossy(&self.path).into_owned();
+            self.found.push(PathUsage { path, is_kubelets: false, usage });
+        }
+        self.path.truncate(length);
+    }
+}
+
+/// Runs `work` in a thread of the lowest priority. A thread cannot raise its priority again, so it is one of its own.
+fn in_background<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let in_thread = || {
+        // Without the permission it runs at the usual priority.
+        let _ = setpriority_process(None, NICE);
+        work()
+    };
+    thread::scope(|scope| scope.spawn(in_thread).join())
+        .unwrap_or_else(|_| Err(io::Error::other("the walk ended by a defect")))
+}
+
+/// Returns the names in a directory that has few of them.
+fn names(directory: &OwnedFd) -> Vec<Box<CStr>> {
+    let entries = Dir::read_from(directory).into_iter().flatten();
+    let entries = entries.filter_map(Result::ok).filter(|entry| ![c".", c".."].contains(&entry.file_name()));
+    entries.take(MOST_NAMES).map(|entry| entry.file_name().into()).collect()
+}
+
 /// Opens a directory to list it. Only an owner of it or of `CAP_FOWNER` may keep its access time.
 pub(super) fn open_directory(at: BorrowedFd, name: impl Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::CLOEXEC;
@@ -149,7 +262,7 @@ fn stat(at: BorrowedFd, name: impl Arg) -> Result<Statx, Errno> {
     statx(at, name, flags, StatxFlags::BASIC_STATS)
 }
 
-fn device(found: &Statx) -> (u32, u32) {
+fn device(found: &Statx) -> Device {
     (found.stx_dev_major, found.stx_dev_minor)
 }
 

@@ -76,7 +76,7 @@ fn outlook() -> Outlook {
 }
 
 fn entry(category: Category, bytes: u64) -> CategoryEntry {
-    CategoryEntry { category, bytes, inodes: 1, objects: 2 }
+    CategoryEntry { category, bytes, inodes: 1, objects: 2, at_least: false }
 }
 
 /// Returns the text of the page without the elements, its parts separated by `|`.

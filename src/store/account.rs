@@ -1,4 +1,4 @@
-//! The account of the image file system: what takes its space, each byte once, and what could be removed.
+//! The account of the disks of a node: what takes their space, each byte once, and what could be removed.
 //!
 //! A layer or blob counts where its most important holder is: an image in use before a kept one, that before a removable
 //! one, and an object that the CRI lists before another client of the runtime.
@@ -8,19 +8,17 @@ use std::collections::{BTreeMap, HashSet};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::IntoEnumIterator;
 
 use super::category::{Category, of_kind};
+use super::disk_space::{DiskSpace, disk_spaces};
 use super::entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
 use super::index::{StoreIndex, is_of_cri};
-use crate::model::{
-    CRI_NAMESPACE, FileSystem, HolderKind, ImageId, PartKind, RuntimeStore, Seen, Snapshot, StoreHolder,
-};
+use crate::model::{CRI_NAMESPACE, HolderKind, ImageId, PartKind, RuntimeStore, Seen, Snapshot, StoreHolder};
 
 /// Whether each image is in use, kept or removable, and why.
 pub type ImageStates = BTreeMap<ImageId, (Category, String)>;
 
-/// What the image file system holds.
+/// What the disks of a node hold.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DiskAccount {
     /// Always `DiskAccount`.
@@ -31,14 +29,12 @@ pub struct DiskAccount {
     pub taken_at: Timestamp,
     /// Name of the node; empty if not known.
     pub node: String,
-    /// The file system of the images.
-    pub disk: FileSystem,
-    /// Bytes that are not available, as in the thresholds; those reserved for root included.
-    pub used_bytes: u64,
-    /// Inodes in use; `null` = the file system does not count them.
-    pub used_inodes: Option<u64>,
-    /// What takes the space. The bytes of all add up to `used_bytes`, unless the runtime reports more than there is.
-    pub categories: Vec<CategoryEntry>,
+    /// The file system of the images; if it is not known, that of the logs or of the kubelet.
+    #[serde(flatten)]
+    pub first: DiskSpace,
+    /// The other file systems of the node.
+    #[serde(default)]
+    pub other_disks: Vec<DiskSpace>,
     /// Bytes that the removal of all removable images would reclaim, those included that are still too young.
     #[serde(default)]
     pub reclaimable_bytes: u64,
@@ -50,7 +46,7 @@ pub struct DiskAccount {
     pub writable_layers: Vec<WritableEntry>,
     /// What no image or container of the CRI holds, largest first.
     pub others: Vec<LeftEntry>,
-    /// What could not be read. It counts in `not_of_the_runtime`.
+    /// What could not be read. It counts in `not_of_the_runtime` of its disk.
     pub missing: Vec<String>,
 }
 
@@ -63,7 +59,7 @@ pub enum DiskAccountKind {
 }
 
 /// One category.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct CategoryEntry {
     /// The category.
     pub category: Category,
@@ -71,25 +67,54 @@ pub struct CategoryEntry {
     pub bytes: u64,
     /// Inodes, as far as they are known.
     pub inodes: u64,
-    /// The number of layers, blobs or log directories.
+    /// The number of layers, blobs, volumes, log directories or open files.
     pub objects: u64,
+    /// Whether it has at least this size: a part could not be read, or not in time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
-/// Makes the account of a snapshot.
+/// Makes the account of a snapshot. Without the store of the runtime it has the rest.
 ///
 /// # Errors
-/// Why there is none: the file system or the store of the runtime is unavailable.
+/// Why there is none: no file system could be measured.
 pub fn account(snapshot: &Snapshot, images: ImageStates) -> Result<DiskAccount, String> {
-    let disk = match &snapshot.image_filesystem {
-        Seen::Seen(disk) => disk,
-        Seen::NotSeen(cause) => return Err(format!("image file system: {cause}")),
-    };
-    let store = match &snapshot.store {
-        Some(Seen::Seen(store)) => store,
-        Some(Seen::NotSeen(cause)) => return Err(format!("store of the runtime: {cause}")),
-        None => return Err("the snapshot has no store of the runtime".to_owned()),
-    };
-    Ok(Accounting::new(snapshot, images, store).account(disk))
+    let store = snapshot.store.iter().find_map(Seen::as_ref);
+    let accounting = store.map(|store| Accounting::new(snapshot, images, store));
+    let mut disks = disk_spaces(snapshot, accounting.as_ref()).into_iter();
+    let cause = || format!("image file system: {}", snapshot.image_filesystem.cause().unwrap_or("not measured"));
+    let first = disks.next().ok_or_else(cause)?;
+    let of_store = accounting.as_ref();
+    Ok(DiskAccount {
+        kind: DiskAccountKind::DiskAccount,
+        version: 1,
+        taken_at: snapshot.taken_at,
+        node: snapshot.node.clone(),
+        first,
+        other_disks: disks.collect(),
+        reclaimable_bytes: of_store.map_or(0, |store| store.reclaimable_bytes),
+        images: of_store.map(Accounting::images).unwrap_or_default(),
+        shared: of_store.map(Accounting::shared).unwrap_or_default(),
+        writable_layers: of_store.map(Accounting::writable_layers).unwrap_or_default(),
+        others: of_store.map(Accounting::others).unwrap_or_default(),
+        missing: missing(snapshot, store),
+    })
+}
+
+/// Returns what could not be read.
+fn missing(snapshot: &Snapshot, store: Option<&RuntimeStore>) -> Vec<String> {
+    // Without their file system the store is not read.
+    let images = snapshot.image_filesystem.as_ref();
+    let causes = [
+        ("image file system", snapshot.image_filesystem.cause()),
+        ("store of the runtime", images.and(snapshot.store.as_ref().map_or(Some("not read"), Seen::cause))),
+        ("directories of pods", snapshot.pod_usage.as_ref().and_then(Seen::cause)),
+    ];
+    let mut causes: Vec<_> =
+        causes.into_iter().filter_map(|(what, cause)| Some(format!("{what}: {}", cause?))).collect();
+    causes.extend(store.into_iter().flat_map(|store| store.missing.iter().chain(&store.missing_sizes)).cloned());
+    causes.extend(snapshot.disk_contents.iter().flat_map(|content| &content.missing).cloned());
+    causes
 }
 
 /// The account in the making.
@@ -149,54 +174,28 @@ impl<'a> Accounting<'a> {
         containers.chain(sandboxes).collect()
     }
 
-    fn account(&self, disk: &FileSystem) -> DiskAccount {
-        let used_bytes = disk.capacity_bytes.saturating_sub(disk.available_bytes);
-        let used_inodes = disk.inodes.zip(disk.inodes_free).map(|(all, free)| all.saturating_sub(free));
-        DiskAccount {
-            kind: DiskAccountKind::DiskAccount,
-            version: 1,
-            taken_at: self.snapshot.taken_at,
-            node: self.snapshot.node.clone(),
-            disk: disk.clone(),
-            used_bytes,
-            used_inodes,
-            categories: self.categories(disk, used_bytes, used_inodes),
-            reclaimable_bytes: self.reclaimable_bytes,
-            images: self.images(),
-            shared: self.shared(),
-            writable_layers: self.writable_layers(),
-            others: self.others(),
-            missing: self.store.missing.iter().chain(&self.store.missing_sizes).cloned().collect(),
-        }
-    }
-
-    fn categories(&self, disk: &FileSystem, used_bytes: u64, used_inodes: Option<u64>) -> Vec<CategoryEntry> {
-        let empty = |category| CategoryEntry { category, bytes: 0, inodes: 0, objects: 0 };
-        let mut entries: BTreeMap<Category, _> = Category::iter().map(|category| (category, empty(category))).collect();
+    /// Returns the categories of the store.
+    pub(super) fn categories(&self) -> Vec<CategoryEntry> {
+        let mut entries = BTreeMap::new();
         for (part, category) in self.store.parts.iter().zip(&self.of_part) {
+            let Some(category) = *category else { continue };
             if part.kind == PartKind::Writable && self.store.containers_elsewhere {
                 continue;
             }
-            let Some(entry) = category.and_then(|category| entries.get_mut(&category)) else { continue };
+            let entry = entries.entry(category).or_insert(CategoryEntry::empty(category));
             entry.bytes = entry.bytes.saturating_add(part.bytes.unwrap_or_default());
             entry.inodes = entry.inodes.saturating_add(part.inodes.unwrap_or_default());
             entry.objects += 1;
         }
-        if let Some(logs) = entries.get_mut(&Category::Logs).filter(|_| self.store.logs_on_image_disk) {
-            let dirs = self.snapshot.log_dirs.as_ref().map(Vec::as_slice).unwrap_or_default();
-            logs.bytes = dirs.iter().filter_map(|dir| dir.size_bytes).sum();
-            logs.objects = dirs.len() as u64;
-        }
-        if let (Some(reserved), Some(free)) = (entries.get_mut(&Category::ReservedBlocks), disk.free_bytes) {
-            reserved.bytes = free.saturating_sub(disk.available_bytes);
-        }
-        let sum = |of: fn(&CategoryEntry) -> u64| entries.values().map(of).fold(0, u64::saturating_add);
-        let (bytes, inodes) = (sum(|entry| entry.bytes), sum(|entry| entry.inodes));
-        if let Some(rest) = entries.get_mut(&Category::NotOfTheRuntime) {
-            rest.bytes = used_bytes.saturating_sub(bytes);
-            rest.inodes = used_inodes.unwrap_or_default().saturating_sub(inodes);
-        }
         entries.into_values().collect()
+    }
+}
+
+// === impl CategoryEntry ===
+
+impl CategoryEntry {
+    pub(super) fn empty(category: Category) -> Self {
+        Self { category, bytes: 0, inodes: 0, objects: 0, at_least: false }
     }
 }
 

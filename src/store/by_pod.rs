@@ -135,7 +135,7 @@ fn spaces(snapshot: &Snapshot) -> HashMap<PodRef, PodSpace> {
 }
 
 /// Returns the pod of each container and sandbox, by its id.
-fn pods_of_objects(snapshot: &Snapshot) -> HashMap<&str, &PodRef> {
+pub(super) fn pods_of_objects(snapshot: &Snapshot) -> HashMap<&str, &PodRef> {
     let containers = snapshot.listed_containers().into_iter().flatten();
     let containers = containers.map(|one| (one.id.as_str(), one.pod.as_ref()));
     let sandboxes = snapshot.listed_sandboxes().into_iter().flatten();
@@ -144,7 +144,7 @@ fn pods_of_objects(snapshot: &Snapshot) -> HashMap<&str, &PodRef> {
 }
 
 /// Returns the pods that are known by their uid: those of objects and log directories before those of a list of pods.
-fn pods_by_uid<'a>(snapshot: &Snapshot, seen: impl Iterator<Item = &'a PodRef>) -> HashMap<PodUid, PodRef> {
+pub(super) fn pods_by_uid<'a>(snapshot: &Snapshot, seen: impl Iterator<Item = &'a PodRef>) -> HashMap<PodUid, PodRef> {
     let listed = snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
     let listed =
         listed.map(|pod| PodRef { uid: pod.uid.clone(), namespace: pod.namespace.clone(), name: pod.name.clone() });

@@ -37,9 +37,19 @@ pub enum Category {
     Unreferenced,
     /// Log files of pods.
     Logs,
+    /// Volumes of pods on the disks of the node, and the kubelet's files for each pod.
+    PodVolumes,
+    /// The kubelet's own files.
+    KubeletFiles,
+    /// What no program needs any more, such as directories of pods that are gone.
+    Leftovers,
+    /// Directories and files of other programs.
+    OtherFiles,
+    /// Deleted files that a process holds open.
+    DeletedFiles,
     /// Blocks without data that only root may fill.
     ReservedBlocks,
-    /// Everything else.
+    /// Everything else: what no list and no walk has found.
     NotOfTheRuntime,
 }
 
@@ -61,8 +71,13 @@ impl Category {
             Self::Downloads => "downloads",
             Self::Unreferenced => "unreferenced",
             Self::Logs => "pod logs",
+            Self::PodVolumes => "pod volumes",
+            Self::KubeletFiles => "files of the kubelet",
+            Self::Leftovers => "leftovers",
+            Self::OtherFiles => "files of other programs",
+            Self::DeletedFiles => "deleted files that are open",
             Self::ReservedBlocks => "reserved blocks",
-            Self::NotOfTheRuntime => "not of the runtime",
+            Self::NotOfTheRuntime => "everything else",
         }
     }
 }

@@ -9,3 +9,4 @@ mod service;
 mod space;
 mod unknown;
 mod unlisted_images;
+mod whole_disk;

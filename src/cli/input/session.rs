@@ -31,10 +31,29 @@ pub(in crate::cli) async fn plan_now(loaded: &Loaded, scope: Scope) -> Result<(S
     Ok(dry_cycle(loaded).await?.plan_now(scope, Needs { log_sizes: true, ..Needs::default() }).await)
 }
 
-/// As [`plan_now`], with the store of the runtime.
-pub(in crate::cli) async fn account(loaded: &Loaded, walk: Option<Duration>) -> Result<(Snapshot, Plan), CliError> {
-    let needs = Needs { log_sizes: true, pod_usage: walk, ..Needs::account(true) };
-    Ok(dry_cycle(loaded).await?.plan_now(Scope::All, needs).await)
+/// What a command knows of the disks.
+pub(in crate::cli) struct Accounted {
+    pub snapshot: Snapshot,
+    pub plan: Plan,
+    /// Why nothing is known of the runtime.
+    pub runtime: Option<CliError>,
+}
+
+/// As [`plan_now`], with the store of the runtime and what else is wanted. Without a runtime it has the rest.
+pub(in crate::cli) async fn account(loaded: &Loaded, more: Needs) -> Result<Accounted, CliError> {
+    let (node, error) = match LocalNode::find(loaded).await {
+        Ok(node) => (node, None),
+        Err(error) => (LocalNode::without_runtime(&loaded.settings, &error), Some(error.into())),
+    };
+    let needs = Needs { log_sizes: true, ..Needs::account(true).and(more) };
+    let (snapshot, plan) = cycle(loaded, &node).await?.plan_now(Scope::All, needs).await;
+    Ok(Accounted { snapshot, plan, runtime: error })
+}
+
+impl From<(Snapshot, Plan)> for Accounted {
+    fn from((snapshot, plan): (Snapshot, Plan)) -> Self {
+        Self { snapshot, plan, runtime: None }
+    }
 }
 
 /// As [`plan_now`], with the exit of each exited container and, if wanted, with the store of the runtime.
@@ -61,10 +80,13 @@ pub(in crate::cli) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan)
 
 /// Returns a cycle that changes nothing: it has a copy of the store.
 async fn dry_cycle(loaded: &Loaded) -> Result<Cycle, CliError> {
-    let node = LocalNode::find(loaded).await?;
+    cycle(loaded, &LocalNode::find(loaded).await?).await
+}
+
+async fn cycle(loaded: &Loaded, node: &LocalNode) -> Result<Cycle, CliError> {
     let memory = recorded(&loaded.settings).await?.memory()?;
     let started_at = memory.agent_started_at.unwrap_or_else(now);
-    Ok(Cycle::dry(loaded.settings.clone(), &node, Store::without_file(memory), started_at))
+    Ok(Cycle::dry(loaded.settings.clone(), node, Store::without_file(memory), started_at))
 }
 
 /// Prints a warning if there is no history yet: then each image was first seen now and each pod is missing since now. A

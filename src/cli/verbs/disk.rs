@@ -1,5 +1,6 @@
 //! `kubegc disk`.
 
+mod advice;
 mod by_pod;
 
 use std::path::PathBuf;
@@ -8,25 +9,28 @@ use std::time::Duration;
 use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::session::{account, all_seen, block_on};
+use crate::cli::input::session::{Accounted, account, all_seen, block_on};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
-use crate::config::Loaded;
+use crate::config::{ConfigError, Loaded};
+use crate::model::{DirUsage, Seen};
 use crate::observe::Needs;
-use crate::plan::disk_account;
-use crate::store::{Category, CategoryEntry, DiskAccount, LeftEntry, disk_by_pod};
+use crate::plan::{Plan, disk_account};
+use crate::store::{Category, CategoryEntry, DiskAccount, DiskSpace, LargeEntry, LeftEntry, disk_by_pod};
+use advice::advice;
 
-/// Show what fills the image file system
+/// Show what fills the disks of the node
 ///
-/// Each byte counts once. A layer that several images share counts for the most important of them. The sizes are those on
-/// the disk, not those in a registry. "Not of the runtime" is everything else on the file system.
+/// It shows each file system that holds images, pod logs or the kubelet's pods, and ends with what a collection would free. Each
+/// byte counts once. A layer that several images share counts for the most important of them. The sizes are those on the disk, not
+/// those in a registry. "Everything else" is what no list and no walk has found.
 ///
-/// kubegc reads the store of containerd through its API, and the store of CRI-O from its files.
+/// kubegc reads the store of containerd through its API, and the store of CRI-O from its files. It walks over everything else on the
+/// disks for at most 3 s; a size with ">=" was not reached by then. Without a runtime it shows the rest.
 ///
-/// With --by it shows what each pod or namespace takes instead: writable layers, volumes on the disks of the node, log files. It walks
-/// over the kubelet's directories of pods for at most 3 s; a size with ">=" was not reached by then.
+/// With --by it shows what each pod or namespace takes instead: writable layers, volumes on the disks of the node, log files.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show at most N entries of each list; 0 for all
@@ -38,8 +42,8 @@ pub struct Args {
     /// Show what each pod or namespace takes on the disks of the node
     #[arg(long, value_enum)]
     by: Option<By>,
-    /// Measure the volumes of pods without a limit on the time
-    #[arg(long, requires = "by", conflicts_with = "snapshot")]
+    /// Walk over the disks without a limit on the time
+    #[arg(long, conflicts_with = "snapshot")]
     full: bool,
 }
 
@@ -71,8 +75,8 @@ impl Verb for Args {
         &[VerbFacts {
             name: "disk",
             examples: &[
-                ("Show what fills the image file system", "kubegc disk"),
-                ("Show every image, layer and blob of it", "kubegc disk --top 0 -o wide"),
+                ("Show what fills the disks", "kubegc disk"),
+                ("Show every image, layer and blob", "kubegc disk --top 0 -o wide"),
             ],
             formats: formats::ROWS,
             statuses: READS_FILES,
@@ -81,64 +85,103 @@ impl Verb for Args {
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        run(self, &start.load()?, output)
+        let (loaded, faults) = start.load_in_part()?;
+        let shown = run(self, &loaded, output);
+        if faults.is_empty() { shown } else { Err(ConfigError { faults }.into()) }
     }
 }
 
-/// Prints the account.
+/// Prints the account. What cannot be read is left out, and then the error is returned.
 fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let walk = args.by.map(|_| if args.full { UNLIMITED } else { Needs::WALK });
-    let (snapshot, plan) = match &args.snapshot {
-        Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,
-        None => block_on(account(loaded, walk))?,
+    let time = Some(if args.full { UNLIMITED } else { Needs::WALK });
+    let walks = Needs { pod_usage: time, disk_contents: time.filter(|_| args.by.is_none()), ..Needs::default() };
+    let Accounted { snapshot, plan, runtime } = match &args.snapshot {
+        Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?.into(),
+        None => block_on(account(loaded, walks))?,
     };
     let most = if args.top == 0 { usize::MAX } else { args.top };
     if let Some(by) = args.by {
-        return by_pod::print(&disk_by_pod(&snapshot), by, most, output);
+        let printed = by_pod::print(&disk_by_pod(&snapshot), by, most, output);
+        return runtime.map_or(printed, Err);
     }
-    let account = disk_account(&snapshot, &plan).map_err(|cause| {
-        CliError::message(ErrorKind::Partial, format!("cannot account for the image file system: {cause}"))
-    })?;
-    output.result(&account, |wide| text(&account, Style { most, wide }))?;
-    all_seen(&plan)
+    let (account, runtime) = match (disk_account(&snapshot, &plan), runtime) {
+        (Ok(account), runtime) => (account, runtime),
+        (Err(_), Some(error)) => return Err(error),
+        (Err(cause), None) => {
+            return Err(CliError::message(ErrorKind::Partial, format!("cannot account for the disks: {cause}")));
+        }
+    };
+    output.result(&account, |wide| text(&account, &plan, Style { most, wide }))?;
+    if let Some(error) = runtime {
+        return Err(error);
+    }
+    let cause = match &snapshot.store {
+        Some(Seen::Seen(_)) => return all_seen(&plan),
+        Some(Seen::NotSeen(cause)) => format!("store of the runtime: {cause}"),
+        None => "the snapshot has no store of the runtime".to_owned(),
+    };
+    Err(CliError::message(ErrorKind::Partial, format!("cannot account for the images: {cause}")))
 }
 
-fn text(account: &DiskAccount, style: Style) -> String {
-    let sections = [
-        categories(account, style),
+fn text(account: &DiskAccount, plan: &Plan, style: Style) -> String {
+    let disks = std::iter::once(&account.first).chain(&account.other_disks);
+    let sections = disks.flat_map(|disk| [disk_text(disk, style), largest(disk, style)]);
+    let sections = sections.chain([
         images(account, style),
         shared(account, style),
         writable_layers(account, style),
         others(account, style),
         unlisted(account),
-    ];
+    ]);
     let missing = account.missing.iter().map(|missing| format!("Not read: {}\n", format::printable(missing)));
-    let sections = sections.into_iter().chain([missing.collect()]).filter(|section: &String| !section.is_empty());
-    format!("{}\n\n{}", head(account), sections.collect::<Vec<_>>().join("\n"))
+    let sections = sections.chain([missing.collect(), advice(account, plan)]);
+    sections.filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-fn head(account: &DiskAccount) -> String {
-    let DiskAccount { disk, used_bytes, used_inodes, .. } = account;
+/// Returns how full a disk is, and the categories.
+fn disk_text(space: &DiskSpace, style: Style) -> String {
+    let DiskSpace { holds, disk, used_bytes, used_inodes, .. } = space;
+    let holds: Vec<_> = holds.iter().map(|of| of.phrase().to_owned()).collect();
     let inodes = disk.inodes.zip(*used_inodes).map(|(all, used)| format!(", {used} of {all} inodes"));
-    format!(
-        "Image disk {}: {} of {} used ({}){}.",
+    let head = format!(
+        "Disk of {}, {}: {} of {} used ({}){}.",
+        format::list(&holds),
         disk.mountpoint.display(),
         format::size(*used_bytes),
         format::size(disk.capacity_bytes),
         percent(*used_bytes, disk.capacity_bytes),
         inodes.unwrap_or_default(),
-    )
+    );
+    format!("{head}\n\n{}", categories(space, style))
 }
 
-fn categories(account: &DiskAccount, style: Style) -> String {
-    let mut entries: Vec<_> = account.categories.iter().filter(|entry| entry.bytes > 0 || entry.objects > 0).collect();
+/// Returns the largest besides the store of the runtime.
+fn largest(space: &DiskSpace, style: Style) -> String {
+    let row = |entry: &LargeEntry| {
+        let DirUsage { bytes, inodes: count, at_least: is_least } = entry.usage;
+        let held_by = if entry.held_by.is_empty() { "-" } else { &entry.held_by };
+        [
+            entry.name.clone(),
+            held_by.to_owned(),
+            at_least(is_least, bytes),
+            entry.category.phrase().to_owned(),
+            inodes(style, Some(count)),
+        ]
+    };
+    let titles = ["LARGEST BESIDES THE RUNTIME", "HELD BY", "SIZE", "WHAT", "INODES"];
+    let rows = space.largest.iter().map(row);
+    section(space.largest.len(), style.most, "directories, volumes and files", |most| table(titles, rows.take(most)))
+}
+
+fn categories(space: &DiskSpace, style: Style) -> String {
+    let mut entries: Vec<_> = space.categories.iter().filter(|entry| entry.bytes > 0 || entry.objects > 0).collect();
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.bytes));
     let row = |entry: &&CategoryEntry| {
         let objects = if entry.objects == 0 { "-".to_owned() } else { entry.objects.to_string() };
-        let disk = percent(entry.bytes, account.disk.capacity_bytes);
+        let disk = percent(entry.bytes, space.disk.capacity_bytes);
         [
             entry.category.phrase().to_owned(),
-            format::size(entry.bytes),
+            at_least(entry.at_least, entry.bytes),
             disk,
             objects,
             inodes(style, Some(entry.inodes)),
@@ -205,7 +248,7 @@ fn others(account: &DiskAccount, style: Style) -> String {
 /// Says what to do with images that the runtime has, and the CRI does not list.
 fn unlisted(account: &DiskAccount) -> String {
     let is_there = |entry: &CategoryEntry| entry.category == Category::UnlistedImages && entry.objects > 0;
-    if !account.categories.iter().any(is_there) {
+    if !account.first.categories.iter().any(is_there) {
         return String::new();
     }
     "Images not listed by the CRI lost content, as after a power loss, or are for another platform: pods cannot use them.\n\
@@ -226,6 +269,10 @@ fn section(all: usize, most: usize, what: &str, list: impl FnOnce(usize) -> Stri
 
 fn id(style: Style, id: &str) -> String {
     if style.wide { id.to_owned() } else { crate::model::short_id(id).to_owned() }
+}
+
+fn at_least(is_least: bool, bytes: u64) -> String {
+    format!("{}{}", if is_least { ">=" } else { "" }, format::size(bytes))
 }
 
 fn known(bytes: Option<u64>) -> String {

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::session::{account, all_seen, block_on, recorded_blocking};
+use crate::cli::input::session::{Accounted, account, all_seen, block_on, recorded_blocking};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
+use crate::observe::Needs;
 use crate::page::{Document, Facts, Outlook, Past, html};
 use crate::plan::{Pressure, Scope, decide, disk_account};
 use crate::record::HistoryFilter;
@@ -48,11 +49,14 @@ impl Verb for Args {
 /// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
 fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let planned = block_on(async {
-        let (snapshot, plan) = account(loaded, None).await?;
+        let Accounted { snapshot, plan, runtime } = account(loaded, Needs::default()).await?;
+        if let Some(error) = runtime {
+            return Err(error);
+        }
         let under_pressure =
             decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
         // Without an account the page has no such section.
-        let disk = disk_account(&snapshot, &plan).map(|account| account.categories).unwrap_or_default();
+        let disk = disk_account(&snapshot, &plan).map(|account| account.first.categories).unwrap_or_default();
         let outlook = Outlook::new(&plan, Some(&under_pressure), &[]).with_disk(disk);
         Ok((plan, outlook))
     });

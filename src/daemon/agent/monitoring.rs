@@ -104,7 +104,7 @@ impl Monitoring {
         let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
         // Not each pass takes the account.
         let before = || known.values().map(|outlook| outlook.disk.clone()).find(|disk| !disk.is_empty());
-        let disk = pass.account.as_ref().map(|account| account.categories.clone()).or_else(before);
+        let disk = pass.account.as_ref().map(|account| account.first.categories.clone()).or_else(before);
         let outlook = Outlook::new(&pass.plan, None, &pass.reports).with_disk(disk.unwrap_or_default());
         known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
         known.insert(scope.as_str(), outlook);

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 use super::planning::Planned;
+use crate::model::Seen;
 use crate::plan::{Scope, disk_account};
 use crate::store::DiskAccount;
 
@@ -37,6 +38,7 @@ impl Accounts {
     pub fn take(&self, planned: &Planned) -> Option<DiskAccount> {
         let Planned { snapshot, plan, .. } = planned;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot.taken_at);
+        snapshot.store.iter().find_map(Seen::as_ref)?;
         disk_account(snapshot, plan).ok()
     }
 }

@@ -21,8 +21,11 @@ pub struct PodDirUsage {
 pub struct VolumeUsage {
     /// The plugin of the volume, such as `empty-dir`.
     pub plugin: String,
-    /// The name of the volume in the pod spec.
+    /// The name of the volume in the pod spec; of one that an image declares, its name in the runtime.
     pub name: String,
+    /// Whether an image declares it. It is on the disk of the runtime then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_image: bool,
     /// Its size.
     #[serde(flatten)]
     pub usage: DirUsage,

@@ -3,33 +3,30 @@
 //! The layout is `pods/UID/volumes/kubernetes.io~PLUGIN/NAME` (kubelet 1.36, `pkg/kubelet/kubelet_getters.go`). Each pod has its
 //! part of the time, so that one with millions of files does not hide the others.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{CWD, Dir};
-use rustix::process::setpriority_process;
+use rustix::fs::CWD;
 use tokio::time::Instant;
 
-use super::{Walk, open_directory};
+use super::{Walk, in_background, names, open_directory};
 use crate::model::{DirUsage, PodDirUsage, PodUid, VolumeUsage};
 
 /// The directory of the volumes of a pod.
 const VOLUMES: &CStr = c"volumes";
 /// What the directories of volume plugins begin with.
 const PLUGIN: &str = "kubernetes.io~";
-/// The lowest priority, which is the lowest for reads of a disk too (`ioprio_set(2)`).
-const NICE: i32 = 19;
 
 /// Measures the directories of these pods beneath a directory, within a time.
 ///
 /// # Errors
 /// The directory cannot be read.
-pub(in crate::observe) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration) -> io::Result<Vec<PodDirUsage>> {
+pub(super) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration) -> io::Result<Vec<PodDirUsage>> {
     in_background(|| {
         let root = open_directory(CWD, pods)?;
         let end = Instant::now() + time;
@@ -43,15 +40,42 @@ pub(in crate::observe) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration
     })
 }
 
-/// Runs `work` in a thread of the lowest priority. A thread cannot raise its priority again, so it is one of its own.
-fn in_background<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    let in_thread = || {
-        // Without the permission it runs at the usual priority.
-        let _ = setpriority_process(None, NICE);
-        work()
-    };
-    thread::scope(|scope| scope.spawn(in_thread).join())
-        .unwrap_or_else(|_| Err(io::Error::other("the walk ended by a defect")))
+/// Adds the volumes that images declare: `containers/ID/volumes` beneath the directory of containerd's CRI plugin (2.1,
+/// `internal/cri/server/helpers.go`). `pods` has the pod of each container.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(super) fn with_image_volumes(
+    mut usage: Vec<PodDirUsage>,
+    containers: &Path,
+    pods: &HashMap<String, PodUid>,
+    time: Duration,
+) -> io::Result<Vec<PodDirUsage>> {
+    let until = Instant::now() + time;
+    let measured = in_background(|| {
+        let root = open_directory(CWD, containers)?;
+        let mut walk = Walk::new(containers, until)?;
+        let names = names(&root).into_iter().filter_map(|name| Some((pods.get(&text(&name))?, name)));
+        let of_container = |(uid, name): (&PodUid, Box<CStr>)| {
+            let container = open_directory(root.as_fd(), &*name).ok()?;
+            let volumes = open_directory(container.as_fd(), VOLUMES).ok()?;
+            Some((uid.clone(), sizes(&mut walk, &volumes)))
+        };
+        Ok(names.filter_map(of_container).collect::<Vec<_>>())
+    })?;
+    for (uid, sizes) in measured {
+        let volumes = sizes.into_iter().map(|(name, usage)| VolumeUsage {
+            plugin: "image".to_owned(),
+            name,
+            of_image: true,
+            usage,
+        });
+        match usage.iter_mut().find(|pod| pod.uid == uid) {
+            Some(pod) => pod.volumes.extend(volumes),
+            None => usage.push(PodDirUsage { uid, volumes: volumes.collect(), other: DirUsage::default() }),
+        }
+    }
+    Ok(usage)
 }
 
 /// Measures the directory of a pod; `None` = it does not exist any more.
@@ -74,20 +98,16 @@ fn volumes(walk: &mut Walk, directory: &OwnedFd) -> Vec<VolumeUsage> {
         let Ok(found) = open_directory(directory.as_fd(), &*plugin) else { continue };
         let plugin = text(&plugin);
         let plugin = plugin.strip_prefix(PLUGIN).unwrap_or(&plugin).to_owned();
-        volumes.extend(names(&found).into_iter().map(|name| VolumeUsage {
-            plugin: plugin.clone(),
-            name: text(&name),
-            usage: size(walk, found.as_fd(), &name),
-        }));
+        let sizes = sizes(walk, &found).into_iter();
+        volumes.extend(sizes.map(|(name, usage)| VolumeUsage { plugin: plugin.clone(), name, of_image: false, usage }));
     }
     volumes
 }
 
-/// Returns the names in a directory of the kubelet, which has few of them.
-fn names(directory: &OwnedFd) -> Vec<Box<CStr>> {
-    let entries = Dir::read_from(directory).into_iter().flatten();
-    let entries = entries.filter_map(Result::ok).filter(|entry| ![c".", c".."].contains(&entry.file_name()));
-    entries.map(|entry| entry.file_name().into()).collect()
+/// Measures each entry of a directory.
+fn sizes(walk: &mut Walk, directory: &OwnedFd) -> Vec<(String, DirUsage)> {
+    let names = names(directory).into_iter();
+    names.map(|name| (text(&name), size(walk, directory.as_fd(), &name))).collect()
 }
 
 fn size(walk: &mut Walk, at: BorrowedFd, name: &CStr) -> DirUsage {

@@ -1,6 +1,6 @@
 //! `kubegc disk --by`: what each pod or namespace takes.
 
-use super::{By, section};
+use super::{By, at_least, section};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
@@ -64,9 +64,8 @@ fn namespaces(namespaces: &[NamespaceSpace], most: usize) -> String {
 }
 
 fn sizes(space: &Space) -> [String; 5] {
-    let at_least = if space.at_least { ">=" } else { "" };
     [
-        format!("{at_least}{}", format::size(space.bytes)),
+        at_least(space.at_least, space.bytes),
         format::size(space.writable_layer_bytes),
         format::size(space.volume_bytes),
         format::size(space.log_bytes),

@@ -1,0 +1,74 @@
+//! What is on a disk besides the runtime's store, and the volumes and logs of pods.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{DirUsage, DiskUse};
+
+/// What a walk over a disk found.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct DiskContent {
+    /// What names the disk.
+    pub disk: DiskUse,
+    /// The kubelet's own files.
+    #[serde(default)]
+    pub kubelet: DirUsage,
+    /// All other files, except those in the directories of the runtime and of pods.
+    #[serde(default)]
+    pub other: DirUsage,
+    /// The largest directories and files of both. One beneath another does not count for it.
+    #[serde(default)]
+    pub largest: Vec<PathUsage>,
+    /// All deleted files that a process holds open.
+    #[serde(default)]
+    pub deleted: DirUsage,
+    /// The largest of them.
+    #[serde(default)]
+    pub largest_deleted: Vec<DeletedFile>,
+    /// What could not be read.
+    #[serde(default)]
+    pub missing: Vec<String>,
+}
+
+/// A directory or file, and what it takes.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct PathUsage {
+    /// Its path on the host.
+    pub path: String,
+    /// Whether it is the kubelet's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_kubelets: bool,
+    /// Its size.
+    #[serde(flatten)]
+    pub usage: DirUsage,
+}
+
+/// A deleted file that a process holds open.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct DeletedFile {
+    /// The path that it had, as the process sees it.
+    pub path: String,
+    /// The name of a process that holds it open.
+    pub process: String,
+    /// The id of that process.
+    pub pid: i32,
+    /// Bytes that its end would free.
+    pub bytes: u64,
+}
+
+// === impl DiskContent ===
+
+impl DiskContent {
+    /// Creates the content of a disk without what was found.
+    pub fn of(disk: DiskUse) -> Self {
+        Self {
+            disk,
+            kubelet: DirUsage::default(),
+            other: DirUsage::default(),
+            largest: Vec::new(),
+            deleted: DirUsage::default(),
+            largest_deleted: Vec::new(),
+            missing: Vec::new(),
+        }
+    }
+}

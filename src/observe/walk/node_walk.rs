@@ -1,0 +1,104 @@
+//! The walks over the disks of a node.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{disk_content, pod_usage};
+use crate::host_path::{CallError, HostFs, Resolved};
+use crate::model::{DiskContent, DiskUse, FileSystem, NodeDisk, PodDirUsage, Seen, Snapshot};
+use crate::observe::{ObserveError, Observer, Places};
+
+/// How much longer than its time a walk may take to answer.
+const GRACE: Duration = Duration::from_secs(2);
+
+// === impl Observer ===
+
+impl Observer {
+    /// Measures the kubelet's directories of pods within a time, and the volumes that images declare.
+    pub(in crate::observe) async fn pod_usage(&self, snapshot: &Snapshot, time: Duration) -> Seen<Vec<PodDirUsage>> {
+        let pods = match &snapshot.pod_dirs {
+            Seen::Seen(pods) => pods.clone(),
+            Seen::NotSeen(cause) => return Seen::NotSeen(cause.clone()),
+        };
+        let measure = move |_: &HostFs, at: &Path| pod_usage::measure(at, pods, time);
+        match self.measure(self.places.kubelet_root.join("pods"), time, measure).await {
+            Seen::Seen(usage) => self.add_image_volumes(usage.unwrap_or_default(), snapshot, time).await,
+            Seen::NotSeen(cause) => Seen::NotSeen(cause),
+        }
+    }
+
+    /// Measures a directory of the host, which has this time; `None` = it does not exist.
+    async fn measure<T: Send + 'static>(
+        &self,
+        directory: PathBuf,
+        time: Duration,
+        measure: impl FnOnce(&HostFs, &Path) -> io::Result<T> + Send + 'static,
+    ) -> Seen<Option<T>> {
+        let path = directory.clone();
+        let call = move |host: &HostFs| match host.resolve(&path)? {
+            Resolved::Exists(at) => measure(host, &at).map(Some),
+            Resolved::Missing(_) => Ok(None),
+        };
+        let host = self.places.host.with_limit(time.saturating_add(GRACE));
+        let measured = host.run(&directory, call).await.map_err(ObserveError::from);
+        measured.and_then(|read| read.map_err(|source| ObserveError::List { path: directory, source })).into()
+    }
+
+    /// Adds the volumes that images declare. Those of CRI-O are in the writable layers.
+    async fn add_image_volumes(
+        &self,
+        usage: Vec<PodDirUsage>,
+        snapshot: &Snapshot,
+        time: Duration,
+    ) -> Seen<Vec<PodDirUsage>> {
+        let Some(images) = snapshot.image_filesystem.as_ref() else { return Seen::Seen(usage) };
+        let directory = runtime_root(&images.mountpoint).join("io.containerd.grpc.v1.cri/containers");
+        let containers = snapshot.listed_containers().into_iter().flatten();
+        let pods = containers.filter_map(|one| Some((one.id.to_string(), one.pod.as_ref()?.uid.clone()))).collect();
+        let add = {
+            let usage = usage.clone();
+            move |_: &HostFs, at: &Path| pod_usage::with_image_volumes(usage, at, &pods, time)
+        };
+        self.measure(directory, time, add).await.map(|added| added.unwrap_or(usage))
+    }
+
+    /// Looks at what else is on each disk, within a time.
+    pub(in crate::observe) async fn disk_contents(&self, snapshot: &Snapshot, time: Duration) -> Vec<DiskContent> {
+        let Places { host, kubelet_root, pod_logs, container_logs, .. } = self.places.clone();
+        let pods = kubelet_root.join("pods");
+        let images = snapshot.image_filesystem.as_ref().map(|disk| &disk.mountpoint);
+        let directory = |of: &DiskUse| match of {
+            DiskUse::Images => images.cloned().unwrap_or_default(),
+            DiskUse::Logs => pod_logs.clone(),
+            DiskUse::Kubelet => pods.clone(),
+        };
+        let used_bytes = |disk: &FileSystem| disk.capacity_bytes.saturating_sub(disk.available_bytes);
+        let disk = |disk: &NodeDisk| {
+            let (directories, used_bytes) = (disk.holds.iter().map(directory).collect(), used_bytes(&disk.file_system));
+            Some(disk_content::Disk { of: disk.name()?, directories, used_bytes })
+        };
+        let disks: Vec<_> = snapshot.disks.iter().filter_map(disk).collect();
+        let measured = [pods.clone(), pod_logs.clone(), container_logs]
+            .into_iter()
+            .chain(images.map(|images| runtime_root(images)));
+        let known = disk_content::Known { measured: measured.collect(), kubelet_root };
+        let names: Vec<_> = disks.iter().map(|disk| disk.of).collect();
+        let look = move |host: &HostFs| disk_content::look(host, disks, &known, time);
+        let looked = host.with_limit(time.saturating_add(GRACE)).run(Path::new("/"), look).await;
+        let failed = |error: CallError| {
+            let none = |of| DiskContent { missing: vec![error.to_string()], ..DiskContent::of(of) };
+            names.into_iter().map(none).collect()
+        };
+        looked.unwrap_or_else(failed)
+    }
+}
+
+/// Returns the directory of the runtime from that of its images: containerd has `ROOT/io.containerd.snapshotter.v1.overlayfs`, and
+/// CRI-O `ROOT/overlay-images`.
+fn runtime_root(images: &Path) -> PathBuf {
+    let is_part = |name: &str| name.starts_with("io.containerd.") || name.ends_with("-images");
+    let name = images.file_name().map(|name| name.to_string_lossy().into_owned());
+    let root = images.parent().filter(|_| name.is_some_and(|name| is_part(&name)));
+    root.unwrap_or(images).to_owned()
+}
