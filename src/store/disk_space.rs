@@ -10,7 +10,8 @@ use strum::IntoEnumIterator;
 use super::account::{Accounting, CategoryEntry};
 use super::category::Category;
 use crate::model::{
-    DirUsage, DiskUse, FileSystem, NodeDisk, PodDirUsage, PodRef, PodUid, Seen, Snapshot, VolumeUsage, pod_of_dir,
+    DirUsage, DiskUse, FileSystem, Leftover, LeftoverKind, NodeDisk, PodDirUsage, PodRef, PodUid, Seen, Snapshot,
+    VolumeUsage, pod_of_dir,
 };
 
 /// The large things that are listed of each disk.
@@ -140,7 +141,8 @@ impl Filling {
             let held_by = pods.text(&dir.uid);
             if pods.is_gone(&dir.uid) {
                 let usage = on_kubelet_disk(dir).fold(dir.other, |sum, volume| sum.and(volume.usage));
-                self.add_named(Category::Leftovers, "directory of a pod that is gone".to_owned(), held_by, usage);
+                let name = LeftoverKind::PodDirectory.phrase().to_owned();
+                self.add_named(Category::Leftovers, name, held_by, usage);
                 continue;
             }
             self.add_named(Category::PodVolumes, "files of the kubelet".to_owned(), held_by.clone(), dir.other);
@@ -154,6 +156,10 @@ impl Filling {
         self.add(Category::KubeletFiles, content.kubelet, 0);
         self.add(Category::OtherFiles, content.other, 0);
         self.add(Category::DeletedFiles, content.deleted, content.deleted.inodes);
+        for Leftover { kind, at } in &content.leftovers {
+            let held_by = kind.phrase().to_owned();
+            self.add_named(Category::Leftovers, at.path.clone(), held_by, at.usage);
+        }
         for found in &content.largest {
             let category = if found.is_kubelets { Category::KubeletFiles } else { Category::OtherFiles };
             let (name, held_by) = (found.path.clone(), String::new());

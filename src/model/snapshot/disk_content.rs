@@ -19,6 +19,9 @@ pub struct DiskContent {
     /// The largest directories and files of both. One beneath another does not count for it.
     #[serde(default)]
     pub largest: Vec<PathUsage>,
+    /// What no program needs any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leftovers: Vec<Leftover>,
     /// All deleted files that a process holds open.
     #[serde(default)]
     pub deleted: DirUsage,
@@ -41,6 +44,29 @@ pub struct PathUsage {
     /// Its size.
     #[serde(flatten)]
     pub usage: DirUsage,
+}
+
+/// A directory or file that no program needs any more.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Leftover {
+    /// What it is.
+    pub kind: LeftoverKind,
+    /// Where, and what it takes.
+    #[serde(flatten)]
+    pub at: PathUsage,
+}
+
+/// What is left over.
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize, strum::IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum LeftoverKind {
+    /// The kubelet's directory of a pod that is gone.
+    PodDirectory,
+    /// A directory of containerd's snapshotter that its database does not have.
+    SnapshotDirectory,
 }
 
 /// A deleted file that a process holds open.
@@ -66,9 +92,22 @@ impl DiskContent {
             kubelet: DirUsage::default(),
             other: DirUsage::default(),
             largest: Vec::new(),
+            leftovers: Vec::new(),
             deleted: DirUsage::default(),
             largest_deleted: Vec::new(),
             missing: Vec::new(),
+        }
+    }
+}
+
+// === impl LeftoverKind ===
+
+impl LeftoverKind {
+    /// Returns the words for people.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::PodDirectory => "directory of a pod that is gone",
+            Self::SnapshotDirectory => "directory that the snapshotter does not know",
         }
     }
 }

@@ -6,14 +6,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use procfs::FromRead as _;
 use procfs::process::{MountInfo, MountInfos};
 use rustix::fs::CWD;
 use tokio::time::Instant;
 
-use super::{Device, Largest, Walk, deleted_files, device, in_background, is_mount, stat};
+use super::{Device, Largest, Walk, deleted_files, device, in_background, is_mount, snapshot_dirs, stat};
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{DiskContent, DiskUse};
+use crate::model::{DiskContent, DiskUse, Leftover, LeftoverKind, PathUsage};
 
 /// A directory or file is listed if it takes one in so many of the used bytes.
 const SHARE: u64 = 200;
@@ -36,12 +37,16 @@ pub(super) struct Disk {
     pub used_bytes: u64,
 }
 
-/// The directories of the host with a meaning of their own.
+/// The time, and the directories of the host with a meaning of their own.
 pub(super) struct Known {
+    /// When the snapshot was taken.
+    pub now: Timestamp,
     /// The kubelet's.
     pub kubelet_root: PathBuf,
     /// Those that others measure: of pods, of logs and of the runtime.
     pub measured: Vec<PathBuf>,
+    /// The directory of containerd's snapshotter.
+    pub snapshotter: Option<PathBuf>,
 }
 
 /// Looks at disks of the host, within a time. What was not reached by then has at least its size.
@@ -88,6 +93,9 @@ impl<'a> Look<'a> {
         } else {
             content.missing.push("deleted files that are open: the processes of the host cannot be seen".to_owned());
         }
+        if let Err(error) = self.snapshot_dirs(content) {
+            content.missing.push(format!("directories of the snapshotter: {error}"));
+        }
         self.kubelet(content)?;
         match self.top(&mounts)? {
             Some(top) => self.others(content, &top)?,
@@ -98,13 +106,24 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
+    /// Finds the directories that the snapshotter does not know.
+    fn snapshot_dirs(&self, content: &mut DiskContent) -> io::Result<()> {
+        let Some((on_host, at)) = self.known.snapshotter.as_ref().and_then(|path| Some((path, self.here(path)?)))
+        else {
+            return Ok(());
+        };
+        let found = snapshot_dirs::find(&at, on_host, self.known.now, &mut Walk::new(&at, self.until)?)?;
+        let kind = LeftoverKind::SnapshotDirectory;
+        content.leftovers.extend(found.into_iter().map(|at| Leftover { kind, at }));
+        Ok(())
+    }
+
     /// Measures the files of the kubelet that are on this disk.
     fn kubelet(&self, content: &mut DiskContent) -> io::Result<()> {
         let Some(root) = self.here(&self.known.kubelet_root) else { return Ok(()) };
         let mut walk = self.walk(&root, self.known.measured.iter())?;
         content.kubelet = walk.measure(CWD, &*root)?;
-        let largest =
-            walk.into_largest().into_iter().map(|found| crate::model::PathUsage { is_kubelets: true, ..found });
+        let largest = walk.into_largest().into_iter().map(|found| PathUsage { is_kubelets: true, ..found });
         content.largest.extend(largest);
         Ok(())
     }

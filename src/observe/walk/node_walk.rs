@@ -9,6 +9,8 @@ use crate::host_path::{CallError, HostFs, Resolved};
 use crate::model::{DiskContent, DiskUse, FileSystem, NodeDisk, PodDirUsage, Seen, Snapshot};
 use crate::observe::{ObserveError, Observer, Places};
 
+/// The directory of containerd's snapshotter overlayfs.
+const OVERLAYFS: &str = "io.containerd.snapshotter.v1.overlayfs";
 /// How much longer than its time a walk may take to answer.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -82,7 +84,9 @@ impl Observer {
         let measured = [pods.clone(), pod_logs.clone(), container_logs]
             .into_iter()
             .chain(images.map(|images| runtime_root(images)));
-        let known = disk_content::Known { measured: measured.collect(), kubelet_root };
+        let snapshotter = images.filter(|images| images.ends_with(OVERLAYFS)).cloned();
+        let known =
+            disk_content::Known { now: snapshot.taken_at, measured: measured.collect(), kubelet_root, snapshotter };
         let names: Vec<_> = disks.iter().map(|disk| disk.of).collect();
         let look = move |host: &HostFs| disk_content::look(host, disks, &known, time);
         let looked = host.with_limit(time.saturating_add(GRACE)).run(Path::new("/"), look).await;

@@ -19,7 +19,7 @@ fn looked(root: &Path, used_kib: u64, host: &HostFs) -> DiskContent {
     let measured = vec![kubelet_root.join("pods"), root.join("var/log/pods"), root.join("var/lib/containerd")];
     let directories = vec![root.join("none"), kubelet_root.join("pods")];
     let disk = Disk { of: DiskUse::Kubelet, directories, used_bytes: used_kib << 10 };
-    let known = Known { kubelet_root, measured };
+    let known = Known { now: Timestamp::UNIX_EPOCH, kubelet_root, measured, snapshotter: None };
     look(host, vec![disk], &known, Duration::from_mins(10)).remove(0)
 }
 
@@ -68,11 +68,12 @@ mod as_root {
     fn deleted_files_that_are_open_are_found() {
         apart(|| {
             let dir = disk();
-            let path = dir.path().join("held (deleted)");
-            let mut file = fs::File::create(&path).unwrap();
+            let held = tempfile::Builder::new().suffix(" (deleted)").tempfile_in(dir.path()).unwrap();
+            let (mut file, path) = held.into_parts();
+            let name = path.to_path_buf();
             file.write_all(&vec![7; 300 << 10]).unwrap();
             assert_eq!(looked(dir.path(), 1000, &HostFs::default()).deleted.inodes, 0, "only its name says so");
-            fs::remove_file(&path).unwrap();
+            path.close().unwrap();
             let again = file.try_clone().unwrap();
             let found = looked(dir.path(), 1000, &HostFs::default());
             drop((file, again));
@@ -80,7 +81,7 @@ mod as_root {
             let [one] = &*found.largest_deleted else { panic!("{found:?}") };
             assert_eq!(
                 (one.path.as_str(), one.pid),
-                (path.to_str().unwrap(), i32::try_from(std::process::id()).unwrap())
+                (name.to_str().unwrap(), i32::try_from(std::process::id()).unwrap())
             );
         });
     }
@@ -95,7 +96,12 @@ mod as_root {
             fs::create_dir_all(&pods).unwrap();
             let from = dir.path().join("var/lib/kubelet/pods");
             mount(Some(&from), &pods, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
-            let known = Known { kubelet_root: "/var/lib/kubelet".into(), measured: Vec::new() };
+            let known = Known {
+                now: Timestamp::UNIX_EPOCH,
+                kubelet_root: "/var/lib/kubelet".into(),
+                measured: Vec::new(),
+                snapshotter: None,
+            };
             let disk =
                 Disk { of: DiskUse::Kubelet, directories: vec!["/var/lib/kubelet/pods".into()], used_bytes: 1 << 20 };
             let found = look(&HostFs::new(seen.path()), vec![disk], &known, Duration::from_mins(10)).remove(0);
@@ -109,7 +115,12 @@ mod as_root {
     fn each_directory_has_its_part_of_the_time() {
         apart(|| {
             let dir = disk();
-            let known = Known { kubelet_root: dir.path().join("none"), measured: Vec::new() };
+            let known = Known {
+                now: Timestamp::UNIX_EPOCH,
+                kubelet_root: dir.path().join("none"),
+                measured: Vec::new(),
+                snapshotter: None,
+            };
             let disk = Disk { of: DiskUse::Kubelet, directories: vec![dir.path().to_owned()], used_bytes: 1 << 20 };
             let found = look(&HostFs::default(), vec![disk], &known, Duration::ZERO).remove(0);
             // The root, var and etc, and what is in them: lib, log, passwd.
