@@ -32,7 +32,7 @@ pub use containers::{AgeFrom, ContainerPolicy};
 pub use decide::decide;
 pub use document::action::{Action, Kind, Target, key};
 pub use document::ages::wait_for_ages;
-pub use document::decision::{Decision, Verdict};
+pub use document::decision::Decision;
 pub use document::disk_state::DiskState;
 pub use document::explain::Explanation;
 pub use document::forecast::{Forecast, TimeLeft};

@@ -133,9 +133,8 @@ impl Cycle {
         (snapshot, plan)
     }
 
-    /// Observes the node and stores what it learns, without removing anything. Returns the snapshot, the memory
-    /// after it, and the plan.
-    pub async fn learn(&self, scope: Scope) -> (Snapshot, Memory, Plan) {
+    /// Observes the node and stores what it learns, without removing anything. Returns the snapshot and the plan.
+    pub async fn learn(&self, scope: Scope) -> (Snapshot, Plan) {
         let Planned { mut snapshot, plan, .. } = self.planned(PassKind::Regular(scope), Needs::default()).await;
         let policy = &self.settings.policy;
         let learn = |state: &mut StoreState| {
@@ -143,10 +142,9 @@ impl Cycle {
                 snapshot.memory = memory;
                 update_memory(&snapshot, policy)
             });
-            state.memory().clone()
         };
-        let after = self.store.change(learn).await;
-        (snapshot, after, plan)
+        self.store.change(learn).await;
+        (snapshot, plan)
     }
 
     /// Carries out the plan, and records each outcome as soon as its action ends. What the snapshot shows is recorded

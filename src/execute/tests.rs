@@ -167,13 +167,7 @@ fn web() -> PodRef {
 }
 
 fn action(target: Target) -> Action {
-    Action {
-        target,
-        pod: Some(web()),
-        age_seconds: None,
-        size: crate::store::Size::default(),
-        reason: RemoveReason::PodDeleted {},
-    }
+    Action { pod: Some(web()), ..target.remove(RemoveReason::PodDeleted {}) }
 }
 
 fn container(id: &str, state: ContainerState) -> Action {

@@ -195,7 +195,7 @@ impl AgentMetrics {
         let labels = |action: &Action| vec![("kind", word), ("reason", action.reason.kind())];
         values.replace(PLANNED, word, counts(none, plan.actions.iter().filter(is_of).map(labels)));
         if kind != Kind::Image || !self.0.has_account.load(Ordering::Relaxed) {
-            let candidates = plan.actions.iter().chain(&plan.images.reserve).filter(is_of);
+            let candidates = plan.removals().filter(is_of);
             self.reclaimable(kind, candidates.filter_map(Action::bytes).fold(0, u64::saturating_add));
         }
     }

@@ -9,11 +9,12 @@
 //! The pod in a saved plan is not trusted. Each action gets the pod of the fresh plan, so the live lookup concerns
 //! the pod to which the object belongs now.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::document::Plan;
-use super::document::action::{Action, Kind, key};
+use super::document::action::{Action, Kind};
+use super::document::decision::Decision;
 use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::report::{Measure, Outcome, Refusal, Report};
@@ -74,7 +75,7 @@ pub fn confirm(mut saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Confirm
     saved.images.reserve.retain(|action| action.target.kind() == Kind::Image);
     let policy = policy.without_limits();
     let context = Context::new(snapshot, &policy);
-    let mut step = Step::only(&context, Selection::of(saved.actions.iter().chain(&saved.images.reserve)));
+    let mut step = Step::only(&context, Selection::of(saved.removals()));
     super::decide::steps(&mut step, Scope::All);
     let unproven = step.unproven();
     let fresh = step.into_plan();
@@ -83,8 +84,7 @@ pub fn confirm(mut saved: Plan, snapshot: &Snapshot, policy: &Policy) -> Confirm
 
 /// The result of planning the objects of a saved plan again, by their keys.
 struct Comparison<'a> {
-    allowed: BTreeMap<String, &'a Action>,
-    kept: BTreeMap<String, &'a KeepReason>,
+    decided: HashMap<String, Decision<'a>>,
     unproven: HashSet<String>,
     fresh: &'a Plan,
     snapshot: &'a Snapshot,
@@ -94,23 +94,17 @@ struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     fn new(fresh: &'a Plan, unproven: HashSet<String>, snapshot: &'a Snapshot) -> Self {
-        let allowed = fresh.actions.iter().map(|action| (action.key(), action)).collect();
-        let kept = fresh.kept.iter().map(|kept| (key(kept.kind, &kept.id), &kept.reason)).collect();
-        Self { allowed, kept, unproven, fresh, snapshot }
+        Self { decided: fresh.by_key(), unproven, fresh, snapshot }
     }
 
     fn apply(&self, mut saved: Plan) -> Confirmed {
         let mut denied = Vec::new();
-        saved.actions = std::mem::take(&mut saved.actions)
-            .into_iter()
-            .filter_map(|action| match self.judge(&action) {
-                Ok(allowed) => Some(allowed),
-                Err(denial) => {
-                    denied.push((action, denial));
-                    None
-                }
-            })
-            .collect();
+        for action in std::mem::take(&mut saved.actions) {
+            match self.judge(&action) {
+                Ok(allowed) => saved.actions.push(allowed),
+                Err(denial) => denied.push((action, denial)),
+            }
+        }
         saved.images.reserve.retain(|action| self.judge(action).is_ok());
         saved.pods = self.fresh.pods.clone();
         self.add_errors(&mut saved, &denied);
@@ -122,18 +116,16 @@ impl<'a> Comparison<'a> {
     /// removal (I11).
     fn judge(&self, action: &Action) -> Result<Action, Denial> {
         let key = action.key();
-        if let Some(fresh) = self.allowed.get(&key) {
-            let of_pod = matches!(fresh.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
-            let reason = if of_pod { &fresh.reason } else { &action.reason };
-            return Ok(Action { pod: fresh.pod.clone(), reason: reason.clone(), ..action.clone() });
+        match self.decided.get(&key) {
+            Some(Decision::Remove(fresh) | Decision::IfNeeded(fresh)) => {
+                let of_pod = matches!(fresh.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
+                let reason = if of_pod { &fresh.reason } else { &action.reason };
+                Ok(Action { pod: fresh.pod.clone(), reason: reason.clone(), ..action.clone() })
+            }
+            Some(Decision::Keep(kept)) => Err(Denial::Kept(kept.reason.clone())),
+            None if self.unproven.contains(&key) => Err(Denial::PodNotProven),
+            None => Err(self.unavailable(action.target.kind()).unwrap_or(Denial::AlreadyRemoved)),
         }
-        if let Some(reason) = self.kept.get(&key) {
-            return Err(Denial::Kept((*reason).clone()));
-        }
-        if self.unproven.contains(&key) {
-            return Err(Denial::PodNotProven);
-        }
-        Err(self.unavailable(action.target.kind()).unwrap_or(Denial::AlreadyRemoved))
     }
 
     fn unavailable(&self, kind: Kind) -> Option<Denial> {

@@ -305,16 +305,16 @@ fn keep_rest<'a>(step: &mut Step<'_, 'a>, slots: Vec<Slot<'a>>) {
 }
 
 fn remove<'a>(step: &mut Step<'_, 'a>, dead: Dead<'a>, reason: RemoveReason) {
-    let Container { id, name, state, pod, created_at, log_bytes, .. } = dead.container;
+    let Container { pod, created_at, log_bytes, .. } = dead.container;
     let keeps_logs = match reason {
         RemoveReason::PodTerminal { pressure } => pressure,
         RemoveReason::PodDeleted {} => pod.as_ref().is_some_and(|pod| step.kept_logs.contains(&pod.uid)),
         _ => false,
     };
-    let target = Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state, keeps_logs };
     let age_seconds = super::times::known(*created_at).map(|created_at| step.context.age_seconds(created_at));
     let size = log_bytes.filter(|_| !keeps_logs).into();
-    if step.remove(Action { target, pod: pod.clone(), age_seconds, size, reason }) {
+    if step.remove(Action { pod: pod.clone(), age_seconds, size, ..target(dead.container, keeps_logs).remove(reason) })
+    {
         step.note_removed(dead.position);
     }
 }
@@ -323,15 +323,13 @@ fn remove<'a>(step: &mut Step<'_, 'a>, dead: Dead<'a>, reason: RemoveReason) {
 fn keep(step: &mut Step, container: &Container, reason: KeepReason) {
     let context = step.context;
     let since = super::times::known(context.policy.containers.age_from.of(container));
-    step.keep(Kept {
-        kind: Kind::Container,
-        id: container.id.to_string(),
-        name: Some(&container.name).filter(|name| !name.is_empty()).cloned(),
-        pod: container.pod.clone(),
-        age_seconds: since.map(|since| context.age_seconds(since)),
-        size: container.log_bytes.into(),
-        reason,
-    });
+    let (pod, age_seconds) = (container.pod.clone(), since.map(|since| context.age_seconds(since)));
+    step.keep(Kept { pod, age_seconds, size: container.log_bytes.into(), ..target(container, false).keep(reason) });
+}
+
+fn target(container: &Container, keeps_logs: bool) -> Target {
+    let Container { id, name, state, .. } = container;
+    Target::RemoveContainer { id: id.clone(), name: name.clone(), state: *state, keeps_logs }
 }
 
 fn slot_key(container: &Container) -> SlotKey<'_> {

@@ -23,7 +23,6 @@ pub(super) mod users;
 pub(super) mod uses;
 pub(super) mod volumes;
 
-use super::document::action::Kind;
 use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::{ImageTrigger, Kept};
@@ -204,15 +203,8 @@ fn keep_all<'i>(step: &mut Step, images: impl IntoIterator<Item = &'i Image>, re
 fn keep_image(step: &mut Step, image: &Image, reason: KeepReason) {
     let context = step.context;
     let first_seen = context.memory_of(image).and_then(|memory| memory.first_seen);
-    step.keep(Kept {
-        kind: Kind::Image,
-        id: image.id.to_string(),
-        name: image.tags.first().filter(|tag| !tag.is_empty()).cloned(),
-        pod: None,
-        age_seconds: first_seen.map(|at| context.age_seconds(at)),
-        size: context.index.size_of(image),
-        reason,
-    });
+    let (age_seconds, size) = (first_seen.map(|at| context.age_seconds(at)), context.index.size_of(image));
+    step.keep(Kept { age_seconds, size, ..candidate::target(image, 0).keep(reason) });
 }
 
 fn remove(step: &mut Step, estimates: &mut Estimates, candidate: &Candidate, reason: RemoveReason) {

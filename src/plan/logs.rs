@@ -65,16 +65,17 @@ fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
     dirs.sort_by(|a, b| a.name.cmp(&b.name));
     for dir in dirs {
         let path = context.policy.logs.pods_root.join(&dir.name);
-        let (kind, id) = (Kind::LogDir, path.display().to_string());
+        let target = Target::RemoveLogDir { path };
         let (pod, size) = (pod_of_dir(&dir.name), dir.size_bytes.into());
         let age_seconds = dir.modified_at.map(|at| context.age_seconds(at));
-        if let Some(reason) = why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(kind, &id)) {
-            step.keep(Kept { kind, id, name: None, pod, age_seconds, size, reason });
+        if let Some(reason) =
+            why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &target.id()))
+        {
+            step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) });
         } else {
             let status = context.pods.status(pod.as_ref(), Completeness::Required);
             let reason = status.removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
-            let target = Target::RemoveLogDir { path };
-            if step.remove(Action { target, pod, age_seconds, size, reason }) {
+            if step.remove(Action { pod, age_seconds, size, ..target.remove(reason) }) {
                 removed.insert(pod_uid_of_dir(&dir.name));
             }
         }
@@ -158,14 +159,13 @@ fn decide_links(step: &mut Step, links: &[LogLink]) {
     let mut links: Vec<_> = links.iter().collect();
     links.sort_by(|a, b| a.name.cmp(&b.name));
     for link in links {
-        let path = context.policy.logs.containers_root.join(&link.name);
-        let (kind, id) = (Kind::LogLink, path.display().to_string());
-        let (name, pod, age_seconds, size) = Default::default();
-        if let Some(reason) = why_link_kept(context, &containers, link).or_else(|| context.backing_off(kind, &id)) {
-            step.keep(Kept { kind, id, name, pod, age_seconds, size, reason });
+        let target = Target::RemoveLogLink { path: context.policy.logs.containers_root.join(&link.name) };
+        if let Some(reason) =
+            why_link_kept(context, &containers, link).or_else(|| context.backing_off(Kind::LogLink, &target.id()))
+        {
+            step.keep(target.keep(reason));
         } else {
-            let (target, reason) = (Target::RemoveLogLink { path }, RemoveReason::Dangling {});
-            step.remove(Action { target, pod, age_seconds, size, reason });
+            step.remove(target.remove(RemoveReason::Dangling {}));
         }
     }
 }

@@ -41,29 +41,16 @@ pub(super) fn no_jump(started_at: Timestamp) -> impl FnOnce() -> (SignedDuration
 }
 
 pub(super) fn container(id: &str) -> Action {
-    Action {
-        target: Target::RemoveContainer {
-            id: id.into(),
-            name: "app".to_owned(),
-            state: ContainerState::Exited,
-            keeps_logs: false,
-        },
-        pod: Some(PodRef { uid: "u1".into(), namespace: "default".to_owned(), name: "web-0".to_owned() }),
-        age_seconds: Some(90),
-        size: crate::store::Size::default(),
-        reason: RemoveReason::OverMaxPerPodContainer { limit: 1 },
-    }
+    let (name, state) = ("app".to_owned(), ContainerState::Exited);
+    let target = Target::RemoveContainer { id: id.into(), name, state, keeps_logs: false };
+    let pod = Some(PodRef { uid: "u1".into(), namespace: "default".to_owned(), name: "web-0".to_owned() });
+    Action { pod, age_seconds: Some(90), ..target.remove(RemoveReason::OverMaxPerPodContainer { limit: 1 }) }
 }
 
 pub(super) fn image(id: &str) -> Action {
     let tags = vec!["docker.io/library/a:1".to_owned(), "docker.io/library/a:latest".to_owned()];
-    Action {
-        target: Target::RemoveImage { id: id.into(), tags, estimated_bytes: 7 << 20 },
-        pod: None,
-        age_seconds: None,
-        size: crate::store::Size::default(),
-        reason: RemoveReason::Space { high_threshold_percent: 85, used_percent: 91 },
-    }
+    let target = Target::RemoveImage { id: id.into(), tags, estimated_bytes: 7 << 20 };
+    target.remove(RemoveReason::Space { high_threshold_percent: 85, used_percent: 91 })
 }
 
 /// Returns the summary of a pass with these outcomes.

@@ -10,7 +10,7 @@ use crate::cli::input::lookup::{Finding, Search, ambiguous, nothing, with_kind};
 use crate::cli::verbs::completions;
 use crate::config::Loaded;
 use crate::model::Snapshot;
-use crate::plan::{Action, Kept, Kind, Pace, Plan, Policy, RemoveReason};
+use crate::plan::{Kind, Pace, Plan, Policy, RemoveReason};
 
 /// Flags that limit a plan.
 #[derive(Debug, clap::Args)]
@@ -69,16 +69,10 @@ impl OnlyArgs {
         let named = self.named(snapshot, policy)?;
         let is_named = |kind: Kind, id: &str| self.objects.is_empty() || named.contains(&(kind, id.to_owned()));
         let is_of_kind = |kind| self.kind.is_empty() || self.kind.contains(&kind);
-        let is_meant = |action: &Action| {
-            let kind = action.target.kind();
-            is_of_kind(kind) && self.namespace.includes(action.pod.as_ref()) && is_named(kind, &action.target.id())
-        };
-        plan.actions.retain(is_meant);
-        plan.images.reserve.retain(is_meant);
-        let is_meant = |kept: &Kept| {
-            is_of_kind(kept.kind) && self.namespace.includes(kept.pod.as_ref()) && is_named(kept.kind, &kept.id)
-        };
-        plan.kept.retain(is_meant);
+        plan.retain(|decision| {
+            let kind = decision.kind();
+            is_of_kind(kind) && self.namespace.includes(decision.pod()) && is_named(kind, &decision.id())
+        });
         if self.names_objects() {
             plan.actions.iter_mut().for_each(|action| by_name(&mut action.reason));
         }

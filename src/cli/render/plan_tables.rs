@@ -51,8 +51,7 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     text.extend(
         plan.workloads.iter().take(MOST_NOTES).map(|note| line(&paint.yellow("Workload:"), &workload_note(note))),
     );
-    let has_image = plan.actions.iter().any(|action| action.target.kind() == Kind::Image);
-    text += &images(&plan.images, has_image, paint);
+    text += &images(&plan.images, plan.removes(Kind::Image), paint);
     text.extend(plan.rules.iter().filter_map(rule_note).map(|note| line(&paint.yellow("Rule:"), &note)));
     text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &error.to_string())));
     let is_short = |error: &PlanError| matches!(error, PlanError::FreeDiskSpaceFailed { .. });

@@ -20,7 +20,7 @@ use crate::cli::render::{format, reference};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::model::{FileSystem, Image, Seen, Snapshot};
-use crate::plan::{Decision, ImageUsers, KeepReason, Kind, Plan, Policy, Scope, Verdict, images};
+use crate::plan::{Decision, ImageUsers, KeepReason, Kept, Kind, Plan, Policy, Scope, images};
 
 /// List images by size or last use, with their users
 ///
@@ -213,12 +213,13 @@ impl Images {
 /// Returns the decision, the reason and the keep rule for each image.
 fn decisions(plan: &Plan) -> HashMap<String, (&'static str, String, Option<String>)> {
     let mut decisions = HashMap::new();
-    for Decision { id, verdict, .. } in plan.decisions(Kind::Image) {
-        let rule = match verdict {
-            Verdict::Keep(KeepReason::KeepPattern { pattern }) => Some(pattern.clone()),
+    for decision in plan.decisions().filter(|decision| decision.kind() == Kind::Image) {
+        let rule = match decision {
+            Decision::Keep(Kept { reason: KeepReason::KeepPattern { pattern }, .. }) => Some(pattern.clone()),
             _ => None,
         };
-        decisions.entry(id).or_insert_with(|| (verdict.as_str(), verdict.explain().phrase.into_owned(), rule));
+        let decided = || (decision.as_str(), decision.explain().phrase.into_owned(), rule);
+        decisions.entry(decision.id().into_owned()).or_insert_with(decided);
     }
     decisions
 }

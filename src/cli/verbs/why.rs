@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
 use super::completions;
@@ -25,7 +25,7 @@ use crate::cli::render::{Paint, format};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{Loaded, MAX_SHOWN};
 use crate::model::{Seen, Snapshot};
-use crate::plan::{Kind, Plan, PodKnowledge, Verdict};
+use crate::plan::{Decision, Kind, Plan, PodKnowledge, RemoveReason};
 use facts::{Facts, seconds_to_go};
 
 /// Explain why an object is kept or removed
@@ -47,19 +47,20 @@ pub struct Args {
 /// The answer for a pod or an object.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Answer {
+enum Answer<'a> {
     Pod(PodAnswer),
-    Object(Box<ObjectAnswer>),
+    Object(Box<ObjectAnswer<'a>>),
 }
 
 /// The answer for one object.
 #[derive(Debug, Serialize)]
-struct ObjectAnswer {
+struct ObjectAnswer<'a> {
     kind: Kind,
     id: String,
     #[serde(skip)]
     title: String,
-    decision: Decision,
+    #[serde(serialize_with = "word")]
+    decision: Decision<'a>,
     /// The reason and its values, as in plans.
     reason: Json,
     /// The rule as a clause about the object.
@@ -81,14 +82,6 @@ struct ObjectAnswer {
     /// The pod sources, where the object belongs to a pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pods: Option<Seen<PodKnowledge>>,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Decision {
-    Remove,
-    NextInLine,
-    Keep,
 }
 
 /// The setting that decides.
@@ -159,15 +152,14 @@ fn others(what: &str, namesakes: usize) -> String {
 }
 
 /// Returns the decision of the plan about an object.
-fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Option<ObjectAnswer> {
-    let decided = plan.of(found.kind, &found.id)?;
-    let (decision, reason, is_for_space) = match decided.verdict {
-        Verdict::Remove(reason) => (Decision::Remove, serde_json::to_value(reason), reason.is_for_space()),
-        Verdict::IfNeeded(reason) => (Decision::NextInLine, serde_json::to_value(reason), reason.is_for_space()),
-        Verdict::Keep(reason) => (Decision::Keep, serde_json::to_value(reason), false),
+fn answer<'a>(found: Found, snapshot: &Snapshot, plan: &'a Plan, loaded: &Loaded) -> Option<ObjectAnswer<'a>> {
+    let decision = plan.of(found.kind, &found.id)?;
+    let of_removal = |reason: &RemoveReason| (serde_json::to_value(reason), reason.is_for_space(), None);
+    let (reason, is_for_space, seconds_to_go) = match decision {
+        Decision::Remove(action) | Decision::IfNeeded(action) => of_removal(&action.reason),
+        Decision::Keep(kept) => (serde_json::to_value(&kept.reason), false, seconds_to_go(kept, snapshot)),
     };
-    let explained = decided.verdict.explain();
-    let kept = plan.kept.iter().find(|kept| kept.kind == found.kind && kept.id == found.id);
+    let explained = decision.explain();
     let score = plan.images.scores.get(&found.id.as_str().into()).copied();
     Some(ObjectAnswer {
         decision,
@@ -175,15 +167,19 @@ fn answer(found: Found, snapshot: &Snapshot, plan: &Plan, loaded: &Loaded) -> Op
         rule: explained.rule.into_owned(),
         setting: explained.setting.and_then(|name| setting(found.kind, name, loaded)),
         change: explained.change,
-        seconds_to_go: kept.and_then(|kept| seconds_to_go(kept, snapshot)),
+        seconds_to_go,
         order: (is_for_space || score.is_some()).then(|| setting(found.kind, "images.order", loaded)).flatten(),
         score,
         facts: Facts::of(found.object, snapshot),
-        pods: decided.pod.map(|_| plan.pods.clone()),
+        pods: decision.pod().map(|_| plan.pods.clone()),
         kind: found.kind,
         id: found.id,
         title: found.title,
     })
+}
+
+fn word<S: Serializer>(decision: &Decision<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(decision.as_str())
 }
 
 // === impl Setting ===
@@ -230,7 +226,7 @@ impl Args {
 
 // === impl Answer ===
 
-impl Answer {
+impl Answer<'_> {
     /// Returns whether the answer depends on the pod sources.
     fn is_of_pod(&self) -> bool {
         match self {
@@ -242,7 +238,7 @@ impl Answer {
 
 // === impl ObjectAnswer ===
 
-impl ObjectAnswer {
+impl ObjectAnswer<'_> {
     /// Formats the object and its facts.
     fn heading(&self, now: Timestamp) -> String {
         let lines = self.facts.lines(self.kind, now).into_iter().map(|line| format!("  {line}"));
@@ -253,9 +249,9 @@ impl ObjectAnswer {
     /// Formats the decision.
     fn explanation(&self, paint: Paint) -> String {
         let decision = match self.decision {
-            Decision::Remove => paint.yellow("remove"),
-            Decision::NextInLine => "keep, unless the removals reclaim less space than estimated".to_owned(),
-            Decision::Keep => paint.green("keep"),
+            Decision::Remove(_) => paint.yellow("remove"),
+            Decision::IfNeeded(_) => "keep, unless the removals reclaim less space than estimated".to_owned(),
+            Decision::Keep(_) => paint.green("keep"),
         };
         let mut text = format!("  {decision}: {}\n", format::printable(&self.rule));
         if let Some(setting) = &self.setting {
@@ -282,12 +278,12 @@ fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
     Some(Setting { key: key.name, value, origin: loaded.origin(key).to_string() })
 }
 
-fn print(answers: &[Answer], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
+fn print(answers: &[Answer<'_>], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
     let paint = output.paint;
     output.result(&answers, |_| text(answers, plan, paint))
 }
 
-fn text(answers: &[Answer], plan: &Plan, paint: Paint) -> String {
+fn text(answers: &[Answer<'_>], plan: &Plan, paint: Paint) -> String {
     let mut texts = Vec::new();
     let mut answers_left = answers.iter().peekable();
     let mut headings = String::new();

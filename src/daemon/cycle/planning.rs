@@ -80,7 +80,7 @@ impl Planned {
             workloads: snapshot.workloads.is_none() && policy.keeps_workload_images(),
             ..Needs::default()
         };
-        if removes_images(&plan) && (missing.store || missing.workloads) {
+        if plan.removes(Kind::Image) && (missing.store || missing.workloads) {
             observer.fill(&mut snapshot, missing).await;
             plan = decide(&snapshot, policy, scope);
         }
@@ -134,16 +134,11 @@ fn without_workloads(policy: &Policy) -> Policy {
     Policy { guards, ..policy.clone() }
 }
 
-fn removes_images(plan: &Plan) -> bool {
-    plan.actions.iter().any(|action| action.target.kind() == Kind::Image)
-}
-
 /// Returns what the recheck of a saved plan needs to observe.
 fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
-    let mut actions = plan.actions.iter().chain(&plan.images.reserve);
-    let has_images = actions.any(|action| action.target.kind() == Kind::Image);
+    let has_images = plan.removals().any(|action| action.target.kind() == Kind::Image);
     let workloads = has_images && policy.keeps_workload_images();
-    let leftover_logs = plan.actions.iter().any(|action| action.target.kind() == Kind::LogFile);
+    let leftover_logs = plan.removes(Kind::LogFile);
     Needs { leftover_logs, image_volumes: has_images, image_names: has_images, workloads, ..Needs::default() }
         .and(needs_of_rules(policy, Scope::All))
 }

@@ -26,7 +26,7 @@ fn images(count: u8, shared: u64) -> Node {
 
 fn image(name: &str, reason: RemoveReason) -> Action {
     let target = Target::RemoveImage { id: id_of(name).into(), tags: vec![tag_of(name)], estimated_bytes: 100 * MIB };
-    Action { target, pod: None, age_seconds: None, size: crate::store::Size::default(), reason }
+    target.remove(reason)
 }
 
 fn unused(name: &str) -> Action {

@@ -18,7 +18,6 @@ use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::guards::Guards;
 use crate::plan::pods::{Completeness, PodStatus};
 use crate::plan::step::{Context, Step};
-use crate::store::Size;
 
 /// The number of containers that this pass keeps, by sandbox.
 pub(super) type ContainersBySandbox<'a> = HashMap<&'a SandboxId, usize>;
@@ -118,24 +117,19 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
 }
 
 fn remove<'a>(step: &mut Step<'_, 'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
-    let target = Target::RemoveSandbox { id: sandbox.id.clone() };
     let (pod, age_seconds) = (sandbox.pod.clone(), age(step.context, sandbox));
-    if step.remove(Action { target, pod, age_seconds, size: Size::default(), reason }) {
+    if step.remove(Action { pod, age_seconds, ..target(sandbox).remove(reason) }) {
         step.removed_sandboxes.insert(&sandbox.id);
     }
 }
 
 fn keep(step: &mut Step, sandbox: &Sandbox, reason: KeepReason) {
-    let (kind, id, pod) = (Kind::Sandbox, sandbox.id.to_string(), sandbox.pod.clone());
-    step.keep(Kept {
-        kind,
-        id,
-        name: None,
-        pod,
-        age_seconds: age(step.context, sandbox),
-        size: Size::default(),
-        reason,
-    });
+    let (pod, age_seconds) = (sandbox.pod.clone(), age(step.context, sandbox));
+    step.keep(Kept { pod, age_seconds, ..target(sandbox).keep(reason) });
+}
+
+fn target(sandbox: &Sandbox) -> Target {
+    Target::RemoveSandbox { id: sandbox.id.clone() }
 }
 
 /// Returns the seconds since the sandbox was created, if the runtime knows it.

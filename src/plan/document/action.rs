@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use super::reason::RemoveReason;
+use super::Kept;
+use super::reason::{KeepReason, RemoveReason};
 use crate::model::{ContainerId, ContainerState, ImageId, PodRef, SandboxId};
 use crate::store::Size;
 
@@ -137,6 +138,18 @@ impl Target {
             Self::RemoveImage { tags, .. } => tags.first().map(String::as_str),
             _ => None,
         }
+    }
+
+    /// Returns its removal, without its pod, age and size.
+    pub fn remove(self, reason: RemoveReason) -> Action {
+        Action { target: self, pod: None, age_seconds: None, size: Size::default(), reason }
+    }
+
+    /// Returns the same object as one to keep.
+    pub fn keep(&self, reason: KeepReason) -> Kept {
+        let name = self.name().filter(|name| !name.is_empty()).map(str::to_owned);
+        let (kind, id, size) = (self.kind(), self.id(), Size::default());
+        Kept { kind, id, name, pod: None, age_seconds: None, size, reason }
     }
 }
 

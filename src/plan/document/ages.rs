@@ -5,60 +5,51 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::action::Kind;
 use super::reason::KeepReason;
 use super::{Kept, Plan};
-use crate::model::{Memory, Snapshot};
+use crate::model::Snapshot;
+use crate::plan::times;
 
-/// Returns the longest time until an object of the plan is old enough; 0 = there is nothing to wait for. `memory` is the
-/// one after the snapshot. A created container that may be about to start does not count: its age proves nothing.
-pub fn wait_for_ages(snapshot: &Snapshot, memory: &Memory, plan: &Plan) -> Duration {
-    plan.kept.iter().map(|kept| wait_for(snapshot, memory, kept)).max().unwrap_or_default()
+/// Returns the longest time until an object of the plan is old enough; 0 = there is nothing to wait for. A created container that
+/// may be about to start does not count: its age proves nothing.
+pub fn wait_for_ages(snapshot: &Snapshot, plan: &Plan) -> Duration {
+    plan.kept.iter().map(|kept| wait_for(snapshot, kept)).max().unwrap_or_default()
 }
 
-fn wait_for(snapshot: &Snapshot, memory: &Memory, kept: &Kept) -> Duration {
+fn wait_for(snapshot: &Snapshot, kept: &Kept) -> Duration {
     let now = snapshot.taken_at;
     let (needed_seconds, since) = match &kept.reason {
         KeepReason::PodMissing { absent_since, gone_after_seconds } => (*gone_after_seconds, *absent_since),
-        KeepReason::YoungerThanMinAge { min_age_seconds } => (*min_age_seconds, begin(snapshot, memory, kept)),
-        KeepReason::YoungSandbox { sandbox_grace_seconds } => (*sandbox_grace_seconds, begin(snapshot, memory, kept)),
+        KeepReason::YoungerThanMinAge { min_age_seconds: needed_seconds }
+        | KeepReason::YoungSandbox { sandbox_grace_seconds: needed_seconds } => {
+            // An age that the runtime does not know never comes. Other objects without an age are new.
+            if kept.age_seconds.is_none() && matches!(kept.kind, Kind::Container | Kind::Sandbox) {
+                return Duration::ZERO;
+            }
+            let since = kept.age_seconds.and_then(|age| now.checked_sub(SignedDuration::from_secs(age)).ok());
+            (*needed_seconds, since)
+        }
         KeepReason::RuntimeJustStarted { settle_seconds } => {
             (*settle_seconds, snapshot.listening_since.as_ref().copied().flatten())
         }
         _ => return Duration::ZERO,
     };
-    // An unknown age never comes.
-    if since.is_some_and(|since| crate::plan::times::known(since).is_none()) {
+    // Nor does one from a time before 2001.
+    if since.is_some_and(|since| times::known(since).is_none()) {
         return Duration::ZERO;
     }
     let needed = Duration::from_secs(needed_seconds.max(0).cast_unsigned());
-    needed.saturating_sub(crate::plan::times::age(now, since.unwrap_or(now)))
-}
-
-/// Returns the time from which the age of an object counts; `None` = from now.
-fn begin(snapshot: &Snapshot, memory: &Memory, kept: &Kept) -> Option<Timestamp> {
-    match kept.kind {
-        Kind::Image => memory.images.iter().find(|image| image.id.as_str() == kept.id)?.first_seen,
-        Kind::Container => {
-            let containers = snapshot.listed_containers()?;
-            Some(containers.iter().find(|container| container.id.as_str() == kept.id)?.created_at)
-        }
-        Kind::Sandbox => {
-            let sandboxes = snapshot.listed_sandboxes()?;
-            Some(sandboxes.iter().find(|sandbox| sandbox.id.as_str() == kept.id)?.created_at)
-        }
-        Kind::LogFile => snapshot.taken_at.checked_sub(SignedDuration::from_secs(kept.age_seconds?)).ok(),
-        Kind::LogDir | Kind::LogLink => None,
-    }
+    needed.saturating_sub(times::age(now, since.unwrap_or(now)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::decide;
     use crate::plan::policy::{Policy, Scope};
-    use crate::plan::{decide, update_memory};
 
     /// A node with an image, and a container and a log directory of a missing pod.
     fn node(more: &serde_json::Value) -> Snapshot {
@@ -77,8 +68,7 @@ mod tests {
     }
 
     fn wait(node: &Snapshot) -> Duration {
-        let policy = Policy::default();
-        wait_for_ages(node, &update_memory(node, &policy), &decide(node, &policy, Scope::All))
+        wait_for_ages(node, &decide(node, &Policy::default(), Scope::All))
     }
 
     #[test]

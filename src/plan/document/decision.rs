@@ -1,39 +1,27 @@
 //! What a plan decides about one object, whichever of its lists has it.
 
-use super::Kept;
-use super::Plan;
-use super::action::{Action, Kind};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::action::{Action, Kind, key};
 use super::explain::Explanation;
-use super::reason::{KeepReason, RemoveReason};
+use super::{Kept, Plan};
 use crate::model::PodRef;
 
 /// The decision about one object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision<'a> {
-    /// The kind of the object.
-    pub kind: Kind,
-    /// The ID of the object; for logs, the path.
-    pub id: String,
-    /// The pod of the object.
-    pub pod: Option<&'a PodRef>,
-    /// What is done with it.
-    pub verdict: Verdict<'a>,
-}
-
-/// What is done with an object, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict<'a> {
+pub enum Decision<'a> {
     /// It is removed.
-    Remove(&'a RemoveReason),
+    Remove(&'a Action),
     /// It is removed if the removals before it reclaim too little.
-    IfNeeded(&'a RemoveReason),
+    IfNeeded(&'a Action),
     /// It is kept.
-    Keep(&'a KeepReason),
+    Keep(&'a Kept),
 }
 
-// === impl Verdict ===
+// === impl Decision ===
 
-impl Verdict<'_> {
+impl<'a> Decision<'a> {
     /// Returns the word in documents.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,42 +31,73 @@ impl Verdict<'_> {
         }
     }
 
+    /// Returns the kind of the object.
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::Remove(action) | Self::IfNeeded(action) => action.target.kind(),
+            Self::Keep(kept) => kept.kind,
+        }
+    }
+
+    /// Returns the ID of the object; for logs, the path.
+    pub fn id(self) -> Cow<'a, str> {
+        match self {
+            Self::Remove(action) | Self::IfNeeded(action) => action.target.id().into(),
+            Self::Keep(kept) => (&kept.id).into(),
+        }
+    }
+
+    /// Returns the pod of the object.
+    pub fn pod(self) -> Option<&'a PodRef> {
+        match self {
+            Self::Remove(action) | Self::IfNeeded(action) => action.pod.as_ref(),
+            Self::Keep(kept) => kept.pod.as_ref(),
+        }
+    }
+
     /// Explains the reason.
     pub fn explain(self) -> Explanation {
         match self {
-            Self::Remove(reason) | Self::IfNeeded(reason) => reason.explain(),
-            Self::Keep(reason) => reason.explain(),
+            Self::Remove(action) | Self::IfNeeded(action) => action.reason.explain(),
+            Self::Keep(kept) => kept.reason.explain(),
         }
-    }
-}
-
-// === impl Decision ===
-
-impl<'a> Decision<'a> {
-    fn remove(action: &'a Action, verdict: Verdict<'a>) -> Self {
-        Self { kind: action.target.kind(), id: action.target.id(), pod: action.pod.as_ref(), verdict }
-    }
-
-    fn keep(kept: &'a Kept) -> Self {
-        let Kept { kind, id, pod, reason, .. } = kept;
-        Self { kind: *kind, id: id.clone(), pod: pod.as_ref(), verdict: Verdict::Keep(reason) }
     }
 }
 
 // === impl Plan ===
 
 impl Plan {
-    /// Returns the decisions about the objects of a kind: removals, fallback candidates, and then what is kept. A fallback
-    /// candidate is in the list of kept images too, and comes once more with the reason why it is kept first.
-    pub fn decisions(&self, kind: Kind) -> impl Iterator<Item = Decision<'_>> {
-        let removed = self.actions.iter().map(|action| Decision::remove(action, Verdict::Remove(&action.reason)));
-        let next = self.images.reserve.iter().map(|action| Decision::remove(action, Verdict::IfNeeded(&action.reason)));
-        let kept = self.kept.iter().map(Decision::keep);
-        removed.chain(next).chain(kept).filter(move |decision| decision.kind == kind)
+    /// Returns the decisions: removals, fallback candidates, and then what is kept. A fallback candidate is in the list of kept
+    /// images too, and comes once more with the reason why it is kept first.
+    pub fn decisions(&self) -> impl DoubleEndedIterator<Item = Decision<'_>> {
+        let removed = self.actions.iter().map(Decision::Remove);
+        removed.chain(self.images.reserve.iter().map(Decision::IfNeeded)).chain(self.kept.iter().map(Decision::Keep))
     }
 
     /// Returns the decision about an object; `None` = the plan does not have it.
     pub fn of(&self, kind: Kind, id: &str) -> Option<Decision<'_>> {
-        self.decisions(kind).find(|decision| decision.id == id)
+        self.decisions().find(|decision| decision.kind() == kind && decision.id() == id)
+    }
+
+    /// Returns the same decisions by the keys of the objects, for a caller that looks up many.
+    pub fn by_key(&self) -> HashMap<String, Decision<'_>> {
+        self.decisions().rev().map(|decision| (key(decision.kind(), &decision.id()), decision)).collect()
+    }
+
+    /// Leaves out the decisions that are not wanted.
+    pub fn retain(&mut self, is_wanted: impl Fn(Decision<'_>) -> bool) {
+        self.actions.retain(|action| is_wanted(Decision::Remove(action)));
+        self.images.reserve.retain(|action| is_wanted(Decision::IfNeeded(action)));
+        self.kept.retain(|kept| is_wanted(Decision::Keep(kept)));
+    }
+
+    /// Returns what may be removed: the removals, then the fallback candidates.
+    pub fn removals(&self) -> impl Iterator<Item = &Action> {
+        self.actions.iter().chain(&self.images.reserve)
+    }
+
+    /// Returns whether objects of a kind are removed.
+    pub fn removes(&self, kind: Kind) -> bool {
+        self.actions.iter().any(|action| action.target.kind() == kind)
     }
 }

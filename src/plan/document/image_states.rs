@@ -2,7 +2,7 @@
 
 use super::Plan;
 use super::action::Kind;
-use super::decision::Verdict;
+use super::decision::Decision;
 use super::reason::KeepReason;
 use crate::model::Snapshot;
 use crate::store::{Category, DiskAccount, ImageStates, account};
@@ -16,14 +16,15 @@ pub fn disk_account(snapshot: &Snapshot, plan: &Plan) -> Result<DiskAccount, Str
 }
 
 fn states(plan: &Plan) -> ImageStates {
-    let categories = plan.decisions(Kind::Image).filter_map(|decision| {
-        let category = match decision.verdict {
-            Verdict::Remove(_) => Category::ImagesRemovable,
+    let images = plan.decisions().filter(|decision| decision.kind() == Kind::Image);
+    let categories = images.filter_map(|decision| {
+        let category = match decision {
+            Decision::Remove(_) => Category::ImagesRemovable,
             // The reason why it is kept first says more.
-            Verdict::IfNeeded(_) => return None,
-            Verdict::Keep(reason) => category_of_kept(reason),
+            Decision::IfNeeded(_) => return None,
+            Decision::Keep(kept) => category_of_kept(&kept.reason),
         };
-        Some((decision.id.as_str().into(), (category, decision.verdict.explain().phrase.into_owned())))
+        Some((decision.id().as_ref().into(), (category, decision.explain().phrase.into_owned())))
     });
     categories.collect()
 }

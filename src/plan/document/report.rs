@@ -138,8 +138,7 @@ impl Plan {
     /// Puts reports in the order of the plan. They come in the order in which the actions ended, which differs from run to
     /// run. Reports of other actions, those of a saved plan that are not carried out, come first.
     pub fn put_in_order(&self, reports: &mut [Report]) {
-        let actions = self.actions.iter().chain(&self.images.reserve);
-        let order: HashMap<_, _> = actions.zip(0_usize..).map(|(action, at)| (action.key(), at)).collect();
+        let order: HashMap<_, _> = self.removals().zip(0_usize..).map(|(action, at)| (action.key(), at)).collect();
         reports.sort_by_cached_key(|report| order.get(&report.action.key()).copied());
     }
 }

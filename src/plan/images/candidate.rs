@@ -102,10 +102,14 @@ impl<'a> Candidate<'a> {
     }
 
     pub fn action(&self, context: &Context, estimated_bytes: u64, reason: RemoveReason) -> Action {
-        let target = Target::RemoveImage { id: self.image.id.clone(), tags: self.image.tags.clone(), estimated_bytes };
         let age_seconds = self.first_seen.map(|at| context.age_seconds(at));
-        Action { target, pod: None, age_seconds, size: context.index.size_of(self.image), reason }
+        let target = target(self.image, estimated_bytes);
+        Action { age_seconds, size: context.index.size_of(self.image), ..target.remove(reason) }
     }
+}
+
+pub(super) fn target(image: &Image, estimated_bytes: u64) -> Target {
+    Target::RemoveImage { id: image.id.clone(), tags: image.tags.clone(), estimated_bytes }
 }
 
 /// Returns unused images in the order of removal: by the score of `images.order`, the highest first and those without one last;

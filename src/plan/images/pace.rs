@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{FileSystem, ImageId, bytes_of_text, exact_size_text};
 use crate::plan::document::Kept;
-use crate::plan::document::action::{Action, Kind};
+use crate::plan::document::action::Action;
 use crate::plan::document::reason::KeepReason;
 use crate::plan::pressure::PressurePolicy;
 use crate::plan::step::Step;
@@ -61,7 +61,8 @@ pub(super) fn limit(step: &mut Step) {
         } else {
             step.images.beyond_pace += set.len() as u64;
             for action in &set {
-                step.keep(beyond(action, pace));
+                let kept = action.target.keep(KeepReason::BeyondPace { images: pace.images, bytes: pace.bytes });
+                step.keep(Kept { age_seconds: action.age_seconds, size: action.size, ..kept });
             }
         }
     }
@@ -75,13 +76,6 @@ fn sets(actions: &[Action], together: &[Vec<ImageId>]) -> Vec<Vec<Action>> {
     let of = |action: &Action| set_of.get(&action.target.id());
     let is_together = |one: &Action, next: &Action| of(one).is_some() && of(one) == of(next);
     actions.chunk_by(is_together).map(<[Action]>::to_vec).collect()
-}
-
-fn beyond(action: &Action, pace: Pace) -> Kept {
-    let Pace { images, bytes, .. } = pace;
-    let Action { target, age_seconds, size, .. } = action;
-    let (id, name, reason) = (target.id(), target.name().map(str::to_owned), KeepReason::BeyondPace { images, bytes });
-    Kept { kind: Kind::Image, id, name, pod: None, age_seconds: *age_seconds, size: *size, reason }
 }
 
 // === impl Spent ===
@@ -164,6 +158,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::document::action::Kind;
     use crate::plan::tests::node::{MIB, Node, Row, hold, node};
 
     /// Six unused images of 100 MiB, of which four must go.

@@ -79,16 +79,12 @@ fn decide_slot(step: &mut Step, slots: &Slots, logs: &[&LeftoverLog]) {
     let mut counted = instances.map_or(0, |instances| instances.dead);
     let mut removals = Vec::new();
     for log in logs {
-        let path = log.path(&context.policy.logs.pods_root);
-        let (kind, id) = (Kind::LogFile, path.display().to_string());
+        let target = Target::RemoveLogFile { path: log.path(&context.policy.logs.pods_root) };
         let (pod, size) = (Some(log.pod.clone()), Some(log.size_bytes).into());
         let age_seconds = log.modified_at.map(|at| context.age_seconds(at));
-        match verdict(context, instances, log, &id, &mut counted) {
-            Ok(reason) => {
-                let target = Target::RemoveLogFile { path };
-                removals.push(Action { target, pod, age_seconds, size, reason });
-            }
-            Err(reason) => step.keep(Kept { kind, id, name: None, pod, age_seconds, size, reason }),
+        match verdict(context, instances, log, &target.id(), &mut counted) {
+            Ok(reason) => removals.push(Action { pod, age_seconds, size, ..target.remove(reason) }),
+            Err(reason) => step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) }),
         }
     }
     for removal in removals.into_iter().rev() {

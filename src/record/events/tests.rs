@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::model::ImageId;
 use crate::plan::{
-    Action, FailureCause, Halt, ImageSummary, ImageTrigger, Measure, Outcome, PlanError, Policy, RemoveReason, Report,
-    Scope, Summary, Target, decide,
+    FailureCause, Halt, ImageSummary, ImageTrigger, Measure, Outcome, PlanError, Policy, RemoveReason, Report, Scope,
+    Summary, Target, decide,
 };
 use crate::record::Pass;
 
@@ -50,13 +50,7 @@ fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
     for (outcome, freed) in outcomes {
         let id = ImageId::from("sha256:1".to_owned());
         let target = Target::RemoveImage { id, tags: Vec::new(), estimated_bytes: 0 };
-        let action = Action {
-            target,
-            pod: None,
-            age_seconds: None,
-            size: crate::store::Size::default(),
-            reason: RemoveReason::Unused { pressure: false },
-        };
+        let action = target.remove(RemoveReason::Unused { pressure: false });
         let (outcome, freed_bytes, measure) = (outcome.clone(), Some(*freed), Measure::Measured);
         let report = Report { action, outcome, freed_bytes, measure, note: None, proven_by: None };
         pass.summary.add(&report);

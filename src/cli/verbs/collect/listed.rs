@@ -20,7 +20,7 @@ use crate::cli::render::output::Output;
 use crate::cli::render::{format, reference};
 use crate::config::Loaded;
 use crate::model::{Image, ImageId, Snapshot, cut_text, full_image_name, is_image_pattern};
-use crate::plan::{KeepReason, Kind, LogPolicy, Plan, RemoveReason, Report, Scope};
+use crate::plan::{Decision, Kind, LogPolicy, Plan, RemoveReason, Report, Scope, key};
 
 /// Flags for lists of images.
 #[derive(Debug, clap::Args)]
@@ -132,20 +132,18 @@ impl Lists {
         let known = Known::new(&snapshot, &plan, &loaded.settings.policy.logs);
         let listed: Vec<_> = names.map(|name| ListedImage::new(name, &known)).collect();
         let ids: HashSet<_> = listed.iter().filter_map(|one| one.id.as_ref().map(ImageId::as_str)).collect();
-        plan.actions.retain(|action| ids.contains(action.target.id().as_str()));
+        plan.retain(|decision| decision.kind() == Kind::Image && ids.contains(&*decision.id()));
         plan.actions.iter_mut().for_each(|action| action.reason = RemoveReason::Listed {});
-        plan.kept.retain(|kept| kept.kind == Kind::Image && ids.contains(kept.id.as_str()));
-        plan.images.reserve.clear();
         Ok((plan, listed))
     }
 }
 
-/// The images of the node, and why some are kept: a list may have thousands of names.
+/// The images of the node, and what the plan decides: a list may have thousands of names.
 struct Known<'a> {
     by_name: HashMap<String, &'a Image>,
     search: Search<'a>,
     logs: &'a LogPolicy,
-    kept: HashMap<&'a str, &'a KeepReason>,
+    decided: HashMap<String, Decision<'a>>,
 }
 
 /// What a name in a list refers to.
@@ -162,9 +160,7 @@ impl<'a> Known<'a> {
         static ALL: NamespaceArgs = NamespaceArgs { namespace: None, all_namespaces: false };
         let listed = snapshot.images.as_ref().into_iter().flatten();
         let by_name = listed.flat_map(|image| image.names().map(move |name| (name.into_owned(), image))).collect();
-        let kept = plan.kept.iter().filter(|kept| kept.kind == Kind::Image);
-        let kept = kept.map(|kept| (kept.id.as_str(), &kept.reason)).collect();
-        Self { by_name, search: Search { snapshot, namespace: &ALL }, logs, kept }
+        Self { by_name, search: Search { snapshot, namespace: &ALL }, logs, decided: plan.by_key() }
     }
 
     /// Finds the image by its whole name, else in every form that `why` accepts.
@@ -197,9 +193,9 @@ impl ListedImage {
             (Some(cause), _) => no_image("unknown", cause.to_owned()),
             (None, NameMatch::Nothing) => no_image("absent", String::new()),
             (None, NameMatch::Unclear(why)) => no_image("ambiguous", why),
-            (None, NameMatch::Image(image)) => match known.kept.get(image.id.as_str()) {
-                Some(reason) => (Some(image), "kept", reason.explain().phrase.into_owned()),
-                None => (Some(image), "not_begun", String::new()),
+            (None, NameMatch::Image(image)) => match known.decided.get(&key(Kind::Image, image.id.as_str())) {
+                Some(Decision::Keep(kept)) => (Some(image), "kept", kept.reason.explain().phrase.into_owned()),
+                Some(Decision::Remove(_) | Decision::IfNeeded(_)) | None => (Some(image), "not_begun", String::new()),
             },
         };
         let id = image.map(|image| image.id.clone());

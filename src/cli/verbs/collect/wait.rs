@@ -19,8 +19,8 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(super) async fn for_ages(cycle: &Cycle, scope: Scope, limit: Duration, stop: &CancellationToken) {
     let mut left = limit;
     loop {
-        let (snapshot, memory, plan) = cycle.learn(scope).await;
-        let wait = wait_for_ages(&snapshot, &memory, &plan);
+        let (snapshot, plan) = cycle.learn(scope).await;
+        let wait = wait_for_ages(&snapshot, &plan);
         if wait.is_zero() || left.is_zero() || stop.is_cancelled() {
             return;
         }
