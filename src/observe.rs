@@ -28,7 +28,7 @@ mod walk;
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
 pub use log_files::link_target;
-pub use needs::Needs;
+pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
 
@@ -62,6 +62,9 @@ type Shown<'a, T> = Cow<'a, Seen<Vec<T>>>;
 
 /// The longest time to measure the log directories.
 const MEASURING: Duration = Duration::from_secs(2);
+/// The longest time to measure the kubelet's directories of pods, and that of a walk without a limit.
+const WALK: Duration = Duration::from_secs(3);
+const UNLIMITED: Duration = Duration::from_hours(24);
 
 /// Paths on the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,10 +166,10 @@ impl Observer {
     }
 
     /// Takes one snapshot of the node.
-    pub async fn snapshot(&self, needs: Needs, taken_at: Timestamp, memory: Memory) -> Snapshot {
+    pub async fn snapshot(&self, needs: &Needs, taken_at: Timestamp, memory: Memory) -> Snapshot {
         // In a box, or the futures of all that observe would be large.
         let mut snapshot = Box::pin(self.observe(taken_at, memory)).await;
-        if !needs.pod_details {
+        if !needs.contains(&Part::PodDetails) {
             forget_details(&mut snapshot);
         }
         self.fill(&mut snapshot, needs).await;
@@ -174,35 +177,37 @@ impl Observer {
     }
 
     /// Adds parts to a snapshot.
-    pub async fn fill(&self, snapshot: &mut Snapshot, needs: Needs) {
+    pub async fn fill(&self, snapshot: &mut Snapshot, needs: &Needs) {
         let reader = self.reader.limited(MOST_UNANSWERED);
-        if needs.ends || needs.image_volumes {
+        let has = |part| needs.contains(&part);
+        if has(Part::Ends) || has(Part::ImageVolumes) {
             self.statuses.fill(&reader, snapshot, needs).await;
         }
-        if needs.image_names {
+        if has(Part::ImageNames) {
             self.image_names.resolve(&reader, snapshot).await;
         }
-        if needs.workloads {
+        if has(Part::Workloads) {
             snapshot.workloads = Some(self.workloads(snapshot).await);
         }
-        if needs.image_details {
+        if has(Part::ImageDetails) {
             self.image_details.fill(&reader, snapshot).await;
         }
-        if needs.leftover_logs {
+        if has(Part::LeftoverLogs) {
             self.find_leftover_logs(snapshot).await;
         }
-        if needs.log_sizes {
+        if has(Part::LogSizes) {
             self.measure_logs(snapshot).await;
         }
-        if let Some(time) = needs.pod_usage {
+        let time = if has(Part::UnlimitedWalks) { UNLIMITED } else { WALK };
+        if has(Part::PodUsage) {
             snapshot.pod_usage = Some(self.pod_usage(snapshot, time).await);
         }
-        if let Some(time) = needs.disk_contents {
+        if has(Part::DiskContents) {
             snapshot.disk_contents = self.disk_contents(snapshot, time).await;
         }
-        if needs.store {
-            let store =
-                self.store.read(&self.reader, &self.places, &*self.disks, snapshot, needs.writable_layers).await;
+        if has(Part::Store) {
+            let layers = has(Part::WritableLayers);
+            let store = self.store.read(&self.reader, &self.places, &*self.disks, snapshot, layers).await;
             snapshot.store = Some(store);
         }
     }

@@ -27,7 +27,7 @@ use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::host_path::HostFs;
 use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
-use crate::observe::{ClockJumps, ClockReading, Needs, Observer};
+use crate::observe::{ClockJumps, ClockReading, Needs, Observer, Part};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
 use accounts::Accounts;
@@ -85,7 +85,8 @@ impl Cycle {
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Pass {
         let is_due = self.accounts.is_due(kind.scope(), (self.clock)());
-        let planned = self.planned(kind, Needs::account(is_due)).await;
+        let shown = if is_due { Part::ACCOUNT.into() } else { Needs::new() };
+        let planned = self.planned(kind, shown).await;
         self.metrics.observed(&planned.snapshot);
         self.rules.log(&planned.plan.rules);
         let account = if is_due { self.accounts.take(&planned) } else { None };
@@ -118,24 +119,25 @@ impl Cycle {
     }
 
     /// Takes a snapshot of the node now.
-    pub async fn snapshot(&self, needs: Needs) -> Snapshot {
+    pub async fn snapshot(&self, needs: &Needs) -> Snapshot {
         let taken_at = (self.clock)();
         self.observer.snapshot(needs, taken_at, self.memory(taken_at)).await
     }
 
     /// Observes the node and plans the next pass over these objects, under disk pressure if a disk has it. Nothing is stored.
     /// `shown` has parts of the snapshot for display, without effect on the plan.
-    pub async fn plan_now(&self, scope: Scope, shown: Needs) -> (Snapshot, Plan) {
+    pub async fn plan_now(&self, scope: Scope, mut shown: Needs) -> (Snapshot, Plan) {
         let kind = PassKind::of(self.pressure().await, scope);
-        let Planned { mut snapshot, plan, .. } = self.planned(kind, Needs { ends: false, ..shown }).await;
+        let ends = shown.take(&Part::Ends).into_iter().collect();
+        let Planned { mut snapshot, plan, .. } = self.planned(kind, shown).await;
         // One of these that hangs ends the reads, and then the plan would not know the mounts of other containers.
-        self.observer.fill(&mut snapshot, Needs { ends: shown.ends, ..Needs::default() }).await;
+        self.observer.fill(&mut snapshot, &ends).await;
         (snapshot, plan)
     }
 
     /// Observes the node and stores what it learns, without removing anything. Returns the snapshot and the plan.
     pub async fn learn(&self, scope: Scope) -> (Snapshot, Plan) {
-        let Planned { mut snapshot, plan, .. } = self.planned(PassKind::Regular(scope), Needs::default()).await;
+        let Planned { mut snapshot, plan, .. } = self.planned(PassKind::Regular(scope), Needs::new()).await;
         let policy = &self.settings.policy;
         let learn = |state: &mut StoreState| {
             state.learn(|memory| {

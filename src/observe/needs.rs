@@ -1,82 +1,66 @@
 //! The parts of a snapshot.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-/// The parts of a snapshot that need calls of their own. Each is left out unless it is wanted.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Needs {
+/// The parts of a snapshot that are wanted.
+pub type Needs = BTreeSet<Part>;
+
+/// A part of a snapshot that needs calls of its own. It is left out unless it is wanted.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Part {
     /// When each exited container finished, from which its age counts. If that is unavailable, the container counts as
     /// finished at the snapshot's time. It finished then at the latest, so it never counts as older than it is.
-    pub ends: bool,
+    Ends,
     /// The images that each container may have mounted as volumes (I6): all except EXITED ones. If its status fails, the
     /// container records that they are unknown.
-    pub image_volumes: bool,
+    ImageVolumes,
     /// The images to which the names in pods resolve (I6).
-    pub image_names: bool,
+    ImageNames,
     /// What the authors of pods wrote, and the labels of the node.
-    pub pod_details: bool,
+    PodDetails,
     /// The workloads of the cluster that name an image of the node.
-    pub workloads: bool,
+    Workloads,
     /// What the configuration of each image says.
-    pub image_details: bool,
+    ImageDetails,
     /// The sizes of the log directories, for display: as many as can be measured in 2 s.
-    pub log_sizes: bool,
+    LogSizes,
     /// The logs of instances that the runtime no longer lists.
-    pub leftover_logs: bool,
-    /// What the kubelet's directories of pods take, measured within this time; `None` = not wanted.
-    pub pod_usage: Option<Duration>,
-    /// What else is on each disk, measured within this time; `None` = not wanted.
-    pub disk_contents: Option<Duration>,
+    LeftoverLogs,
+    /// What the kubelet's directories of pods take: as many as can be measured in 3 s.
+    PodUsage,
+    /// What else is on each disk: as much as can be measured in 3 s.
+    DiskContents,
+    /// Both without a limit on the time.
+    UnlimitedWalks,
     /// What the store of the runtime holds.
-    pub store: bool,
+    Store,
     /// The sizes of the writable layers in that store. The runtime reads all files of a layer for its size, each time.
-    pub writable_layers: bool,
+    WritableLayers,
 }
 
-// === impl Needs ===
+// === impl Part ===
 
-impl Needs {
-    /// The time for the directories of pods, and for everything else, unless another is wanted.
-    pub const WALK: Duration = Duration::from_secs(3);
-
+impl Part {
     /// All parts, except what the authors of pods wrote, because a snapshot may be shown to others, and workloads, which need a
     /// permission of their own.
-    pub const ALL: Self = Self {
-        ends: true,
-        image_volumes: true,
-        image_names: true,
-        image_details: true,
-        pod_details: false,
-        workloads: false,
-        log_sizes: true,
-        leftover_logs: true,
-        pod_usage: Some(Self::WALK),
-        disk_contents: Some(Self::WALK),
-        store: true,
-        writable_layers: true,
-    };
+    pub const ALL: [Self; 10] = [
+        Self::Ends,
+        Self::ImageVolumes,
+        Self::ImageNames,
+        Self::ImageDetails,
+        Self::LogSizes,
+        Self::LeftoverLogs,
+        Self::PodUsage,
+        Self::DiskContents,
+        Self::Store,
+        Self::WritableLayers,
+    ];
 
-    /// The whole store of the runtime, if `is_wanted`.
-    pub fn account(is_wanted: bool) -> Self {
-        Self { store: is_wanted, writable_layers: is_wanted, ..Self::default() }
-    }
+    /// The whole store of the runtime.
+    pub const ACCOUNT: [Self; 2] = [Self::Store, Self::WritableLayers];
+}
 
-    /// Returns the parts that one or the other wants.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            ends: self.ends || other.ends,
-            image_volumes: self.image_volumes || other.image_volumes,
-            image_names: self.image_names || other.image_names,
-            image_details: self.image_details || other.image_details,
-            workloads: self.workloads || other.workloads,
-            pod_details: self.pod_details || other.pod_details,
-            log_sizes: self.log_sizes || other.log_sizes,
-            leftover_logs: self.leftover_logs || other.leftover_logs,
-            pod_usage: self.pod_usage.max(other.pod_usage),
-            disk_contents: self.disk_contents.max(other.disk_contents),
-            store: self.store || other.store,
-            writable_layers: self.writable_layers || other.writable_layers,
-        }
-    }
+/// Returns the parts that are wanted.
+pub fn wanted<const PARTS: usize>(parts: [(Part, bool); PARTS]) -> Needs {
+    parts.into_iter().filter_map(|(part, is_wanted)| is_wanted.then_some(part)).collect()
 }

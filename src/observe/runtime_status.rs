@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 
-use super::needs::Needs;
+use super::needs::{Needs, Part};
 use crate::cri::{ContainerStatus, RuntimeReader};
 use crate::model::{Container, ContainerId, ContainerState, ImageVolumes, Snapshot};
 
@@ -51,7 +51,7 @@ struct End {
 impl Statuses {
     /// Reads the unknown statuses, and adds them to the snapshot. A container that was removed in between is
     /// not changed: it uses nothing. Without a list of containers there is nothing to read, and the plan removes nothing.
-    pub async fn fill(&self, reader: &RuntimeReader, snapshot: &mut Snapshot, needs: Needs) {
+    pub async fn fill(&self, reader: &RuntimeReader, snapshot: &mut Snapshot, needs: &Needs) {
         let taken_at = snapshot.taken_at;
         let mut volumes = Arc::clone(snapshot.image_volumes.as_ref().unwrap_or(&snapshot.memory.image_volumes));
         let Some(containers) = snapshot.listed_containers_mut() else { return };
@@ -66,10 +66,10 @@ impl Statuses {
                 (container.finished_at, container.exit_code) = (end.finished_at, end.exit_code);
             }
             let cause = failed.cause(&container.id);
-            if needs.ends && cause.is_some() && lacks_end(&ends, container) {
+            if needs.contains(&Part::Ends) && cause.is_some() && lacks_end(&ends, container) {
                 container.finished_at = Some(taken_at);
             }
-            if needs.image_volumes {
+            if needs.contains(&Part::ImageVolumes) {
                 container.image_volumes_unknown = cause.filter(|_| lacks_volumes(&volumes, container));
             }
         }
@@ -87,10 +87,11 @@ impl Statuses {
     }
 
     /// Returns the containers whose status is needed.
-    fn lacking(&self, containers: &[Container], volumes: &ImageVolumes, needs: Needs) -> Vec<ContainerId> {
-        let ends = self.ends();
+    fn lacking(&self, containers: &[Container], volumes: &ImageVolumes, needs: &Needs) -> Vec<ContainerId> {
+        let (ends, needs_ends, needs_volumes) =
+            (self.ends(), needs.contains(&Part::Ends), needs.contains(&Part::ImageVolumes));
         let is_lacking = |container: &&Container| {
-            (needs.ends && lacks_end(&ends, container)) || (needs.image_volumes && lacks_volumes(volumes, container))
+            (needs_ends && lacks_end(&ends, container)) || (needs_volumes && lacks_volumes(volumes, container))
         };
         containers.iter().filter(is_lacking).map(|container| container.id.clone()).collect()
     }

@@ -10,21 +10,8 @@ use crate::cri::CriOptions;
 use crate::model::{ContainerId, PartKind};
 use crate::sim::{Fault, MIB, Node, Rpc, Sim, Streaming, Times};
 
-const ENDS: Needs = Needs {
-    ends: true,
-    image_volumes: false,
-    image_names: false,
-    image_details: false,
-    pod_details: false,
-    workloads: false,
-    log_sizes: false,
-    leftover_logs: false,
-    pod_usage: None,
-    disk_contents: None,
-    store: false,
-    writable_layers: false,
-};
-const VOLUMES: Needs = Needs { image_volumes: true, ends: false, ..ENDS };
+const ENDS: [Part; 1] = [Part::Ends];
+const VOLUMES: [Part; 1] = [Part::ImageVolumes];
 const NOON: &str = "2026-11-21T12:00:00Z";
 
 fn noon() -> Timestamp {
@@ -113,8 +100,8 @@ async fn a_snapshot_holds_what_every_source_told() {
 #[tokio::test]
 async fn the_sizes_of_writable_layers_are_read_for_an_account_only() {
     let sim = Sim::start(node()).unwrap();
-    for (needs, is_read) in [(Needs { store: true, ..Needs::default() }, false), (Needs::account(true), true)] {
-        let snapshot = observer(&sim).snapshot(needs, noon(), Memory::default()).await;
+    for (needs, is_read) in [(&[Part::Store][..], false), (&Part::ACCOUNT, true)] {
+        let snapshot = observer(&sim).snapshot(&needs.iter().copied().collect(), noon(), Memory::default()).await;
         let store = snapshot.store.as_ref().unwrap().as_ref().unwrap();
         let is_sized = |kind| {
             let of_kind: Vec<_> = store.parts.iter().filter(|part| part.kind == kind).collect();
@@ -209,8 +196,8 @@ impl PodSource for OfKubelet {
 async fn details_of_pods_are_left_out_unless_they_are_needed() {
     let sim = Sim::start(node()).unwrap();
     let observer = Observer { pods: Arc::new(OfKubelet), ..observer(&sim) };
-    for (needs, is_there) in [(ENDS, false), (Needs { pod_details: true, ..ENDS }, true), (Needs::ALL, false)] {
-        let snapshot = observer.snapshot(needs, noon(), Memory::default()).await;
+    for (needs, is_there) in [(&ENDS[..], false), (&[Part::Ends, Part::PodDetails], true), (&Part::ALL, false)] {
+        let snapshot = observer.snapshot(&needs.iter().copied().collect(), noon(), Memory::default()).await;
         let list = snapshot.pods.as_ref().unwrap();
         assert_eq!((list.pods[0].details.is_some(), list.node_labels.is_some()), (is_there, is_there), "{needs:?}");
     }
@@ -436,7 +423,7 @@ async fn a_status_is_queried_once_for_its_volumes() {
         let mut snapshot = observer.observe(noon(), memory).await;
         let running = id(&sim, "web-0", "app");
         assert_eq!(volumes(&snapshot, &running), [""; 0]);
-        observer.fill(&mut snapshot, VOLUMES).await;
+        observer.fill(&mut snapshot, &VOLUMES.into()).await;
         assert_eq!(volumes(&snapshot, &running), [sim.state().image_id("docker.io/library/data:1").unwrap()]);
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
         memory = Memory { image_volumes: snapshot.image_volumes.unwrap(), ..snapshot.memory };
@@ -450,7 +437,7 @@ async fn a_deleted_container_is_no_error() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::NotFound), Times::N(1));
-    observer.fill(&mut snapshot, VOLUMES).await;
+    observer.fill(&mut snapshot, &VOLUMES.into()).await;
     assert_eq!(snapshot.image_uses, Seen::Seen(()));
     assert_eq!(snapshot.containers.as_ref().unwrap().len(), 2);
 }
@@ -476,7 +463,7 @@ async fn a_failed_status_affects_only_its_container_volumes() {
         sim.fault_of(Rpc::ContainerStatus, broken.as_str(), Fault::Fail(Code::Internal), Times::N(1));
         let observer = super::tests::observer(&sim);
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
-        observer.fill(&mut snapshot, VOLUMES).await;
+        observer.fill(&mut snapshot, &VOLUMES.into()).await;
         for id in [&first, &second] {
             assert_eq!(unknown_volumes(&snapshot, id).is_some(), id == broken);
             assert_eq!(volumes(&snapshot, id).len(), usize::from(id != broken));
@@ -485,7 +472,7 @@ async fn a_failed_status_affects_only_its_container_volumes() {
         assert_eq!(snapshot.image_uses, Seen::Seen(()));
     }
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill(&mut snapshot, VOLUMES).await;
+    observer.fill(&mut snapshot, &VOLUMES.into()).await;
     assert_eq!(unknown_volumes(&snapshot, &first), None, "known as soon as the status answers");
 }
 
@@ -502,7 +489,7 @@ async fn an_unavailable_finish_time_affects_only_its_container() {
     sim.fault_of(Rpc::ContainerStatus, &broken, Fault::Fail(Code::Internal), Times::Forever);
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill(&mut snapshot, ENDS).await;
+    observer.fill(&mut snapshot, &ENDS.into()).await;
     let mut ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
     ends.sort();
     assert_eq!(ends, ["2026-11-21T11:00:00Z".parse().unwrap(), noon()]);
@@ -519,7 +506,7 @@ async fn statuses_that_hang_cost_one_deadline() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Hang, Times::Forever);
-    observer.fill(&mut snapshot, VOLUMES).await;
+    observer.fill(&mut snapshot, &VOLUMES.into()).await;
     let containers = snapshot.containers.as_ref().unwrap();
     assert!(containers.iter().all(|container| container.image_volumes_unknown.is_some()));
     assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 8);
@@ -530,12 +517,12 @@ async fn statuses_of_deleted_containers_are_dropped() {
     let sim = Sim::start(node().pod("default", "web-1", "u3").created("app", "docker.io/library/web:1")).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill(&mut snapshot, VOLUMES).await;
-    observer.fill(&mut snapshot, ENDS).await;
+    observer.fill(&mut snapshot, &VOLUMES.into()).await;
+    observer.fill(&mut snapshot, &ENDS.into()).await;
     assert_eq!((known_volumes(&snapshot), observer.statuses.len()), (2, 1), "EXITED containers have nothing mounted");
     let Seen::Seen(containers) = &mut snapshot.containers else { unreachable!() };
     containers.retain(|container| container.name == "app" && container.state == crate::model::ContainerState::Running);
-    observer.fill(&mut snapshot, VOLUMES).await;
+    observer.fill(&mut snapshot, &VOLUMES.into()).await;
     assert_eq!((known_volumes(&snapshot), observer.statuses.len()), (1, 0));
 }
 
@@ -545,7 +532,7 @@ async fn finish_times_are_queried_once_for_exited_containers() {
     let observer = observer(&sim);
     for _ in 0..2 {
         let mut snapshot = observer.observe(noon(), Memory::default()).await;
-        observer.fill(&mut snapshot, ENDS).await;
+        observer.fill(&mut snapshot, &ENDS.into()).await;
         let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
         assert_eq!(ends, ["2026-11-21T11:30:00Z".parse().unwrap()]);
     }
@@ -557,11 +544,11 @@ async fn a_container_exited_since_its_status_is_queried_again() {
     let sim = Sim::start(node()).unwrap();
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill(&mut snapshot, VOLUMES).await;
+    observer.fill(&mut snapshot, &VOLUMES.into()).await;
     let ended = id(&sim, "web-0", "app");
     sim.state().end_container(ended.as_str(), 0);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
-    observer.fill(&mut snapshot, ENDS).await;
+    observer.fill(&mut snapshot, &ENDS.into()).await;
     assert!(snapshot.containers.as_ref().unwrap().iter().all(|container| container.finished_at.is_some()));
     assert_eq!(sim.calls_of(Rpc::ContainerStatus).len(), 3, "the running one twice, the exited one once");
 }
@@ -572,7 +559,7 @@ async fn an_unavailable_finish_time_defaults_to_now() {
     let observer = observer(&sim);
     let mut snapshot = observer.observe(noon(), Memory::default()).await;
     sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
-    observer.fill(&mut snapshot, ENDS).await;
+    observer.fill(&mut snapshot, &ENDS.into()).await;
     let ends: Vec<_> = snapshot.containers.as_ref().unwrap().iter().filter_map(|c| c.finished_at).collect();
     assert_eq!(ends, [noon()]);
     assert_eq!(snapshot.image_uses, Seen::Seen(()));

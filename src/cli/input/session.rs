@@ -12,7 +12,7 @@ use crate::daemon::agent::AgentError;
 use crate::daemon::node::LocalNode;
 use crate::daemon::{Cycle, needs_of_rules, now};
 use crate::model::Snapshot;
-use crate::observe::Needs;
+use crate::observe::{Needs, Part, wanted};
 use crate::plan::{Plan, Scope, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, Store, StoreError, StoreReader, read_within};
 
@@ -28,7 +28,7 @@ pub(in crate::cli) fn block_on<T>(work: impl Future<Output = Result<T, CliError>
 /// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes more. It
 /// changes nothing, not even the memory.
 pub(in crate::cli) async fn plan_now(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.plan_now(scope, Needs { log_sizes: true, ..Needs::default() }).await)
+    Ok(dry_cycle(loaded).await?.plan_now(scope, [Part::LogSizes].into()).await)
 }
 
 /// What a command knows of the disks.
@@ -45,7 +45,7 @@ pub(in crate::cli) async fn account(loaded: &Loaded, more: Needs) -> Result<Acco
         Ok(node) => (node, None),
         Err(error) => (LocalNode::without_runtime(&loaded.settings, &error), Some(error.into())),
     };
-    let needs = Needs { log_sizes: true, ..Needs::account(true).and(more) };
+    let needs = Part::ACCOUNT.into_iter().chain([Part::LogSizes]).chain(more).collect();
     let (snapshot, plan) = cycle(loaded, &node).await?.plan_now(Scope::All, needs).await;
     Ok(Accounted { snapshot, plan, runtime: error })
 }
@@ -58,22 +58,22 @@ impl From<(Snapshot, Plan)> for Accounted {
 
 /// As [`plan_now`], with the exit of each exited container and, if wanted, with the store of the runtime.
 pub(in crate::cli) async fn explain(loaded: &Loaded, store: bool) -> Result<(Snapshot, Plan), CliError> {
-    let needs = Needs { ends: true, log_sizes: true, store, ..Needs::default() };
+    let needs = wanted([(Part::Ends, true), (Part::LogSizes, true), (Part::Store, store)]);
     Ok(dry_cycle(loaded).await?.plan_now(Scope::All, needs).await)
 }
 
 /// Takes a snapshot with the lists alone, for completions.
 pub(in crate::cli) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
-    Ok(dry_cycle(loaded).await?.snapshot(Needs::default()).await)
+    Ok(dry_cycle(loaded).await?.snapshot(&Needs::new()).await)
 }
 
 /// Takes a snapshot with everything that a plan with any settings and these rules needs, and makes a plan with the policy in force, which
 /// shows what is unavailable.
 pub(in crate::cli) async fn snapshot(loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
     let policy = &loaded.settings.policy;
-    let workloads = Needs { workloads: policy.keeps_workload_images(), ..Needs::default() };
-    let needs = Needs::ALL.and(needs_of_rules(policy, Scope::All)).and(workloads);
-    let snapshot = dry_cycle(loaded).await?.snapshot(needs).await;
+    let mut needs = wanted([(Part::Workloads, policy.keeps_workload_images())]);
+    needs.extend(Part::ALL.into_iter().chain(needs_of_rules(policy, Scope::All)));
+    let snapshot = dry_cycle(loaded).await?.snapshot(&needs).await;
     let plan = decide(&snapshot, policy, Scope::All);
     Ok((snapshot, plan))
 }

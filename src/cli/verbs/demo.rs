@@ -68,7 +68,7 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
 
     title("A node in memory", &Inventory::of(sim), paint, output)?;
     let cycle = Cycle::live(settings, &node, Store::without_file(memory.clone()), now());
-    let (_, plan) = cycle.plan_now(Scope::All, Needs::default()).await;
+    let (_, plan) = cycle.plan_now(Scope::All, Needs::new()).await;
     // The socket of the simulated runtime says nothing.
     let plan = Plan { endpoint: String::new(), ..plan };
     output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;

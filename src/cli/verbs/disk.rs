@@ -4,7 +4,6 @@ mod advice;
 mod by_pod;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
@@ -16,7 +15,7 @@ use crate::cli::render::output::Output;
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
 use crate::model::{DirUsage, Seen};
-use crate::observe::Needs;
+use crate::observe::Part;
 use crate::plan::{Plan, disk_account};
 use crate::store::{Category, CategoryEntry, DiskAccount, DiskSpace, LargeEntry, LeftEntry, disk_by_pod};
 use advice::advice;
@@ -56,9 +55,6 @@ enum By {
     Namespace,
 }
 
-/// The time of a walk without a limit.
-const UNLIMITED: Duration = Duration::from_hours(24);
-
 /// How the account is printed.
 #[derive(Clone, Copy)]
 struct Style {
@@ -93,11 +89,14 @@ impl Verb for Args {
 
 /// Prints the account. What cannot be read is left out, and then the error is returned.
 fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let time = Some(if args.full { UNLIMITED } else { Needs::WALK });
-    let walks = Needs { pod_usage: time, disk_contents: time.filter(|_| args.by.is_none()), ..Needs::default() };
+    let walks = [
+        Some(Part::PodUsage),
+        args.by.is_none().then_some(Part::DiskContents),
+        args.full.then_some(Part::UnlimitedWalks),
+    ];
     let Accounted { snapshot, plan, runtime } = match &args.snapshot {
         Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?.into(),
-        None => block_on(account(loaded, walks))?,
+        None => block_on(account(loaded, walks.into_iter().flatten().collect()))?,
     };
     let most = if args.top == 0 { usize::MAX } else { args.top };
     if let Some(by) = args.by {

@@ -49,7 +49,7 @@ impl Verb for Args {
 /// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
 fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let planned = block_on(async {
-        let Accounted { snapshot, plan, runtime } = account(loaded, Needs::default()).await?;
+        let Accounted { snapshot, plan, runtime } = account(loaded, Needs::new()).await?;
         if let Some(error) = runtime {
             return Err(error);
         }

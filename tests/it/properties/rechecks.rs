@@ -16,7 +16,7 @@ use kubegc::model::{
     Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
     Snapshot,
 };
-use kubegc::observe::{DiskFn, Needs, Observer, Places, PodSource};
+use kubegc::observe::{DiskFn, Observer, Part, Places, PodSource};
 use kubegc::plan::{Guards, Outcome, Plan, Policy, Report, Scope, decide};
 use kubegc::sim::{GIB, MIB, Node, Sim};
 use proptest::prelude::*;
@@ -106,9 +106,7 @@ impl Bench {
         let observer = self.observer();
         let mut memory = node.memory.clone();
         memory.last_counts = None;
-        let snapshot = observer
-            .snapshot(Needs { image_volumes: true, leftover_logs: true, ..Needs::default() }, now(), memory)
-            .await;
+        let snapshot = observer.snapshot(&[Part::ImageVolumes, Part::LeftoverLogs].into(), now(), memory).await;
         let plan = decide(&snapshot, &self.policy, Scope::All);
         let dry = carried_out(&self.executor(Remover::Dry), &plan).await;
         let writer = RuntimeWriter::new(&self.reader(), &InProgress::default());
