@@ -1,12 +1,12 @@
 //! What the next pass would remove, and what is kept and why: a plan, reduced to what a page shows.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::plan::{Action, Kind, Outcome, Plan, Report};
+use crate::plan::{Action, Kind, Plan, Report};
 use crate::store::CategoryEntry;
 
 /// Objects of a list that are named. The others are counted.
@@ -76,11 +76,7 @@ impl Outlook {
     /// Makes an outlook of the plan of a pass. What the pass removed is left out. `under_pressure` is the plan under disk
     /// pressure of the same snapshot, which `kubegc report` makes; a pass plans once.
     pub fn new(plan: &Plan, under_pressure: Option<&Plan>, reports: &[Report]) -> Self {
-        let done: BTreeSet<_> = reports
-            .iter()
-            .filter(|report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyRemoved {}))
-            .map(|report| report.action.key())
-            .collect();
+        let done = Report::removed(reports);
         Self {
             at: plan.taken_at,
             next: Removals::new(plan, &done),
@@ -126,7 +122,7 @@ fn kept(plan: &Plan) -> Vec<KeptFor> {
 // === impl Removals ===
 
 impl Removals {
-    fn new(plan: &Plan, done: &BTreeSet<String>) -> Self {
+    fn new(plan: &Plan, done: &HashSet<String>) -> Self {
         let actions: Vec<_> = plan.actions.iter().filter(|action| !done.contains(&action.key())).collect();
         Self {
             count: actions.len(),

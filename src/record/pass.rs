@@ -1,8 +1,6 @@
 //! The result of one pass, for the log, the events and the commands.
 
-use std::collections::HashSet;
-
-use crate::plan::{Outcome, Plan, PlanError, Report, Summary, key};
+use crate::plan::{Plan, PlanError, Report, Summary, key};
 use crate::store::DiskAccount;
 
 /// The result of one pass.
@@ -39,8 +37,7 @@ impl Pass {
     /// Returns how many objects were kept. This can be fewer than the plan kept, because fallback candidates may be
     /// removed.
     pub fn kept(&self) -> usize {
-        let is_removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyRemoved {});
-        let removed: HashSet<_> = self.reports.iter().filter(is_removed).map(|report| report.action.key()).collect();
+        let removed = Report::removed(&self.reports);
         self.plan.kept.iter().filter(|kept| !removed.contains(&key(kept.kind, &kept.id))).count()
     }
 }

@@ -101,3 +101,23 @@ impl Plan {
         self.actions.iter().any(|action| action.target.kind() == kind)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::node::{MIB, node};
+
+    #[test]
+    fn a_fallback_candidate_is_one_decision_in_two_lists() {
+        let images = ["a", "b", "c"].into_iter().fold(node().disk_of(2000 * MIB, 250 * MIB), |node, id| {
+            node.image(id, 300).which(|image| image.size_bytes = 100 * MIB)
+        });
+        let mut plan = images.plan();
+        let (kind, id) = (Kind::Image, plan.images.reserve[0].target.id());
+        let decision = plan.of(kind, &id).unwrap();
+        assert!(matches!(decision, Decision::IfNeeded(_)), "{decision:?}");
+        assert_eq!(plan.by_key()[&key(kind, &id)], decision);
+        plan.retain(|decision| decision.id() != id);
+        assert_eq!((plan.of(kind, &id), plan.actions.len()), (None, 2));
+    }
+}

@@ -1,6 +1,6 @@
 //! The outcome of an action: what `execute` reports about each action of a plan.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -146,6 +146,12 @@ impl Plan {
 // === impl Report ===
 
 impl Report {
+    /// Returns the keys of the objects that no longer exist.
+    pub fn removed(reports: &[Self]) -> HashSet<String> {
+        let is_removed = |report: &&Self| matches!(report.outcome, Outcome::Removed {} | Outcome::AlreadyRemoved {});
+        reports.iter().filter(is_removed).map(|report| report.action.key()).collect()
+    }
+
     /// Returns the reclaimed bytes, only if they were measured.
     pub fn measured_bytes(&self) -> Option<u64> {
         self.freed_bytes.filter(|_| self.measure == Measure::Measured)

@@ -82,6 +82,7 @@ mod tests {
     use crate::plan::document::Plan;
     use crate::plan::guards::{Guards, Profile};
     use crate::plan::policy::{Policy, Scope};
+    use crate::plan::tests::node::{removed, why_kept};
 
     /// A node with the images `data:1` and `old:1` and one container whose status is unavailable. No container was
     /// created from the images.
@@ -112,14 +113,6 @@ mod tests {
         let mut policy = Policy { profile, guards: Guards::of(profile), ..Policy::default() };
         policy.images.all_unused = true;
         decide(node, &policy, Scope::Images)
-    }
-
-    fn removed(plan: &Plan) -> Vec<String> {
-        plan.actions.iter().map(|action| action.target.id()).collect()
-    }
-
-    fn why_kept<'a>(plan: &'a Plan, id: &str) -> &'a str {
-        plan.kept.iter().find(|kept| kept.id == id).map_or("removed", |kept| kept.reason.kind())
     }
 
     #[test]

@@ -80,9 +80,9 @@ mod tests {
 
     use crate::model::Snapshot;
     use crate::plan::decide;
-    use crate::plan::document::Plan;
     use crate::plan::guards::Profile;
     use crate::plan::policy::{Policy, Scope};
+    use crate::plan::tests::node::{removed, why_kept};
 
     /// Three exited instances of one container in the sandbox `s-UID`, one hour old, oldest first.
     fn dead(uid: &str) -> Vec<Value> {
@@ -115,14 +115,6 @@ mod tests {
             "memory": { "absent_since": [{ "uid": "b", "since": "2026-11-21T11:50:00Z" }] },
         }))
         .unwrap()
-    }
-
-    fn removed(plan: &Plan) -> Vec<String> {
-        plan.actions.iter().map(|action| action.target.id()).collect()
-    }
-
-    fn why_kept<'a>(plan: &'a Plan, id: &str) -> &'a str {
-        plan.kept.iter().find(|kept| kept.id == id).map_or("removed", |kept| kept.reason.kind())
     }
 
     fn all_unused() -> Policy {

@@ -59,6 +59,16 @@ fn list(objects: impl Iterator<Item = (String, &'static str)>) -> String {
     groups.iter().map(|(names, reason)| format!("{names}: {reason}")).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns the IDs of what a plan removes, in order.
+pub(in crate::plan) fn removed(plan: &Plan) -> Vec<String> {
+    plan.actions.iter().map(|action| action.target.id()).collect()
+}
+
+/// Returns the reason why a plan keeps an object.
+pub(in crate::plan) fn why_kept<'a>(plan: &'a Plan, id: &str) -> &'a str {
+    plan.kept.iter().find(|kept| kept.id == id).map_or("removed", |kept| kept.reason.kind())
+}
+
 pub(in crate::plan) fn now() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
 }

@@ -8,6 +8,7 @@ use crate::plan::document::reason::RemoveReason;
 use crate::plan::document::report::{Outcome, Report};
 use crate::plan::guards::{Guards, Profile};
 use crate::plan::policy::{Policy, Scope};
+use crate::plan::tests::node::removed;
 
 /// A saved plan without the actions that no longer apply, and the reports of those.
 struct Revalidated {
@@ -42,21 +43,17 @@ fn plan(state: &str) -> Plan {
     decide(&three(state), &Policy::default(), Scope::All)
 }
 
-fn ids(plan: &Plan) -> Vec<String> {
-    plan.actions.iter().map(|action| action.target.id()).collect()
-}
-
 #[test]
 fn a_saved_plan_goes_on_where_nothing_changed() {
     let checked = revalidate(plan("exited"), &three("exited"), &Policy::default());
-    assert_eq!(ids(&checked.plan), ["mid", "old", "sha256:1"]);
+    assert_eq!(removed(&checked.plan), ["mid", "old", "sha256:1"]);
     assert_eq!(checked.refused, []);
 }
 
 #[test]
 fn what_runs_by_now_is_refused_and_says_why() {
     let checked = revalidate(plan("exited"), &three("running"), &Policy::default());
-    assert_eq!(ids(&checked.plan), ["mid", "sha256:1"]);
+    assert_eq!(removed(&checked.plan), ["mid", "sha256:1"]);
     assert_eq!(checked.refused.len(), 1);
     assert_eq!(checked.refused[0].note.as_deref(), Some("kept now: it is running"));
 }
@@ -82,7 +79,7 @@ fn changed_limits_and_thresholds_do_not_undo_the_plan() {
     policy.images.high_threshold_percent = 100;
     policy.images.min_age = std::time::Duration::from_hours(24);
     let checked = revalidate(plan("exited"), &three("exited"), &policy);
-    assert_eq!(ids(&checked.plan), ["mid", "old", "sha256:1"]);
+    assert_eq!(removed(&checked.plan), ["mid", "old", "sha256:1"]);
 }
 
 /// Checks a plan made without guards and limits against this node, under the default policy.
@@ -92,7 +89,7 @@ fn compared(node: &Snapshot) -> Revalidated {
     policy.containers.max_containers = Some(0);
     let before = Snapshot { containers: crashed(), sandboxes: emptied(), ..node.clone() };
     let saved = decide(&before, &policy, Scope::All);
-    assert_eq!(ids(&saved), ["old", "new", "s"]);
+    assert_eq!(removed(&saved), ["old", "new", "s"]);
     revalidate(saved, node, &Policy::default())
 }
 
@@ -129,7 +126,7 @@ fn notes(checked: &Revalidated) -> Vec<&str> {
 #[test]
 fn a_plan_of_other_rules_removes_no_newest_instance() {
     let checked = compared(&crashed_node());
-    assert_eq!(ids(&checked.plan), ["old"]);
+    assert_eq!(removed(&checked.plan), ["old"]);
     let notes = notes(&checked);
     assert!(notes[0].starts_with("kept now: it is the newest instance of this container"), "{notes:?}");
     assert_eq!(notes[1], "kept now: the sandbox has 1 container");
@@ -139,7 +136,7 @@ fn a_plan_of_other_rules_removes_no_newest_instance() {
 fn nothing_is_removed_from_an_unavailable_list() {
     let node = Snapshot { containers: Seen::NotSeen("no answer".to_owned()), ..crashed_node() };
     let checked = compared(&node);
-    assert_eq!(ids(&checked.plan), [""; 0]);
+    assert_eq!(removed(&checked.plan), [""; 0]);
     assert_eq!(checked.refused.len(), 3);
     assert!(notes(&checked)[0].contains("no answer"), "{:?}", notes(&checked));
     assert_eq!(checked.plan.errors.len(), 1, "{:?}", checked.plan.errors);
@@ -149,7 +146,7 @@ fn nothing_is_removed_from_an_unavailable_list() {
 fn objects_missing_from_the_node_are_already_removed() {
     let node = Snapshot { containers: Seen::Seen(Vec::new()), ..crashed_node() };
     let checked = compared(&node);
-    assert_eq!(ids(&checked.plan), ["s"]);
+    assert_eq!(removed(&checked.plan), ["s"]);
     assert!(checked.refused.iter().all(|report| report.outcome == Outcome::AlreadyRemoved {}));
     assert_eq!(checked.refused.len(), 2);
 }
@@ -162,6 +159,6 @@ fn pods_deleted_in_the_plan_must_still_be_deleted() {
     let saved = decide(&node, &policy, Scope::All);
     assert!(saved.actions.iter().all(|action| action.reason == RemoveReason::PodDeleted {}));
     let checked = revalidate(saved, &node, &Policy::default());
-    assert_eq!(ids(&checked.plan), [""; 0], "missing for the first time is not deleted");
+    assert_eq!(removed(&checked.plan), [""; 0], "missing for the first time is not deleted");
     assert_eq!(checked.refused.len(), 4);
 }
