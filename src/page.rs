@@ -13,7 +13,7 @@ mod outlook;
 mod tests;
 
 pub use document::{Document, Facts, Past};
-pub use outlook::{KeptFor, Line, Outlook, Removals};
+pub use outlook::{Line, Outlook, Removals};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

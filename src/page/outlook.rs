@@ -1,12 +1,12 @@
 //! What the next pass would remove, and what is kept and why: a plan, reduced to what a page shows.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::plan::{Action, Kind, Plan, Report};
+use crate::plan::{Action, KeptFor, Kind, Plan, Report};
 use crate::store::CategoryEntry;
 
 /// Objects of a list that are named. The others are counted.
@@ -55,33 +55,19 @@ pub struct Line {
     pub reason: String,
 }
 
-/// Objects that are kept for one reason.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct KeptFor {
-    /// The kind of the objects.
-    pub kind: Kind,
-    /// The reason.
-    pub reason: String,
-    /// Whether it is a guard: a rule that keeps what the kubelet would remove.
-    pub is_guard: bool,
-    /// How many.
-    pub count: usize,
-    /// Their bytes, where known.
-    pub bytes: u64,
-}
-
 // === impl Outlook ===
 
 impl Outlook {
     /// Makes an outlook of the plan of a pass. What the pass removed is left out. `under_pressure` is the plan under disk
     /// pressure of the same snapshot, which `kubegc report` makes; a pass plans once.
     pub fn new(plan: &Plan, under_pressure: Option<&Plan>, reports: &[Report]) -> Self {
-        let done = Report::removed(reports);
+        let (done, mut kept) = (Report::removed(reports), plan.kept_for());
+        kept.sort_by_key(|one| (Reverse(one.is_guard), one.kind, Reverse(one.count)));
         Self {
             at: plan.taken_at,
             next: Removals::new(plan, &done),
             under_pressure: under_pressure.map(|plan| Removals::new(plan, &done)),
-            kept: kept(plan),
+            kept,
             errors: plan.errors.iter().map(ToString::to_string).collect(),
             disk: Vec::new(),
         }
@@ -102,21 +88,6 @@ impl Outlook {
         let disk = if self.disk.is_empty() { other.disk } else { self.disk };
         Self { at: self.at.max(other.at), next, under_pressure: None, kept, errors, disk }
     }
-}
-
-fn kept(plan: &Plan) -> Vec<KeptFor> {
-    let mut found = BTreeMap::<_, KeptFor>::new();
-    for one in &plan.kept {
-        let reason = one.reason.explain();
-        let (phrase, is_guard, kind) = (reason.phrase.into_owned(), reason.is_guard, one.kind);
-        let new = KeptFor { kind, reason: phrase.clone(), is_guard, count: 0, bytes: 0 };
-        let known = found.entry((kind, phrase)).or_insert(new);
-        known.count += 1;
-        known.bytes += one.size.known().unwrap_or_default();
-    }
-    let mut kept: Vec<_> = found.into_values().collect();
-    kept.sort_by_key(|one| (Reverse(one.is_guard), one.kind, Reverse(one.count)));
-    kept
 }
 
 // === impl Removals ===

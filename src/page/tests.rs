@@ -6,7 +6,7 @@ use sha2::Digest as _;
 
 use super::*;
 use crate::model::FileSystem;
-use crate::plan::Kind;
+use crate::plan::{KeptFor, Kind};
 use crate::record::UsageSample;
 use crate::store::{Category, CategoryEntry};
 
@@ -65,7 +65,14 @@ fn outlook() -> Outlook {
         at: at(0),
         next: Removals { count: 3, bytes: 15 << 20, first: vec![line(Kind::Image, "<script>alert(1)</script>")] },
         under_pressure: Some(Removals::default()),
-        kept: vec![KeptFor { kind: Kind::Sandbox, reason: "young".to_owned(), is_guard: true, count: 2, bytes: 0 }],
+        kept: vec![KeptFor {
+            kind: Kind::Sandbox,
+            reason: "young".to_owned(),
+            is_guard: true,
+            count: 2,
+            bytes: 0,
+            until: None,
+        }],
         errors: Vec::new(),
         disk: vec![
             entry(Category::Leases, 3 << 20),

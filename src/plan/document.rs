@@ -7,6 +7,7 @@ pub(super) mod disk_state;
 pub(super) mod explain;
 pub(super) mod forecast;
 pub(super) mod image_states;
+pub(super) mod kept_for;
 pub(super) mod plan_error;
 pub(super) mod reason;
 pub(super) mod report;

@@ -48,8 +48,8 @@ fn wait_for(snapshot: &Snapshot, kept: &Kept) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::decide;
     use crate::plan::policy::{Policy, Scope};
+    use crate::plan::{AgeFrom, decide};
 
     /// A node with an image, and a container and a log directory of a missing pod.
     fn node(more: &serde_json::Value) -> Snapshot {
@@ -77,6 +77,16 @@ mod tests {
         let absent = serde_json::json!({ "absent_since": [{ "uid": "u", "since": "2026-11-21T11:59:20Z" }],
             "images": [{ "id": "sha256:1", "first_seen": "2026-11-21T11:00:00Z" }] });
         assert_eq!(wait(&node(&serde_json::json!({ "memory": absent }))), Duration::from_secs(20), "guards.gone_after");
+    }
+
+    #[test]
+    fn an_age_counts_from_where_the_policy_counts_it() {
+        let ended = serde_json::json!({ "id": "c", "pod": { "uid": "u", "namespace": "n", "name": "p" }, "name": "app",
+            "state": "exited", "created_at": "2026-11-21T10:00:00Z", "finished_at": "2026-11-21T11:59:00Z" });
+        let node = node(&serde_json::json!({ "containers": { "seen": [ended] }, "images": { "seen": [] } }));
+        let mut policy = Policy::default();
+        (policy.containers.min_age, policy.containers.age_from) = (Duration::from_mins(3), AgeFrom::Finished);
+        assert_eq!(wait_for_ages(&node, &decide(&node, &policy, Scope::All)), Duration::from_mins(2));
     }
 
     #[test]
