@@ -20,7 +20,7 @@ use crate::cli::render::{format, reference};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::model::{FileSystem, Image, Seen, Snapshot};
-use crate::plan::{Decision, ImageUsers, KeepReason, Kept, Kind, Plan, Policy, Scope, images};
+use crate::plan::{Decision, ImageUsers, KeepReason, Kept, Kind, Plan, Policy, Scope, images, key};
 
 /// List images by size or last use, with their users
 ///
@@ -158,9 +158,9 @@ impl Images {
     fn new(snapshot: &Snapshot, plan: &Plan, policy: &Policy, order: Order) -> Self {
         let index = ImageUsers::new(snapshot);
         let past: HashMap<_, _> = snapshot.memory.images.iter().map(|past| (past.id.as_str(), past)).collect();
-        let decisions = decisions(plan);
+        let decisions = plan.by_key();
         let entry = |image: Image| {
-            let (decision, reason, keep_rule) = decisions.get(image.id.as_str()).cloned().unwrap_or_default();
+            let decision = decisions.get(&key(Kind::Image, image.id.as_str())).copied();
             let past = past.get(image.id.as_str());
             ImageEntry {
                 users: users(&index, &image),
@@ -171,9 +171,9 @@ impl Images {
                 first_seen: past.and_then(|past| past.first_seen),
                 last_used: past.and_then(|past| past.last_used),
                 last_used_by: past.and_then(|past| past.last_used_by.clone()),
-                keep_rule,
-                decision,
-                reason,
+                keep_rule: decision.and_then(keep_rule),
+                decision: decision.map(Decision::as_str).unwrap_or_default(),
+                reason: decision.map(|decision| decision.explain().phrase.into_owned()).unwrap_or_default(),
             }
         };
         let mut entries: Vec<_> = images(snapshot, &policy.guards).into_iter().map(entry).collect();
@@ -210,18 +210,10 @@ impl Images {
     }
 }
 
-/// Returns the decision, the reason and the keep rule for each image.
-fn decisions(plan: &Plan) -> HashMap<String, (&'static str, String, Option<String>)> {
-    let mut decisions = HashMap::new();
-    for decision in plan.decisions().filter(|decision| decision.kind() == Kind::Image) {
-        let rule = match decision {
-            Decision::Keep(Kept { reason: KeepReason::KeepPattern { pattern }, .. }) => Some(pattern.clone()),
-            _ => None,
-        };
-        let decided = || (decision.as_str(), decision.explain().phrase.into_owned(), rule);
-        decisions.entry(decision.id().into_owned()).or_insert_with(decided);
-    }
-    decisions
+/// Returns the pattern of `images.keep` that matches, if it decides.
+fn keep_rule(decision: Decision<'_>) -> Option<String> {
+    let Decision::Keep(Kept { reason: KeepReason::KeepPattern { pattern }, .. }) = decision else { return None };
+    Some(pattern.clone())
 }
 
 fn sort(images: &mut [ImageEntry], order: Order) {
