@@ -25,5 +25,5 @@ pub(super) fn steps(step: &mut Step, scope: Scope) {
     if scope != Scope::Containers {
         images::decide(step);
     }
-    step.rules = step.context.rules.notes();
+    step.plan.rules = step.context.rules.notes();
 }

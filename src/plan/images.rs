@@ -106,10 +106,10 @@ fn decide_unused(step: &mut Step, candidates: Vec<Candidate>) {
     }
     // The kubelet adds up the reported sizes.
     let index = context.index.get().filter(|_| context.policy.guards.measure_space);
-    step.images.knows_store = index.is_some();
+    step.plan.images.knows_store = index.is_some();
     let mut estimates = Estimates::new(index.cloned());
     if let Some(reason) = context.policy.all_unused() {
-        step.images.triggered_by = Some(ImageTrigger::AllUnused);
+        step.plan.images.triggered_by = Some(ImageTrigger::AllUnused);
         return remove_all(step, &mut estimates, candidates, &reason);
     }
     let candidates = remove_by_rule(step, &mut estimates, candidates);
@@ -155,7 +155,7 @@ fn remove_by_rule<'i>(
             continue;
         };
         if remove_unless_young(step, estimates, &candidate, rule.removes(None)) {
-            step.images.triggered_by = Some(ImageTrigger::Rule);
+            step.plan.images.triggered_by = Some(ImageTrigger::Rule);
         }
     }
     rest
@@ -175,7 +175,7 @@ fn remove_old<'i>(step: &mut Step, estimates: &mut Estimates, candidates: Vec<Ca
     let (old, rest): (Vec<_>, Vec<_>) =
         candidates.into_iter().partition(|candidate| candidate.is_too_old(context) && may_judge_age(context));
     if !old.is_empty() {
-        step.images.triggered_by = Some(ImageTrigger::Age);
+        step.plan.images.triggered_by = Some(ImageTrigger::Age);
     }
     for candidate in old {
         remove(step, estimates, &candidate, candidate.why_old(context));

@@ -14,7 +14,7 @@ use super::document::{ImageSummary, Kept, ListNote, Plan, PlanKind, PodKnowledge
 use super::pods::Pods;
 use super::pods::gaps::Gaps;
 use super::policy::Policy;
-use super::rules::book::{RuleBook, RuleNote};
+use super::rules::book::RuleBook;
 use crate::model::{Container, Image, ImageId, ImageMemory, PodUid, SandboxId, Seen, Snapshot};
 use crate::store::SnapshotIndex;
 
@@ -33,13 +33,10 @@ pub(super) struct Context<'a> {
 /// A step: what it reads, and what the steps have decided so far.
 pub(super) struct Step<'c, 'a> {
     pub context: &'c Context<'a>,
-    actions: Vec<Action>,
-    kept: Vec<Kept>,
-    errors: Vec<PlanError>,
+    /// The plan so far. The steps add to it by `remove`, `keep` and `fail`.
+    pub plan: Plan,
     /// The objects that may be removed; `None` = any.
     selection: Option<Selection<'a>>,
-    pub images: ImageSummary,
-    pub rules: Vec<RuleNote>,
     /// The containers that this pass removes, by their position in the snapshot. On a node with many containers a lookup
     /// by position is much faster than by ID.
     removed_containers: HashSet<usize>,
@@ -91,12 +88,8 @@ impl<'c, 'a> Step<'c, 'a> {
     pub fn first(context: &'c Context<'a>) -> Self {
         Self {
             context,
-            actions: Vec::new(),
-            kept: Vec::new(),
-            errors: Vec::new(),
+            plan: undecided(context.snapshot, context.policy),
             selection: None,
-            images: ImageSummary::default(),
-            rules: Vec::new(),
             removed_containers: HashSet::new(),
             kept_logs: HashSet::new(),
             removed_sandboxes: HashSet::new(),
@@ -131,7 +124,7 @@ impl<'c, 'a> Step<'c, 'a> {
         let is_allowed =
             self.selection.as_mut().is_none_or(|selection| selection.allows(&action.target, &action.reason));
         if is_allowed {
-            self.actions.push(action);
+            self.plan.actions.push(action);
         }
         is_allowed
     }
@@ -143,26 +136,16 @@ impl<'c, 'a> Step<'c, 'a> {
 
     /// Returns the estimated bytes of the images that rules remove.
     pub fn images_by_rule(&self) -> u64 {
-        let by_rule = self.actions.iter().filter(|action| matches!(action.reason, RemoveReason::Rule(_)));
+        let by_rule = self.plan.actions.iter().filter(|action| matches!(action.reason, RemoveReason::Rule(_)));
         by_rule.filter_map(Action::bytes).fold(0, u64::saturating_add)
     }
 
-    /// Takes the removals of images so far out of the plan.
-    pub fn take_images(&mut self) -> Vec<Action> {
-        self.actions.extract_if(.., |action| action.target.kind() == Kind::Image).collect()
-    }
-
-    /// Puts removals back into the plan.
-    pub fn put_back(&mut self, actions: Vec<Action>) {
-        self.actions.extend(actions);
-    }
-
     pub fn keep(&mut self, kept: Kept) {
-        self.kept.push(kept);
+        self.plan.kept.push(kept);
     }
 
     pub fn fail(&mut self, error: PlanError) {
-        self.errors.push(error);
+        self.plan.errors.push(error);
     }
 
     /// Returns a value that a step cannot do without. If it is unavailable, the plan has an error; it does not count as
@@ -172,7 +155,7 @@ impl<'c, 'a> Step<'c, 'a> {
             Seen::Seen(value) => Some(value),
             Seen::NotSeen(cause) => {
                 let error = PlanError::NotSeen { source: source.to_owned(), cause: cause.clone() };
-                if !self.errors.contains(&error) {
+                if !self.plan.errors.contains(&error) {
                     self.fail(error);
                 }
                 None
@@ -194,26 +177,30 @@ impl<'c, 'a> Step<'c, 'a> {
     /// Returns the finished plan. The kept objects are sorted, so that the same facts in another order give the same
     /// document.
     pub fn into_plan(mut self) -> Plan {
-        let Context { snapshot, policy, .. } = self.context;
-        self.kept.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
-        Plan {
-            kind: PlanKind::Plan,
-            version: 1,
-            taken_at: snapshot.taken_at,
-            node: snapshot.node.clone(),
-            profile: policy.profile,
-            pressure: None,
-            endpoint: snapshot.runtime.as_ref().map(|runtime| runtime.endpoint.clone()).unwrap_or_default(),
-            pods: knowledge(snapshot),
-            disks: DiskState::all(snapshot, policy),
-            lists: ListNote::all(&snapshot.list_bytes),
-            workloads: WorkloadNote::all(snapshot),
-            actions: self.actions,
-            kept: self.kept,
-            images: self.images,
-            rules: self.rules,
-            errors: self.errors,
-        }
+        self.plan.kept.sort_by(|a, b| (a.kind, &a.id).cmp(&(b.kind, &b.id)));
+        self.plan
+    }
+}
+
+/// Returns the plan before any decision.
+fn undecided(snapshot: &Snapshot, policy: &Policy) -> Plan {
+    Plan {
+        kind: PlanKind::Plan,
+        version: 1,
+        taken_at: snapshot.taken_at,
+        node: snapshot.node.clone(),
+        profile: policy.profile,
+        pressure: None,
+        endpoint: snapshot.runtime.as_ref().map(|runtime| runtime.endpoint.clone()).unwrap_or_default(),
+        pods: knowledge(snapshot),
+        disks: DiskState::all(snapshot, policy),
+        lists: ListNote::all(&snapshot.list_bytes),
+        workloads: WorkloadNote::all(snapshot),
+        actions: Vec::new(),
+        kept: Vec::new(),
+        images: ImageSummary::default(),
+        rules: Vec::new(),
+        errors: Vec::new(),
     }
 }
 

@@ -125,8 +125,8 @@ pub(super) fn in_order<'i>(step: &mut Step, images: &[&'i Image]) -> Vec<Candida
         }
         candidates.sort_by(|one, other| other.score.partial_cmp(&one.score).unwrap_or(Ordering::Equal));
         let scores = candidates.iter().filter_map(|candidate| Some((candidate.image.id.clone(), candidate.score?)));
-        step.images.scores = scores.collect();
-        step.images.unscored = (candidates.len() - step.images.scores.len()) as u64;
+        step.plan.images.scores = scores.collect();
+        step.plan.images.unscored = (candidates.len() - step.plan.images.scores.len()) as u64;
     }
     candidates
 }

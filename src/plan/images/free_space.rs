@@ -21,7 +21,7 @@ pub(super) fn free_space(step: &mut Step, estimates: Estimates, candidates: Vec<
         }
     };
     let (used_percent, high_threshold_percent) = (usage.used_percent(), context.policy.images.high_threshold_percent);
-    step.images.used_percent = Some(used_percent);
+    step.plan.images.used_percent = Some(used_percent);
     context.policy.images.targets.iter().filter_map(|target| target.error(disk)).for_each(|error| step.fail(error));
     let Some(goal) = Goal::of(context, disk, &usage, all_images(context, &estimates)) else {
         let below = KeepReason::BelowThreshold { used_percent, high_threshold_percent };
@@ -36,7 +36,7 @@ pub(super) fn free_space(step: &mut Step, estimates: Estimates, candidates: Vec<
 /// Records where the pass stops removing images.
 fn set_goal(step: &mut Step, goal: &Goal, disk: &FileSystem) {
     let number = |number: i128| u64::try_from(number).unwrap_or_default();
-    let images = &mut step.images;
+    let images = &mut step.plan.images;
     images.triggered_by = Some(goal.trigger);
     images.began_by =
         matches!(goal.reason, RemoveReason::Target { .. }).then(|| goal.reason.explain().phrase.into_owned());
@@ -83,13 +83,13 @@ fn free(step: &mut Step, mut order: Order, goal: &Goal) {
     let mut is_enough = by_rule > 0 && goal.is_reached(bytes, inodes);
     while let Some(set) = order.next() {
         if set.len() > 1 {
-            step.images.together.push(set.iter().map(|(candidate, _)| candidate.image.id.clone()).collect());
+            step.plan.images.together.push(set.iter().map(|(candidate, _)| candidate.image.id.clone()).collect());
         }
         for (candidate, reclaimed) in &set {
             let action = candidate.action(context, reclaimed.bytes, goal.reason.clone());
             if is_enough {
                 keep_image(step, candidate.image, KeepReason::TargetReached {});
-                step.images.reserve.extend(context.policy.guards.measure_space.then_some(action));
+                step.plan.images.reserve.extend(context.policy.guards.measure_space.then_some(action));
             } else {
                 bytes += i128::from(reclaimed.bytes);
                 inodes = inodes.zip(reclaimed.inodes).map(|(sum, inodes)| sum + i128::from(inodes));
@@ -101,15 +101,15 @@ fn free(step: &mut Step, mut order: Order, goal: &Goal) {
     for candidate in order.into_useless() {
         keep_image(step, candidate.image, KeepReason::FreesNothing {});
     }
-    step.images.shortfall_bytes = u64::try_from(goal.bytes - bytes).unwrap_or(0);
+    step.plan.images.shortfall_bytes = u64::try_from(goal.bytes - bytes).unwrap_or(0);
 }
 
 /// Records that the target cannot be reached, as the kubelet's `FreeDiskSpaceFailed` does.
 fn report_shortfall(step: &mut Step, used_percent: u64) {
-    let (target_bytes, shortfall) = (step.images.target_bytes, step.images.shortfall_bytes);
+    let (target_bytes, shortfall) = (step.plan.images.target_bytes, step.plan.images.shortfall_bytes);
     if shortfall > 0 {
         let estimated_bytes = target_bytes.saturating_sub(shortfall);
-        let began_by = step.images.began_by.clone();
+        let began_by = step.plan.images.began_by.clone();
         step.fail(PlanError::FreeDiskSpaceFailed { target_bytes, estimated_bytes, used_percent, began_by });
     }
 }

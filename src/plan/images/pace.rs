@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{FileSystem, ImageId, bytes_of_text, exact_size_text};
 use crate::plan::document::Kept;
-use crate::plan::document::action::Action;
+use crate::plan::document::action::{Action, Kind};
 use crate::plan::document::reason::KeepReason;
 use crate::plan::pressure::PressurePolicy;
 use crate::plan::step::Step;
@@ -53,20 +53,21 @@ pub(super) fn limit(step: &mut Step) {
     if pace == Pace::default() || is_emergency || context.policy.under_pressure.is_some() || step.is_of_saved_plan() {
         return;
     }
-    step.images.pace = Some(pace);
+    step.plan.images.pace = Some(pace);
     let mut spent = Spent::default();
-    for set in sets(&step.take_images(), &step.images.together) {
+    let images: Vec<_> = step.plan.actions.extract_if(.., |action| action.target.kind() == Kind::Image).collect();
+    for set in sets(&images, &step.plan.images.together) {
         if spent.allows(&set, pace) {
-            step.put_back(set);
+            step.plan.actions.extend(set);
         } else {
-            step.images.beyond_pace += set.len() as u64;
+            step.plan.images.beyond_pace += set.len() as u64;
             for action in &set {
                 let kept = action.target.keep(KeepReason::BeyondPace { images: pace.images, bytes: pace.bytes });
                 step.keep(Kept { age_seconds: action.age_seconds, size: action.size, ..kept });
             }
         }
     }
-    step.images.reserve.retain(|action| spent.allows(std::slice::from_ref(action), pace));
+    step.plan.images.reserve.retain(|action| spent.allows(std::slice::from_ref(action), pace));
 }
 
 /// Groups the removals by the images that go together. Those follow each other in the plan.
@@ -158,7 +159,6 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::document::action::Kind;
     use crate::plan::tests::node::{MIB, Node, Row, hold, node};
 
     /// Six unused images of 100 MiB, of which four must go.
