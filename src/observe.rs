@@ -199,11 +199,14 @@ impl Observer {
             self.measure_logs(snapshot).await;
         }
         let time = if has(Part::UnlimitedWalks) { UNLIMITED } else { WALK };
+        let begun = Instant::now();
         if has(Part::PodUsage) {
-            snapshot.pod_usage = Some(self.pod_usage(snapshot, time).await);
+            let part = if has(Part::DiskContents) { time / 2 } else { time };
+            snapshot.pod_usage = Some(self.pod_usage(snapshot, part).await);
         }
         if has(Part::DiskContents) {
-            snapshot.disk_contents = self.disk_contents(snapshot, time).await;
+            let left = time.saturating_sub(begun.elapsed());
+            snapshot.disk_contents = self.disk_contents(snapshot, left).await;
         }
         if has(Part::Store) {
             let layers = has(Part::WritableLayers);

@@ -1,13 +1,19 @@
 //! Measures the log directories of pods, for display. No decision depends on the sizes, so no pass waits for them.
 
 use std::collections::HashMap;
+use std::ffi::CStr;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path};
+use std::path::Path;
 
+use rustix::fs::{CWD, Dir, FileType};
 use tokio::time::Instant;
-use walkdir::WalkDir;
 
+use super::walk::{BLOCK, open_directory, stat};
 use crate::model::{Snapshot, attempt_of_log, log_dir_name};
+
+/// The directories beneath one another that are read.
+const DEPTH: usize = 16;
 
 /// The sizes in one log directory.
 #[derive(Debug, Default, PartialEq)]
@@ -24,31 +30,55 @@ pub(super) fn measure_all(root: &Path, names: Vec<String>, until: Instant) -> Ha
     in_time.collect()
 }
 
-/// Adds up the files in a log directory. No link is followed, and what cannot be read counts as empty. `None` = the time is
-/// over.
+/// Adds up the files in a log directory. No link is followed, no access time changes, and what cannot be read counts as empty.
+/// `None` = the time is over.
 fn measure(directory: &Path, until: Instant) -> Option<LogSizes> {
     let mut sizes = LogSizes::default();
-    let entries = WalkDir::new(directory).follow_links(false).follow_root_links(false);
-    for entry in entries.into_iter().filter_map(Result::ok) {
-        if Instant::now() >= until {
-            return None;
-        }
-        let Some(file) = entry.metadata().ok().filter(std::fs::Metadata::is_file) else { continue };
-        sizes.total += bytes_on_disk(&file);
-        if let Some(instance) = entry.path().strip_prefix(directory).ok().and_then(instance) {
-            *sizes.by_instance.entry(instance).or_default() += bytes_on_disk(&file);
-        }
-    }
+    let Ok(directory) = open_directory(CWD, directory) else { return Some(sizes) };
+    add_files(&directory, &[], until, &mut sizes)?;
     Some(sizes)
 }
 
-/// Returns the container and the attempt of a log file: `CONTAINER/ATTEMPT.log`, with a suffix if it is rotated.
-fn instance(path: &Path) -> Option<(String, u32)> {
-    let mut parts = path.components();
-    let (Component::Normal(name), Component::Normal(file), None) = (parts.next()?, parts.next()?, parts.next()) else {
-        return None;
-    };
-    Some((name.to_str()?.to_owned(), attempt_of_log(file.to_str()?)?))
+/// Adds up the files beneath the directory that these names lead to. Its depth is that of the kubelet: pod, container, files.
+fn add_files(directory: &OwnedFd, above: &[&CStr], until: Instant, sizes: &mut LogSizes) -> Option<()> {
+    for entry in Dir::read_from(directory).into_iter().flatten().filter_map(Result::ok) {
+        let name = entry.file_name();
+        if Instant::now() >= until {
+            return None;
+        }
+        if name == c"." || name == c".." {
+            continue;
+        }
+        match kind_and_bytes(directory.as_fd(), name) {
+            Some((FileType::RegularFile, bytes)) => sizes.add(above, name, bytes),
+            Some((FileType::Directory, _)) if above.len() < DEPTH => {
+                if let Ok(beneath) = open_directory(directory.as_fd(), name) {
+                    add_files(&beneath, &[above, &[name]].concat(), until, sizes)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Some(())
+}
+
+fn kind_and_bytes(at: BorrowedFd, name: &CStr) -> Option<(FileType, u64)> {
+    let found = stat(at, name).ok()?;
+    Some((FileType::from_raw_mode(found.stx_mode.into()), found.stx_size.min(found.stx_blocks.saturating_mul(BLOCK))))
+}
+
+// === impl LogSizes ===
+
+impl LogSizes {
+    /// Adds a file. That of an instance is `CONTAINER/ATTEMPT.log`, with a suffix if it is rotated.
+    fn add(&mut self, above: &[&CStr], name: &CStr, bytes: u64) {
+        self.total += bytes;
+        let [container] = above else { return };
+        let instance = container.to_str().ok().zip(name.to_str().ok().and_then(attempt_of_log));
+        if let Some((container, attempt)) = instance {
+            *self.by_instance.entry((container.to_owned(), attempt)).or_default() += bytes;
+        }
+    }
 }
 
 /// Returns the bytes that a removal would reclaim: a sparse file has fewer than its length. The rest of a last block does not count.
@@ -106,6 +136,19 @@ mod tests {
         file.sync_all().unwrap();
         let total = measure(root.path(), later()).unwrap().total;
         assert!((1..1 << 20).contains(&total), "{total}");
+    }
+
+    #[test]
+    fn access_times_do_not_change() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("app");
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("0.log"), "1").unwrap();
+        let long_ago = std::time::UNIX_EPOCH + Duration::from_secs(1);
+        let accessed = std::fs::FileTimes::new().set_accessed(long_ago);
+        std::fs::File::open(&dir).unwrap().set_times(accessed).unwrap();
+        assert_eq!(measure(root.path(), later()).unwrap().total, 1);
+        assert_eq!(std::fs::metadata(&dir).unwrap().atime(), 1);
     }
 
     #[test]

@@ -26,9 +26,9 @@ pub enum Part {
     LogSizes,
     /// The logs of instances that the runtime no longer lists.
     LeftoverLogs,
-    /// What the kubelet's directories of pods take: as many as can be measured in 3 s.
+    /// What the kubelet's directories of pods take: as many as can be measured in 3 s, in half of it beside the next part.
     PodUsage,
-    /// What else is on each disk: as much as can be measured in 3 s.
+    /// What else is on each disk: as much as can be measured in the rest of these 3 s.
     DiskContents,
     /// Both without a limit on the time.
     UnlimitedWalks,

@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use crate::model::{DirUsage, PathUsage};
 
 /// The bytes of a block in `st_blocks`, whatever the file system has (stat(2)).
-const BLOCK: u64 = 512;
+pub(super) const BLOCK: u64 = 512;
 /// The directories below one another. Each takes a file descriptor and [`BUFFER`] while the walk is in it.
 const DEPTH: u32 = 128;
 /// The memory for the entries of a directory, in bytes.
@@ -259,7 +259,7 @@ pub(super) fn open_directory(at: BorrowedFd, name: impl Arg) -> Result<OwnedFd, 
 }
 
 /// Returns what is known of a file without asking a file system that may hang.
-fn stat(at: BorrowedFd, name: impl Arg) -> Result<Statx, Errno> {
+pub(super) fn stat(at: BorrowedFd, name: impl Arg) -> Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     statx(at, name, flags, StatxFlags::BASIC_STATS)
 }

@@ -14,6 +14,13 @@ const WANTED: &str = "expected a percentage or a quantity, such as \"10%\" or \"
 /// takes one back.
 pub(super) fn of_kubelet(files: &mut KubeletFiles) -> EvictionLimits {
     let defaults = EvictionLimits::default();
+    let no_map = files.get(FIELD).filter(|(_, written)| !written.is_object());
+    if let Some(fault) = no_map.map(|(path, written)| {
+        ConfigFault::of(Origin::File(path.to_path_buf(), None), FIELD, written, "expected a map of signals")
+    }) {
+        files.faults.push(fault);
+        return defaults;
+    }
     let Some(limits) = files.map(FIELD) else { return defaults };
     let merges = files.get("mergeDefaultEvictionSettings").is_some_and(|(_, merges)| merges.as_bool() == Some(true));
     let mut faults = Vec::new();
@@ -134,6 +141,9 @@ mod tests {
     fn a_limit_that_the_kubelet_refuses_is_a_fault() {
         let faults = limits(&["evictionHard: {nodefs.available: much, imagefs.available: 120%}"]).1;
         assert_eq!(faults.len(), 2, "{faults:?}");
+        let no_map = limits(&["evictionHard: [nodefs.available]"]);
+        assert_eq!((no_map.0, no_map.1.len()), (EvictionLimits::default(), 1), "{:?}", no_map.1);
+        assert!(no_map.1[0].contains("expected a map of signals"), "{:?}", no_map.1);
         assert!(faults[1].contains("nodefs.available") && faults[1].contains("\"10%\" or \"5Gi\""), "{faults:?}");
     }
 }
