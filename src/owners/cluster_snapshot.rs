@@ -52,15 +52,11 @@ impl ClusterSnapshot {
     }
 
     /// Lists the resources without a list, and the unavailable group-versions of which no resource is known, sorted by name.
-    /// Those of metrics have no owners.
     pub(super) fn without_list(&self) -> Vec<Unlisted> {
         let unlisted = self.resources.iter().filter(|listed| listed.objects.cause().is_some());
         let resources = unlisted.map(ListedResource::without_list);
-        let group = |api_version: &str| api_version.split_once('/').map_or("", |(group, _)| group).to_owned();
         let is_known = |name: &str| self.resources.iter().any(|listed| listed.served.kind.group() == name);
-        let groups = self.unavailable.iter().map(|group| &group.api_version);
-        let groups = groups.filter(|it| !is_known(&group(it)) && !group(it).ends_with(METRICS)).cloned();
-        let groups = groups.map(|name| Unlisted { name, ..Unlisted::default() });
+        let groups = self.unavailable.iter().filter_map(|group| group.without_list(is_known));
         let mut all: Vec<_> = resources.chain(groups).collect();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
@@ -121,6 +117,17 @@ pub struct UnavailableGroup {
     pub api_version: String,
     /// Why.
     pub cause: String,
+}
+
+// === impl UnavailableGroup ===
+
+impl UnavailableGroup {
+    /// Returns it as what has no list. `None` = resources of its group are known, or it is one of metrics, which have no owners.
+    pub fn without_list(&self, is_known: impl Fn(&str) -> bool) -> Option<Unlisted> {
+        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
+        let is_unknown = !is_known(group) && !group.ends_with(METRICS);
+        is_unknown.then(|| Unlisted { name: self.api_version.clone(), ..Unlisted::default() })
+    }
 }
 
 impl std::fmt::Display for UnavailableGroup {

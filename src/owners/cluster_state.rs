@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
-use super::served::{Meaning, ServedKinds};
-use super::{Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, Unlisted, Verdict, decide};
+use super::{
+    Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, ServedKinds, Unlisted, Verdict, decide,
+    lacking, lives,
+};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 pub(super) struct ClusterState<'a> {
@@ -125,26 +127,20 @@ impl<'a> ClusterState<'a> {
 
     /// Returns the state of the owner that a reference of `object` means.
     pub(super) fn state(&self, object: &Object, reference: &OwnerReference) -> OwnerState {
-        if reference.uid.is_empty() {
-            return OwnerState::Unverified("the reference has no uid".to_owned());
-        }
-        let owner = match self.served.meaning(reference, &object.identity.namespace) {
-            Meaning::Object(owner) => owner,
-            Meaning::NotServed => return OwnerState::KindNotServed,
-            Meaning::Namespaced => return OwnerState::Namespaced,
-            Meaning::Unavailable(cause) => return OwnerState::Unverified(cause),
+        let owner = match self.served.owner(reference, &object.identity.namespace) {
+            Ok(owner) => owner,
+            Err(state) => return state,
         };
-        match self.find(&owner) {
-            Some(known) if known.meta.waits_for_dependents() => OwnerState::WaitsForDependents,
-            Some(_) => OwnerState::Exists,
-            None if self.was_removed(&owner) => OwnerState::Absent,
-            None => self.known(object, &owner),
+        match (self.find(&owner), self.read(&owner)) {
+            (Some(known), _) => OwnerState::of_existing(known.meta.waits_for_dependents()),
+            (None, _) if self.was_removed(&owner) => OwnerState::Absent,
+            (None, Some(read)) => state_of(&read.answer),
+            (None, None) => not_read(&object.meta),
         }
     }
 
-    fn known(&self, dependent: &Object, owner: &Identity) -> OwnerState {
-        let read = self.read(owner);
-        read.map_or_else(|| not_read(&dependent.meta), |read| state_of(&read.answer))
+    fn states(&self, object: &Object) -> Vec<OwnerState> {
+        object.meta.owners.iter().map(|owner| self.state(object, owner)).collect()
     }
 
     /// Returns whether the object with the uid of a reference is in another namespace than its dependent.
@@ -155,10 +151,7 @@ impl<'a> ClusterState<'a> {
 
     /// Returns the object that a reference of `object` means.
     pub(super) fn meant(&self, reference: &OwnerReference, object: &Object) -> Option<Identity> {
-        match self.served.meaning(reference, &object.identity.namespace) {
-            Meaning::Object(owner) => Some(owner),
-            _ => None,
-        }
+        self.served.owner(reference, &object.identity.namespace).ok()
     }
 
     pub(super) fn read(&self, owner: &Identity) -> Option<&'a OwnerRead> {
@@ -177,31 +170,21 @@ impl<'a> ClusterState<'a> {
 
     /// Decides about an object. As in a service, one of several that share a uid is deleted only if all are to be (G3).
     pub(super) fn verdict(&self, object: &Object) -> Verdict {
-        let verdict = self.own_verdict(object);
-        let lives = |other: &&Object| {
-            other.identity != object.identity
-                && !other.meta.is_deleting()
-                && !matches!(self.own_verdict(other), Verdict::Delete { .. })
-        };
-        match (&verdict, self.of_uid(&object.identity.uid).find(lives)) {
-            (Verdict::Delete { .. }, Some(other)) => Verdict::Keep(ObjectKeepReason::SharesUid(other.identity.clone())),
-            (Verdict::EndForeground | Verdict::Orphan(_), _) => {
-                let lacking = self.lacking(&object.identity);
-                if lacking.is_empty() { verdict } else { Verdict::Keep(ObjectKeepReason::DependentsNotListed(lacking)) }
+        let verdict = decide(&object.meta, &self.states(object), &self.dependents(&object.identity));
+        let kept_because = match verdict {
+            Verdict::Delete { .. } => self.another_lives(&object.identity).map(ObjectKeepReason::SharesUid),
+            Verdict::EndForeground | Verdict::Orphan(_) => {
+                let names = lacking(&self.unlisted, &object.identity);
+                (!names.is_empty()).then_some(ObjectKeepReason::DependentsNotListed(names))
             }
-            _ => verdict,
-        }
+            _ => None,
+        };
+        kept_because.map_or(verdict, Verdict::Keep)
     }
 
-    /// Names what has no list and may have dependents of this owner.
-    fn lacking(&self, owner: &Identity) -> Vec<String> {
-        let lacking = self.unlisted.iter().filter(|it| it.may_depend_on(owner));
-        lacking.map(|it| it.name.clone()).collect()
-    }
-
-    fn own_verdict(&self, object: &Object) -> Verdict {
-        let states: Vec<_> = object.meta.owners.iter().map(|owner| self.state(object, owner)).collect();
-        decide(&object.meta, &states, &self.dependents(&object.identity))
+    fn another_lives(&self, object: &Identity) -> Option<Identity> {
+        let mut others = self.of_uid(&object.uid).filter(|other| other.identity != *object);
+        others.find(|other| lives(&other.meta, &self.states(other))).map(|other| other.identity.clone())
     }
 
     /// Lists the dependents of an object. If others share its uid, those that mean it.
@@ -326,8 +309,7 @@ fn not_read(dependent: &ObjectMeta) -> OwnerState {
 
 fn state_of(answer: &OwnerAnswer) -> OwnerState {
     match answer {
-        OwnerAnswer::Exists { waits_for_dependents: true } => OwnerState::WaitsForDependents,
-        OwnerAnswer::Exists { waits_for_dependents: false } => OwnerState::Exists,
+        OwnerAnswer::Exists { waits_for_dependents } => OwnerState::of_existing(*waits_for_dependents),
         OwnerAnswer::NotFound | OwnerAnswer::OtherUid(_) => OwnerState::Absent,
         OwnerAnswer::Unavailable(cause) | OwnerAnswer::NotRequested(cause) => OwnerState::Unverified(cause.clone()),
     }

@@ -102,6 +102,15 @@ pub enum DeleteReason {
     OwnerWaits,
 }
 
+// === impl OwnerState ===
+
+impl OwnerState {
+    /// Returns the state of an owner that exists.
+    pub fn of_existing(waits_for_dependents: bool) -> Self {
+        if waits_for_dependents { Self::WaitsForDependents } else { Self::Exists }
+    }
+}
+
 /// Returns what happens to `live`, the metadata of a live read. `owners` has the state of each of its owner references, in their order; what it lacks
 /// counts as unverified. `dependents` are those of the graph.
 ///
@@ -135,6 +144,12 @@ pub fn decide(live: &ObjectMeta, owners: &[OwnerState], dependents: &[Dependent]
         (false, false) => Verdict::DropReferences(others.into_iter().map(|(reference, _)| reference.clone()).collect()),
         (true, _) => delete(live, waits, dependents),
     }
+}
+
+/// Returns whether an object that shares its uid with others keeps all of them: it is not to be deleted (G3). One request to an
+/// API that mirrors another may delete both.
+pub fn lives(live: &ObjectMeta, owners: &[OwnerState]) -> bool {
+    !live.is_deleting() && !matches!(decide(live, owners, &[]), Verdict::Delete { .. })
 }
 
 /// An object that is deleted stays until its finalizers are removed. Only the two of garbage collection concern us.

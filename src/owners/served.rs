@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use super::OwnerState;
 use super::cluster_snapshot::{ClusterSnapshot, ServedKind, UnavailableGroup};
 use crate::model::{ApiKind, Identity, OwnerReference};
 
@@ -15,19 +16,6 @@ use crate::model::{ApiKind, Identity, OwnerReference};
 pub struct ServedKinds {
     kinds: HashMap<ApiKind, ServedKind>,
     unavailable: HashMap<String, String>,
-}
-
-/// What an owner reference of an object means.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Meaning {
-    /// This object.
-    Object(Identity),
-    /// The kind is not served.
-    NotServed,
-    /// A cluster-scoped object has a namespaced owner, so no namespace is known.
-    Namespaced,
-    /// Whether the kind is served is unknown; the cause.
-    Unavailable(String),
 }
 
 // === impl ServedKinds ===
@@ -46,16 +34,23 @@ impl ServedKinds {
         }
     }
 
-    /// Returns what the owner reference of an object in `namespace` means.
-    pub fn meaning(&self, reference: &OwnerReference, namespace: &str) -> Meaning {
+    /// Returns the owner that a reference of an object in `namespace` means.
+    ///
+    /// # Errors
+    ///
+    /// It means no object that can be found; the state of the owner, which no read can change.
+    pub fn owner(&self, reference: &OwnerReference, namespace: &str) -> Result<Identity, OwnerState> {
+        if reference.uid.is_empty() {
+            return Err(OwnerState::Unverified("the reference has no uid".to_owned()));
+        }
         let Some(served) = self.kinds.get(&reference.kind) else {
             let cause = self.unavailable.get(&*reference.kind.api_version);
-            return cause.map_or(Meaning::NotServed, |cause| Meaning::Unavailable(cause.clone()));
+            return Err(cause.map_or(OwnerState::KindNotServed, |cause| OwnerState::Unverified(cause.clone())));
         };
         match (served.namespaced, namespace) {
-            (true, "") => Meaning::Namespaced,
-            (true, namespace) => Meaning::Object(reference.identity(namespace)),
-            (false, _) => Meaning::Object(reference.identity("")),
+            (true, "") => Err(OwnerState::Namespaced),
+            (true, namespace) => Ok(reference.identity(namespace)),
+            (false, _) => Ok(reference.identity("")),
         }
     }
 

@@ -19,11 +19,16 @@ pub struct Unlisted {
     pub namespaces: OwnersByNamespace,
 }
 
+/// Names those of `unlisted` that may have dependents of an owner (G4).
+pub fn lacking<'a>(unlisted: impl IntoIterator<Item = &'a Unlisted>, owner: &Identity) -> Vec<String> {
+    unlisted.into_iter().filter(|it| it.may_depend_on(owner)).map(|it| it.name.clone()).collect()
+}
+
 // === impl Unlisted ===
 
 impl Unlisted {
     /// Returns whether an object of it may name this owner.
-    pub fn may_depend_on(&self, owner: &Identity) -> bool {
+    fn may_depend_on(&self, owner: &Identity) -> bool {
         let is_named = || self.namespaces.get(&owner.namespace).is_none_or(|owners| owners.contains(&owner.uid));
         owner.is_cluster_scoped() || !self.is_cluster_scoped && is_named()
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::served::Served;
 use crate::model::Identity;
 pub(in crate::controller) use crate::owners::METRICS;
-use crate::owners::{OwnersByNamespace, ResourceId, UnavailableGroup, Unlisted};
+use crate::owners::{OwnersByNamespace, ResourceId, Unlisted, lacking};
 
 /// The definitions of custom resources, as [`Resources::name`] writes them.
 pub(in crate::controller) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -23,7 +23,7 @@ pub(in crate::controller) struct Resources {
     /// The resources that cannot be listed or watched now, since when.
     failing: BTreeMap<ResourceId, Instant>,
     /// The unavailable group-versions of which no resource was ever known, since when.
-    unknown_groups: BTreeMap<String, Instant>,
+    unknown_groups: BTreeMap<String, (Instant, Unlisted)>,
     /// The definitions of custom resources, and whether each exists or was deleted.
     definitions: HashMap<String, bool>,
 }
@@ -54,13 +54,9 @@ impl Resources {
     /// Takes over which group-versions are unavailable.
     pub(in crate::controller) fn discovered(&mut self, served: &Served) {
         let is_known = |group: &str| self.names.iter().any(|(known, _)| known == group);
-        let is_unknown = |group: &&UnavailableGroup| {
-            let name = group.api_version.split_once('/').map_or("", |(name, _)| name);
-            !is_known(name) && !name.ends_with(METRICS)
-        };
-        let unknown = served.unavailable.iter().filter(is_unknown).map(|group| &group.api_version);
-        let since = |group: &String| self.unknown_groups.get(group).copied().unwrap_or_else(Instant::now);
-        self.unknown_groups = unknown.map(|group| (group.clone(), since(group))).collect();
+        let unknown = served.unavailable.iter().filter_map(|group| group.without_list(is_known));
+        let since = |name: &str| self.unknown_groups.get(name).map_or_else(Instant::now, |(since, _)| *since);
+        self.unknown_groups = unknown.map(|it| (it.name.clone(), (since(&it.name), it))).collect();
     }
 
     /// Records that a resource has no complete list yet.
@@ -84,10 +80,8 @@ impl Resources {
 
     /// Names what may have dependents of an owner that are not known, and has lacked its list for less than `wait`.
     pub(in crate::controller) fn lacking(&self, owner: &Identity, wait: Duration) -> Vec<String> {
-        let is_due = |since: &Instant| since.elapsed() < wait;
-        let resources = self.unlisted.values().filter(|(since, it)| is_due(since) && it.may_depend_on(owner));
-        let groups = self.unknown_groups.iter().filter(|(_, since)| is_due(since)).map(|(group, _)| group.clone());
-        resources.map(|(_, unlisted)| unlisted.name.clone()).chain(groups).collect()
+        let all = self.unlisted.values().chain(self.unknown_groups.values());
+        lacking(all.filter(|(since, _)| since.elapsed() < wait).map(|(_, it)| it), owner)
     }
 
     /// Records that a resource has a complete list, or is not served any more.
@@ -129,6 +123,6 @@ impl Resources {
 
     /// Lists the group-versions that are unavailable and of which no resource was ever known, and for how long.
     pub(in crate::controller) fn unknown_groups(&self) -> Vec<(String, Duration)> {
-        self.unknown_groups.iter().map(|(group, since)| (group.clone(), since.elapsed())).collect()
+        self.unknown_groups.values().map(|(since, it)| (it.name.clone(), since.elapsed())).collect()
     }
 }

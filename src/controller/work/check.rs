@@ -8,7 +8,7 @@ use super::engine::{Engine, Key, Notice};
 use crate::controller::watch::served::Served;
 use crate::kubernetes::{ApiResource, Cause, KubernetesError, is_path_segment};
 use crate::model::{Identity, ObjectMeta, Uid, left_out_owners};
-use crate::owners::{Dependent, Event, Item, Meaning, ObjectKeepReason, VALID, Verdict, decide};
+use crate::owners::{Dependent, Event, Item, ObjectKeepReason, OwnerState, VALID, Verdict, decide, lives};
 
 /// When an object is checked again whose owner's kind is not served, if discovery shows no change before.
 const UNRESOLVED_RETRY: Duration = Duration::from_mins(5);
@@ -202,10 +202,12 @@ impl Engine {
             return Ok(Next::Again.into());
         }
         let dependents = self.state().graph.dependents(&item.identity.uid);
-        let verdict = decide(live, &states, &dependents);
-        if matches!(verdict, Verdict::Delete { .. }) && self.another_lives(served, &item.identity).await? {
-            return Ok(Next::Parked.into());
-        }
+        let verdict = match decide(live, &states, &dependents) {
+            Verdict::Delete { .. } if let Some(other) = self.another_lives(served, &item.identity).await? => {
+                Verdict::Keep(ObjectKeepReason::SharesUid(other))
+            }
+            verdict => verdict,
+        };
         Ok(match verdict {
             Verdict::Keep(reason) => self.keep(&checked, reason).into(),
             verdict => Decision::Change(Box::new(checked), verdict),
@@ -244,8 +246,9 @@ impl Engine {
             self.failed(item.identity, cause);
         } else {
             // References of other kinds may name the same uid, and a group-version may only be unavailable.
-            let is_of_none =
-                |it: &Dependent| served.kinds.meaning(&it.reference, &it.item.identity.namespace) == Meaning::NotServed;
+            let is_of_none = |Dependent { item, reference }: &Dependent| {
+                served.kinds.owner(reference, &item.identity.namespace) == Err(OwnerState::KindNotServed)
+            };
             if let Some(Dependent { item, reference }) = dependents.into_iter().find(is_of_none) {
                 (self.report)(Notice::NotServed(item.identity, reference));
             }
@@ -253,17 +256,15 @@ impl Engine {
         Next::Parked
     }
 
-    /// Returns whether another object with the same uid is not to be deleted, and reports it (G3). One request to an API that
-    /// mirrors another may delete both.
-    async fn another_lives(&self, served: &Served, object: &Identity) -> Result<bool, KubernetesError> {
+    /// Returns another object with the same uid that is not to be deleted.
+    async fn another_lives(&self, served: &Served, object: &Identity) -> Result<Option<Identity>, KubernetesError> {
         let others = self.state().graph.others_of(&object.uid);
         for other in others {
             if self.lives(served, &other).await? {
-                self.failed(object.clone(), format!("{other} has the same uid, and is not to be deleted"));
-                return Ok(true);
+                return Ok(Some(other));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     async fn lives(&self, served: &Served, object: &Identity) -> Result<bool, KubernetesError> {
@@ -272,8 +273,7 @@ impl Engine {
         let live = self.read_shown(resource, object, namespace).await?;
         let Some(live) = live else { return Ok(false) };
         let states = self.owner_states(served, namespace, &live).await?;
-        let verdict = decide(&live, &states, &[]);
-        Ok(!live.is_deleting() && !matches!(verdict, Verdict::Delete { .. }))
+        Ok(lives(&live, &states))
     }
 
     fn keep(&self, checked: &Checked, reason: ObjectKeepReason) -> Next {
@@ -286,6 +286,10 @@ impl Engine {
             ObjectKeepReason::OwnerNamespaced(owner) => {
                 (self.report)(Notice::WrongNamespace(object(), owner));
                 Next::Done
+            }
+            ObjectKeepReason::SharesUid(other) => {
+                self.failed(object(), format!("{other} has the same uid, and is not to be deleted"));
+                Next::Parked
             }
             // Its kind is in a group-version whose discovery failed, or it has no name of an object.
             ObjectKeepReason::OwnerUnverified(_, cause) | ObjectKeepReason::OwnersNotRead(cause) => {

@@ -4,7 +4,7 @@ use super::engine::Engine;
 use crate::controller::watch::served::Served;
 use crate::kubernetes::{ApiResource, KubernetesError, is_path_segment};
 use crate::model::{Identity, ObjectMeta, OwnerReference, cut_text};
-use crate::owners::{Meaning, OwnerState};
+use crate::owners::OwnerState;
 
 // === impl Engine ===
 
@@ -33,14 +33,9 @@ impl Engine {
         namespace: &str,
         reference: &OwnerReference,
     ) -> Result<OwnerState, KubernetesError> {
-        if reference.uid.is_empty() {
-            return Ok(OwnerState::Unverified("the reference has no uid".to_owned()));
-        }
-        let owner = match served.kinds.meaning(reference, namespace) {
-            Meaning::Object(owner) => owner,
-            Meaning::NotServed => return Ok(OwnerState::KindNotServed),
-            Meaning::Namespaced => return Ok(OwnerState::Namespaced),
-            Meaning::Unavailable(cause) => return Ok(OwnerState::Unverified(cause)),
+        let owner = match served.kinds.owner(reference, namespace) {
+            Ok(owner) => owner,
+            Err(state) => return Ok(state),
         };
         let Some(resource) = served.resource(&owner.kind) else { return Ok(OwnerState::KindNotServed) };
         Ok(match self.read_owner_once(resource, &owner).await? {
@@ -58,8 +53,7 @@ impl Engine {
         let at = self.now();
         let live = self.calls.read(resource, &owner.namespace, &owner.name).await?;
         Ok(match live.filter(|live| live.uid == owner.uid) {
-            Some(live) if live.waits_for_dependents() => OwnerState::WaitsForDependents,
-            Some(_) => OwnerState::Exists,
+            Some(live) => OwnerState::of_existing(live.waits_for_dependents()),
             None => {
                 self.state().graph.absent.insert(owner.clone(), at);
                 OwnerState::Absent
