@@ -274,9 +274,10 @@ impl<K: Clone + Eq + Hash> State<K> {
         let processed = self.processing.remove(key);
         if let Some((share, _)) = &processed {
             self.ready.end(share);
-        }
-        if let Some((share, _)) = self.dirty.get(key) {
-            self.ready.push(share.clone(), key.clone());
+            // One that was not processed is in `ready` already.
+            if let Some((share, _)) = self.dirty.get(key) {
+                self.ready.push(share.clone(), key.clone());
+            }
         }
         self.shrink();
         processed.map(|(_, since)| since.elapsed())
@@ -339,6 +340,15 @@ mod tests {
         queue.done(&"a");
         queue.done(&"b");
         assert_eq!(queue.len(), QueueLength::default());
+    }
+
+    /// A wave ends keys that no worker processes any more.
+    #[tokio::test(start_paused = true)]
+    async fn a_ready_key_that_ends_is_not_handed_out_twice() {
+        let queue = WorkQueue::default();
+        queue.add("ns1".into(), "a");
+        queue.done(&"a");
+        assert_eq!(queue.len(), QueueLength { ready: 1, processing: 0, delayed: 0 });
     }
 
     #[tokio::test(start_paused = true)]
