@@ -91,6 +91,7 @@ impl Graph {
             Event::Dropped(resource) => self.dropped(resource, &mut effects),
             Event::Interrupted => self.absent.distrust(at),
         }
+        effects.dedup();
         effects
     }
 
@@ -197,8 +198,10 @@ impl Graph {
             let Some(owner) = owner else { continue };
             self.store.link(id, owner, reference);
         }
-        for reference in owners.iter().filter(|new| named(&before, &new.uid).is_none()) {
-            is_doubtful = is_doubtful || self.is_doubtful(reference, of, effects);
+        // The one that is removed may have kept the object.
+        let lost_one = before.iter().any(|old| named(owners, &old.uid).is_none());
+        for reference in owners.iter().filter(|it| lost_one || named(&before, &it.uid).is_none()) {
+            is_doubtful = is_doubtful || self.is_doubtful(reference, of, lost_one, effects);
         }
         if is_doubtful {
             effects.push(Effect::TryDelete(of.uid.clone()));
@@ -217,8 +220,15 @@ impl Graph {
     }
 
     /// Returns whether the dependent of this reference is to be checked: the owner waits for its dependents, is absent, or
-    /// may be another object than the one that the reference means.
-    fn is_doubtful(&self, reference: &OwnerReference, dependent: &Identity, effects: &mut Vec<Effect>) -> bool {
+    /// may be another object than the one that the reference means. If the dependent has lost a reference, a guess may have
+    /// been verified while that one kept it.
+    fn is_doubtful(
+        &self,
+        reference: &OwnerReference,
+        dependent: &Identity,
+        lost_one: bool,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
         let Some(id) = self.store.find(&reference.uid) else { return true };
         let (Some(node), Some(owner)) = (self.store.node(id), self.store.identity(id)) else { return true };
         if !owner.is_cluster_scoped() && owner.namespace != dependent.namespace {
@@ -235,6 +245,6 @@ impl Graph {
         node.state == State::Absent
             || node.waits_for_dependents
             || !owner.is_meant_by(reference, &dependent.namespace)
-            || node.state == State::Guess && lacks_namespace
+            || node.state == State::Guess && (lacks_namespace || lost_one)
     }
 }

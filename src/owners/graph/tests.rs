@@ -147,6 +147,18 @@ fn dependents_of_a_deleted_owner_are_checked() {
     assert_eq!(graph.store.nodes().count(), 0);
 }
 
+/// The reference that is removed may have been the reason to keep it.
+#[test]
+fn an_object_that_loses_a_reference_is_checked_if_another_owner_is_absent() {
+    let mut graph = Graph::default();
+    let (kept, gone) = (to(&pod("kept")), to(&pod("gone")));
+    graph.see(&pod("kept"), &[]);
+    graph.see(&pod("dependent"), &[kept.clone(), gone.clone()]);
+    graph.happens(Event::ProvenAbsent(pod("gone")));
+    assert_eq!(graph.see(&pod("dependent"), &[kept, gone.clone()]), []);
+    assert_eq!(graph.see(&pod("dependent"), &[gone]), [try_delete("dependent")]);
+}
+
 #[test]
 fn an_owner_that_appears_is_no_longer_absent() {
     let mut graph = Graph::default();
