@@ -168,6 +168,13 @@ impl Engine {
         if self.filter.leaves_out(resource) {
             return Ok(self.until_shown().into());
         }
+        // A collection changes only what a list shows, as its plan says.
+        if item.is_virtual && self.is_in_waves {
+            if live.waits_for_dependents() {
+                self.check_dependents(&item.identity.uid);
+            }
+            return Ok(Next::Done.into());
+        }
         self.judge(served, Checked { item, resource: Arc::clone(resource), live }).await
     }
 
