@@ -121,10 +121,6 @@ impl<'a> ClusterState<'a> {
             || removed.any(|object| object.identity == *identity)
     }
 
-    fn is_shared(&self, uid: &Uid) -> bool {
-        self.by_uid.get(uid).is_some_and(|sharing| sharing.len() > 1)
-    }
-
     /// Returns the state of the owner that a reference of `object` means.
     pub(super) fn state(&self, object: &Object, reference: &OwnerReference) -> OwnerState {
         let owner = match self.served.owner(reference, &object.identity.namespace) {
@@ -170,7 +166,7 @@ impl<'a> ClusterState<'a> {
 
     /// Decides about an object. As in a service, one of several that share a uid is deleted only if all are to be (G3).
     pub(super) fn verdict(&self, object: &Object) -> Verdict {
-        let verdict = decide(&object.meta, &self.states(object), &self.dependents(&object.identity));
+        let verdict = decide(&object.meta, &self.states(object), &self.dependents(&object.identity.uid));
         let kept_because = match verdict {
             Verdict::Delete { .. } => self.another_lives(&object.identity).map(ObjectKeepReason::SharesUid),
             Verdict::EndForeground | Verdict::Orphan(_) => {
@@ -187,21 +183,16 @@ impl<'a> ClusterState<'a> {
         others.find(|other| lives(&other.meta, &self.states(other))).map(|other| other.identity.clone())
     }
 
-    /// Lists the dependents of an object. If others share its uid, those that mean it.
-    pub(super) fn dependents(&self, owner: &Identity) -> Vec<Dependent> {
-        let named_by = self.dependents.get(&owner.uid).into_iter().flatten();
+    /// Lists the dependents of an object, and of those that share its uid.
+    pub(super) fn dependents(&self, owner: &Uid) -> Vec<Dependent> {
+        let named_by = self.dependents.get(owner).into_iter().flatten();
         let objects = named_by.filter_map(|at| self.objects.get(*at)).filter(|object| !object.is_removed);
         objects
             .flat_map(|object| {
-                let references = object.meta.owners.iter().filter(|it| self.means(it, &object.identity, owner));
+                let references = object.meta.owners.iter().filter(|it| it.uid == *owner);
                 references.map(|reference| Dependent { item: object.item(), reference: reference.clone() })
             })
             .collect()
-    }
-
-    fn means(&self, reference: &OwnerReference, dependent: &Identity, owner: &Identity) -> bool {
-        let is_exact = || owner.is_meant_by(reference, &dependent.namespace);
-        reference.uid == owner.uid && (!self.is_shared(&owner.uid) || is_exact())
     }
 }
 
@@ -223,7 +214,7 @@ impl ClusterState<'_> {
             }
             Verdict::EndForeground => self.change(at, |object| object.remove_finalizer(FOREGROUND)),
             Verdict::Orphan(_) => {
-                let Some(owner) = self.objects.get(at).map(|object| object.identity.clone()) else { return };
+                let Some(owner) = self.objects.get(at).map(|object| object.identity.uid.clone()) else { return };
                 for Dependent { item, reference } in self.dependents(&owner) {
                     let Some(dependent) = self.position(&item.identity) else { continue };
                     self.change(dependent, |object| object.meta.owners.retain(|known| *known != reference));

@@ -153,7 +153,7 @@ fn owners(cluster: &ClusterState<'_>, object: &Object, above: &mut Vec<Identity>
 }
 
 fn dependents(cluster: &ClusterState<'_>, owner: &Identity, above: &mut Vec<Identity>) -> Vec<DependentNode> {
-    let mut found = cluster.dependents(owner);
+    let mut found = cluster.dependents(&owner.uid);
     found.sort_by_cached_key(|dependent| order(&dependent.item.identity));
     let node = |dependent: super::Dependent| {
         let object = dependent.item.identity;

@@ -101,7 +101,7 @@ pub(super) fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option
             Vec::new()
         }
         Verdict::WaitForDependents(_) => {
-            let dependents = cluster.dependents(&object.identity);
+            let dependents = cluster.dependents(&object.identity.uid);
             let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocks());
             let mut blocking: Vec<_> = blocking.map(|dependent| dependent.item.identity).collect();
             blocking.sort_by_cached_key(order);
