@@ -52,13 +52,11 @@ impl Engine {
     ) -> Result<OwnerState, KubernetesError> {
         let at = self.now();
         let live = self.calls.read(resource, &owner.namespace, &owner.name).await?;
-        Ok(match live.filter(|live| live.uid == owner.uid) {
-            Some(live) => OwnerState::of_existing(live.waits_for_dependents()),
-            None => {
-                self.state().graph.absent.insert(owner.clone(), at);
-                OwnerState::Absent
-            }
-        })
+        if let Some(live) = live.filter(|live| live.uid == owner.uid) {
+            return Ok(OwnerState::of_existing(live.waits_for_dependents()));
+        }
+        self.state().graph.absent.insert(owner.clone(), at);
+        Ok(OwnerState::Absent)
     }
 
     /// Returns the state of an owner that is known without a call. An owner without a name that objects can have is never

@@ -8,15 +8,16 @@ use jiff::Timestamp;
 use super::*;
 use crate::model::{ApiKind, FOREGROUND, ORPHAN, ObjectMeta, Seen, Uid};
 use crate::owners::{ClusterSnapshotKind, FindingKind, ListedResource, ServedKind, UnavailableGroup};
+use crate::testing::any_forest::KINDS;
 
-/// A cluster that serves ConfigMap, `Deployment` and `Node`.
+/// A cluster that serves all but the last of [`KINDS`].
 pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterSnapshot {
-    let served = [("v1", "ConfigMap", true), ("apps/v1", "Deployment", true), ("v1", "Node", false)];
-    let served = served.map(|(api_version, kind, namespaced)| ServedKind {
+    let served = |&(api_version, kind, namespaced): &(&str, &str, bool)| ServedKind {
         kind: ApiKind::new(api_version, kind),
         resource: format!("{}s", kind.to_lowercase()),
         namespaced,
-    });
+    };
+    let served: Vec<_> = KINDS[..4].iter().map(served).collect();
     let of = |kind: &ApiKind| {
         let of_kind = objects.iter().filter(|(identity, _)| identity.kind == *kind);
         Seen::Seen(of_kind.map(|(_, meta)| meta.clone()).collect())
@@ -35,7 +36,7 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
                 namespaces: std::collections::BTreeMap::new(),
             })
             .collect(),
-        served: served.to_vec(),
+        served,
         owners: Vec::new(),
     }
 }

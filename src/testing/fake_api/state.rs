@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Made;
 use super::answer::{failure, not_found};
 use crate::kubernetes::ApiResource;
+use crate::model::{FOREGROUND, ORPHAN};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -153,19 +154,30 @@ impl State {
 
     fn delete(&mut self, path: &str, mut object: Value, options: &Value) -> Value {
         let finalizer = match options["propagationPolicy"].as_str() {
-            Some("Foreground") => Some("foregroundDeletion"),
-            Some("Orphan") => Some("orphan"),
+            Some("Foreground") => Some(FOREGROUND),
+            Some("Orphan") => Some(ORPHAN),
             _ => None,
         };
         let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.retain(is_foreign);
         finalizers.extend(finalizer.map(Value::from));
         object["metadata"]["finalizers"] = finalizers.into();
         object["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
-        // As of a pod that no kubelet has: nothing but finalizers holds it.
-        object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        if object["kind"] != "Namespace" {
+            // As of a pod that no kubelet has: nothing but finalizers holds it.
+            object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        }
         let now = self.write(path, object);
         let is_shown = self.objects.contains_key(path) || now["kind"] == "Pod";
         if is_shown { now } else { json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}) }
+    }
+
+    /// Returns whether an object is a namespace with objects that finalizers of others hold.
+    fn holds_content(&self, namespace: &Value) -> bool {
+        let is_held = |it: &Value| it["finalizers"].as_array().is_some_and(|all| all.iter().any(is_foreign));
+        let is_in = |it: &Value| it["namespace"] == namespace["metadata"]["name"];
+        let mut all = self.objects.values().map(|object| &object["metadata"]);
+        namespace["kind"] == "Namespace" && all.any(|it| is_in(it) && is_held(it))
     }
 
     /// An object in deletion without finalizers does not exist any more.
@@ -178,7 +190,8 @@ impl State {
                 metadata[list] = json!([]);
             }
         }
-        let is_removed = !metadata["deletionTimestamp"].is_null() && metadata["finalizers"] == json!([]);
+        let ends = !metadata["deletionTimestamp"].is_null() && metadata["finalizers"] == json!([]);
+        let is_removed = ends && !self.holds_content(&object);
         if is_removed {
             self.objects.remove(path);
         } else {
@@ -186,6 +199,11 @@ impl State {
         }
         object
     }
+}
+
+/// Returns whether a finalizer is none of garbage collection.
+fn is_foreign(finalizer: &Value) -> bool {
+    finalizer != ORPHAN && finalizer != FOREGROUND
 }
 
 /// The answer of an API server to a change of the uid of an object.

@@ -2,62 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::{cluster, identity, object};
-use crate::model::{FOREGROUND, Identity, ORPHAN, ObjectMeta, Seen, Uid};
+use super::cluster;
+use crate::model::{Identity, Seen, Uid};
 use crate::owners::cluster_plan::{doubtful_owners, plan, wave};
 use crate::owners::cluster_state::ClusterState;
 use crate::owners::{ActionWord, ClusterSnapshot, OwnerAnswer, OwnerRead};
+use crate::testing::any_forest::any_forest;
 
-/// What is generated for one object.
-#[derive(Clone, Debug)]
-struct Sketch {
-    exists: bool,
-    kind: usize,
-    namespace: usize,
-    owners: Vec<(usize, Option<usize>, bool)>,
-    finalizers: Vec<&'static str>,
-    is_deleting: bool,
-}
-
-fn sketch() -> impl Strategy<Value = Sketch> {
-    let owners = prop::collection::vec((0..8usize, prop::option::weighted(0.2, 0..4usize), any::<bool>()), 0..3);
-    let finalizers = prop::sample::subsequence(vec!["example.com/hold", FOREGROUND, ORPHAN], 0..2);
-    (any::<bool>(), 0..3usize, 0..2usize, owners, finalizers, prop::bool::weighted(0.2)).prop_map(
-        |(exists, kind, namespace, owners, finalizers, is_deleting)| Sketch {
-            exists,
-            kind,
-            namespace,
-            owners,
-            finalizers,
-            is_deleting,
-        },
-    )
-}
-
-fn identity_of(at: usize, kind: usize, namespace: usize) -> Identity {
-    let (api_version, kind) =
-        [("v1", "ConfigMap"), ("apps/v1", "Deployment"), ("v1", "Node"), ("old/v1", "Thing")][kind];
-    let namespace = if kind == "Node" { "" } else { ["ns1", "ns2"][namespace] };
-    identity(api_version, kind, namespace, &format!("o{at}"))
-}
-
-/// Objects whose owners exist or not, with the right coordinates or not. Each owner in doubt was read.
+/// A random forest in which each owner in doubt was read.
 fn any_cluster() -> impl Strategy<Value = ClusterSnapshot> {
-    (prop::collection::vec(sketch(), 8), any::<[u8; 16]>()).prop_map(|(sketches, answers)| {
-        let known: Vec<_> = (0..8).map(|at| identity_of(at, sketches[at].kind, sketches[at].namespace)).collect();
-        let make = |(at, sketch): (usize, &Sketch)| {
-            let (identity, meta) = object(&known[at], &[]);
-            let owner = |(owner, kind, blocking): &(usize, Option<usize>, bool)| {
-                let meant = kind.map_or_else(|| known[*owner].clone(), |kind| identity_of(*owner, kind, 0));
-                crate::model::OwnerReference { blocking: Some(*blocking), ..super::to(&meant) }
-            };
-            let owners = sketch.owners.iter().map(owner).collect();
-            let finalizers = sketch.finalizers.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-            let is_deleting = sketch.is_deleting && !finalizers.is_empty();
-            let deletion_timestamp = is_deleting.then_some(jiff::Timestamp::UNIX_EPOCH);
-            (identity, ObjectMeta { deletion_timestamp, finalizers, owners, ..meta })
-        };
-        let objects: Vec<_> = sketches.iter().enumerate().filter(|(_, sketch)| sketch.exists).map(make).collect();
+    (any_forest(), any::<[u8; 16]>()).prop_map(|(objects, answers)| {
         let mut snapshot = cluster(&objects);
         let answer = |(owner, answer): (Identity, &u8)| OwnerRead {
             owner,
