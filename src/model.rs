@@ -47,6 +47,7 @@ pub use pod::{
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
 pub use snapshot::disk_content::{DeletedFile, DiskContent, Leftover, LeftoverKind, PathUsage};
+pub(crate) use snapshot::document_kind;
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::{Snapshot, SnapshotKind};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -65,13 +65,9 @@ pub struct ClusterReport {
     pub interrupted: bool,
 }
 
-/// The type of the document.
-#[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
-pub enum ClusterReportKind {
-    /// A report of a collection.
-    #[default]
-    #[serde(rename = "kubegc.controller.report")]
-    ClusterReport,
+crate::model::document_kind! {
+    /// The type of the document.
+    ClusterReportKind::ClusterReport = "kubegc.controller.report", "A report of a collection."
 }
 
 /// An object whose deletion has begun and not ended.

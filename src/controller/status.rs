@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::changes::deletion_waits_for_dependents;
 use super::leader::ATTENTION;
@@ -49,13 +49,9 @@ pub struct ClusterStatus {
     pub collectors: Vec<Collector>,
 }
 
-/// The type of the document.
-#[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
-pub enum ClusterStatusKind {
-    /// A status.
-    #[default]
-    #[serde(rename = "kubegc.controller.status")]
-    ClusterStatus,
+crate::model::document_kind! {
+    /// The type of the document.
+    ClusterStatusKind::ClusterStatus = "kubegc.controller.status", "A status."
 }
 
 /// A collector with leader election.

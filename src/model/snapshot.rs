@@ -114,12 +114,24 @@ pub struct Snapshot {
     pub image_volumes: Option<Arc<ImageVolumes>>,
 }
 
-/// The `kind` of a snapshot document.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub enum SnapshotKind {
-    /// The only kind.
-    #[default]
-    Snapshot,
+/// Declares the type of a document: its name, its only value as Rust and JSON have it, and what the document is.
+macro_rules! document_kind {
+    ($(#[$doc:meta])* $name:ident::$value:ident = $word:literal, $of:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+        pub enum $name {
+            #[doc = $of]
+            #[default]
+            #[serde(rename = $word)]
+            $value,
+        }
+    };
+}
+pub(crate) use document_kind;
+
+document_kind! {
+    /// The `kind` of a snapshot document.
+    SnapshotKind::Snapshot = "Snapshot", "The only kind."
 }
 
 // === impl Snapshot ===

@@ -38,13 +38,9 @@ pub struct ClusterPlan {
     pub errors: Vec<String>,
 }
 
-/// The type of the document.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub enum ClusterPlanKind {
-    /// A plan of a cluster.
-    #[default]
-    #[serde(rename = "kubegc.controller.plan")]
-    ClusterPlan,
+crate::model::document_kind! {
+    /// The type of the document.
+    ClusterPlanKind::ClusterPlan = "kubegc.controller.plan", "A plan of a cluster."
 }
 
 /// One action on an object.

@@ -77,13 +77,9 @@ impl ClusterSnapshot {
     }
 }
 
-/// The type of the document.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub enum ClusterSnapshotKind {
-    /// A snapshot of a cluster.
-    #[default]
-    #[serde(rename = "kubegc.controller.snapshot")]
-    ClusterSnapshot,
+crate::model::document_kind! {
+    /// The type of the document.
+    ClusterSnapshotKind::ClusterSnapshot = "kubegc.controller.snapshot", "A snapshot of a cluster."
 }
 
 /// A kind that the API server serves.

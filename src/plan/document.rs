@@ -79,12 +79,9 @@ pub struct Plan {
     pub errors: Vec<PlanError>,
 }
 
-/// The `kind` of a plan document.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub enum PlanKind {
-    /// The only value.
-    #[default]
-    Plan,
+crate::model::document_kind! {
+    /// The `kind` of a plan document.
+    PlanKind::Plan = "Plan", "The only value."
 }
 
 /// Where the list of pods comes from.

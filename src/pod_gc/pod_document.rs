@@ -23,13 +23,9 @@ pub struct PodPlan {
     pub errors: Vec<String>,
 }
 
-/// The type of the document.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub enum PodPlanKind {
-    /// A plan for pods.
-    #[default]
-    #[serde(rename = "kubegc.controller.pod_plan")]
-    PodPlan,
+crate::model::document_kind! {
+    /// The type of the document.
+    PodPlanKind::PodPlan = "kubegc.controller.pod_plan", "A plan for pods."
 }
 
 /// One pod to delete.

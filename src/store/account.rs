@@ -50,12 +50,9 @@ pub struct DiskAccount {
     pub missing: Vec<String>,
 }
 
-/// The kind of the document.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub enum DiskAccountKind {
-    /// The only value.
-    #[default]
-    DiskAccount,
+crate::model::document_kind! {
+    /// The kind of the document.
+    DiskAccountKind::DiskAccount = "DiskAccount", "The only value."
 }
 
 /// One category.

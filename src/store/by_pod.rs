@@ -28,12 +28,9 @@ pub struct DiskByPod {
     pub missing: Vec<String>,
 }
 
-/// The kind of the document.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub enum DiskByPodKind {
-    /// The only value.
-    #[default]
-    DiskByPod,
+crate::model::document_kind! {
+    /// The kind of the document.
+    DiskByPodKind::DiskByPod = "DiskByPod", "The only value."
 }
 
 /// What a pod takes.

@@ -1,7 +1,7 @@
 //! What a pass over the pods did, as data.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::metrics::ControllerMetrics;
 use crate::pod_gc::{PodAction, PodKept};
@@ -25,13 +25,9 @@ pub struct PodReport {
     pub interrupted: bool,
 }
 
-/// The type of the document.
-#[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
-pub enum PodReportKind {
-    /// A report of a pass over the pods.
-    #[default]
-    #[serde(rename = "kubegc.controller.pod_report")]
-    PodReport,
+crate::model::document_kind! {
+    /// The type of the document.
+    PodReportKind::PodReport = "kubegc.controller.pod_report", "A report of a pass over the pods."
 }
 
 /// One action on a pod, and its result.
