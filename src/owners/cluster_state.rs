@@ -1,23 +1,22 @@
 //! The objects of a snapshot, and the verdict on each. A plan has the verdicts on the snapshot. A prediction carries out each
-//! verdict, and repeats that on the result.
+//! verdict, and repeats that on the result. Who names whom is in the same graph as in a service, which sees each change.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::{
-    Dependent, Item, ObjectKeepReason, OwnerState, Propagation, ResourceId, ServedKinds, Unlisted, Verdict, decide,
-    lacking, lives,
+    Dependent, Event, Graph, ObjectKeepReason, Observed, OwnerState, Propagation, ResourceId, ServedKinds, Unlisted,
+    Verdict, decide, lacking, lives,
 };
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
 pub(super) struct ClusterState<'a> {
     pub(super) served: ServedKinds,
     pub(super) objects: Vec<Object>,
-    /// The objects with this uid: several if they share it.
-    by_uid: HashMap<Uid, Vec<usize>>,
-    /// The objects whose owner references name this uid.
-    dependents: HashMap<Uid, Vec<usize>>,
+    positions: HashMap<Identity, usize>,
+    graph: Graph,
     reads: HashMap<&'a Identity, &'a OwnerRead>,
     /// What a finalizer of garbage collection may wait for, because it has no list.
     unlisted: Vec<Unlisted>,
@@ -28,6 +27,7 @@ pub(super) struct Object {
     pub(super) identity: Identity,
     /// As a prediction has changed them so far.
     pub(super) meta: ObjectMeta,
+    resource: ResourceId,
     is_removed: bool,
     /// It is a namespace with an object that has finalizers of others. Its deletion waits for them.
     holds_content: bool,
@@ -40,17 +40,17 @@ impl<'a> ClusterState<'a> {
         let mut cluster = Self {
             served: ServedKinds::from(snapshot),
             objects: Vec::new(),
-            by_uid: HashMap::new(),
-            dependents: HashMap::new(),
+            positions: HashMap::new(),
+            graph: Graph::default(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
             unlisted: snapshot.without_list(),
         };
         // The core group first: if two groups serve one object, that of the core group counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
         resources.sort_by_key(|listed| (!listed.served.kind.group().is_empty(), &listed.served.kind));
-        for listed in resources {
+        for (number, listed) in (0..).zip(resources) {
             for meta in listed.objects.as_ref().into_iter().flatten() {
-                cluster.add(Object::new(&listed.served.kind, meta));
+                cluster.add(Object::new(&listed.served.kind, ResourceId(number), meta));
             }
         }
         cluster.hold_namespaces();
@@ -72,53 +72,43 @@ impl<'a> ClusterState<'a> {
     }
 
     fn add(&mut self, object: Object) {
+        let is_mirror = self.of_uid(&object.identity.uid).any(|known| known.is_mirrored_by(&object));
         // All objects without a uid would be one object (G3).
-        if object.identity.uid.is_empty() {
+        if is_mirror || object.identity.uid.is_empty() {
             return;
         }
-        let at = self.objects.len();
-        let sharing = self.by_uid.entry(object.identity.uid.clone()).or_default();
-        let is_mirror = |known: &usize| self.objects.get(*known).is_some_and(|known| known.is_mirrored_by(&object));
-        if sharing.iter().any(is_mirror) {
-            return;
-        }
-        sharing.push(at);
-        for owner in &object.meta.owners {
-            let known = self.dependents.entry(owner.uid.clone()).or_default();
-            if known.last() != Some(&at) {
-                known.push(at);
-            }
-        }
+        self.graph.apply(object.event(), Duration::ZERO);
+        self.positions.insert(object.identity.clone(), self.objects.len());
         self.objects.push(object);
     }
 
     /// Returns the position of an object, or of the one that it mirrors.
     pub(super) fn position(&self, identity: &Identity) -> Option<usize> {
-        let sharing = self.by_uid.get(&identity.uid)?.iter().copied();
-        let exists = |at: &usize| self.objects.get(*at).is_some_and(|object| !object.is_removed);
-        let is_it = |at: &usize| self.objects.get(*at).is_some_and(|object| object.identity == *identity);
-        let is_named = |at: &usize| self.objects.get(*at).is_some_and(|object| object.identity.is_named_as(identity));
-        let mut existing = sharing.filter(exists);
-        existing.clone().find(is_it).or_else(|| existing.find(is_named))
+        let is_named = |object: &&Object| object.identity.is_named_as(identity);
+        let known = self.find(identity).or_else(|| self.of_uid(&identity.uid).find(is_named))?;
+        self.positions.get(&known.identity).copied()
     }
 
     /// Returns exactly this object.
     pub(super) fn find(&self, identity: &Identity) -> Option<&Object> {
-        self.of_uid(&identity.uid).find(|object| object.identity == *identity)
+        self.any(identity).filter(|object| !object.is_removed)
+    }
+
+    /// Returns exactly this object, even if a prediction has removed it.
+    fn any(&self, identity: &Identity) -> Option<&Object> {
+        self.objects.get(*self.positions.get(identity)?)
     }
 
     /// Lists the objects that have a uid.
     pub(super) fn of_uid(&self, uid: &Uid) -> impl Iterator<Item = &Object> {
-        let sharing = self.by_uid.get(uid).into_iter().flatten();
-        sharing.filter_map(|at| self.objects.get(*at)).filter(|object| !object.is_removed)
+        let first = self.graph.item(uid).map(|item| item.identity);
+        first.into_iter().chain(self.graph.others_of(uid)).filter_map(|identity| self.find(&identity))
     }
 
     /// Returns whether a prediction has removed an object, or all that have its uid.
     fn was_removed(&self, identity: &Identity) -> bool {
-        let sharing = self.by_uid.get(&identity.uid).into_iter().flatten();
-        let mut removed = sharing.filter_map(|at| self.objects.get(*at)).filter(|object| object.is_removed).peekable();
-        removed.peek().is_some() && self.of_uid(&identity.uid).next().is_none()
-            || removed.any(|object| object.identity == *identity)
+        let is_left = || self.of_uid(&identity.uid).next().is_some();
+        self.any(identity).is_some() || self.graph.was_seen(&identity.uid) && !is_left()
     }
 
     /// Returns the state of the owner that a reference of `object` means.
@@ -185,14 +175,7 @@ impl<'a> ClusterState<'a> {
 
     /// Lists the dependents of an object, and of those that share its uid.
     pub(super) fn dependents(&self, owner: &Uid) -> Vec<Dependent> {
-        let named_by = self.dependents.get(owner).into_iter().flatten();
-        let objects = named_by.filter_map(|at| self.objects.get(*at)).filter(|object| !object.is_removed);
-        objects
-            .flat_map(|object| {
-                let references = object.meta.owners.iter().filter(|it| it.uid == *owner);
-                references.map(|reference| Dependent { item: object.item(), reference: reference.clone() })
-            })
-            .collect()
+        self.graph.dependents(owner)
     }
 }
 
@@ -213,11 +196,12 @@ impl ClusterState<'_> {
                 self.delete(at, *propagation);
             }
             Verdict::EndForeground => self.change(at, |object| object.remove_finalizer(FOREGROUND)),
-            Verdict::Orphan(_) => {
+            Verdict::Orphan(dependents) => {
                 let Some(owner) = self.objects.get(at).map(|object| object.identity.uid.clone()) else { return };
-                for Dependent { item, reference } in self.dependents(&owner) {
-                    let Some(dependent) = self.position(&item.identity) else { continue };
-                    self.change(dependent, |object| object.meta.owners.retain(|known| *known != reference));
+                let released = dependents.iter().flat_map(|uid| self.of_uid(uid));
+                let released: Vec<_> = released.filter_map(|object| self.position(&object.identity)).collect();
+                for dependent in released {
+                    self.change(dependent, |object| object.meta.owners.retain(|known| known.uid != owner));
                 }
                 self.change(at, |object| object.remove_finalizer(ORPHAN));
             }
@@ -244,30 +228,30 @@ impl ClusterState<'_> {
         let Some(object) = self.objects.get_mut(at) else { return };
         change(object);
         object.is_removed |= object.meta.is_deleting() && !object.is_held();
+        self.graph.apply(object.event(), Duration::ZERO);
     }
 }
 
 // === impl Object ===
 
 impl Object {
-    fn new(kind: &ApiKind, meta: &ObjectMeta) -> Self {
-        Self { identity: meta.identity(kind), meta: meta.clone(), is_removed: false, holds_content: false }
+    fn new(kind: &ApiKind, resource: ResourceId, meta: &ObjectMeta) -> Self {
+        let (identity, meta) = (meta.identity(kind), meta.clone());
+        Self { identity, meta, resource, is_removed: false, holds_content: false }
+    }
+
+    /// Returns what a monitor would show.
+    fn event(&self) -> Event {
+        let Self { identity, meta, resource, .. } = self;
+        if self.is_removed {
+            return Event::ProvenAbsent(identity.clone());
+        }
+        Event::Seen(Observed { kind: identity.kind.clone(), resource: *resource, meta: meta.clone() })
     }
 
     /// Returns whether another resource shows the same object, as the Project of a Namespace.
     fn is_mirrored_by(&self, other: &Self) -> bool {
         self.identity.is_named_as(&other.identity) && self.meta.owners == other.meta.owners
-    }
-
-    fn item(&self) -> Item {
-        Item {
-            identity: self.identity.clone(),
-            is_virtual: false,
-            is_deleting: self.meta.is_deleting(),
-            waits_for_dependents: self.meta.waits_for_dependents(),
-            left_out_owners: self.meta.left_out_owners,
-            resource: ResourceId::default(),
-        }
     }
 
     pub(super) fn is_removed(&self) -> bool {
@@ -310,7 +294,8 @@ fn state_of(answer: &OwnerAnswer) -> OwnerState {
 impl ClusterState<'_> {
     /// Deletes the only object with a uid, if there is one.
     pub(super) fn delete_uid(&mut self, uid: &Uid, propagation: Propagation) {
-        if let Some(at) = self.by_uid.get(uid).and_then(|sharing| sharing.first().copied()) {
+        let found = self.of_uid(uid).next().map(|object| object.identity.clone());
+        if let Some(at) = found.and_then(|object| self.position(&object)) {
             self.delete(at, propagation);
         }
     }

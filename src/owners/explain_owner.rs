@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::cluster_plan::{self as plan, OwnerFinding, order};
 use super::cluster_state::{ClusterState, Object};
 use super::findings::{Finding, of_deletion};
-use super::{ClusterSnapshot, ListedResource, ServedKind, Verdict};
+use super::{ClusterSnapshot, Dependent, ListedResource, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 
 /// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
@@ -153,10 +153,13 @@ fn owners(cluster: &ClusterState<'_>, object: &Object, above: &mut Vec<Identity>
 }
 
 fn dependents(cluster: &ClusterState<'_>, owner: &Identity, above: &mut Vec<Identity>) -> Vec<DependentNode> {
-    let mut found = cluster.dependents(&owner.uid);
-    found.sort_by_cached_key(|dependent| order(&dependent.item.identity));
-    let node = |dependent: super::Dependent| {
-        let object = dependent.item.identity;
+    let mut found = Vec::new();
+    for Dependent { item, reference } in cluster.dependents(&owner.uid) {
+        let named_by = cluster.of_uid(&item.identity.uid).filter(|it| it.meta.owners.contains(&reference));
+        found.extend(named_by.map(|it| (it.identity.clone(), reference.blocks())));
+    }
+    found.sort_by_cached_key(|(object, _)| order(object));
+    let node = |(object, blocking): (Identity, bool)| {
         let below = if above.contains(&object) {
             Vec::new()
         } else {
@@ -165,7 +168,7 @@ fn dependents(cluster: &ClusterState<'_>, owner: &Identity, above: &mut Vec<Iden
             above.pop();
             below
         };
-        DependentNode { object, blocking: dependent.reference.blocks(), dependents: below }
+        DependentNode { object, blocking, dependents: below }
     };
     found.into_iter().map(node).collect()
 }

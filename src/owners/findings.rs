@@ -70,16 +70,16 @@ pub(super) fn findings(cluster: &ClusterState<'_>) -> Vec<Finding> {
 }
 
 fn of_owner(cluster: &ClusterState<'_>, object: &Object, owner: &OwnerReference) -> Option<Finding> {
-    let found = cluster.of_uid(&owner.uid).next().map(|found| found.identity.clone());
-    let kind = match (cluster.state(object, owner), &found) {
-        (OwnerState::KindNotServed, _) => FindingKind::KindNotServed,
-        (OwnerState::Namespaced, _) => FindingKind::NamespacedOwner,
-        (OwnerState::Unverified(_), _) => FindingKind::OwnerUnverified,
-        (OwnerState::Absent, _) if cluster.is_elsewhere(object, owner) => FindingKind::WrongNamespace,
-        (OwnerState::Absent, Some(_)) => FindingKind::WrongOwner,
+    let found = || cluster.of_uid(&owner.uid).next().map(|found| found.identity.clone());
+    let kind = match cluster.state(object, owner) {
+        OwnerState::KindNotServed => FindingKind::KindNotServed,
+        OwnerState::Namespaced => FindingKind::NamespacedOwner,
+        OwnerState::Unverified(_) => FindingKind::OwnerUnverified,
+        OwnerState::Absent if cluster.is_elsewhere(object, owner) => FindingKind::WrongNamespace,
+        OwnerState::Absent if found().is_some() => FindingKind::WrongOwner,
         _ => return None,
     };
-    Some(Finding { owner: Some(owner.clone()), found, ..Finding::about(kind, object) })
+    Some(Finding { owner: Some(owner.clone()), found: found(), ..Finding::about(kind, object) })
 }
 
 /// Each object that shares its uid is a finding, except the first.
