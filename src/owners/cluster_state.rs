@@ -117,11 +117,10 @@ impl<'a> ClusterState<'a> {
             Ok(owner) => owner,
             Err(state) => return state,
         };
-        match (self.find(&owner), self.read(&owner)) {
-            (Some(known), _) => OwnerState::of_existing(known.meta.waits_for_dependents()),
-            (None, _) if self.was_removed(&owner) => OwnerState::Absent,
-            (None, Some(read)) => state_of(&read.answer),
-            (None, None) => not_read(&object.meta),
+        match self.find(&owner) {
+            Some(known) => OwnerState::of_existing(known.meta.waits_for_dependents()),
+            None if self.was_removed(&owner) => OwnerState::Absent,
+            None => self.read(&owner).map_or_else(|| not_read(&object.meta), |read| state_of(&read.answer)),
         }
     }
 
