@@ -2,7 +2,8 @@
 //! `journalctl KUBEGC_POD=shop/web-0`, `journalctl -o json`.
 //!
 //! The text of a message is the same as elsewhere. The format of an entry is that of
-//! <https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>.
+//! <https://systemd.io/JOURNAL_NATIVE_PROTOCOL/>. The crate `tracing-journald` 0.3 loses an event that it cannot send, and has no limit
+//! on the length of a value.
 
 use std::fmt::Debug;
 use std::io::{self, Write as _};

@@ -1,7 +1,8 @@
 //! Notifies the service manager of the state of the service: ready, reloading, stopping, and a status line.
 //!
 //! The protocol is that of `sd_notify(3)`: lines in a datagram to the socket in `NOTIFY_SOCKET`. Without that variable
-//! nothing is sent. Sends do not block: a service manager that does not read must not delay the service.
+//! nothing is sent. Sends do not block: a service manager that does not read must not delay the service. (The crate `sd-notify` 0.5
+//! blocks, and has no abstract names.)
 
 use std::ffi::OsStr;
 use std::io;
