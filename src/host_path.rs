@@ -49,6 +49,12 @@ impl HostFs {
         Self { calls: self.calls.with_limit(limit), ..self.clone() }
     }
 
+    /// Returns the same file systems with places of their own: calls to them do not wait for those of `self`.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self::new(&self.root)
+    }
+
     /// Returns the mountpoint of the host's root; `/` unless the agent runs in a container.
     pub fn root(&self) -> &Path {
         &self.root

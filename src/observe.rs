@@ -85,6 +85,8 @@ pub struct Places {
 pub struct Observer {
     reader: RuntimeReader,
     places: Places,
+    /// The host for what takes long, which the reads of passes do not wait for.
+    walks: HostFs,
     node: String,
     pods: Arc<dyn PodSource>,
     disks: Arc<dyn Disks>,
@@ -124,12 +126,13 @@ impl Observer {
     ) -> Self {
         let (statuses, clock_skew) = (Statuses::default(), ClockSkew::default());
         let (image_names, image_details, store) = (Arc::default(), DetailsReader::default(), StoreReader::default());
-        let node = node.into();
+        let (node, walks) = (node.into(), places.host.apart());
         let jumps = Arc::default();
         let without_runtime = None;
         Self {
             reader,
             places,
+            walks,
             node,
             pods,
             disks,
@@ -310,10 +313,10 @@ impl Observer {
         let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
         let names: Vec<_> = dirs.map(|dir| dir.name.clone()).collect();
         let until = Instant::now() + MEASURING;
-        let measure =
-            self.list_directory(&self.places.pod_logs, move |_, root| Ok(log_sizes::measure_all(root, names, until)));
+        let measure = move |_: &HostFs, root: &Path| Ok(log_sizes::measure_all(root, names, until));
+        let measure = self.measure(self.places.pod_logs.clone(), MEASURING, measure);
         // A disk that blocks does not end the walk.
-        if let Ok(Seen::Seen(measured)) = timeout(2 * MEASURING, measure).await {
+        if let Ok(Seen::Seen(Some(measured))) = timeout(2 * MEASURING, measure).await {
             log_sizes::add(snapshot, &measured);
         }
     }

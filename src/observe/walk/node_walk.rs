@@ -31,7 +31,7 @@ impl Observer {
     }
 
     /// Measures a directory of the host, which has this time; `None` = it does not exist.
-    async fn measure<T: Send + 'static>(
+    pub(in crate::observe) async fn measure<T: Send + 'static>(
         &self,
         directory: PathBuf,
         time: Duration,
@@ -42,7 +42,7 @@ impl Observer {
             Resolved::Exists(at) => measure(host, &at).map(Some),
             Resolved::Missing(_) => Ok(None),
         };
-        let host = self.places.host.with_limit(time.saturating_add(GRACE));
+        let host = self.walks.with_limit(time.saturating_add(GRACE));
         let measured = host.run(&directory, call).await.map_err(ObserveError::from);
         measured.and_then(|read| read.map_err(|source| ObserveError::List { path: directory, source })).into()
     }
@@ -67,7 +67,7 @@ impl Observer {
 
     /// Looks at what else is on each disk, within a time.
     pub(in crate::observe) async fn disk_contents(&self, snapshot: &Snapshot, time: Duration) -> Vec<DiskContent> {
-        let Places { host, kubelet_root, pod_logs, container_logs, .. } = self.places.clone();
+        let Places { kubelet_root, pod_logs, container_logs, .. } = self.places.clone();
         let pods = kubelet_root.join("pods");
         let images = snapshot.image_filesystem.as_ref().map(|disk| &disk.mountpoint);
         let directory = |of: &DiskUse| match of {
@@ -89,7 +89,7 @@ impl Observer {
             disk_content::Known { now: snapshot.taken_at, measured: measured.collect(), kubelet_root, snapshotter };
         let names: Vec<_> = disks.iter().map(|disk| disk.of).collect();
         let look = move |host: &HostFs| disk_content::look(host, disks, &known, time);
-        let looked = host.with_limit(time.saturating_add(GRACE)).run(Path::new("/"), look).await;
+        let looked = self.walks.with_limit(time.saturating_add(GRACE)).run(Path::new("/"), look).await;
         let failed = |error: CallError| {
             let none = |of| DiskContent { missing: vec![error.to_string()], ..DiskContent::of(of) };
             names.into_iter().map(none).collect()
