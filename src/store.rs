@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use account::{CategoryEntry, DiskAccount, DiskAccountKind, ImageStates, account};
 pub use by_pod::{DiskByPod, DiskByPodKind, NamespaceSpace, PodSpace, Space, disk_by_pod};
 pub use category::Category;
-pub use disk_space::{DiskSpace, LargeEntry};
+pub use disk_space::{DiskSpace, LargeEntry, leftovers};
 pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
 pub use index::{SnapshotIndex, StoreIndex};
 

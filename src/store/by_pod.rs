@@ -185,7 +185,9 @@ impl Space {
         self.bytes = parts.into_iter().fold(0, u64::saturating_add);
     }
 
-    fn and(self, other: Self) -> Self {
+    /// Returns the sum.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
         Self {
             writable_layer_bytes: self.writable_layer_bytes.saturating_add(other.writable_layer_bytes),
             volume_bytes: self.volume_bytes.saturating_add(other.volume_bytes),

@@ -140,13 +140,13 @@ impl Filling {
         for dir in snapshot.pod_usage.iter().filter_map(Seen::as_ref).flatten() {
             let held_by = pods.text(&dir.uid);
             if pods.is_gone(&dir.uid) {
-                let usage = on_kubelet_disk(dir).fold(dir.other, |sum, volume| sum.and(volume.usage));
+                let usage = on_kubelet_disk(dir);
                 let name = LeftoverKind::PodDirectory.phrase().to_owned();
                 self.add_named(Category::Leftovers, name, held_by, usage);
                 continue;
             }
             self.add_named(Category::PodVolumes, "files of the kubelet".to_owned(), held_by.clone(), dir.other);
-            on_kubelet_disk(dir).for_each(|volume| self.volume(Category::PodVolumes, held_by.clone(), volume));
+            volumes_on_kubelet_disk(dir).for_each(|volume| self.volume(Category::PodVolumes, held_by.clone(), volume));
         }
     }
 
@@ -199,8 +199,30 @@ fn volumes(snapshot: &Snapshot) -> impl Iterator<Item = (&PodDirUsage, &VolumeUs
     pods.flat_map(|pod| pod.volumes.iter().map(move |volume| (pod, volume)))
 }
 
-fn on_kubelet_disk(pod: &PodDirUsage) -> impl Iterator<Item = &VolumeUsage> {
+fn volumes_on_kubelet_disk(pod: &PodDirUsage) -> impl Iterator<Item = &VolumeUsage> {
     pod.volumes.iter().filter(|volume| !volume.of_image)
+}
+
+fn on_kubelet_disk(pod: &PodDirUsage) -> DirUsage {
+    volumes_on_kubelet_disk(pod).fold(pod.other, |sum, volume| sum.and(volume.usage))
+}
+
+/// Returns what is left over on all disks: how many of each kind, and their size. A kind is absent if it is not known.
+pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)> {
+    let (pods, dirs) = (KnownPods::new(snapshot), snapshot.pod_usage.as_ref().and_then(Seen::as_ref));
+    let has_pods = dirs.is_some() && pods.is_complete;
+    let known =
+        [(LeftoverKind::PodDirectory, has_pods), (LeftoverKind::SnapshotDirectory, !snapshot.disk_contents.is_empty())];
+    let mut all: BTreeMap<_, (u64, DirUsage)> =
+        known.into_iter().filter_map(|(kind, is_known)| is_known.then_some((kind, Default::default()))).collect();
+    let gone = dirs.into_iter().flatten().filter(|dir| pods.is_gone(&dir.uid));
+    let gone = gone.map(|dir| (LeftoverKind::PodDirectory, on_kubelet_disk(dir)));
+    let found = snapshot.disk_contents.iter().flat_map(|content| &content.leftovers);
+    for (kind, usage) in gone.chain(found.map(|found| (found.kind, found.at.usage))) {
+        let (count, sum) = all.entry(kind).or_default();
+        (*count, *sum) = (*count + 1, sum.and(usage));
+    }
+    all
 }
 
 /// The pods that are known by their uid.
@@ -330,6 +352,22 @@ mod tests {
             ]
         );
         assert_eq!(account.first.largest[0].held_by, "shop/web");
+    }
+
+    #[test]
+    fn what_is_left_over_is_counted_by_kind() {
+        let mut content = snapshot(&json!({})).disk_contents.remove(0);
+        let at =
+            crate::model::PathUsage { usage: DirUsage { bytes: 30, inodes: 1, at_least: false }, ..Default::default() };
+        content.leftovers = vec![Leftover { kind: LeftoverKind::SnapshotDirectory, at }; 2];
+        let of = |more: Value| -> Vec<_> {
+            let snapshot = Snapshot { disk_contents: vec![content.clone()], ..snapshot(&more) };
+            leftovers(&snapshot).into_iter().map(|(kind, (count, usage))| (kind, count, usage.bytes)).collect()
+        };
+        let (dirs, snapshots) = ((LeftoverKind::PodDirectory, 1, 405), (LeftoverKind::SnapshotDirectory, 2, 60));
+        assert_eq!(of(json!({})), [dirs, snapshots]);
+        let incomplete = json!({ "pods": { "seen": { "source": "test", "complete": false, "pods": [] } } });
+        assert_eq!(of(incomplete), [snapshots], "a pod that is not listed may exist");
     }
 
     /// Without a complete list, a pod that is not listed may exist.
