@@ -7,6 +7,7 @@
 
 mod agent;
 mod calls;
+mod contents;
 mod controller_metrics;
 mod definitions;
 mod file;

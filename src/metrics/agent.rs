@@ -12,15 +12,16 @@ use prometheus_client::metrics::histogram::Histogram;
 use strum::VariantArray as _;
 
 use super::calls::CriCalls;
+use super::contents;
 use super::definitions::*;
 use super::registry::{Counters, Histograms, Labels, Metrics, number};
 use super::text::Exposition;
 use super::usage;
-use crate::model::{PodSourceName, PodSourceReport, Seen, Snapshot};
+use crate::model::{DirUsage, LeftoverKind, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::plan::{
     Action, DiskState, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Report, Scope, Summary,
 };
-use crate::store::{Category, CategoryEntry, DiskAccount};
+use crate::store::{DiskAccount, NamespaceSpace};
 
 /// The bounds of the buckets for passes, in seconds.
 const BOUNDS: [f64; 8] = [0.1, 0.5, 2.0, 10.0, 30.0, 120.0, 600.0, 1800.0];
@@ -217,21 +218,17 @@ impl AgentMetrics {
         usage::show(&self.0.metrics.values, disks);
     }
 
-    /// Shows what fills the image file system, and whether removable images are enough. Logs are not measured by a pass, so they
-    /// count with the rest.
+    /// Shows what fills the image file system, and whether removable images are enough.
     pub fn account(&self, account: &DiskAccount, disks: &[DiskState]) {
         self.0.has_account.store(true, Ordering::Relaxed);
         self.reclaimable(Kind::Image, account.reclaimable_bytes);
-        let shortfall = disks.iter().find_map(|disk| disk.shortfall_bytes(account.reclaimable_bytes));
-        self.0.metrics.values.replace(SHORTFALL, "", shortfall.map(|bytes| (Labels::new(), number(bytes))));
-        let shown = account.first.categories.iter().filter(|entry| entry.category != Category::Logs);
-        let of = |value: fn(&CategoryEntry) -> u64| {
-            let label = |entry: &CategoryEntry| vec![("category", entry.category.into())];
-            shown.clone().map(move |entry| (label(entry), number(value(entry))))
-        };
-        let values = &self.0.metrics.values;
-        values.replace(IMAGE_DISK, "", of(|entry| entry.bytes));
-        values.replace(IMAGE_DISK_INODES, "", of(|entry| entry.inodes));
+        contents::show(&self.0.metrics.values, account, disks);
+    }
+
+    /// Shows what the pods of each namespace take, the largest first, and what is left over.
+    pub fn contents(&self, namespaces: &[NamespaceSpace], leftovers: &BTreeMap<LeftoverKind, (u64, DirUsage)>) {
+        contents::show_namespaces(&self.0.metrics.values, namespaces);
+        contents::show_leftovers(&self.0.metrics.values, leftovers);
     }
 
     fn pod_sources(&self, pods: &Seen<PodKnowledge>) {

@@ -94,6 +94,10 @@ definitions! {
     IMAGE_DISK = Gauge "kubegc_image_disk_bytes" ["category"]
         "What fills the image file system, each byte once, as of the last account (every 15 minutes at most)";
     IMAGE_DISK_INODES = Gauge "kubegc_image_disk_inodes" ["category"] "The same in inodes, where these are known";
+    NAMESPACE = Gauge "kubegc_namespace_bytes" ["pod_namespace", "what"]
+        "What the pods of a namespace take on the disks of the node, for the 20 largest namespaces. The rest, and pods whose namespace is not known, have no name";
+    LEFTOVERS = Gauge "kubegc_leftovers" ["kind"] "What no program needs any more, as of the last account";
+    LEFTOVERS_BYTES = Gauge "kubegc_leftovers_bytes" ["kind"] "What these take on the disks";
     FS_THRESHOLD = Gauge "kubegc_filesystem_threshold_ratio" ["filesystem", "threshold"]
         "Usage at which image removal starts (high) and stops (low) and disk pressure begins (pressure), from 0 to 1";
     FS_INODES_THRESHOLD = Gauge "kubegc_filesystem_inodes_threshold_ratio" ["filesystem", "threshold"]

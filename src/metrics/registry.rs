@@ -1,6 +1,7 @@
 //! The metrics of a process: counters and histograms, which the library keeps, and values that are replaced as a whole:
 //! gauges, and counters that another part of kubegc counts. A scrape sees all values of one plan or none of them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,6 +22,8 @@ use super::text::{self, Exposition};
 
 /// The labels of a sample. Values are words of kubegc, which are known at compile time.
 pub(super) type Labels = Vec<(&'static str, &'static str)>;
+/// Labels whose values may also be names that a tenant chose. The library escapes them.
+pub(super) type OwnedLabels = Vec<(&'static str, Cow<'static, str>)>;
 /// A counter with labels.
 pub(super) type Counters = Family<Labels, Counter>;
 /// A histogram with labels.
@@ -34,7 +37,7 @@ pub(super) struct Metrics {
 }
 
 /// The samples of a metric, by the part of kubegc that sets them.
-type Parts = BTreeMap<&'static str, Vec<(Labels, f64)>>;
+type Parts = BTreeMap<&'static str, Vec<(OwnedLabels, f64)>>;
 
 /// All such values of a process.
 #[derive(Clone, Debug, Default)]
@@ -93,13 +96,14 @@ pub(super) fn number(value: u64) -> f64 {
 
 impl Values {
     /// Replaces the samples of a metric that this part has set. Those of other parts stay.
-    pub(super) fn replace(
+    pub(super) fn replace<T: Into<Cow<'static, str>>>(
         &self,
         definition: Definition,
         part: &'static str,
-        samples: impl IntoIterator<Item = (Labels, f64)>,
+        samples: impl IntoIterator<Item = (Vec<(&'static str, T)>, f64)>,
     ) {
-        let samples = samples.into_iter().collect();
+        let owned = |labels: Vec<_>| labels.into_iter().map(|(name, value): (_, T)| (name, value.into())).collect();
+        let samples = samples.into_iter().map(|(labels, value)| (owned(labels), value)).collect();
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, parts) = values.entry(definition.name).or_insert_with(|| (definition, Parts::new()));
         parts.insert(part, samples);
@@ -137,7 +141,7 @@ impl Collector for Values {
 pub(super) fn encode_values(
     encoder: &mut DescriptorEncoder<'_>,
     definition: Definition,
-    samples: impl IntoIterator<Item = (Labels, f64)>,
+    samples: impl IntoIterator<Item = (Vec<(&'static str, impl EncodeLabelValue)>, f64)>,
 ) -> fmt::Result {
     let is_counter = definition.of == MetricType::Counter;
     // As the registry does for other metrics.

@@ -39,7 +39,7 @@ fn time_left(state: &DiskState) -> Vec<(Labels, f64)> {
 
 fn show_value(values: &Values, definition: Definition, disks: &[DiskState], of: impl Fn(&FileSystem) -> Option<u64>) {
     let shown = disks.iter().filter_map(|state| {
-        Some((vec![("filesystem", state.disk.name()?.into())], number(of(&state.disk.file_system)?)))
+        Some((vec![("filesystem", <&str>::from(state.disk.name()?))], number(of(&state.disk.file_system)?)))
     });
     values.replace(definition, "", shown);
 }

@@ -3,6 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::model::{DiskUse, FileSystem, NodeDisk, PodSourceName};
 use crate::plan::{Forecast, Policy, PressurePolicy, TimeLeft, decide};
+use crate::store::Space;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -219,4 +220,38 @@ fn no_sample_contains_the_name_of_an_object() {
         let is_sample = |line: &&str| !line.starts_with('#') && line.contains(word);
         assert_eq!(text.lines().find(is_sample), None, "{word}");
     }
+}
+
+/// A tenant chooses the names of namespaces, so their number is bounded, and they are text.
+#[test]
+fn the_largest_namespaces_have_names_and_the_others_are_one() {
+    let metrics = AgentMetrics::default();
+    let space = |bytes| Space { volume_bytes: bytes, bytes, ..Space::default() };
+    let namespace = |name: String, bytes| NamespaceSpace { namespace: name, pods: 1, space: space(bytes) };
+    let long = namespace("x".repeat(64), 5000);
+    let odd = namespace("a\"b\n".to_owned(), 4000);
+    let many = (0..30).map(|n| namespace(format!("ns-{n}"), 100 - n));
+    let unknown = namespace(String::new(), 7);
+    let all: Vec<_> = [long, odd].into_iter().chain(many).chain([unknown]).collect();
+    metrics.contents(&all, &BTreeMap::new());
+    let volumes: Vec<_> = samples(&metrics, "kubegc_namespace_bytes")
+        .into_iter()
+        .filter_map(|sample| Some(sample.strip_prefix("{pod_namespace=\"")?.replace("\",what=\"volumes\"}", "")))
+        .filter(|sample| !sample.contains("what"))
+        .collect();
+    assert_eq!(volumes.len(), 21, "{volumes:?}");
+    assert_eq!((&*volumes[0], &*volumes[19]), ("a\\\"b\\n 4000.0", "ns-18 82.0"), "{volumes:?}");
+    let rest: u64 = 5000 + 7 + (19..30).map(|n| 100 - n).sum::<u64>();
+    assert_eq!(volumes[20], format!(" {rest}.0"));
+    metrics.contents(&[], &BTreeMap::new());
+    assert_eq!(samples(&metrics, "kubegc_namespace_bytes").len(), 4, "what was before is gone");
+}
+
+#[test]
+fn what_is_left_over_is_counted_by_kind() {
+    let metrics = AgentMetrics::default();
+    let usage = DirUsage { bytes: 4096, inodes: 2, at_least: false };
+    metrics.contents(&[], &[(LeftoverKind::PodDirectory, (3, usage))].into());
+    assert_eq!(samples(&metrics, "kubegc_leftovers"), ["{kind=\"pod_directory\"} 3.0"]);
+    assert_eq!(samples(&metrics, "kubegc_leftovers_bytes"), ["{kind=\"pod_directory\"} 4096.0"]);
 }

@@ -9,6 +9,7 @@ use kubegc::sim::{Fault, Rpc, Times};
 
 use super::http::get;
 use super::{Home, OFTEN, remember_growth, service, sim};
+use crate::rig::becomes_true;
 
 /// The heading before the generated tables, and the one after them.
 const BOUNDS: [&str; 2] = ["## Agent\n", "## Queries\n"];
@@ -36,6 +37,8 @@ async fn an_agent_serves_exactly_the_metrics_of_the_page() {
     for _ in 0..4 {
         service.says("pass done").await;
     }
+    // The account of the disks is taken beside the passes.
+    assert!(becomes_true(async || get(&address, "/metrics").body.contains("kubegc_leftovers{")).await);
     assert_eq!(served(&get(&address, "/metrics").body), defined(&[AGENT, PROCESS].concat()));
 }
 
