@@ -3,15 +3,17 @@
 //! `kubegc report` prints it, and the agent serves it. It is one HTML document without scripts, and its charts are
 //! inline SVG. This room makes text from data: it reads nothing and decides nothing.
 //!
-//! The page of the agent shows what the last passes planned. A request for it observes and plans nothing, so many
+//! The page of the agent shows what the last passes planned, and the last account of the disks. A request for it observes and plans nothing, so many
 //! requests do not load the runtime.
 
 mod chart;
+mod contents;
 mod document;
 mod outlook;
 #[cfg(test)]
 mod tests;
 
+pub use contents::Contents;
 pub use document::{Document, Facts, Past};
 pub use outlook::{Line, Outlook, Removals};
 
@@ -20,7 +22,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 /// The style of the page. `Content-Security-Policy` permits only this one, by [`STYLE_HASH`].
 const STYLE: &str = include_str!("page/style.css");
 /// The SHA-256 of the style in base64, for the header `Content-Security-Policy`.
-pub const STYLE_HASH: &str = "MqqvQ9kHjdv2RDDiq2J2KvDLbG/PbfJ45DGaKWPKyYE=";
+pub const STYLE_HASH: &str = "loigmt4NXzeufsBnzJAEa7G5IGj6/INhrnTNC6p3LTc=";
 
 /// Returns the page as HTML.
 pub fn html(document: &Document) -> String {
@@ -42,7 +44,7 @@ fn page(document: &Document) -> Markup {
             body { main {
                 (head(document))
                 (document.disks())
-                (document.account())
+                (document.contents())
                 (document.days())
                 (document.removed())
                 (document.next())

@@ -181,7 +181,7 @@ impl Agent<'_> {
         } else {
             Cycle::live(settings.clone(), node, store, *started_at)
         };
-        let cycle = cycle.with_metrics(&monitoring.metrics);
+        let cycle = cycle.with_metrics(&monitoring.metrics).with_account(&monitoring.account);
         let first_images = if is_first { first_delay(&cycle).await } else { Duration::ZERO };
         requests.inbox.live.update(|state| state.deferred = deferred(&cycle, first_images));
         let limits = Limits { first_images, ..limits };

@@ -30,7 +30,7 @@ use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
 use crate::observe::{ClockJumps, ClockReading, Needs, Observer, Part};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
-use accounts::Accounts;
+use accounts::LastAccount;
 use planning::{PassKind, Planned};
 use recording::{Logged, Recording, Records, logged_as};
 use rule_log::RuleLog;
@@ -49,7 +49,7 @@ pub struct Cycle {
     /// What the last dry pass of each scope would have removed. The next one does not log it again.
     logged: Mutex<BTreeMap<String, Logged>>,
     metrics: AgentMetrics,
-    accounts: Accounts,
+    last_account: Option<LastAccount>,
     rules: RuleLog,
 }
 
@@ -84,17 +84,11 @@ impl Cycle {
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Pass {
-        let is_due = self.accounts.is_due(kind.scope(), (self.clock)());
-        let shown = if is_due { Part::ACCOUNT.into() } else { Needs::new() };
-        let planned = self.planned(kind, shown).await;
+        let planned = self.planned(kind, Needs::new()).await;
         self.metrics.observed(&planned.snapshot);
         self.rules.log(&planned.plan.rules);
-        let account = if is_due { self.accounts.take(&planned) } else { None };
-        if let Some(account) = &account {
-            self.metrics.account(account, &planned.plan.disks);
-        }
         let usage = self.usage(&planned);
-        Pass { account, ..self.carry_out(planned, usage, stop, watch).await }
+        self.carry_out(planned, usage, stop, watch).await
     }
 
     /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
@@ -184,7 +178,7 @@ impl Cycle {
         }
         let (mut reports, not_recorded) = recording.end(&plan, &summary).await;
         plan.put_in_order(&mut reports);
-        Pass { plan, reports, summary, not_recorded, account: None }
+        Pass { plan, reports, summary, not_recorded }
     }
 
     /// Shows how full the disks are, and returns what passes over images record of it. Those over containers are five times
@@ -218,7 +212,7 @@ impl Cycle {
     pub fn with_metrics(self, metrics: &AgentMetrics) -> Self {
         let mode = if self.is_dry() { Mode::Observe } else { Mode::Collect };
         metrics.in_force(mode.into(), self.settings.policy.profile.into(), self.settings.pods.sources.iter().copied());
-        Self { metrics: metrics.clone(), accounts: Accounts::regular(), ..self }
+        Self { metrics: metrics.clone(), ..self }
     }
 }
 
@@ -242,7 +236,7 @@ impl Cycle {
         let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
         let (logged, metrics) = (Mutex::default(), AgentMetrics::default());
         let (clock, monotonic, jumps) = (clock::system(), clock::since_boot(), Arc::clone(&node.jumps));
-        let (accounts, rules) = (Accounts::default(), RuleLog::default());
+        let (last_account, rules) = (None, RuleLog::default());
         Self {
             observer,
             settings,
@@ -254,7 +248,7 @@ impl Cycle {
             jumps,
             logged,
             metrics,
-            accounts,
+            last_account,
             rules,
         }
     }

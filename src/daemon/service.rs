@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{Mutex, mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::clock::now;
@@ -31,6 +31,9 @@ use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
 /// The name of a requested pass in [`Progress`].
 const REQUESTED: &str = "requested pass";
 
+/// The time between two accounts of the disks. The store of a large node takes a second to read, and walks 3 s each.
+const ACCOUNT_INTERVAL: Duration = Duration::from_mins(15);
+
 /// The shared state of the loops. A borrow never lasts across an await.
 struct Service<'a, A> {
     cycle: Cycle,
@@ -41,6 +44,8 @@ struct Service<'a, A> {
     live: Live,
     /// The number of scheduled passes that run.
     running: watch::Sender<usize>,
+    /// Notified when a pass over images has ended.
+    images_passed: Notify,
     /// Only the loop for disk pressure uses this.
     relief: Mutex<(PressureMonitor, PressureBackoff)>,
 }
@@ -72,10 +77,12 @@ pub async fn run<T>(
     let (intervals, ends) = (cycle.settings().intervals.clone(), stop.child_token());
     let relief = Mutex::new((cycle.monitor(), PressureBackoff::new(&intervals)));
     let (after, live, running) = (RefCell::new(after), live.clone(), watch::Sender::new(0));
-    let service = Service { cycle, stop: &ends, hold_up: limits.hold_up, after, live, running, relief };
+    let (hold_up, images_passed) = (limits.hold_up, Notify::new());
+    let service = Service { cycle, stop: &ends, hold_up, after, live, running, images_passed, relief };
     let reloaded = {
         let scheduled = schedule::run(&intervals, limits, &ends, progress, async |job| service.job(job).await);
-        let mut loops = Box::pin(async { tokio::join!(scheduled, service.take_orders(orders, limits, progress)) });
+        let orders = service.take_orders(orders, limits, progress);
+        let mut loops = Box::pin(async { tokio::join!(scheduled, orders, service.take_accounts()) });
         tokio::select! {
             // A reload comes before the pass that is due at the same time.
             biased;
@@ -170,6 +177,9 @@ where
 
     fn ended(&self, scope: Scope, pass: &Pass) -> PassResult {
         (self.after.borrow_mut())(scope, pass);
+        if scope != Scope::Containers {
+            self.images_passed.notify_one();
+        }
         log_pass(scope, pass);
         let is_success = pass.is_success();
         // A failed pass causes a back-off of its loop.
@@ -202,6 +212,19 @@ where
             watch(plan, report);
         };
         self.cycle.pass(kind, self.stop, watch).await
+    }
+
+    /// Takes the account of the disks after passes over images, until `stop`. No pass waits for it.
+    async fn take_accounts(&self) {
+        let take = async {
+            while self.cycle.has_account() {
+                self.images_passed.notified().await;
+                if Box::pin(self.cycle.take_account()).await {
+                    sleep(ACCOUNT_INTERVAL).await;
+                }
+            }
+        };
+        self.stop.run_until_cancelled(take).await;
     }
 
     /// Makes the passes that commands request, one after the other, until `stop`. The pass in progress has the same time

@@ -56,6 +56,10 @@ impl Part {
         Self::WritableLayers,
     ];
 
+    /// What fills the disks.
+    pub const DISKS: [Self; 5] =
+        [Self::Store, Self::WritableLayers, Self::LogSizes, Self::PodUsage, Self::DiskContents];
+
     /// The whole store of the runtime.
     pub const ACCOUNT: [Self; 2] = [Self::Store, Self::WritableLayers];
 }

@@ -1,6 +1,5 @@
 //! The sections of the page.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -18,7 +17,7 @@ use crate::record::{HistoryEntry, RunEntry, UsageSample};
 /// How far back the charts of file systems reach.
 const USAGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// The longest text of a cell, in characters: a user of the cluster may have written it.
-const LONGEST: usize = 1000;
+pub(super) const LONGEST: usize = 1000;
 /// The days of the chart of reclaimed bytes.
 const DAYS: usize = 30;
 
@@ -119,6 +118,7 @@ impl Document {
         html! {
             h3 { (mountpoint.display()) }
             p { (used_now) ": " (size_text(bytes)) " of " (size_text(last.capacity_bytes)) (inodes(last)) "." }
+            @if let Some(forecast) = self.forecast(mountpoint) { p { "Forecast: " (forecast) "." } }
             (chart::line(span, &points, &levels, &self.marks(span), ([all, half, "0".to_owned()], &description)))
             ul.legend {
                 li.high { "high threshold " (high_percent) " %" } li.low { "low threshold " (low_percent) " %" }
@@ -126,6 +126,13 @@ impl Document {
                 li.empty { "other pass" }
             }
         }
+    }
+
+    /// Returns how long the space of a disk lasts.
+    fn forecast(&self, mountpoint: &Path) -> Option<String> {
+        let states = &self.outlook.as_ref().ok()?.states;
+        let state = states.iter().find(|state| state.disk.file_system.mountpoint == mountpoint)?;
+        Some(state.forecast.as_ref()?.text())
     }
 
     fn marks(&self, span: Span) -> Vec<Mark> {
@@ -169,29 +176,6 @@ impl Document {
         }
     }
 
-    pub(super) fn account(&self) -> Markup {
-        let disk = self.outlook.as_ref().map(|outlook| outlook.disk.as_slice()).unwrap_or_default();
-        let mut filled: Vec<_> = disk.iter().filter(|entry| entry.bytes > 0).collect();
-        filled.sort_by_key(|entry| Reverse(entry.bytes));
-        let all = filled.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
-        if all == 0 {
-            return html! {};
-        }
-        html! {
-            section aria-labelledby="account" {
-                h2 id="account" { "What fills the image file system" }
-                (table("account", &["What", "Size", "Objects", "Share"], &html! {
-                    @for entry in filled { tr {
-                        td { (entry.category.phrase()) }
-                        td { (size_text(entry.bytes)) }
-                        td { @if entry.objects > 0 { (entry.objects) } }
-                        td.part { (chart::bar(entry.bytes, all)) }
-                    } }
-                }))
-            }
-        }
-    }
-
     pub(super) fn next(&self) -> Markup {
         let Ok(outlook) = &self.outlook else { return html! {} };
         html! {
@@ -229,7 +213,7 @@ impl Document {
 }
 
 /// Formats a table that scrolls by itself on a narrow screen.
-fn table(label: &str, heads: &[&str], rows: &Markup) -> Markup {
+pub(super) fn table(label: &str, heads: &[&str], rows: &Markup) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-labelledby=(label) { table aria-labelledby=(label) {
             thead { tr { @for head in heads { th scope="col" { (head) } } } }

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::plan::{Action, KeptFor, Kind, Plan, Report};
-use crate::store::CategoryEntry;
+use super::contents::Contents;
+use crate::plan::{Action, DiskState, KeptFor, Kind, Plan, Report};
 
 /// Objects of a list that are named. The others are counted.
 const NAMED: usize = 20;
@@ -25,8 +25,11 @@ pub struct Outlook {
     pub kept: Vec<KeptFor>,
     /// What could not be observed or planned.
     pub errors: Vec<String>,
-    /// What fills the image file system; empty = not known.
-    pub disk: Vec<CategoryEntry>,
+    /// The disks with their limits and forecasts.
+    pub states: Vec<DiskState>,
+    /// What fills the disks.
+    #[serde(flatten)]
+    pub contents: Contents,
 }
 
 /// Objects that would be removed.
@@ -69,14 +72,15 @@ impl Outlook {
             under_pressure: under_pressure.map(|plan| Removals::new(plan, &done)),
             kept,
             errors: plan.errors.iter().map(ToString::to_string).collect(),
-            disk: Vec::new(),
+            states: plan.disks.clone(),
+            contents: Contents::default(),
         }
     }
 
-    /// Adds what fills the image file system.
+    /// Adds what fills the disks.
     #[must_use]
-    pub fn with_disk(self, disk: Vec<CategoryEntry>) -> Self {
-        Self { disk, ..self }
+    pub fn with_contents(self, contents: Contents) -> Self {
+        Self { contents, ..self }
     }
 
     /// Combines the outlooks of two passes over different kinds of objects. A pass has none under disk pressure.
@@ -85,8 +89,8 @@ impl Outlook {
         let next = self.next.and(other.next);
         let kept = self.kept.into_iter().chain(other.kept).collect();
         let errors = self.errors.into_iter().chain(other.errors).collect();
-        let disk = if self.disk.is_empty() { other.disk } else { self.disk };
-        Self { at: self.at.max(other.at), next, under_pressure: None, kept, errors, disk }
+        let states = if self.at > other.at { self.states } else { other.states };
+        Self { at: self.at.max(other.at), next, under_pressure: None, kept, errors, states, contents: self.contents }
     }
 }
 

@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::Digest as _;
 
 use super::*;
-use crate::model::FileSystem;
-use crate::plan::{KeptFor, Kind};
+use crate::model::{DirUsage, DiskUse, FileSystem, NodeDisk, PodRef, VolumeUsage};
+use crate::plan::{DiskState, Forecast, KeptFor, Kind, TimeLeft};
 use crate::record::UsageSample;
-use crate::store::{Category, CategoryEntry};
+use crate::store::{Category, CategoryEntry, DiskSpace, PodSpace, Space};
 
 fn at(hours: i64) -> Timestamp {
     let now: Timestamp = "2026-11-22T12:00:00Z".parse().unwrap();
@@ -74,11 +74,49 @@ fn outlook() -> Outlook {
             until: None,
         }],
         errors: Vec::new(),
-        disk: vec![
-            entry(Category::Leases, 3 << 20),
-            entry(Category::WritableLayers, 9 << 20),
-            entry(Category::Labels, 0),
+        states: vec![DiskState {
+            disk: NodeDisk { holds: vec![DiskUse::Images], file_system: sample(0, "/images", 30).file_system },
+            forecast: Some(Forecast { bytes_per_hour: 2 << 30, eviction: Some(five_hours()), ..Forecast::default() }),
+            ..DiskState::default()
+        }],
+        contents: contents(),
+    }
+}
+
+fn five_hours() -> TimeLeft {
+    TimeLeft { seconds: 18_000, soonest_seconds: 14_400, latest_seconds: Some(36_000) }
+}
+
+fn contents() -> Contents {
+    let disk = |holds: &[DiskUse], mountpoint: &str, categories: &[CategoryEntry]| DiskSpace {
+        holds: holds.to_vec(),
+        disk: sample(0, mountpoint, 30).file_system,
+        used_bytes: 70 << 30,
+        used_inodes: None,
+        categories: categories.to_vec(),
+        largest: Vec::new(),
+    };
+    let images = [(Category::Leases, 3 << 20), (Category::WritableLayers, 9 << 20), (Category::Labels, 0)]
+        .map(|(of, bytes)| entry(of, bytes));
+    let volumes = CategoryEntry { at_least: true, ..entry(Category::PodVolumes, 7 << 20) };
+    let space = Space {
+        writable_layer_bytes: 1 << 20,
+        volume_bytes: 2 << 20,
+        log_bytes: 3 << 20,
+        other_bytes: 0,
+        bytes: 6 << 20,
+        at_least: true,
+    };
+    let usage = DirUsage { bytes: 2 << 20, inodes: 1, at_least: false };
+    let volume = VolumeUsage { plugin: "empty-dir".to_owned(), name: "<b>cache".to_owned(), of_image: false, usage };
+    let pod = PodRef { uid: "u1".into(), namespace: "shop".to_owned(), name: "<i>web".to_owned() };
+    Contents {
+        disk: images.to_vec(),
+        disks: vec![
+            disk(&[DiskUse::Images], "/images", &images),
+            disk(&[DiskUse::Logs, DiskUse::Kubelet], "/var", &[volumes]),
         ],
+        pods: vec![PodSpace { pod, space, volumes: vec![volume] }],
     }
 }
 
@@ -152,10 +190,34 @@ fn the_outlook_names_objects_and_escapes_their_names() {
     assert!(text.contains("|&lt;script&gt;alert(1)&lt;/script&gt;|shop/web-0|5.0MiB|unused for a week|"), "{text}");
     assert!(text.contains("|and 2 more|Under disk pressure|Nothing.|"), "{text}");
     assert!(text.contains("|2 sandboxes|guard|young|"), "{text}");
-    let account =
-        "|What fills the image file system|What|Size|Objects|Share|writable layers|9.0MiB|2|held by leases|3.0MiB|2|";
+}
+
+#[test]
+fn each_disk_has_its_categories_and_the_largest_pods_follow() {
+    let html = html(&Document { outlook: Ok(outlook()), ..document() });
     assert!(html.contains("<rect class=\"bar\" width=\"250.0\""), "a quarter: {html}");
-    assert!(text.contains(account), "{text}");
+    assert!(!html.contains("<b>") && !html.contains("<i>"), "a name is no element");
+    let text = text(&html);
+    let images = "|What fills the disks|Disk of images, /images|70.0GiB of 100.0GiB used.|What|Size|Objects|Share|\
+                  writable layers|9.0MiB|2|held by leases|3.0MiB|2|";
+    let others = "|Disk of pod logs, pods of the kubelet, /var|70.0GiB of 100.0GiB used.|What|Size|Objects|Share|\
+                  pod volumes|&gt;=7.0MiB|2|";
+    let pods = "|The ten largest pods|Pod|Layers|Volumes|Logs|Sum|Largest volume|\
+                shop/&lt;i&gt;web|1.0MiB|2.0MiB|3.0MiB|&gt;=6.0MiB|empty-dir &quot;&lt;b&gt;cache&quot;, 2.0MiB|";
+    for part in [images, others, pods] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn a_forecast_is_beside_its_disk() {
+    let shown = |outlook| text(&html(&Document { outlook: Ok(outlook), ..document() }));
+    let line = "|Forecast: grows by 2.0GiB an hour; evictions by the kubelet in about 5h (4h to 10h).|";
+    let known = shown(outlook());
+    assert!(known.contains(&format!("inodes 75 % used.{line}")), "{known}");
+    let elsewhere = NodeDisk { file_system: sample(0, "/var", 30).file_system, ..NodeDisk::default() };
+    let other = DiskState { disk: elsewhere, ..outlook().states.remove(0) };
+    assert!(!shown(Outlook { states: vec![other], ..outlook() }).contains("Forecast"), "of another disk");
 }
 
 #[test]

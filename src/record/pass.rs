@@ -1,7 +1,6 @@
 //! The result of one pass, for the log, the events and the commands.
 
 use crate::plan::{Plan, PlanError, Report, Summary, key};
-use crate::store::DiskAccount;
 
 /// The result of one pass.
 #[derive(Clone, Debug)]
@@ -14,8 +13,6 @@ pub struct Pass {
     pub summary: Summary,
     /// Why the store's file does not have the pass; `None` = it has.
     pub not_recorded: Option<String>,
-    /// What fills the image file system; `None` = the pass did not take the account.
-    pub account: Option<DiskAccount>,
 }
 
 // === impl Pass ===

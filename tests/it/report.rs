@@ -27,10 +27,16 @@ fn a_report_shows_removals_usage_and_what_is_kept() {
 fn a_json_report_has_the_data_of_the_page() {
     let host = Host::new();
     host.run(&["collect"]);
+    let volume = host.sim.dir().join("kubelet/pods/u-web/volumes/kubernetes.io~empty-dir/cache");
+    std::fs::create_dir_all(&volume).unwrap();
+    std::fs::write(volume.join("big"), vec![7; 3 << 20]).unwrap();
     let report: Value = serde_json::from_str(&host.run(&["report", "-o", "json"])).unwrap();
     assert_eq!(report["facts"]["node"], "n1");
     assert_eq!(report["past"]["runs"][0]["scope"], "all");
     assert_eq!(report["outlook"]["Ok"]["next"]["count"], 0, "all was removed: {report}");
+    let outlook = &report["outlook"]["Ok"];
+    assert_eq!(outlook["pods"][0]["volumes"][0]["name"], "cache", "{outlook}");
+    assert_eq!(outlook["disks"][0]["categories"], outlook["disk"], "{outlook}");
     assert_eq!(report["past"]["usage"].as_array().unwrap().len(), 1, "{report}");
     assert_eq!(host.run(&["report", "page.html", "-o", "html"]), "");
     assert!(std::fs::read_to_string(host.shell.path("page.html")).unwrap().ends_with("</html>"));

@@ -285,6 +285,10 @@ async fn one_pass(
     };
     let pass = cycle.pass(kind, stop, show).await;
     progress.end();
+    let shows_disks = cycle.settings().metrics.file.is_some() && !args.dry_run && args.scope != Scope::Containers;
+    if shows_disks && !stop.is_cancelled() {
+        cycle.take_account().await;
+    }
     let not_recorded = cycle.into_store().close().await;
     Pass { not_recorded, ..pass }
 }

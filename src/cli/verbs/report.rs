@@ -11,10 +11,11 @@ use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
-use crate::observe::Needs;
-use crate::page::{Document, Facts, Outlook, Past, html};
+use crate::observe::Part;
+use crate::page::{Contents, Document, Facts, Outlook, Past, html};
 use crate::plan::{Pressure, Scope, decide, disk_account};
 use crate::record::HistoryFilter;
+use crate::store::disk_by_pod;
 
 /// The runs of a month: one a minute for the last day, and those of each day that removed something.
 const RUNS: usize = 20_000;
@@ -49,15 +50,16 @@ impl Verb for Args {
 /// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
 fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let planned = block_on(async {
-        let Accounted { snapshot, plan, runtime } = account(loaded, Needs::new()).await?;
+        let Accounted { snapshot, plan, runtime } =
+            account(loaded, [Part::PodUsage, Part::DiskContents].into()).await?;
         if let Some(error) = runtime {
             return Err(error);
         }
         let under_pressure =
             decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
         // Without an account the page has no such section.
-        let disk = disk_account(&snapshot, &plan).map(|account| account.first.categories).unwrap_or_default();
-        let outlook = Outlook::new(&plan, Some(&under_pressure), &[]).with_disk(disk);
+        let contents = disk_account(&snapshot, &plan).map(|account| Contents::new(account, disk_by_pod(&snapshot)));
+        let outlook = Outlook::new(&plan, Some(&under_pressure), &[]).with_contents(contents.unwrap_or_default());
         Ok((plan, outlook))
     });
     let (plan, outlook, error) = match planned {

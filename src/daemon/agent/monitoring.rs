@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::Settings;
+use crate::daemon::cycle::accounts::LastAccount;
 use crate::daemon::failed_sources;
 use crate::daemon::now;
 use crate::daemon::reload::CONFIGURATION;
@@ -30,6 +31,7 @@ pub(super) struct Monitoring {
     /// Those in force.
     settings: Arc<Mutex<Settings>>,
     outlooks: Outlooks,
+    pub(super) account: LastAccount,
     page: PageOf,
 }
 
@@ -53,8 +55,9 @@ impl Monitoring {
         let server =
             Server::start().inspect_err(|error| tracing::warn!(%error, "cannot serve metrics and health")).ok();
         let address = settings.metrics.address;
-        let (settings, outlooks) = (Arc::new(Mutex::new(settings.clone())), Outlooks::default());
-        let monitoring = Self { metrics, health, server, settings, outlooks, page };
+        let settings = Arc::new(Mutex::new(settings.clone()));
+        let (outlooks, account) = (Outlooks::default(), LastAccount::default());
+        let monitoring = Self { metrics, health, server, settings, outlooks, account, page };
         if let Some((server, address)) = monitoring.server.as_ref().zip(address) {
             server.serve_pages(address, monitoring.pages());
         }
@@ -102,12 +105,8 @@ impl Monitoring {
             self.has_or_lacks(of.as_str(), fault.clone());
         }
         let mut known = self.outlooks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Not each pass takes the account.
-        let before = || known.values().map(|outlook| outlook.disk.clone()).find(|disk| !disk.is_empty());
-        let disk = pass.account.as_ref().map(|account| account.first.categories.clone()).or_else(before);
-        let outlook = Outlook::new(&pass.plan, None, &pass.reports).with_disk(disk.unwrap_or_default());
         known.retain(|of, _| scope != Scope::All && *of != Scope::All.as_str());
-        known.insert(scope.as_str(), outlook);
+        known.insert(scope.as_str(), Outlook::new(&pass.plan, None, &pass.reports));
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         self.has_or_lacks(PODS, failed_sources(&pass.plan, &settings));
     }
@@ -128,16 +127,18 @@ impl Monitoring {
     fn pages(&self) -> Pages {
         let metrics = self.metrics.clone();
         let (settings, outlooks, page) = (Arc::clone(&self.settings), Arc::clone(&self.outlooks), self.page);
-        let report = ReportPage::new(STYLE_HASH, move || shown(&settings, &outlooks, page));
+        let account = Arc::clone(&self.account);
+        let report = ReportPage::new(STYLE_HASH, move || shown(&settings, &outlooks, &account, page));
         let text = Arc::new(move |format| metrics.text(format));
         Pages { metrics: text, health: self.health.clone(), notes: Arc::new(Vec::new), report }
     }
 }
 
 /// Returns the page for people.
-fn shown(settings: &Mutex<Settings>, outlooks: &Outlooks, page: PageOf) -> String {
+fn shown(settings: &Mutex<Settings>, outlooks: &Outlooks, account: &LastAccount, page: PageOf) -> String {
     let settings = settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let known = outlooks.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let outlook = known.into_values().reduce(Outlook::and).ok_or_else(|| "no pass has ended yet".to_owned());
-    page(&settings, outlook)
+    let contents = account.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default();
+    page(&settings, outlook.map(|outlook| outlook.with_contents(contents)))
 }

@@ -1,62 +1,48 @@
-//! When a pass takes the account of the image file system.
+//! The account of the disks, which is taken beside the passes: no removal waits for a walk.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
-
-use super::planning::Planned;
+use super::Cycle;
+use super::planning::{PassKind, Planned};
 use crate::model::Seen;
+use crate::observe::Part;
+use crate::page::Contents;
 use crate::plan::{Scope, disk_account};
-use crate::store::DiskAccount;
+use crate::store::{disk_by_pod, leftovers};
 
-/// The time between two accounts. The store of a large node takes a second to read.
-const INTERVAL: SignedDuration = SignedDuration::from_mins(15);
+/// What the last account showed; `None` = none was taken yet. Clones share it.
+pub type LastAccount = Arc<Mutex<Option<Contents>>>;
 
-/// The accounts of the passes of a cycle.
-#[derive(Default)]
-pub(super) struct Accounts {
-    is_regular: bool,
-    last: Mutex<Option<Timestamp>>,
-}
+// === impl Cycle ===
 
-// === impl Accounts ===
-
-impl Accounts {
-    /// Creates accounts that are taken regularly.
-    pub fn regular() -> Self {
-        Self { is_regular: true, ..Self::default() }
+impl Cycle {
+    /// Observes what fills the disks, and shows it. Without the store of the runtime it shows nothing. Returns whether it
+    /// observed them: under disk pressure it does not, because its walks would delay removals.
+    pub async fn take_account(&self) -> bool {
+        if self.pressure().await.is_some() {
+            return false;
+        }
+        let planned = Box::pin(self.planned(PassKind::Regular(Scope::All), Part::DISKS.into()));
+        let Planned { snapshot, plan, .. } = planned.await;
+        if let (Some(Seen::Seen(_)), Ok(account)) = (&snapshot.store, disk_account(&snapshot, &plan)) {
+            let by_pod = disk_by_pod(&snapshot);
+            self.metrics.account(&account, &plan.disks);
+            self.metrics.contents(&by_pod.namespaces, &leftovers(&snapshot));
+            if let Some(last) = &self.last_account {
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Contents::new(account, by_pod));
+            }
+        }
+        true
     }
 
-    /// Returns whether a pass over these objects takes the account. After a step of the clock it does.
-    pub fn is_due(&self, scope: Scope, now: Timestamp) -> bool {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_old = last.is_none_or(|last| now < last || now.duration_since(last) >= INTERVAL);
-        self.is_regular && scope != Scope::Containers && is_old
+    /// Sets where the last account is shown. The service then takes accounts.
+    #[must_use]
+    pub fn with_account(self, last_account: &LastAccount) -> Self {
+        Self { last_account: Some(Arc::clone(last_account)), ..self }
     }
 
-    /// Takes the account of what a pass has planned, if it has read the whole store.
-    pub fn take(&self, planned: &Planned) -> Option<DiskAccount> {
-        let Planned { snapshot, plan, .. } = planned;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot.taken_at);
-        snapshot.store.iter().find_map(Seen::as_ref)?;
-        disk_account(snapshot, plan).ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_account_is_due_every_quarter_of_an_hour() {
-        let now: Timestamp = "2026-11-26T12:00:00Z".parse().unwrap();
-        let is_due = |accounts: &Accounts, minutes: i64| {
-            accounts.is_due(Scope::Images, now + SignedDuration::from_mins(minutes))
-        };
-        let accounts = Accounts::regular();
-        assert!(is_due(&accounts, 0) && !accounts.is_due(Scope::Containers, now));
-        *accounts.last.lock().unwrap() = Some(now);
-        assert_eq!([-1, 0, 14, 15].map(|minutes| is_due(&accounts, minutes)), [true, false, false, true]);
-        assert!(!is_due(&Accounts::default(), 60), "a command takes none for itself");
+    /// Returns whether the service takes accounts.
+    pub fn has_account(&self) -> bool {
+        self.last_account.is_some()
     }
 }

@@ -85,3 +85,24 @@ async fn a_jump_of_the_clock_removes_nothing_by_age() {
     clocks.pass(6 * DAY);
     assert_eq!(removed(&cycle, Scope::All).await.len(), 1, "the image");
 }
+
+/// A walk would take from the disk what removals need.
+#[tokio::test]
+async fn an_account_is_taken_without_disk_pressure_only() {
+    let image = |node: Node| node.image("r.example/new:1", &[("new", 1 << 20)]);
+    for (free, is_taken) in [(1_u64 << 30, false), (50 << 30, true)] {
+        let sim = Sim::start(image(Node::new().now(clock::now()).disk(100 << 30, (100 << 30) - free))).unwrap();
+        let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+        let policy = &mut settings.policy;
+        (policy.logs.pods_root, policy.logs.containers_root) = (sim.log_roots().pods, sim.log_roots().containers);
+        policy.pressure.free_bytes = 10 << 30;
+        let disks = Arc::new(DiskFn(sim.disk_reader()));
+        let place = LocalNode::new(Endpoint::at(sim.endpoint()), disks, Arc::new(RuntimePods));
+        let last = LastAccount::default();
+        let cycle = Cycle::live(settings, &place, Store::without_file(Memory::default()), clock::now());
+        let cycle = cycle.with_account(&last);
+        assert_eq!(cycle.take_account().await, is_taken);
+        let categories = last.lock().unwrap().take().map(|contents| contents.disks[0].categories.len());
+        assert_eq!(categories.is_some(), is_taken, "{categories:?}");
+    }
+}

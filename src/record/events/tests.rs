@@ -25,7 +25,7 @@ fn quiet() -> Pass {
     let snapshot = serde_json::from_value(serde_json::json!({ "taken_at": start() })).unwrap();
     let mut plan = decide(&snapshot, &Policy::default(), Scope::Images);
     plan.errors.clear();
-    Pass { plan, reports: Vec::new(), summary: Summary::default(), not_recorded: None, account: None }
+    Pass { plan, reports: Vec::new(), summary: Summary::default(), not_recorded: None }
 }
 
 fn failing(error: PlanError) -> Pass {

@@ -35,6 +35,10 @@ fn host() -> Host {
     let host = Host::with(node.exited("reconciliation-worker", &image(0)).exited("reconciliation-worker", &image(1)));
     host.sim.fault(Rpc::RemovePodSandbox, Fault::Fail(tonic::Code::Internal), Times::N(1));
     assert!(host.run(&["collect"]).contains("1 failed"));
+    let volume = "u-pay/volumes/kubernetes.io~empty-dir/reconciliation-worker-scratch-space-of-one-day/big";
+    let volume = host.sim.dir().join("kubelet/pods").join(volume);
+    std::fs::create_dir_all(volume.parent().unwrap()).unwrap();
+    std::fs::write(volume, vec![7; 3 << 20]).unwrap();
     host
 }
 
@@ -43,7 +47,7 @@ fn the_page_is_readable_at_each_width_and_scheme() {
     let host = host();
     host.run(&["report", "page.html", "--set", "images.max_age=1ms", "--set", "images.min_age=0"]);
     let mut browser = Browser::start();
-    for (width, scheme) in [(380, "light"), (380, "dark"), (1600, "light"), (1600, "dark")] {
+    for (width, scheme) in [(380, "light"), (420, "dark"), (1600, "light"), (1600, "dark")] {
         browser.view(width, scheme);
         browser.open(&format!("file://{}", host.shell.path("page.html").display()));
         let shot = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{width}-{scheme}.png"));
@@ -53,6 +57,7 @@ fn the_page_is_readable_at_each_width_and_scheme() {
         assert_eq!(content, view, "the page is wider than the window: {}", shot.display());
         assert_eq!(texts(&mut browser)[0].background == DARK, scheme == "dark");
         text_has_contrast(&mut browser);
+        rows_are_short(&mut browser);
         headings_tables_and_charts_have_names(&mut browser);
         page_loads_nothing_else(&browser);
     }
@@ -93,6 +98,30 @@ fn luminance(color: [u8; 3]) -> f64 {
     let linear = |value: f64| if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) };
     let [red, green, blue] = color.map(|channel| linear(f64::from(channel) / 255.0));
     0.2126 * red + 0.7152 * green + 0.0722 * blue
+}
+
+/// A row of what fills the disks has at most two lines: long names of tenants do not hide the next row.
+fn rows_are_short(browser: &mut Browser) {
+    let snapshot = browser.call("DOMSnapshot.captureSnapshot", &json!({ "computedStyles": [] }));
+    let word = |index: &Value| snapshot["strings"][index.as_u64().unwrap() as usize].as_str().unwrap();
+    let (nodes, layout) = (&snapshot["documents"][0]["nodes"], &snapshot["documents"][0]["layout"]);
+    let label = |node: u64| {
+        let attributes = nodes["attributes"][node as usize].as_array().unwrap();
+        let mut pairs = attributes.chunks(2).map(|pair| (word(&pair[0]), word(&pair[1])));
+        pairs.find_map(|(name, value)| (name == "aria-labelledby").then_some(value))
+    };
+    let parent = |node: &u64| nodes["parentIndex"][*node as usize].as_u64();
+    let mut rows = BTreeMap::<_, Vec<f64>>::new();
+    for (at, node) in layout["nodeIndex"].as_array().unwrap().iter().map(|node| node.as_u64().unwrap()).enumerate() {
+        if word(&nodes["nodeName"][node as usize]) == "TR" {
+            let table = std::iter::successors(Some(node), parent).find_map(label).unwrap();
+            rows.entry(table).or_default().push(layout["bounds"][at][3].as_f64().unwrap());
+        }
+    }
+    for table in ["disk-0", "pods"] {
+        let heights = &rows[table];
+        assert!(heights.len() > 1 && heights.iter().all(|height| *height < 56.0), "{table}: {rows:?}");
+    }
 }
 
 /// Returns all text of the page with its computed colors. The background is that of the next element around it that has
@@ -138,9 +167,11 @@ fn headings_tables_and_charts_have_names(browser: &mut Browser) {
         found.entry(node["role"]["value"].as_str().unwrap()).or_default().push(name);
     }
     let sections = ["Last removals", "Removed next", "Under disk pressure", "Kept, and why"];
+    let disks = ["Disk of images", "The ten largest pods"];
+    let others = ["kubegc on n1", "File systems", "What fills the disks", "Reclaimed bytes per day"];
     for (role, names) in [
-        ("heading", &[&["kubegc on n1", "File systems", "Reclaimed bytes per day"][..], &sections].concat()),
-        ("table", &sections.to_vec()),
+        ("heading", &[&others[..], &sections, &disks].concat()),
+        ("table", &[&sections[..], &disks].concat()),
         ("image", &vec!["Usage of ", "Reclaimed bytes per day: "]),
         ("columnheader", &vec!["Time", "Outcome", "Why"]),
     ] {

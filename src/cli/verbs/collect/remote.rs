@@ -49,7 +49,7 @@ pub(super) async fn collect(
     // The agent has logged the outcomes.
     done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
     let PassDone { plan, reports, summary, .. } = done;
-    let pass = Pass { plan, reports, summary, not_recorded: None, account: None };
+    let pass = Pass { plan, reports, summary, not_recorded: None };
     count_pass(PassEnd { scope: args.scope, duration: None, at: now() }, &pass, metrics);
     Ok(pass)
 }

@@ -1,0 +1,110 @@
+//! What fills the disks, and the pods that take most.
+
+use std::cmp::Reverse;
+
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::chart;
+use super::document::{Document, LONGEST, table};
+use crate::model::{cut_text, size_text};
+use crate::store::{CategoryEntry, DiskAccount, DiskByPod, DiskSpace, PodSpace};
+
+/// The pods that are named.
+const PODS: usize = 10;
+
+/// What fills the disks of the node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Contents {
+    /// What fills the image file system; empty = not known.
+    pub disk: Vec<CategoryEntry>,
+    /// What fills each disk, that of the images first; empty = not known.
+    pub disks: Vec<DiskSpace>,
+    /// The pods that take most, largest first.
+    pub pods: Vec<PodSpace>,
+}
+
+// === impl Contents ===
+
+impl Contents {
+    /// Makes the contents of the account of the disks, and of what each pod takes.
+    pub fn new(account: DiskAccount, by_pod: DiskByPod) -> Self {
+        let disks: Vec<_> = std::iter::once(account.first).chain(account.other_disks).collect();
+        let disk = disks.first().map(|first| first.categories.clone()).unwrap_or_default();
+        Self { disk, disks, pods: by_pod.pods.into_iter().take(PODS).collect() }
+    }
+}
+
+// === impl Document ===
+
+impl Document {
+    pub(super) fn contents(&self) -> Markup {
+        let Ok(Contents { disks, pods, .. }) = self.outlook.as_ref().map(|outlook| &outlook.contents) else {
+            return html! {};
+        };
+        html! {
+            @if !disks.is_empty() {
+                section aria-labelledby="account" {
+                    h2 id="account" { "What fills the disks" }
+                    @for (number, disk) in disks.iter().enumerate() { (filling(disk, &format!("disk-{number}"))) }
+                }
+            }
+            @if !pods.is_empty() {
+                section aria-labelledby="pods" {
+                    h2 id="pods" { "The ten largest pods" }
+                    (table("pods", &["Pod", "Layers", "Volumes", "Logs", "Sum", "Largest volume"], &html! {
+                        @for pod in pods { (row(pod)) }
+                    }))
+                }
+            }
+        }
+    }
+}
+
+/// Formats what fills a disk, the largest first.
+fn filling(space: &DiskSpace, label: &str) -> Markup {
+    let mut filled: Vec<_> = space.categories.iter().filter(|entry| entry.bytes > 0).collect();
+    filled.sort_by_key(|entry| Reverse(entry.bytes));
+    let all = filled.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
+    let holds: Vec<_> = space.holds.iter().map(|of| of.phrase()).collect();
+    html! {
+        h3 id=(label) { "Disk of " (holds.join(", ")) ", " (space.disk.mountpoint.display()) }
+        p { (size_text(space.used_bytes)) " of " (size_text(space.disk.capacity_bytes)) " used." }
+        (table(label, &["What", "Size", "Objects", "Share"], &html! {
+            @for entry in filled { tr {
+                td { (entry.category.phrase()) }
+                td { (at_least(entry.at_least, entry.bytes)) }
+                td { @if entry.objects > 0 { (entry.objects) } }
+                td.part { (chart::bar(entry.bytes, all)) }
+            } }
+        }))
+    }
+}
+
+fn row(pod: &PodSpace) -> Markup {
+    let space = &pod.space;
+    let name = if pod.pod.name.is_empty() { format!("uid {}", pod.pod.uid) } else { pod.pod.to_string() };
+    let volume = pod.volumes.first().map(|volume| {
+        format!("{} \"{}\", {}", volume.plugin, volume.name, at_least(volume.usage.at_least, volume.usage.bytes))
+    });
+    html! {
+        tr {
+            (line(&name))
+            td { (size_text(space.writable_layer_bytes)) }
+            td { (size_text(space.volume_bytes)) }
+            td { (size_text(space.log_bytes)) }
+            td { (at_least(space.at_least, space.bytes)) }
+            (line(&volume.unwrap_or_default()))
+        }
+    }
+}
+
+/// Formats a cell of one line. What does not fit is shown when the pointer is on it.
+fn line(text: &str) -> Markup {
+    let text = cut_text(text, LONGEST);
+    html! { td.line title=(text) { (text) } }
+}
+
+fn at_least(is_least: bool, bytes: u64) -> String {
+    format!("{}{}", if is_least { ">=" } else { "" }, size_text(bytes))
+}
