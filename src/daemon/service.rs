@@ -44,7 +44,7 @@ struct Service<'a, A> {
     live: Live,
     /// The number of scheduled passes that run.
     running: watch::Sender<usize>,
-    /// Notified when a pass over images has ended.
+    /// Notified when a pass over images has succeeded.
     images_passed: Notify,
     /// Only the loop for disk pressure uses this.
     relief: Mutex<(PressureMonitor, PressureBackoff)>,
@@ -177,11 +177,11 @@ where
 
     fn ended(&self, scope: Scope, pass: &Pass) -> PassResult {
         (self.after.borrow_mut())(scope, pass);
-        if scope != Scope::Containers {
-            self.images_passed.notify_one();
-        }
         log_pass(scope, pass);
         let is_success = pass.is_success();
+        if scope != Scope::Containers && is_success {
+            self.images_passed.notify_one();
+        }
         // A failed pass causes a back-off of its loop.
         let result = if is_success { PassResult::Succeeded } else { PassResult::Failed };
         let intervals = &self.cycle.settings().intervals;
@@ -220,6 +220,7 @@ where
             while self.cycle.has_account() {
                 self.images_passed.notified().await;
                 if Box::pin(self.cycle.take_account()).await {
+                    tracing::debug!("account of the disks taken");
                     sleep(ACCOUNT_INTERVAL).await;
                 }
             }

@@ -16,21 +16,22 @@ pub type LastAccount = Arc<Mutex<Option<Contents>>>;
 // === impl Cycle ===
 
 impl Cycle {
-    /// Observes what fills the disks, and shows it. Without the store of the runtime it shows nothing. Returns whether it
-    /// observed them: under disk pressure it does not, because its walks would delay removals.
+    /// Observes what fills the disks, and shows it. Returns whether it did: without the store of the runtime it shows nothing, and
+    /// under disk pressure it does not observe them, because its walks would delay removals.
     pub async fn take_account(&self) -> bool {
         if self.pressure().await.is_some() {
             return false;
         }
         let planned = Box::pin(self.planned(PassKind::Regular(Scope::All), Part::DISKS.into()));
         let Planned { snapshot, plan, .. } = planned.await;
-        if let (Some(Seen::Seen(_)), Ok(account)) = (&snapshot.store, disk_account(&snapshot, &plan)) {
-            let by_pod = disk_by_pod(&snapshot);
-            self.metrics.account(&account, &plan.disks);
-            self.metrics.contents(&by_pod.namespaces, &leftovers(&snapshot));
-            if let Some(last) = &self.last_account {
-                *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Contents::new(account, by_pod));
-            }
+        let (Some(Seen::Seen(_)), Ok(account)) = (&snapshot.store, disk_account(&snapshot, &plan)) else {
+            return false;
+        };
+        let by_pod = disk_by_pod(&snapshot);
+        self.metrics.account(&account, &plan.disks);
+        self.metrics.contents(&by_pod.namespaces, &leftovers(&snapshot));
+        if let Some(last) = &self.last_account {
+            *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Contents::new(account, by_pod));
         }
         true
     }
