@@ -105,7 +105,6 @@ pub enum SimError {
     /// An awaited call did not arrive.
     #[error("{method} came {seen} times, not {wanted}, within {seconds} s")]
     NoCall {
-        /// The method.
         method: Rpc,
         /// How many calls arrived.
         seen: usize,

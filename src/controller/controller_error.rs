@@ -7,16 +7,10 @@ use crate::kubernetes::KubernetesError;
 pub enum ControllerError {
     /// What the API server serves is unknown.
     #[error("cannot observe the cluster")]
-    Discover {
-        /// Why.
-        source: KubernetesError,
-    },
+    Discover { source: KubernetesError },
     /// The pods or nodes cannot be listed completely.
     #[error("cannot observe the pods and nodes of the cluster")]
-    Pods {
-        /// Why.
-        source: KubernetesError,
-    },
+    Pods { source: KubernetesError },
 }
 
 // === impl ControllerError ===

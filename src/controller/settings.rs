@@ -20,7 +20,6 @@ pub(super) const WATCH: Duration = Duration::from_mins(4);
 pub struct ControllerSettings {
     /// Limits on the calls of the workers.
     pub calls: CallLimits,
-    /// The guards.
     pub guards: OwnerGuards,
     /// The interval of discovery. Default 30 s, as in kube-controller-manager.
     pub discovery: Duration,

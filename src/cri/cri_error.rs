@@ -117,7 +117,6 @@ pub enum CriError {
     Defective {
         /// The name of the call in the CRI.
         call: &'static str,
-        /// The defect.
         defect: String,
     },
     /// An endpoint that is not a unix socket.
@@ -125,7 +124,6 @@ pub enum CriError {
         "{named_by} names the endpoint {endpoint}; kubegc supports only unix sockets, such as unix:///run/containerd/containerd.sock"
     )]
     NotUnix {
-        /// The endpoint.
         endpoint: String,
         /// The setting that names it.
         named_by: String,

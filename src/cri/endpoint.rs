@@ -43,7 +43,6 @@ pub struct EndpointCandidates {
 /// An endpoint, and what names it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
-    /// The endpoint.
     pub endpoint: String,
     /// The origin, for errors.
     pub named_by: String,

@@ -30,23 +30,16 @@ pub enum CallError {
     /// The limit passed. The call continues in its thread.
     #[error("cannot access {}: file system did not respond within {seconds} s; the call continues", place.display())]
     TimedOut {
-        /// The place.
         place: PathBuf,
         /// The limit.
         seconds: u64,
     },
     /// An earlier call to the same place has not returned since its limit passed, so this one was not started.
     #[error("cannot access {}: an earlier call is still blocked in the file system", place.display())]
-    StillBlocked {
-        /// The place.
-        place: PathBuf,
-    },
+    StillBlocked { place: PathBuf },
     /// The call panicked, or the async runtime shut down before it started.
     #[error("cannot access {}: the call ended without a result", place.display())]
-    Aborted {
-        /// The place.
-        place: PathBuf,
-    },
+    Aborted { place: PathBuf },
 }
 
 /// The state of one place.

@@ -21,7 +21,6 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 pub struct KubernetesError {
     /// The action that failed.
     what: String,
-    /// Why.
     pub cause: Cause,
 }
 
@@ -61,7 +60,6 @@ pub enum Cause {
     /// There is no connection, or it broke before an answer arrived.
     #[error("the API server cannot be reached: {cause}")]
     Unreachable {
-        /// Why.
         cause: String,
         /// It is a connection that broke, as when the server closes it.
         was_open: bool,

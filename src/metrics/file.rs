@@ -20,7 +20,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub struct FileError {
     /// The file.
     pub path: PathBuf,
-    /// The cause.
     pub cause: io::Error,
 }
 

@@ -16,7 +16,6 @@ pub enum ObserveError {
     List {
         /// The directory.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// A file system could not be measured.
@@ -24,7 +23,6 @@ pub enum ObserveError {
     Measure {
         /// A directory on it.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The kubelet pulls an image, and its record does not name the image.
@@ -32,7 +30,6 @@ pub enum ObserveError {
     ReadPull {
         /// The record.
         path: PathBuf,
-        /// Why.
         cause: String,
     },
     /// The runtime does not report the location of its images.

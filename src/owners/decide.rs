@@ -46,7 +46,6 @@ pub enum Verdict {
         /// Before the deletion, its references stop to block their owners: its dependents wait as well, so the
         /// references may form a circle.
         unblock: bool,
-        /// Why.
         reason: DeleteReason,
     },
     /// Its foreground deletion waits for these dependents, which are to be checked.

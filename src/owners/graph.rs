@@ -76,7 +76,6 @@ pub struct ShownVersion {
 pub struct Dependent {
     /// The dependent.
     pub item: Item,
-    /// Its reference.
     pub reference: OwnerReference,
 }
 

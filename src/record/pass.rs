@@ -5,7 +5,6 @@ use crate::plan::{Plan, PlanError, Report, Summary, key};
 /// The result of one pass.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// The plan.
     pub plan: Plan,
     /// The reports of its actions, in order.
     pub reports: Vec<Report>,

@@ -14,7 +14,6 @@ use crate::model::FileSystem;
 pub struct UsageSample {
     /// The time of the pass.
     pub at: Timestamp,
-    /// The file system.
     pub file_system: FileSystem,
 }
 

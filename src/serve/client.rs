@@ -31,7 +31,6 @@ pub enum ServeError {
     Call {
         /// The socket.
         path: PathBuf,
-        /// The cause.
         cause: String,
     },
     /// The agent refused the request, or its pass could not be made.
@@ -39,7 +38,6 @@ pub enum ServeError {
     Refused {
         /// The socket.
         path: PathBuf,
-        /// The cause.
         cause: String,
     },
 }

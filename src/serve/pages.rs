@@ -19,7 +19,6 @@ use crate::metrics::Exposition;
 pub struct Pages {
     /// Returns the metrics as text.
     pub metrics: Arc<dyn Fn(Exposition) -> String + Send + Sync>,
-    /// The health.
     pub health: Health,
     /// Returns facts for the page about readiness, a line each.
     pub notes: Arc<dyn Fn() -> Vec<String> + Send + Sync>,

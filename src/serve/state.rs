@@ -29,7 +29,6 @@ pub struct AgentState {
     pub mode: String,
     /// The profile of the rules in force.
     pub profile: String,
-    /// The store.
     pub store: PathBuf,
     /// What is being done now, by scope.
     pub running: BTreeMap<String, RunningPass>,
@@ -121,7 +120,6 @@ pub enum PassEvent {
 pub struct PassDone {
     /// Whether the agent only observes, so that nothing was removed.
     pub observes: bool,
-    /// The plan.
     pub plan: Plan,
     /// Each action and its outcome, in order.
     pub reports: Vec<Report>,
@@ -135,7 +133,6 @@ pub struct PassDone {
 /// A request, and where its events go.
 #[derive(Debug)]
 pub struct Order {
-    /// The request.
     pub request: PassRequest,
     /// Receives the events.
     pub events: mpsc::UnboundedSender<PassEvent>,

@@ -49,7 +49,6 @@ pub enum Rpc {
 /// One call that arrived.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RecordedCall {
-    /// The method.
     pub method: Rpc,
     /// The object of the call, as written in the request: the id of the container, sandbox or image. For a list, the id
     /// in its filter, or else the sandbox in it. Empty if there is none.

@@ -15,7 +15,6 @@ use crate::model::{
 /// The parts of a store, and who holds each.
 #[derive(Clone)]
 pub struct StoreIndex<'a> {
-    /// The store.
     pub store: &'a RuntimeStore,
     /// The parts of each image, in ascending order.
     images: HashMap<ImageId, Vec<usize>>,

@@ -75,7 +75,6 @@ pub enum PodNotice<'a> {
     Done(&'a PodOutcome),
     /// An action failed. `is_new` = for the first time, or for another cause than in the last pass.
     Failed {
-        /// The failure.
         failure: &'a PodFailure,
         /// Whether it is news.
         is_new: bool,

@@ -37,7 +37,6 @@ pub struct KubeletAccess {
     pub client: Option<(PathBuf, PathBuf)>,
     /// The directory of a pod's service account, as this process sees it.
     pub account: PathBuf,
-    /// The host.
     pub host: HostFs,
     /// The kubelet's directory, on the host.
     pub kubelet_root: PathBuf,

@@ -11,14 +11,12 @@ use crate::model::Pod;
 pub struct KubeletPods {
     /// When the kubelet sent the list, by its own clock.
     pub answered_at: Timestamp,
-    /// The pods.
     pub pods: Vec<KubeletPod>,
 }
 
 /// A pod of a kubelet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletPod {
-    /// The pod.
     pub pod: Pod,
     /// The kubelet has the pod from the API server, not from a manifest.
     pub is_of_api: bool,

@@ -18,7 +18,6 @@ use crate::model::{ObjectMeta, is_object_name};
 pub struct ApiNode {
     /// Empty in a list.
     kind: String,
-    /// The metadata.
     pub metadata: ObjectMeta,
     spec: NodeSpec,
     status: NodeStatus,

@@ -15,11 +15,8 @@ use crate::model::{Phase, known_time, latest_time};
 pub struct ApiPod {
     /// Empty in a list.
     pub(super) kind: String,
-    /// The metadata.
     pub metadata: PodMetadata,
-    /// The spec.
     pub spec: PodSpec,
-    /// The status.
     pub status: PodStatus,
 }
 
@@ -27,11 +24,8 @@ pub struct ApiPod {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodMetadata {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
-    /// The uid.
     pub uid: String,
     pub(super) resource_version: String,
     annotations: Option<Annotations>,
@@ -43,7 +37,6 @@ pub struct PodMetadata {
     pub deletion_timestamp: Option<Timestamp>,
     /// The grace period of its deletion, in seconds.
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Its finalizers.
     pub finalizers: Option<Vec<String>>,
     /// How often its spec was changed, from 1 on. API servers before 1.33 do not count it.
     pub generation: Option<i64>,

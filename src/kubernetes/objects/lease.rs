@@ -12,9 +12,7 @@ use crate::kubernetes::{ApiResource, Connection, KubernetesError};
 /// The name of a Lease.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LeaseName {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 

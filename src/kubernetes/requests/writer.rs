@@ -20,11 +20,9 @@ use crate::model::{ObjectMeta, Uid};
 /// One object of a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteTarget<'a> {
-    /// The resource.
     pub resource: &'a ApiResource,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
-    /// The name.
     pub name: &'a str,
     /// The uid. An object with another one is not changed: it is not the one that was decided about.
     pub uid: &'a Uid,

@@ -33,7 +33,6 @@ pub(super) struct Disk {
     pub of: DiskUse,
     /// Directories on it.
     pub directories: Vec<PathBuf>,
-    /// The used bytes.
     pub used_bytes: u64,
 }
 

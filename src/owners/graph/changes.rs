@@ -33,7 +33,6 @@ pub enum Event {
 /// An object as a monitor shows it.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Its kind.
     pub kind: ApiKind,
     /// The resource of the monitor.
     pub resource: ResourceId,
@@ -53,12 +52,7 @@ pub enum Effect {
     /// Remove this owner from its dependents, then its finalizer `orphan`.
     TryOrphan(Uid),
     /// Report a reference to an owner in another namespace, which Kubernetes does not allow.
-    WrongNamespace {
-        /// The dependent.
-        dependent: Identity,
-        /// Its reference.
-        reference: OwnerReference,
-    },
+    WrongNamespace { dependent: Identity, reference: OwnerReference },
 }
 
 // === impl Observed ===

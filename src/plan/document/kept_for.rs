@@ -18,7 +18,6 @@ const MOST_REASONS: usize = 4;
 pub struct KeptFor {
     /// The kind of the objects.
     pub kind: Kind,
-    /// The reason.
     pub reason: String,
     /// Whether it is a guard: a rule that keeps what the kubelet would remove.
     pub is_guard: bool,
