@@ -42,6 +42,9 @@ pub(super) struct KubeletFiles {
     pub(super) warnings: Vec<String>,
 }
 
+/// The entries of a map, each with the file that sets it.
+type Entries<'a> = BTreeMap<&'a str, (&'a Path, &'a Json)>;
+
 // === impl KubeletFiles ===
 
 impl KubeletFiles {
@@ -67,8 +70,15 @@ impl KubeletFiles {
         set.next().filter(|(_, value)| !value.is_null())
     }
 
-    /// Returns the entries of a field that is a map, each with the file that sets it; `None` = no file has the field.
-    pub(super) fn map(&self, name: &str) -> Option<BTreeMap<&str, (&Path, &Json)>> {
+    /// Returns the entries of a field that is a map of what `wanted` says, each with the file that sets it; `None` = no file has the
+    /// field.
+    ///
+    /// # Errors
+    /// The last file that has it has no map.
+    pub(super) fn map(&self, name: &str, wanted: &str) -> Result<Option<Entries<'_>>, ConfigFault> {
+        if let Some((path, written)) = self.get(name).filter(|(_, written)| !written.is_object()) {
+            return Err(ConfigFault::of(Origin::File(path.to_owned(), None), name, written, wanted));
+        }
         let mut merged: Option<BTreeMap<_, _>> = None;
         for (path, file) in &self.files {
             let Some(written) = file.get(name) else { continue };
@@ -80,7 +90,7 @@ impl KubeletFiles {
             merged.extend(entries.iter().map(|(key, value)| (key.as_str(), (&**path, value))));
             merged.retain(|_, (_, value)| !value.is_null());
         }
-        merged
+        Ok(merged)
     }
 
     /// Returns the settings.

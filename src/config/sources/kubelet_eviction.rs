@@ -14,14 +14,14 @@ const WANTED: &str = "expected a percentage or a quantity, such as \"10%\" or \"
 /// takes one back.
 pub(super) fn of_kubelet(files: &mut KubeletFiles) -> EvictionLimits {
     let defaults = EvictionLimits::default();
-    let no_map = files.get(FIELD).filter(|(_, written)| !written.is_object());
-    if let Some(fault) = no_map.map(|(path, written)| {
-        ConfigFault::of(Origin::File(path.to_path_buf(), None), FIELD, written, "expected a map of signals")
-    }) {
-        files.faults.push(fault);
-        return defaults;
-    }
-    let Some(limits) = files.map(FIELD) else { return defaults };
+    let limits = match files.map(FIELD, "expected a map of signals") {
+        Ok(Some(limits)) => limits,
+        Ok(None) => return defaults,
+        Err(fault) => {
+            files.faults.push(fault);
+            return defaults;
+        }
+    };
     let merges = files.get("mergeDefaultEvictionSettings").is_some_and(|(_, merges)| merges.as_bool() == Some(true));
     let mut faults = Vec::new();
     let mut read = |signal, default: Option<FreeSpace>| {
