@@ -12,7 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::values::word;
 use crate::model::{PodRef, container_of_link, short_id};
-use crate::plan::{Action, Kind};
+use crate::plan::{Action, Kind, Plan};
 
 pub(super) use collection::{collection, named, totals};
 pub(super) use plan_tables::plan;
@@ -93,10 +93,15 @@ pub(super) fn more_tags(tags: &[String]) -> String {
 }
 
 /// Formats the number of objects of each kind, as `4 containers and 1 image`; empty = there are none.
-pub(super) fn counts(count: impl Fn(Kind) -> usize) -> String {
+fn counts(count: impl Fn(Kind) -> usize) -> String {
     let counts = Kind::ALL.into_iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
     let counts: Vec<_> = counts.map(|(kind, count)| format::count(count, kind.noun())).collect();
     format::list(&counts)
+}
+
+/// Formats the number of objects of each kind that a plan removes.
+pub(super) fn planned(plan: &Plan) -> String {
+    counts(|kind| plan.actions.iter().filter(|action| action.target.kind() == kind).count())
 }
 
 /// Returns a progress bar. It is drawn on standard error, and only on a terminal.

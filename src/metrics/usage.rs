@@ -9,7 +9,7 @@ use crate::plan::DiskState;
 pub(super) fn show(values: &Values, disks: &[DiskState]) {
     let used_inodes = |disk: &FileSystem| Some(disk.inodes?.saturating_sub(disk.inodes_free?));
     show_value(values, FS_CAPACITY, disks, |disk| Some(disk.capacity_bytes));
-    show_value(values, FS_USED, disks, |disk| Some(disk.capacity_bytes.saturating_sub(disk.available_bytes)));
+    show_value(values, FS_USED, disks, |disk| Some(disk.used_bytes()));
     show_value(values, FS_INODES, disks, |disk| disk.inodes);
     show_value(values, FS_INODES_USED, disks, used_inodes);
     values.replace(FS_THRESHOLD, "", disks.iter().flat_map(thresholds));

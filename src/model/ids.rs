@@ -130,6 +130,11 @@ pub struct PodRef {
 // === impl PodRef ===
 
 impl PodRef {
+    /// Returns the namespace and the name, for people; without a name the uid, as `uid 5b1c6a4e`.
+    pub fn name_or_uid(&self) -> String {
+        if self.name.is_empty() { format!("uid {}", self.uid) } else { self.to_string() }
+    }
+
     /// Returns what identifies the pod, as [`super::Pod::identity`] does.
     pub fn identity(&self) -> (&PodUid, &str, &str) {
         (&self.uid, &self.namespace, &self.name)

@@ -273,6 +273,11 @@ impl LeftoverLog {
 // === impl FileSystem ===
 
 impl FileSystem {
+    /// Returns the bytes that are not available, those reserved for root included.
+    pub fn used_bytes(&self) -> u64 {
+        self.capacity_bytes.saturating_sub(self.available_bytes)
+    }
+
     /// Returns whether two directories are on one file system: they show the same identifier, capacity and number of inodes.
     pub fn is_same_disk(&self, other: &Self) -> bool {
         (self.fsid, self.capacity_bytes, self.inodes) == (other.fsid, other.capacity_bytes, other.inodes)

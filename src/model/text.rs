@@ -31,6 +31,11 @@ pub fn yaml_error_text(error: &impl Display) -> String {
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
+/// Returns a size as [`size_text`] does, with `>=` if it is at least this.
+pub fn at_least_text(is_least: bool, bytes: u64) -> String {
+    format!("{}{}", if is_least { ">=" } else { "" }, size_text(bytes))
+}
+
 /// Returns a size in units of 1024: `512B`, `7.0MiB`, `1.2TiB`.
 pub fn size_text(bytes: u64) -> String {
     // No larger one is needed for 64 bits.

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use super::Places;
 use super::disk::Disks;
 use crate::cri::{RuntimeReader, SnapshotUsages};
-use crate::model::{ContainerId, FileSystem, HolderKind, PartKind, RuntimeStore, Seen, Snapshot};
+use crate::model::{ContainerId, DiskUse, FileSystem, HolderKind, NodeDisk, PartKind, RuntimeStore, Seen, Snapshot};
 
 /// The longest time to read the lists of the store.
 const LISTS: Duration = Duration::from_secs(10);
@@ -51,8 +51,9 @@ impl StoreReader {
         if writable_layers {
             add_writable_layers(reader, &mut store).await;
         }
-        let logs = disks.measure(&places.pod_logs).await;
-        store.logs_on_image_disk = logs.is_ok_and(|logs| logs.is_same_disk(images));
+        let holds = |disk: &NodeDisk, of| disk.holds.contains(&of);
+        let has_both = |disk: &NodeDisk| holds(disk, DiskUse::Images) && holds(disk, DiskUse::Logs);
+        store.logs_on_image_disk = snapshot.disks.iter().any(has_both);
         Seen::Seen(store)
     }
 

@@ -145,9 +145,7 @@ impl Walk {
         let (names, end) = (names(directory), self.until);
         size.at_least |= names.len() == MOST_NAMES;
         for (name, left) in names.iter().zip((1..=names.len()).rev()) {
-            let now = Instant::now();
-            let part = end.saturating_duration_since(now) / u32::try_from(left).unwrap_or(u32::MAX);
-            self.until = (now + part).min(self.end);
+            self.until = turn(end, left).min(self.end);
             self.entry(size, directory.as_fd(), name, depth);
         }
         self.until = end;
@@ -232,6 +230,12 @@ impl Largest {
         }
         self.path.truncate(length);
     }
+}
+
+/// Returns until when one of so many that are left may take: each has the same part of the time until `end`.
+fn turn(end: Instant, left: usize) -> Instant {
+    let now = Instant::now();
+    now + end.saturating_duration_since(now) / u32::try_from(left).unwrap_or(u32::MAX)
 }
 
 /// Runs `work` in a thread of the lowest priority. A thread cannot raise its priority again, so it is one of its own.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::chart;
 use super::document::{Document, LONGEST, table};
-use crate::model::{cut_text, size_text};
+use crate::model::{at_least_text, cut_text, size_text};
 use crate::store::{CategoryEntry, DiskAccount, DiskByPod, DiskSpace, PodSpace};
 
 /// The pods that are named.
@@ -73,7 +73,7 @@ fn filling(space: &DiskSpace, label: &str) -> Markup {
         (table(label, &["What", "Size", "Objects", "Share"], &html! {
             @for entry in filled { tr {
                 td { (entry.category.phrase()) }
-                td { (at_least(entry.at_least, entry.bytes)) }
+                td { (at_least_text(entry.at_least, entry.bytes)) }
                 td { @if entry.objects > 0 { (entry.objects) } }
                 td.part { (chart::bar(entry.bytes, all)) }
             } }
@@ -83,17 +83,16 @@ fn filling(space: &DiskSpace, label: &str) -> Markup {
 
 fn row(pod: &PodSpace) -> Markup {
     let space = &pod.space;
-    let name = if pod.pod.name.is_empty() { format!("uid {}", pod.pod.uid) } else { pod.pod.to_string() };
     let volume = pod.volumes.first().map(|volume| {
-        format!("{} \"{}\", {}", volume.plugin, volume.name, at_least(volume.usage.at_least, volume.usage.bytes))
+        format!("{} \"{}\", {}", volume.plugin, volume.name, at_least_text(volume.usage.at_least, volume.usage.bytes))
     });
     html! {
         tr {
-            (line(&name))
+            (line(&pod.pod.name_or_uid()))
             td { (size_text(space.writable_layer_bytes)) }
             td { (size_text(space.volume_bytes)) }
             td { (size_text(space.log_bytes)) }
-            td { (at_least(space.at_least, space.bytes)) }
+            td { (at_least_text(space.at_least, space.bytes)) }
             (line(&volume.unwrap_or_default()))
         }
     }
@@ -103,8 +102,4 @@ fn row(pod: &PodSpace) -> Markup {
 fn line(text: &str) -> Markup {
     let text = cut_text(text, LONGEST);
     html! { td.line title=(text) { (text) } }
-}
-
-fn at_least(is_least: bool, bytes: u64) -> String {
-    format!("{}{}", if is_least { ">=" } else { "" }, size_text(bytes))
 }

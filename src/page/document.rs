@@ -114,7 +114,7 @@ impl Document {
         let used_now = format!("{:.0} % used, at most {highest:.0} %", used(last));
         let description =
             format!("Usage of {}: {used_now}; thresholds {high_percent} % and {low_percent} %", mountpoint.display());
-        let bytes = last.capacity_bytes.saturating_sub(last.available_bytes);
+        let bytes = last.used_bytes();
         html! {
             h3 { (mountpoint.display()) }
             p { (used_now) ": " (size_text(bytes)) " of " (size_text(last.capacity_bytes)) (inodes(last)) "." }
@@ -274,7 +274,7 @@ fn run_text(run: &RunEntry) -> String {
 
 /// Returns the used space in percent.
 fn used(of: &FileSystem) -> f64 {
-    chart::share(of.capacity_bytes.saturating_sub(of.available_bytes), of.capacity_bytes) * 100.0
+    chart::share(of.used_bytes(), of.capacity_bytes) * 100.0
 }
 
 fn inodes(of: &FileSystem) -> String {

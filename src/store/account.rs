@@ -71,6 +71,15 @@ pub struct CategoryEntry {
     pub at_least: bool,
 }
 
+// === impl DiskAccount ===
+
+impl DiskAccount {
+    /// Lists all file systems.
+    pub fn disks(&self) -> impl Iterator<Item = &DiskSpace> {
+        std::iter::once(&self.first).chain(&self.other_disks)
+    }
+}
+
 /// Makes the account of a snapshot. Without the store of the runtime it has the rest.
 ///
 /// # Errors

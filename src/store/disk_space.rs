@@ -128,7 +128,7 @@ impl Filling {
 
     fn logs(&mut self, snapshot: &Snapshot) {
         for dir in snapshot.log_dirs.as_ref().into_iter().flatten() {
-            let held_by = pod_of_dir(&dir.name).map_or_else(|| dir.name.clone(), |pod| text(&pod));
+            let held_by = pod_of_dir(&dir.name).map_or_else(|| dir.name.clone(), |pod| pod.name_or_uid());
             let bytes = dir.size_bytes.unwrap_or_default();
             let usage = DirUsage { bytes, inodes: 0, at_least: dir.size_bytes.is_none() };
             self.add_named(Category::Logs, "logs".to_owned(), held_by, usage);
@@ -175,7 +175,7 @@ impl Filling {
 
     /// Returns the file system, with what is left for the rest.
     fn done(mut self, NodeDisk { holds, file_system: disk }: NodeDisk) -> DiskSpace {
-        let used_bytes = disk.capacity_bytes.saturating_sub(disk.available_bytes);
+        let used_bytes = disk.used_bytes();
         let used_inodes = disk.inodes.zip(disk.inodes_free).map(|(all, free)| all.saturating_sub(free));
         let reserved = disk.free_bytes.map_or(0, |free| free.saturating_sub(disk.available_bytes));
         self.add(Category::ReservedBlocks, DirUsage { bytes: reserved, ..DirUsage::default() }, 0);
@@ -251,12 +251,8 @@ impl KnownPods {
     }
 
     fn text(&self, uid: &PodUid) -> String {
-        self.names.get(uid).map_or_else(|| format!("uid {uid}"), text)
+        self.names.get(uid).map_or_else(|| format!("uid {uid}"), PodRef::name_or_uid)
     }
-}
-
-fn text(pod: &PodRef) -> String {
-    if pod.name.is_empty() { format!("uid {}", pod.uid) } else { pod.to_string() }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::grid::table;
-use super::{Paint, counts, format, line, object, pod_text as pods};
+use super::{Paint, format, line, object, planned, pod_text as pods};
 use crate::model::ImageId;
 use crate::plan::{
     ImageSummary, ImageTrigger, Kind, ListNote, Plan, PlanError, Pressure, RuleNote, Target, WorkloadNote,
@@ -165,7 +165,7 @@ fn summary(plan: &Plan, paint: Paint) -> String {
     if plan.actions.is_empty() {
         return format!("{} {} kept.", paint.bold("Nothing to remove."), plan.kept.len());
     }
-    let things = counts(|kind| plan.actions.iter().filter(|action| action.target.kind() == kind).count());
+    let things = planned(plan);
     let bytes: u64 = plan.actions.iter().map(|action| estimate(&action.target)).sum();
     let about = if bytes > 0 { format!(", about {}", format::size(bytes)) } else { String::new() };
     format!("{} {things}{about}. {} kept.", paint.bold("To remove:"), plan.kept.len())

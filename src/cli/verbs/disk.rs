@@ -12,9 +12,9 @@ use crate::cli::input::session::{Accounted, account, all_seen, block_on};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
-use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
-use crate::model::{DirUsage, Seen};
+use crate::model::{DirUsage, Seen, at_least_text};
 use crate::observe::Part;
 use crate::plan::{Plan, disk_account};
 use crate::store::{Category, CategoryEntry, DiskAccount, DiskSpace, LargeEntry, LeftEntry, disk_by_pod};
@@ -75,7 +75,7 @@ impl Verb for Args {
                 ("Show every image, layer and blob", "kubegc disk --top 0 -o wide"),
             ],
             formats: formats::ROWS,
-            statuses: READS_FILES,
+            statuses: LOOKS,
             words: &[],
         }]
     }
@@ -123,8 +123,7 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
 }
 
 fn text(account: &DiskAccount, plan: &Plan, style: Style) -> String {
-    let disks = std::iter::once(&account.first).chain(&account.other_disks);
-    let sections = disks.flat_map(|disk| [disk_text(disk, style), largest(disk, style)]);
+    let sections = account.disks().flat_map(|disk| [disk_text(disk, style), largest(disk, style)]);
     let sections = sections.chain([
         images(account, style),
         shared(account, style),
@@ -162,7 +161,7 @@ fn largest(space: &DiskSpace, style: Style) -> String {
         [
             entry.name.clone(),
             held_by.to_owned(),
-            at_least(is_least, bytes),
+            at_least_text(is_least, bytes),
             entry.category.phrase().to_owned(),
             inodes(style, Some(count)),
         ]
@@ -180,7 +179,7 @@ fn categories(space: &DiskSpace, style: Style) -> String {
         let disk = percent(entry.bytes, space.disk.capacity_bytes);
         [
             entry.category.phrase().to_owned(),
-            at_least(entry.at_least, entry.bytes),
+            at_least_text(entry.at_least, entry.bytes),
             disk,
             objects,
             inodes(style, Some(entry.inodes)),
@@ -268,10 +267,6 @@ fn section(all: usize, most: usize, what: &str, list: impl FnOnce(usize) -> Stri
 
 fn id(style: Style, id: &str) -> String {
     if style.wide { id.to_owned() } else { crate::model::short_id(id).to_owned() }
-}
-
-fn at_least(is_least: bool, bytes: u64) -> String {
-    format!("{}{}", if is_least { ">=" } else { "" }, format::size(bytes))
 }
 
 fn known(bytes: Option<u64>) -> String {

@@ -17,7 +17,7 @@ use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::render::screen::Screen;
 use crate::cli::render::{format, reference};
-use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::model::{FileSystem, Image, Seen, Snapshot};
 use crate::plan::{Decision, ImageUsers, KeepReason, Kept, Kind, Plan, Policy, Scope, images, key};
@@ -115,7 +115,7 @@ impl Verb for Args {
                 ("Print only ids", "kubegc images -q"),
             ],
             formats: formats::LIST,
-            statuses: READS_FILES,
+            statuses: LOOKS,
             words: &["ls", "list", "get", "ps"],
         }]
     }
@@ -201,7 +201,7 @@ impl Images {
         );
         match &self.image_filesystem {
             Seen::Seen(disk) if disk.capacity_bytes > 0 => {
-                let used = disk.capacity_bytes.saturating_sub(disk.available_bytes);
+                let used = disk.used_bytes();
                 let (used, capacity) = (format::size(used), format::size(disk.capacity_bytes));
                 format!("{all}\nImage disk: {used} of {capacity} used.")
             }

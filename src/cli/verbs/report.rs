@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::{Accounted, account, all_seen, block_on, recorded_blocking};
 use crate::cli::render::output::{Format, Output};
-use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{Loaded, Settings};
 use crate::daemon::now;
 use crate::observe::Part;
@@ -37,7 +37,7 @@ impl Verb for Args {
             name: "report",
             examples: &[("Write the page to a file", "kubegc report node.html")],
             formats: &[Format::Html, Format::Json],
-            statuses: READS_FILES,
+            statuses: LOOKS,
             words: &[],
         }]
     }

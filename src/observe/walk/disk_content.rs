@@ -12,7 +12,7 @@ use procfs::process::{MountInfo, MountInfos};
 use rustix::fs::CWD;
 use tokio::time::Instant;
 
-use super::{Device, Largest, Walk, deleted_files, device, in_background, is_mount, snapshot_dirs, stat};
+use super::{Device, Largest, Walk, deleted_files, device, in_background, is_mount, snapshot_dirs, stat, turn};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{DiskContent, DiskUse, Leftover, LeftoverKind, PathUsage};
 
@@ -53,10 +53,8 @@ pub(super) fn look(host: &HostFs, disks: Vec<Disk>, known: &Known, time: Duratio
     let end = Instant::now() + time;
     let all = disks.len();
     let content = |(disk, left): (Disk, usize)| {
-        let now = Instant::now();
-        let share = end.saturating_duration_since(now) / u32::try_from(left).unwrap_or(u32::MAX);
         let mut content = DiskContent::of(disk.of);
-        let looked = in_background(|| Look::new(host, &disk, known, now + share)?.at_all(&mut content));
+        let looked = in_background(|| Look::new(host, &disk, known, turn(end, left))?.at_all(&mut content));
         content.missing.extend(looked.err().map(|error| format!("disk of {}: {error}", disk.of.phrase())));
         content
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{disk_content, pod_usage};
 use crate::host_path::{CallError, HostFs, Resolved};
-use crate::model::{DiskContent, DiskUse, FileSystem, NodeDisk, PodDirUsage, Seen, Snapshot};
+use crate::model::{DiskContent, DiskUse, NodeDisk, PodDirUsage, Seen, Snapshot};
 use crate::observe::{ObserveError, Observer, Places};
 
 /// The directory of containerd's snapshotter overlayfs.
@@ -75,9 +75,9 @@ impl Observer {
             DiskUse::Logs => pod_logs.clone(),
             DiskUse::Kubelet => pods.clone(),
         };
-        let used_bytes = |disk: &FileSystem| disk.capacity_bytes.saturating_sub(disk.available_bytes);
         let disk = |disk: &NodeDisk| {
-            let (directories, used_bytes) = (disk.holds.iter().map(directory).collect(), used_bytes(&disk.file_system));
+            let directories = disk.holds.iter().map(directory).collect();
+            let used_bytes = disk.file_system.used_bytes();
             Some(disk_content::Disk { of: disk.name()?, directories, used_bytes })
         };
         let disks: Vec<_> = snapshot.disks.iter().filter_map(disk).collect();

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::fs::CWD;
 use tokio::time::Instant;
 
-use super::{Walk, in_background, names, open_directory};
+use super::{Walk, in_background, names, open_directory, turn};
 use crate::model::{DirUsage, PodDirUsage, PodUid, VolumeUsage};
 
 /// The directory of the volumes of a pod.
@@ -31,11 +31,8 @@ pub(super) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration) -> io::Res
         let root = open_directory(CWD, pods)?;
         let end = Instant::now() + time;
         let all = uids.len();
-        let measured = uids.into_iter().zip((1..=all).rev()).filter_map(|(uid, left)| {
-            let now = Instant::now();
-            let share = end.saturating_duration_since(now) / u32::try_from(left).unwrap_or(u32::MAX);
-            pod(&root, pods, uid, now + share)
-        });
+        let measured =
+            uids.into_iter().zip((1..=all).rev()).filter_map(|(uid, left)| pod(&root, pods, uid, turn(end, left)));
         Ok(measured.collect())
     })
 }

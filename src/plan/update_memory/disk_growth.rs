@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::model::{DiskGrowth, DiskMemory, FileSystem, NodeDisk, Snapshot};
+use crate::model::{DiskGrowth, DiskMemory, NodeDisk, Snapshot};
 use crate::plan::times::age;
 
 /// The least time between two samples. It saves writes to the store.
@@ -33,8 +33,7 @@ pub(super) fn remember(snapshot: &Snapshot) -> BTreeMap<PathBuf, DiskMemory> {
 
 /// Returns the memory of a disk after a measurement.
 fn sampled(before: Option<&DiskMemory>, disk: &NodeDisk, now: Timestamp) -> DiskMemory {
-    let FileSystem { capacity_bytes, available_bytes, .. } = disk.file_system;
-    let used_bytes = capacity_bytes.saturating_sub(available_bytes);
+    let used_bytes = disk.file_system.used_bytes();
     let new = DiskMemory { holds: disk.holds.clone(), at: now, used_bytes, reclaimed_bytes: 0, growth: Vec::new() };
     let Some(known) = before else { return new };
     let since = age(now, known.at);
@@ -67,7 +66,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::model::DiskUse;
+    use crate::model::{DiskUse, FileSystem};
 
     const MIB: u64 = 1 << 20;
     /// The first minute, in 2027.

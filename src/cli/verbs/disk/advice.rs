@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::cli::render::{counts, format};
+use crate::cli::render::{format, planned};
 use crate::plan::{Action, Kind, Plan, PlanError, Target};
 use crate::store::{Category, DiskAccount, LargeEntry};
 
@@ -35,8 +35,7 @@ fn freed(account: &DiskAccount, plan: &Plan) -> String {
         action.bytes().unwrap_or_default().saturating_add(layer)
     };
     let bytes = plan.actions.iter().map(bytes).fold(0, u64::saturating_add);
-    let things = counts(|kind| plan.actions.iter().filter(|action| action.target.kind() == kind).count());
-    format!("`kubegc collect` would free about {} ({things}).", format::size(bytes))
+    format!("`kubegc collect` would free about {} ({}).", format::size(bytes), planned(plan))
 }
 
 /// Says what unused images it keeps until they are older or the disk is fuller, and why.
@@ -58,8 +57,7 @@ fn kept_for_now(account: &DiskAccount, plan: &Plan) -> Option<String> {
 
 /// Names the largest that kubegc does not remove.
 fn largest(account: &DiskAccount) -> Option<String> {
-    let all = std::iter::once(&account.first).chain(&account.other_disks).flat_map(|disk| &disk.largest);
-    let others = all.filter(|entry| entry.category != Category::Logs);
+    let others = account.disks().flat_map(|disk| &disk.largest).filter(|entry| entry.category != Category::Logs);
     let LargeEntry { name, held_by, usage, .. } = others.max_by_key(|entry| entry.usage.bytes)?;
     let held_by = if held_by.is_empty() { String::new() } else { format!(" of {}", format::printable(held_by)) };
     let (name, size) = (format::printable(name), format::size(usage.bytes));

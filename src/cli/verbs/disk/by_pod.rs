@@ -1,10 +1,11 @@
 //! `kubegc disk --by`: what each pod or namespace takes.
 
-use super::{By, at_least, section};
+use super::{By, section};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
+use crate::model::at_least_text;
 use crate::store::{DiskByPod, NamespaceSpace, PodSpace, Space};
 
 /// The titles of the columns of sizes.
@@ -41,14 +42,9 @@ fn pods(pods: &[PodSpace], most: usize, wide: bool) -> String {
             };
             let largest: Vec<_> = pod.volumes.iter().take(named).map(volume).collect();
             let [size, layers, volumes, logs, other] = sizes(&pod.space);
-            [pod_name(pod), size, layers, volumes, logs, other, largest.join(", ")]
+            [pod.pod.name_or_uid(), size, layers, volumes, logs, other, largest.join(", ")]
         }),
     )
-}
-
-/// Returns the name of a pod. Of one that has only a directory of the kubelet, the uid is known.
-fn pod_name(pod: &PodSpace) -> String {
-    if pod.pod.name.is_empty() { format!("uid {}", pod.pod.uid) } else { pod.pod.to_string() }
 }
 
 fn namespaces(namespaces: &[NamespaceSpace], most: usize) -> String {
@@ -65,7 +61,7 @@ fn namespaces(namespaces: &[NamespaceSpace], most: usize) -> String {
 
 fn sizes(space: &Space) -> [String; 5] {
     [
-        at_least(space.at_least, space.bytes),
+        at_least_text(space.at_least, space.bytes),
         format::size(space.writable_layer_bytes),
         format::size(space.volume_bytes),
         format::size(space.log_bytes),
