@@ -60,18 +60,16 @@ pub(super) fn with_image_volumes(
         };
         Ok(names.filter_map(of_container).collect::<Vec<_>>())
     })?;
+    let mut of_pods: HashMap<_, Vec<_>> = HashMap::new();
     for (uid, sizes) in measured {
-        let volumes = sizes.into_iter().map(|(name, usage)| VolumeUsage {
-            plugin: "image".to_owned(),
-            name,
-            of_image: true,
-            usage,
-        });
-        match usage.iter_mut().find(|pod| pod.uid == uid) {
-            Some(pod) => pod.volumes.extend(volumes),
-            None => usage.push(PodDirUsage { uid, volumes: volumes.collect(), other: DirUsage::default() }),
-        }
+        let volume = |(name, usage)| VolumeUsage { plugin: "image".to_owned(), name, of_image: true, usage };
+        of_pods.entry(uid).or_default().extend(sizes.into_iter().map(volume));
     }
+    for pod in &mut usage {
+        pod.volumes.extend(of_pods.remove(&pod.uid).into_iter().flatten());
+    }
+    let others = of_pods.into_iter();
+    usage.extend(others.map(|(uid, volumes)| PodDirUsage { uid, volumes, other: DirUsage::default() }));
     Ok(usage)
 }
 
@@ -128,6 +126,25 @@ mod tests {
         let path = root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, vec![7; kib << 10]).unwrap();
+    }
+
+    #[test]
+    fn a_volume_that_an_image_declares_is_that_of_the_containers_pod() {
+        let root = tempfile::tempdir().unwrap();
+        for (container, kib) in [("c1", 400), ("c2", 80), ("of-no-pod", 900)] {
+            write(root.path(), &format!("{container}/volumes/v/data"), kib);
+        }
+        write(root.path(), "c3/status", 4);
+        let known = PodDirUsage { uid: "u1".into(), ..PodDirUsage::default() };
+        let pods = [("c1", "u1"), ("c2", "u2"), ("c3", "u3")].map(|(id, uid)| (id.to_owned(), uid.into())).into();
+        let usage = with_image_volumes(vec![known], root.path(), &pods, TIME).unwrap();
+        let row = |pod: &PodDirUsage| {
+            let [volume] = &*pod.volumes else { panic!("{pod:?}") };
+            let kib = volume.usage.bytes >> 10;
+            (pod.uid.to_string(), volume.name.clone(), volume.of_image, (kib / 10) * 10)
+        };
+        let expected = [("u1", 400), ("u2", 80)].map(|(uid, kib)| (uid.to_owned(), "v".to_owned(), true, kib));
+        assert_eq!(usage.iter().map(row).collect::<Vec<_>>(), expected);
     }
 
     #[test]
