@@ -767,9 +767,8 @@ fn the_account_of_the_disk_needs_no_runtime_and_no_sound_configuration() {
     let host = Host::new();
     let text = host.run(&["disk", "--runtime-endpoint=unix:///none.sock"]);
     assert!(text.starts_with("exit Some(3)") && text.contains("/none.sock: no such socket"), "{text}");
-    for part in
-        ["Disk of pod logs", "files of other programs ", "Not read: image file system: ", "The largest that kubegc"]
-    {
+    // What is large on this machine's disk differs; `whole_disk` names it on a disk of its own.
+    for part in ["Disk of pod logs", "files of other programs ", "Not read: image file system: "] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let config = std::fs::read_to_string(host.shell.path("kubegc.toml")).unwrap();

@@ -23,6 +23,8 @@ async fn the_account_names_what_fills_a_disk() {
         ("host/var/lib/systemd/coredump/core.1", 41),
         ("host/var/log/journal/1/system.journal", 8),
         ("host/var/log/journal/1/user.journal", 7),
+        ("logs/pods/.empty", 0),
+        ("logs/containers/.empty", 0),
     ] {
         write(&disk.join(path), mib);
     }
@@ -34,8 +36,12 @@ async fn the_account_names_what_fills_a_disk() {
     }
     let held = write(&disk.join("host/tmp/held"), 12);
     fs::remove_file(disk.join("host/tmp/held")).unwrap();
-    let kubelet = format!("--set=kubelet_root={}", disk.join("kubelet").display());
-    let account = rig.kubegc(&["disk", &kubelet, "--set=pods.source=runtime", "-o", "json"]).ok().json();
+    let roots =
+        [("kubelet_root", "kubelet"), ("logs.pods_root", "logs/pods"), ("logs.containers_root", "logs/containers")]
+            .map(|(key, dir)| format!("--set={key}={}", disk.join(dir).display()));
+    let roots = roots.each_ref().map(String::as_str);
+    let disk_of = |last: &str| rig.kubegc(&[&["disk", "--set=pods.source=runtime", last], &roots[..]].concat());
+    let account = disk_of("-o=json").ok().json();
     drop(held);
     let named = |name: &str| named(&account, name);
     assert_eq!(named("empty-dir \"cache\""), ("pod_volumes".to_owned(), "shop/build-7".to_owned(), 90));
@@ -55,6 +61,11 @@ async fn the_account_names_what_fills_a_disk() {
     let rows = account["largest"].as_array().unwrap().iter().filter(|row| row["category"] == "leftovers");
     assert_eq!(rows.count(), 2, "the healthy ones are none: {account:#}");
     all_is_explained(&account);
+    let largest = || disk_of("--top=1").stdout.lines().last().unwrap().to_owned();
+    let advice = "The largest that kubegc does not remove: ";
+    assert_eq!(largest(), format!("{advice}empty-dir \"cache\" of shop/build-7, 90.0MiB."));
+    rig.stop();
+    assert_eq!(largest(), format!("{advice}empty-dir \"cache\" of uid uid-build, 90.0MiB."));
 }
 
 /// Returns the category, the holder and the MiB of a large thing.
