@@ -2,7 +2,8 @@
 //!
 //! An object loses its references to absent owners if it is checked while another owner exists, and goes with all references if
 //! that owner went before. Which comes first depends on the order of two calls, in kube-controller-manager too, and nothing reads
-//! the references of an object in deletion. So those to owners that never existed do not count there.
+//! the references of an object in deletion. So those to owners that never existed do not count there. An owner of another kind than
+//! the reference names never existed either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,7 +30,8 @@ pub fn compare(
 ) -> Vec<Difference> {
     let none = State::default();
     let different = |forest: &Forest| {
-        let (upstream, ours) = (upstream.get(&forest.name).unwrap_or(&none), ours.get(&forest.name).unwrap_or(&none));
+        let state = |states: &BTreeMap<String, State>| comparable(forest, states.get(&forest.name).unwrap_or(&none));
+        let (upstream, ours) = (state(upstream), state(ours));
         let ids: BTreeSet<_> = upstream.keys().chain(ours.keys()).collect();
         let difference = |id: &String| Difference {
             forest: forest.name.clone(),
@@ -37,25 +39,22 @@ pub fn compare(
             upstream: upstream.get(id).cloned(),
             ours: ours.get(id).cloned(),
         };
-        let is_different = |id: &&String| !is_same(upstream.get(*id), ours.get(*id));
+        let is_different = |id: &&String| upstream.get(*id) != ours.get(*id);
         ids.into_iter().filter(is_different).map(difference).collect::<Vec<_>>()
     };
     forests.iter().flat_map(different).collect()
 }
 
-/// Returns whether two collectors left an object alike.
-pub fn is_same(one: Option<&Left>, other: Option<&Left>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) if one.terminating && other.terminating => {
-            without_absent_owners(one) == without_absent_owners(other)
-        }
-        _ => one == other,
+/// Returns the state of a forest without the references that do not count.
+pub fn comparable(forest: &Forest, state: &State) -> State {
+    let existed = |id: &str, kind: &str| {
+        !id.contains(NEVER_EXISTED) && forest.objects.iter().all(|object| object.id != id || object.kind == kind)
+    };
+    let mut state = state.clone();
+    for left in state.values_mut().filter(|left| left.terminating) {
+        left.owners.retain(|(id, kind, _)| existed(id, kind));
     }
-}
-
-fn without_absent_owners(left: &Left) -> Left {
-    let owners = left.owners.iter().filter(|(id, ..)| !id.contains(NEVER_EXISTED)).cloned();
-    Left { owners: owners.collect(), ..left.clone() }
+    state
 }
 
 // === impl Difference ===
@@ -72,4 +71,20 @@ impl fmt::Display for Difference {
         let Self { forest, id, upstream, ours } = self;
         write!(f, "{forest}/{id}: kube-controller-manager left {upstream:?}, kubegc left {ours:?}")
     }
+}
+
+#[test]
+fn only_in_deletion_references_to_owners_that_never_existed_do_not_count() {
+    let object =
+        |id: &str, kind: &str| serde_json::json!({ "id": id, "kind": kind, "ns": 0, "owners": [], "finalizers": [] });
+    let forest = serde_json::json!({ "name": "r", "steps": [], "states": [],
+        "objects": [object("o3", "Secret"), object("o5", "ConfigMap")] });
+    let forest: Forest = serde_json::from_value(forest).unwrap();
+    let owners = |left: &[(&str, &str)]| left.iter().map(|(id, kind)| ((*id).into(), (*kind).into(), true)).collect();
+    let of = |terminating, left: &[(&str, &str)]| -> State {
+        [("o8".to_owned(), Left { terminating, finalizers: Vec::new(), owners: owners(left) })].into()
+    };
+    let (all, some) = ([("3b15-0000-4000-8000", "Pod"), ("o3", "Widget"), ("o5", "ConfigMap")], [("o5", "ConfigMap")]);
+    assert_eq!(comparable(&forest, &of(true, &all)), of(true, &some));
+    assert_eq!(comparable(&forest, &of(false, &all)), of(false, &all));
 }

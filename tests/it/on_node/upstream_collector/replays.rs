@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::{Difference, NEVER_EXISTED, is_same};
+use super::comparison::{Difference, NEVER_EXISTED, comparable};
 use super::{PATIENCE, plant, sentinel};
 use crate::on_node::owner_forests::forest::{Forest, ForestObject, Reference, State};
 use crate::on_node::owner_forests::player::Player;
@@ -49,7 +49,7 @@ impl Replays {
     /// Returns how many copies of a forest have each of these objects as our collector left it.
     fn count(&self, steps: usize, different: &[Difference]) -> usize {
         let Some(after) = self.outcomes.get(&different[0].forest) else { return 0 };
-        let is_ours = |state: &&State| different.iter().all(|it| is_same(state.get(&it.id), it.ours.as_ref()));
+        let is_ours = |state: &&State| different.iter().all(|it| state.get(&it.id) == it.ours.as_ref());
         after[steps.min(after.len() - 1)].iter().filter(is_ours).count()
     }
 
@@ -158,7 +158,7 @@ fn state_of(states: &BTreeMap<String, State>, forest: &Forest, number: usize) ->
     for (uid, ..) in state.values_mut().flat_map(|left| &mut left.owners) {
         *uid = uid.replace(&middle(number), NEVER_EXISTED);
     }
-    state
+    comparable(forest, &state)
 }
 
 fn name_of(forest: &Forest, number: usize) -> String {
