@@ -12,7 +12,6 @@ mod action_result;
 mod confirm_deletion;
 mod containers;
 mod execution;
-mod halt;
 mod image_removal;
 mod layers;
 mod log_entries;

@@ -1,5 +1,7 @@
 //! The execution of one plan: its actions in order, each with its recheck, and their reports.
 
+mod halt;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guards::Profile;
 use super::images::pace::Pace;
-use super::pressure::Pressure;
+use super::policy::pressure::Pressure;
 use super::rules::book::RuleNote;
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen, Snapshot};
 use crate::store::Size;

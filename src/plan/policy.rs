@@ -2,6 +2,7 @@
 
 pub(super) mod eviction;
 pub(super) mod image_policy;
+pub(super) mod pressure;
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -9,10 +10,10 @@ use strum::IntoStaticStr;
 use super::containers::ContainerPolicy;
 use super::guards::{Guards, Profile};
 use super::logs::LogPolicy;
-use super::pressure::{Pressure, PressurePolicy};
 use crate::rules::{Rules, Uses};
 use eviction::EvictionLimits;
 use image_policy::{ImageOrder, ImagePolicy};
+use pressure::{Pressure, PressurePolicy};
 
 /// Everything that a plan depends on besides the snapshot.
 #[derive(Clone, Debug, Default, PartialEq)]

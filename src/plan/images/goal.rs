@@ -13,7 +13,7 @@ use crate::plan::disk_usage::Usage;
 use crate::plan::document::ImageTrigger;
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::RemoveReason;
-use crate::plan::pressure::Pressure;
+use crate::plan::policy::pressure::Pressure;
 use crate::plan::step::Context;
 
 /// A target for images besides the thresholds, as `images.targets` has it.

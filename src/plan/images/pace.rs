@@ -15,7 +15,7 @@ use crate::model::{FileSystem, ImageId, bytes_of_text, exact_size_text};
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind};
 use crate::plan::document::reason::KeepReason;
-use crate::plan::pressure::PressurePolicy;
+use crate::plan::policy::pressure::PressurePolicy;
 use crate::plan::step::Step;
 
 /// The emergency mark: below 5 % of free space or inodes a full disk is near, and nothing waits. The kubelet evicts pods below
@@ -183,7 +183,7 @@ mod tests {
             .image("c", 300).used(198).layers("c", &[("c", 90)]);
         let pressed = |policy: &mut crate::plan::policy::Policy| {
             pace(Some(1), None)(policy);
-            policy.under_pressure = Some(crate::plan::pressure::Pressure::Requested {});
+            policy.under_pressure = Some(crate::plan::policy::pressure::Pressure::Requested {});
         };
         hold(&[Kind::Image], [
             ("no pace", six(110), "d e f: target_reached", "a b c: space") as Row,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::model::{EntryKind, LinkTarget, ListCounts, Phase, Seen, Snapshot, log_link_name};
 use crate::plan::document::action::{Kind, Target};
 use crate::plan::policy::Policy;
-use crate::plan::pressure::Pressure;
+use crate::plan::policy::pressure::Pressure;
 use crate::plan::tests::node::{Node, Row, hold, node};
 
 /// An ID whose first digits are those of the shortened names.

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::Snapshot;
 use crate::plan::document::action::Kind;
 use crate::plan::policy::Policy;
-use crate::plan::pressure::PressurePolicy;
+use crate::plan::policy::pressure::PressurePolicy;
 use crate::plan::tests::node::{MIB, Node, Row, hold, node};
 
 fn table<const ROWS: usize>(rows: [Row; ROWS]) {

@@ -419,7 +419,7 @@ fn images_of_workloads_are_kept_if_that_is_set() {
     let workload = |image: &str| json!({ "seen": [{ "kind": "CronJob", "namespace": "shop", "name": "report", "images": [image] }] });
     let mut on = Policy::default();
     on.guards.keep_workload_images = true;
-    let pressure = on.under_pressure(crate::plan::pressure::Pressure::Requested {});
+    let pressure = on.under_pressure(crate::plan::policy::pressure::Pressure::Requested {});
     for (row, policy, workloads, kept) in [
         ("off", &Policy::default(), workload("web:1"), None),
         ("by its name", &on, workload("web:1"), Some("named_by_workload")),

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::reason::RemoveReason;
-use super::policy::Policy;
+use super::Policy;
 use crate::model::{FileSystem, exact_size_text, size_text};
+use crate::plan::document::reason::RemoveReason;
 
 /// The limits for disk pressure. They apply to the image file system, the one of pod logs and the one of the kubelet.
 /// One exceeded limit is enough.
@@ -72,13 +72,13 @@ impl PressurePolicy {
     }
 
     /// Returns the free bytes below which this disk has pressure; `None` = no limit.
-    pub(super) fn below_bytes(&self, disk: &FileSystem) -> Option<u64> {
+    pub(in crate::plan) fn below_bytes(&self, disk: &FileSystem) -> Option<u64> {
         let limit = part(disk.capacity_bytes, self.free_percent).max(self.free_bytes);
         (limit > 0 && disk.capacity_bytes > 0).then_some(limit)
     }
 
     /// Returns the free inodes below which this disk has pressure; `None` = no limit.
-    pub(super) fn below_inodes(&self, disk: &FileSystem) -> Option<u64> {
+    pub(in crate::plan) fn below_inodes(&self, disk: &FileSystem) -> Option<u64> {
         Some(part(disk.inodes?, self.free_inodes_percent)).filter(|limit| *limit > 0)
     }
 
@@ -111,7 +111,7 @@ impl PressurePolicy {
 
 impl PressurePolicy {
     /// Returns the bytes and the inodes that are missing until no limit is exceeded, with a tenth of the limit to spare.
-    pub(super) fn missing(&self, disk: &FileSystem) -> (i128, i128) {
+    pub(in crate::plan) fn missing(&self, disk: &FileSystem) -> (i128, i128) {
         let percent_of = |all: u64, percent: u64| i128::from(all) * i128::from(percent) / 100;
         let missing =
             |limit: i128, free: u64| if i128::from(free) < limit { limit + limit / 10 - i128::from(free) } else { 0 };
@@ -152,17 +152,17 @@ impl Policy {
     }
 
     /// Returns whether the objects of terminated pods are removed.
-    pub(super) fn evicts_terminated_pods(&self) -> bool {
+    pub(in crate::plan) fn evicts_terminated_pods(&self) -> bool {
         self.containers.evict_terminated_pods || self.under_pressure.is_some()
     }
 
     /// Returns the reason to remove an object of a terminated pod.
-    pub(super) fn of_terminated_pod(&self) -> RemoveReason {
+    pub(in crate::plan) fn of_terminated_pod(&self) -> RemoveReason {
         RemoveReason::PodTerminal { pressure: !self.containers.evict_terminated_pods }
     }
 
     /// Returns the reason to remove every unused image, if they are to be removed.
-    pub(super) fn all_unused(&self) -> Option<RemoveReason> {
+    pub(in crate::plan) fn all_unused(&self) -> Option<RemoveReason> {
         let is_requested = matches!(self.under_pressure, Some(Pressure::Requested {}));
         let pressure = !self.images.all_unused;
         (self.images.all_unused || is_requested).then_some(RemoveReason::Unused { pressure })

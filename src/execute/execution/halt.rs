@@ -9,9 +9,9 @@
 
 use tokio::time::Instant;
 
-use super::action_result::ExecuteError;
-use super::execution::{Run, State};
+use super::{Run, State};
 use crate::cri::CriError;
+use crate::execute::action_result::ExecuteError;
 use crate::plan::{Halt, Kind};
 
 /// The number of actions of one kind without an answer that ends the removals of that kind.
@@ -21,7 +21,7 @@ const MOST_UNANSWERED: u32 = 2;
 
 impl Run<'_> {
     /// Returns whether an action of this kind may begin. Halts the pass if the runtime does not answer.
-    pub(super) async fn may_begin(&self, kind: Kind) -> bool {
+    pub(in crate::execute) async fn may_begin(&self, kind: Kind) -> bool {
         if self.stop.is_cancelled() || self.state().halt_of(kind).is_some() {
             return false;
         }
@@ -33,7 +33,7 @@ impl Run<'_> {
     }
 
     /// Counts an action that was not begun.
-    pub(super) fn not_begun(&self, kind: Kind) {
+    pub(in crate::execute) fn not_begun(&self, kind: Kind) {
         let mut state = self.state();
         state.summary.not_begun += 1;
         if let Some(halt) = state.halt_of(kind) {
@@ -43,7 +43,7 @@ impl Run<'_> {
 
     /// Counts an action without an answer. Halts its kind at the limit. Actions in flight at the same time count once: they
     /// waited for the same answer.
-    pub(super) fn note_hang(&self, kind: Kind, begun: Instant, error: &ExecuteError) {
+    pub(in crate::execute) fn note_hang(&self, kind: Kind, begun: Instant, error: &ExecuteError) {
         let ExecuteError::CallRuntime(hang) = error else { return };
         if !hang.is_hang() {
             return;
