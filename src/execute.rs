@@ -14,6 +14,7 @@ mod containers;
 mod execution;
 mod image_removal;
 mod layers;
+mod leftover_files;
 mod log_entries;
 mod logs;
 mod pace;
@@ -25,7 +26,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-pub use logs::{ContainerLogs, ContainerLogsRemoved, LogError, LogFile, LogRoots, RemovedStats};
+pub use logs::{ContainerLogs, ContainerLogsRemoved, DirEntry, KubeletFile, LogError, LogFile, LogRoots, RemovedStats};
 pub use remover::Remover;
 
 use std::path::PathBuf;
@@ -61,6 +62,8 @@ pub struct ExecuteOptions {
     /// The kubelet's `pods` directory, as a path on the host. A pod that has a directory there exists, and its logs are
     /// kept (I11). `None` = no check, as with `guards.gone_after` 0. Default `None`.
     pub kubelet_pods: Option<PathBuf>,
+    /// The kubelet's directory, as a path on the host. Default `/var/lib/kubelet`.
+    pub kubelet_root: PathBuf,
     /// Whether a live lookup must confirm that a pod is deleted before anything is removed for that reason (I11). Off
     /// with `guards.gone_after` 0. Default on.
     pub confirms_deletions: bool,
@@ -98,6 +101,7 @@ impl Default for ExecuteOptions {
     fn default() -> Self {
         Self {
             kubelet_pods: None,
+            kubelet_root: "/var/lib/kubelet".into(),
             confirms_deletions: true,
             keeps_pod_images: true,
             space_settle: Duration::from_secs(1),

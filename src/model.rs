@@ -46,8 +46,9 @@ pub use pod::{
 };
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
-pub use snapshot::disk_content::{DeletedFile, DiskContent, Leftover, LeftoverKind, PathUsage};
+pub use snapshot::disk_content::{DeletedFile, DiskContent, PathUsage};
 pub(crate) use snapshot::document_kind;
+pub use snapshot::leftover::{Leftover, LeftoverKind, PullRecord, is_termination_log};
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::{Snapshot, SnapshotKind};

@@ -16,6 +16,7 @@ mod disk;
 mod image_details;
 mod image_names;
 mod leftover_logs;
+mod leftovers;
 mod log_files;
 mod log_sizes;
 mod needs;
@@ -30,7 +31,7 @@ pub use image_names::ImageNames;
 pub use log_files::link_target;
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;
-pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
+pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods, pulls};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -198,6 +199,9 @@ impl Observer {
         if has(Part::LeftoverLogs) {
             self.find_leftover_logs(snapshot).await;
         }
+        if has(Part::Leftovers) {
+            self.find_leftovers(snapshot).await;
+        }
         if has(Part::LogSizes) {
             self.measure_logs(snapshot).await;
         }
@@ -247,6 +251,7 @@ impl Observer {
             log_dirs,
             log_links,
             leftover_logs: Seen::Seen(Vec::new()),
+            leftovers: Seen::Seen(Vec::new()),
             pods: Seen::default(),
             pod_dirs: Seen::default(),
             pulling,
@@ -305,6 +310,25 @@ impl Observer {
                 logs
             });
         }
+    }
+
+    /// Finds what is left over in the kubelet's directory. An incomplete list shows nothing of its objects.
+    async fn find_leftovers(&self, snapshot: &mut Snapshot) {
+        let restarted = snapshot.containers.as_ref().map(|containers| leftover_logs::restarted_containers(containers));
+        let (restarted, images) = (restarted.unwrap_or_default(), snapshot.images.as_ref().cloned());
+        let (shown, jumps) = (self.places.kubelet_root.clone(), Arc::clone(&self.jumps));
+        let find = move |_: &HostFs, root: &Path| {
+            let mut found = images.map_or(Ok(Vec::new()), |images| leftovers::pull_records(root, &images))?;
+            for container in restarted {
+                found.extend(leftovers::termination_logs(root, &container)?);
+            }
+            for leftover in &mut found {
+                leftover.at.path = shown.join(&leftover.at.path).display().to_string();
+                leftover.modified_at = leftover.modified_at.map(|at| jumps.moved(at));
+            }
+            Ok(found)
+        };
+        snapshot.leftovers = self.list_directory(&self.places.kubelet_root, find).await;
     }
 
     /// Measures the log directories in one walk. The sizes of those that are not reached in time stay unknown, and the output

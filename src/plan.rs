@@ -1,7 +1,7 @@
 //! Decides what a pass removes and why everything else is kept. Pure: one snapshot and one policy in, one plan out.
 //!
 //! There is no clock, no I/O and no randomness. `taken_at` is the only current time, and a snapshot with its lists in
-//! another order gives the same plan. The steps run in the kubelet's order: containers, sandboxes, logs, images. Each
+//! another order gives the same plan. The steps run in the kubelet's order: containers, sandboxes, logs, leftovers, images. Each
 //! step takes into account what the steps before it remove: a sandbox is empty if this pass removes its last
 //! containers.
 //!
@@ -18,6 +18,7 @@ mod disk_usage;
 mod document;
 mod guards;
 mod images;
+mod leftover;
 mod logs;
 mod pods;
 mod policy;
@@ -52,7 +53,7 @@ pub use logs::LogPolicy;
 pub use policy::eviction::{EvictionLimits, FreeSpace};
 pub use policy::image_policy::{ImageOrder, ImagePolicy};
 pub use policy::pressure::{Pressure, PressurePolicy};
-pub use policy::{Policy, Scope};
+pub use policy::{Leftovers, Policy, Scope};
 pub use rules::book::RuleNote;
 pub use times::known as known_time;
 pub use update_memory::update_memory;

@@ -39,6 +39,11 @@ pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodR
             let [_, container, file] = log_file_parts(id);
             return log_row(kind, file, format!("{of}/{container}"));
         }
+        (Kind::Leftover, _) if !wide => {
+            let [_, directory, file] = log_file_parts(id);
+            let name = if of.is_empty() { full } else { format!("{of}/{directory}: {name}") };
+            return log_row(kind, short_id(file.strip_prefix("sha256-").unwrap_or(file)), name);
+        }
         (Kind::LogDir, Some(pod)) => [short_id(pod.uid.as_str()), &of, ""],
         (Kind::LogDir | Kind::LogLink, _) => return log_name(kind, id.rsplit('/').next().unwrap_or(id)),
         _ if wide => [id, name, &of],

@@ -194,6 +194,7 @@ mod tests {
             "kube-api",
             "json",
             "observe",
+            "pull_record",
             "warn",
         ];
         let rule = "rule = [{name = 'a', for = 'image', when = 'true', then = 'keep'}]".parse::<toml::Table>().unwrap();

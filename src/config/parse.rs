@@ -1,6 +1,6 @@
 //! Readers of TOML values. `None` = the value is not what the type of its setting allows.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use toml::Value;
 
 use super::entry::WrongValue;
-use crate::model::{PodSourceName, bytes_of_text};
-use crate::plan::{ImageTarget, Pace, Pattern};
+use crate::model::{LeftoverKind, PodSourceName, bytes_of_text};
+use crate::plan::{ImageTarget, Leftovers, Pace, Pattern};
 
 /// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
 pub(super) const LONGEST: Duration = Duration::from_hours(100 * 8766);
@@ -175,6 +175,13 @@ pub(super) fn pod_sources(value: &Value) -> Option<Vec<PodSourceName>> {
     let is_alone = sources.len() == 1 || !sources.iter().any(stands_alone);
     let is_new = |(at, source)| !sources.iter().take(at).any(|before| before == source);
     (!sources.is_empty() && is_alone && sources.iter().enumerate().all(is_new)).then_some(sources)
+}
+
+/// Reads kinds of leftovers; an empty text is none.
+pub(super) fn leftovers(value: &Value) -> Option<Leftovers> {
+    let words = texts(value, ',')?.into_iter().map(str::trim).filter(|word| !word.is_empty());
+    let kinds: BTreeSet<LeftoverKind> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+    kinds.iter().all(|kind| LeftoverKind::REMOVABLE.contains(kind)).then_some(Leftovers(kinds))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::sources::sockets;
 use super::{Environment, Typed, rule_tables as rules};
 use crate::host_path::HostFs;
 use crate::owners::OwnerGuards;
-use crate::plan::{Guards, Profile};
+use crate::plan::{Guards, Leftovers, Profile};
 use crate::pod_gc::PodGcPolicy;
 
 /// Reads and resolves all sources.
@@ -69,6 +69,7 @@ impl Loaded {
     fn apply_profile(&mut self) {
         let profile = self.settings.policy.profile;
         self.settings.policy.guards = Guards::of(profile);
+        self.settings.policy.leftovers = Leftovers::of(profile);
         if profile != Profile::Safe {
             self.settings.controller.guards = OwnerGuards::none();
             self.settings.pod_gc = PodGcPolicy::upstream();

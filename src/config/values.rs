@@ -11,13 +11,13 @@ use toml::Value;
 
 use super::entry::WrongValue::{self, NotAllowed};
 use super::parse::{
-    absolute, bytes, duration, http, image_targets, log_root, number, own_file, pace, patterns, pod_sources, socket,
-    texts,
+    absolute, bytes, duration, http, image_targets, leftovers, log_root, number, own_file, pace, patterns, pod_sources,
+    socket, texts,
 };
 use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
-use crate::model::{PodSourceName, duration_text, exact_size_text};
-use crate::plan::{AgeFrom, ImageOrder, ImageTarget, Pace, Pattern, Profile};
+use crate::model::{LeftoverKind, PodSourceName, duration_text, exact_size_text};
+use crate::plan::{AgeFrom, ImageOrder, ImageTarget, Leftovers, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
 use crate::rules::Rules;
 
@@ -216,6 +216,19 @@ pub(super) const POD_SOURCES: ValueType<Vec<PodSourceName>> = ValueType::other(
     },
     |value| pod_sources(value).ok_or(NotAllowed),
     |sources| sources.iter().map(<&str>::from).collect::<Vec<_>>().join(",").into(),
+);
+
+/// Kinds of leftovers: a list, or a text with commas between them.
+pub(super) const LEFTOVERS: ValueType<Leftovers> = ValueType::other(
+    "a list of \"pull_record\" and \"termination_log\", or \"\"",
+    || {
+        json!({"anyOf": [
+            {"type": "string"},
+            {"type": "array", "uniqueItems": true, "items": {"enum": LeftoverKind::REMOVABLE}},
+        ]})
+    },
+    |value| leftovers(value).ok_or(NotAllowed),
+    |kinds| kinds.0.iter().map(<&str>::from).collect::<Vec<_>>().into(),
 );
 
 /// The start of the age of a container.

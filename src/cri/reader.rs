@@ -70,6 +70,8 @@ pub struct ContainerStatus {
     pub log_path: PathBuf,
     /// Images mounted as volumes.
     pub image_volumes: Vec<String>,
+    /// The paths of the host that are mounted.
+    pub mounted: Vec<PathBuf>,
 }
 
 // === impl RuntimeReader ===
@@ -302,6 +304,7 @@ impl From<pb::ContainerStatus> for ContainerStatus {
             finished_at: (from.finished_at != 0).then(|| convert::time(from.finished_at)),
             exit_code: (from.finished_at != 0).then_some(from.exit_code),
             log_path: from.log_path.into(),
+            mounted: from.mounts.iter().map(|mount| mount.host_path.clone().into()).collect(),
             image_volumes: from.mounts.into_iter().filter_map(|mount| Some(mount.image?.image)).collect(),
         }
     }

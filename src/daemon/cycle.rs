@@ -288,6 +288,7 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
     let pods = settings.kubelet_root.join("pods");
     ExecuteOptions {
         kubelet_pods: confirms.then_some(pods),
+        kubelet_root: settings.kubelet_root.clone(),
         confirms_deletions: confirms,
         keeps_pod_images: settings.policy.guards.keep_pod_images,
         space_settle,

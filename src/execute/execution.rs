@@ -182,6 +182,7 @@ impl Run<'_> {
             Target::RemoveLogDir { path } => self.log_dir(action, path).await,
             Target::RemoveLogFile { path } => self.log_file(action, path).await,
             Target::RemoveLogLink { path } => self.log_link(path).await,
+            Target::RemoveLeftover { leftover, path } => self.leftover(action, *leftover, path).await,
             Target::RemoveImage { id, tags, .. } => self.image(action, id, tags).await,
         }
     }

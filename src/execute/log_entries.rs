@@ -87,7 +87,7 @@ impl Run<'_> {
         Ok(of_slot.map(|one| one.attempt).collect())
     }
 
-    async fn listed(&self, only: Only) -> Result<Arc<Vec<Container>>, ExecuteError> {
+    pub(super) async fn listed(&self, only: Only) -> Result<Arc<Vec<Container>>, ExecuteError> {
         let known = {
             let listed = &mut self.state().listed;
             listed.retain(|_, (at, _)| at.elapsed() < MOMENT);

@@ -1,4 +1,4 @@
-//! Removes pod log directories, the log files of a container, and log symlinks.
+//! Removes pod log directories, the log files of a container, log symlinks, and single files of the kubelet.
 //!
 //! A pod that mounts a log root can create any entry beneath it. Therefore (I7) a path is split into names here, and
 //! each directory is opened from its root on, one after the other. No symlink is followed and no mount is crossed. An
@@ -6,12 +6,15 @@
 //! runtime.
 
 mod dir;
+mod kubelet_files;
 mod of_container;
 mod roots;
 #[cfg(test)]
 pub(super) mod tests;
 mod tree;
 
+pub use dir::DirEntry;
+pub use kubelet_files::KubeletFile;
 pub use of_container::{ContainerLogs, ContainerLogsRemoved};
 pub use roots::{LogFile, LogRoots};
 

@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
-use super::{ContainerLogs, ContainerLogsRemoved, LogError, LogFile, LogRoots, RemovedStats};
+use super::{ContainerLogs, ContainerLogsRemoved, DirEntry, KubeletFile, LogError, LogFile, LogRoots, RemovedStats};
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, Image, SandboxId};
 
@@ -87,6 +87,16 @@ impl Remover {
     pub(super) async fn remove_log_file(&self, file: LogFile) -> Result<RemovedStats, LogError> {
         let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
         roots.in_pods(move |roots| roots.remove_logs(&file)).await
+    }
+
+    /// Removes a file of the kubelet, if it is still the `known` one.
+    pub(super) async fn remove_kubelet_file(
+        &self,
+        file: &KubeletFile,
+        known: Option<DirEntry>,
+    ) -> Result<RemovedStats, LogError> {
+        let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
+        roots.in_kubelet(file, move |roots, file| roots.remove_file(file, known)).await
     }
 
     /// Removes a symlink of the container log root.

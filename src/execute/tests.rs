@@ -7,6 +7,7 @@ mod confirm_deletion;
 mod containers;
 mod hang;
 mod images;
+mod kubelet_files;
 mod logs;
 mod run;
 mod sandboxes;

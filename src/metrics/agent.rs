@@ -26,12 +26,13 @@ use crate::store::{DiskAccount, NamespaceSpace};
 /// The bounds of the buckets for passes, in seconds.
 const BOUNDS: [f64; 8] = [0.1, 0.5, 2.0, 10.0, 30.0, 120.0, 600.0, 1800.0];
 /// The reasons to remove an object of each kind.
-const REASONS: [(Kind, &[&str]); 6] = [
+const REASONS: [(Kind, &[&str]); 7] = [
     (Kind::Container, &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_total_limit"]),
     (Kind::Sandbox, &["pod_deleted", "pod_terminal", "superseded"]),
     (Kind::LogDir, &["pod_deleted"]),
     (Kind::LogFile, &["pod_deleted", "pod_terminal", "over_max_per_pod_container"]),
     (Kind::LogLink, &["dangling"]),
+    (Kind::Leftover, &["instance_gone", "image_gone"]),
     (Kind::Image, &["space", "age", "unused"]),
 ];
 /// The results of passes.

@@ -40,6 +40,9 @@ pub struct Memory {
     pub log_pods: Arc<Vec<Pod>>,
     /// The images that containers have mounted as volumes (I6).
     pub image_volumes: Arc<ImageVolumes>,
+    /// The images that kubegc removed and of which the kubelet may have a record, and when.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub removed_images: BTreeMap<ImageId, Timestamp>,
     /// How full each disk was, by its mountpoint as in [`FileSystem`](super::FileSystem), and what was written to it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub disks: BTreeMap<PathBuf, DiskMemory>,

@@ -1,6 +1,7 @@
 //! A snapshot of the node at one time, as plain data.
 
 pub(super) mod disk_content;
+pub(super) mod leftover;
 pub(super) mod node_disk;
 pub(super) mod pod_usage;
 
@@ -12,8 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Container, DiskContent, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, LeftoverLog, ListBytes, LogDir,
-    LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
+    Container, DiskContent, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, Leftover, LeftoverLog, ListBytes,
+    LogDir, LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList, PodUid, Runtime, RuntimeStore, Sandbox, Seen,
+    Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -68,6 +70,9 @@ pub struct Snapshot {
     /// The logs of instances that the runtime no longer lists. Only read for a pass over containers.
     #[serde(default = "seen_empty::<LeftoverLog>", skip_serializing_if = "is_seen_empty")]
     pub leftover_logs: Seen<Vec<LeftoverLog>>,
+    /// What is left over in the kubelet's directory, without its directories of pods. Only read for a pass over containers.
+    #[serde(default = "seen_empty::<Leftover>", skip_serializing_if = "is_seen_empty")]
+    pub leftovers: Seen<Vec<Leftover>>,
     /// The pods of the node.
     #[serde(default)]
     pub pods: Seen<PodList>,

@@ -65,6 +65,20 @@ pub(super) fn find(root: &Path, containers: &[RestartedContainer]) -> Result<Vec
 // === impl RestartedContainer ===
 
 impl RestartedContainer {
+    pub(super) fn pod(&self) -> &PodRef {
+        &self.pod
+    }
+
+    /// Returns the directory of its termination logs beneath that of the kubelet.
+    pub(super) fn termination_logs(&self) -> PathBuf {
+        ["pods", self.pod.uid.as_str(), "containers", &self.container].iter().collect()
+    }
+
+    /// Returns the number of its instances in the runtime.
+    pub(super) fn instances(&self) -> usize {
+        self.attempts.len()
+    }
+
     /// A pod that mounts the log root can replace a directory with a link to another one, which is then not read.
     fn leftovers(&self, dir: &Path) -> Result<Vec<LeftoverLog>, ObserveError> {
         let is_directory = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());

@@ -26,6 +26,8 @@ pub enum Part {
     LogSizes,
     /// The logs of instances that the runtime no longer lists.
     LeftoverLogs,
+    /// What is left over in the kubelet's directory.
+    Leftovers,
     /// What the kubelet's directories of pods take: as many as can be measured in 3 s, in half of it beside the next part.
     PodUsage,
     /// What else is on each disk: as much as can be measured in the rest of these 3 s.
@@ -43,13 +45,14 @@ pub enum Part {
 impl Part {
     /// All parts, except what the authors of pods wrote, because a snapshot may be shown to others, and workloads, which need a
     /// permission of their own.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ends,
         Self::ImageVolumes,
         Self::ImageNames,
         Self::ImageDetails,
         Self::LogSizes,
         Self::LeftoverLogs,
+        Self::Leftovers,
         Self::PodUsage,
         Self::DiskContents,
         Self::Store,
@@ -57,8 +60,8 @@ impl Part {
     ];
 
     /// What fills the disks.
-    pub const DISKS: [Self; 5] =
-        [Self::Store, Self::WritableLayers, Self::LogSizes, Self::PodUsage, Self::DiskContents];
+    pub const DISKS: [Self; 6] =
+        [Self::Store, Self::WritableLayers, Self::LogSizes, Self::Leftovers, Self::PodUsage, Self::DiskContents];
 
     /// The whole store of the runtime.
     pub const ACCOUNT: [Self; 2] = [Self::Store, Self::WritableLayers];

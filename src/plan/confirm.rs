@@ -135,6 +135,7 @@ impl<'a> Comparison<'a> {
             Kind::LogDir => ("log_dirs", self.snapshot.log_dirs.cause()),
             Kind::LogFile => ("leftover_logs", self.snapshot.leftover_logs.cause()),
             Kind::LogLink => ("log_links", self.snapshot.log_links.cause()),
+            Kind::Leftover => ("leftovers", self.snapshot.leftovers.cause()),
             Kind::Image => ("images", self.snapshot.images.cause()),
         };
         Some(Denial::Unavailable { source, cause: cause?.to_owned() })

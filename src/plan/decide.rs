@@ -4,7 +4,7 @@ use super::containers::{self, sandboxes};
 use super::document::Plan;
 use super::policy::{Policy, Scope};
 use super::step::{Context, Step};
-use super::{images, logs};
+use super::{images, leftover, logs};
 use crate::model::Snapshot;
 
 /// Decides one pass.
@@ -21,6 +21,7 @@ pub(super) fn steps(step: &mut Step, scope: Scope) {
         containers::decide(step);
         sandboxes::decide(step);
         logs::decide(step);
+        leftover::decide(step);
     }
     if scope != Scope::Containers {
         images::decide(step);

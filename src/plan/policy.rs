@@ -4,12 +4,15 @@ pub(super) mod eviction;
 pub(super) mod image_policy;
 pub(super) mod pressure;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::containers::ContainerPolicy;
 use super::guards::{Guards, Profile};
 use super::logs::LogPolicy;
+use crate::model::LeftoverKind;
 use crate::rules::{Rules, Uses};
 use eviction::EvictionLimits;
 use image_policy::{ImageOrder, ImagePolicy};
@@ -24,6 +27,8 @@ pub struct Policy {
     pub containers: ContainerPolicy,
     /// The directories with logs and log symlinks.
     pub logs: LogPolicy,
+    /// The kinds of leftovers that are removed: `leftovers.remove`.
+    pub leftovers: Leftovers,
     /// Rules for images.
     pub images: ImagePolicy,
     /// The limits below which a disk has disk pressure.
@@ -39,6 +44,10 @@ pub struct Policy {
     /// When the kubelet evicts pods, for forecasts.
     pub eviction: EvictionLimits,
 }
+
+/// The kinds of leftovers that are removed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leftovers(pub BTreeSet<LeftoverKind>);
 
 /// The steps of a pass. The service runs `Containers` and `Images` in two loops, as the kubelet does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, IntoStaticStr, Serialize)]
@@ -68,6 +77,21 @@ impl Policy {
             uses.extend(score.uses());
         }
         uses
+    }
+}
+
+// === impl Leftovers ===
+
+impl Leftovers {
+    /// Returns the kinds of a profile: the kubelet itself removes none.
+    pub fn of(profile: Profile) -> Self {
+        Self(LeftoverKind::REMOVABLE.into_iter().filter(|_| profile == Profile::Safe).collect())
+    }
+}
+
+impl Default for Leftovers {
+    fn default() -> Self {
+        Self::of(Profile::default())
     }
 }
 

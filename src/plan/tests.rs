@@ -25,7 +25,7 @@ fn targets_have_the_names_that_people_know() {
     let image = json!({ "action": "remove_image", "id": "sha256:1", "tags": ["web:1", "web:2"], "size_bytes": 1 });
     let sandbox = target(json!({ "action": "remove_sandbox", "id": "s" }));
     assert_eq!([container, target(image), sandbox].each_ref().map(Target::name), [Some("app"), Some("web:1"), None]);
-    let words = ["container", "sandbox", "log_dir", "log_file", "log_link", "image"];
+    let words = ["container", "sandbox", "log_dir", "log_file", "log_link", "leftover", "image"];
     assert_eq!(Kind::ALL.map(Kind::as_str), words);
     assert_eq!(json!(Kind::ALL), json!(words));
 }

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::model::{Backoff, DiskMemory, DiskUse, Failure, ListCounts, Memory};
+use crate::model::{Backoff, DiskMemory, DiskUse, Failure, LeftoverKind, ListCounts, Memory, PullRecord};
 use crate::plan::{Kind, Outcome, Refusal, Report, Summary, Target};
 
 /// A failure that was due this long ago without another try belongs to an object that no plan removes any more.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
+
+/// The highest number of removed images that are remembered, each for a week at most.
+const MOST_REMOVED: usize = 10_000;
 
 /// Returns the memory after the outcomes in `reports`, of a pass at `taken_at`.
 ///
@@ -22,6 +25,7 @@ const STALE: SignedDuration = SignedDuration::from_hours(24);
 ///   on, at most an hour. `retry_after` 0 = it is tried in each pass. An action that succeeded, or whose object no
 ///   longer existed, has no failure any more.
 /// - A refused action has a back-off too, unless the next plan takes the cause into account or no source was available.
+/// - A removed image is remembered, for the kubelet's record of it. One that something else removed is not.
 /// - The entry of a removed image is deleted: if the image is pulled again before the next pass, it is a new one with
 ///   its own minimum age.
 pub(super) fn after_outcomes(
@@ -37,7 +41,7 @@ pub(super) fn after_outcomes(
         }
         match &report.outcome {
             Outcome::Failed { error, .. } => fail(&mut memory, report, error, taken_at, retry_after),
-            Outcome::Removed {} | Outcome::AlreadyRemoved {} => forget(&mut memory, report),
+            Outcome::Removed {} | Outcome::AlreadyRemoved {} => forget(&mut memory, report, taken_at),
             Outcome::Refused { refusal } => refuse(&mut memory, report, refusal, taken_at, retry_after),
             Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
         }
@@ -64,6 +68,7 @@ fn disk_of(kind: Kind) -> DiskUse {
     match kind {
         Kind::Container | Kind::Sandbox | Kind::Image => DiskUse::Images,
         Kind::LogDir | Kind::LogFile | Kind::LogLink => DiskUse::Logs,
+        Kind::Leftover => DiskUse::Kubelet,
     }
 }
 
@@ -120,10 +125,19 @@ fn fail(memory: &mut Memory, report: &Report, error: &str, taken_at: Timestamp, 
     memory.failures.insert(report.action.key(), failure);
 }
 
-fn forget(memory: &mut Memory, report: &Report) {
+fn forget(memory: &mut Memory, report: &Report, taken_at: Timestamp) {
     memory.failures.remove(&report.action.key());
-    if let Target::RemoveImage { id, .. } = &report.action.target {
-        memory.images.retain(|image| image.id != *id);
+    match &report.action.target {
+        Target::RemoveImage { id, .. } => {
+            memory.images.retain(|image| image.id != *id);
+            if report.outcome == (Outcome::Removed {}) && memory.removed_images.len() < MOST_REMOVED {
+                memory.removed_images.insert(id.clone(), taken_at);
+            }
+        }
+        Target::RemoveLeftover { leftover: LeftoverKind::PullRecord, path } => {
+            memory.removed_images.retain(|image, _| !path.ends_with(PullRecord::file_name(image.as_str())));
+        }
+        _ => {}
     }
 }
 
@@ -133,7 +147,7 @@ fn subtract(memory: &mut Memory, kind: Kind) {
         Kind::Container => |counts| &mut counts.containers,
         Kind::Sandbox => |counts| &mut counts.sandboxes,
         Kind::Image => |counts| &mut counts.images,
-        Kind::LogDir | Kind::LogFile | Kind::LogLink => return,
+        Kind::LogDir | Kind::LogFile | Kind::LogLink | Kind::Leftover => return,
     };
     let Memory { last_counts, recent_counts, fall, .. } = memory;
     let recent = recent_counts.iter_mut().map(|recent| &mut recent.counts);
@@ -147,6 +161,7 @@ fn subtract(memory: &mut Memory, kind: Kind) {
 mod tests {
     use super::*;
     use crate::model::ImageMemory;
+    use crate::plan::RemoveReason;
     use crate::record::tests::{at, container, failed, image, refused, removed};
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -260,6 +275,21 @@ mod tests {
         let summary = Summary { freed_bytes, ..Summary::default() };
         let after = after_run(&Memory { disks, ..Memory::default() }, &summary);
         assert_eq!(after.disks.values().map(|disk| disk.reclaimed_bytes).collect::<Vec<_>>(), [321, 1, 4001]);
+    }
+
+    #[test]
+    fn an_image_that_kubegc_removed_is_remembered_until_its_record_goes() {
+        let already = Report { outcome: Outcome::AlreadyRemoved {}, ..removed(image("sha256:bb"), None) };
+        let reports = [removed(image("sha256:aa"), Some(1)), already, failed(image("sha256:cc"), "busy")];
+        let memory = after_outcomes(&Memory::default(), &reports, at(9), MINUTE);
+        assert_eq!(memory.removed_images, [("sha256:aa".into(), at(9))].into());
+        let record = |image: &str| {
+            let path = std::path::Path::new("/pulled").join(PullRecord::file_name(image));
+            let target = Target::RemoveLeftover { leftover: LeftoverKind::PullRecord, path };
+            removed(target.remove(RemoveReason::ImageGone {}), None)
+        };
+        assert_eq!(after_outcomes(&memory, &[record("sha256:bb")], at(10), MINUTE).removed_images.len(), 1);
+        assert_eq!(after_outcomes(&memory, &[record("sha256:aa")], at(10), MINUTE).removed_images.len(), 0);
     }
 
     #[test]

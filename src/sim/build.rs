@@ -251,6 +251,15 @@ impl Node {
         self
     }
 
+    /// Mounts a path of the host in the last container.
+    #[must_use]
+    pub fn mounting_path(mut self, path: &str) -> Self {
+        if let Some(container) = self.containers.get_mut(&self.cursor.container) {
+            container.mounts.push(pb::Mount { host_path: path.to_owned(), ..pb::Mount::default() });
+        }
+        self
+    }
+
     /// Sets the bytes in the writable layer of the last container.
     #[must_use]
     pub fn having_written(mut self, bytes: u64) -> Self {

@@ -156,7 +156,7 @@ impl Filling {
         self.add(Category::KubeletFiles, content.kubelet, 0);
         self.add(Category::OtherFiles, content.other, 0);
         self.add(Category::DeletedFiles, content.deleted, content.deleted.inodes);
-        for Leftover { kind, at } in &content.leftovers {
+        for Leftover { kind, at, .. } in &content.leftovers {
             let held_by = kind.phrase().to_owned();
             self.add_named(Category::Leftovers, at.path.clone(), held_by, at.usage);
         }
@@ -211,13 +211,19 @@ fn on_kubelet_disk(pod: &PodDirUsage) -> DirUsage {
 pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)> {
     let (pods, dirs) = (KnownPods::new(snapshot), snapshot.pod_usage.as_ref().and_then(Seen::as_ref));
     let has_pods = dirs.is_some() && pods.is_complete;
-    let known =
-        [(LeftoverKind::PodDirectory, has_pods), (LeftoverKind::SnapshotDirectory, !snapshot.disk_contents.is_empty())];
+    let has_files = snapshot.leftovers.as_ref().is_some();
+    let known = [
+        (LeftoverKind::PullRecord, has_files && snapshot.images.as_ref().is_some()),
+        (LeftoverKind::TerminationLog, has_files && snapshot.containers.as_ref().is_some()),
+        (LeftoverKind::PodDirectory, has_pods),
+        (LeftoverKind::SnapshotDirectory, !snapshot.disk_contents.is_empty()),
+    ];
     let mut all: BTreeMap<_, (u64, DirUsage)> =
         known.into_iter().filter_map(|(kind, is_known)| is_known.then_some((kind, Default::default()))).collect();
     let gone = dirs.into_iter().flatten().filter(|dir| pods.is_gone(&dir.uid));
     let gone = gone.map(|dir| (LeftoverKind::PodDirectory, on_kubelet_disk(dir)));
-    let found = snapshot.disk_contents.iter().flat_map(|content| &content.leftovers);
+    let files = snapshot.leftovers.as_ref().into_iter().flatten();
+    let found = snapshot.disk_contents.iter().flat_map(|content| &content.leftovers).chain(files);
     for (kind, usage) in gone.chain(found.map(|found| (found.kind, found.at.usage))) {
         let (count, sum) = all.entry(kind).or_default();
         (*count, *sum) = (*count + 1, sum.and(usage));
@@ -355,14 +361,19 @@ mod tests {
         let mut content = snapshot(&json!({})).disk_contents.remove(0);
         let at =
             crate::model::PathUsage { usage: DirUsage { bytes: 30, inodes: 1, at_least: false }, ..Default::default() };
-        content.leftovers = vec![Leftover { kind: LeftoverKind::SnapshotDirectory, at }; 2];
+        content.leftovers =
+            vec![Leftover { kind: LeftoverKind::SnapshotDirectory, at, pod: None, image: None, modified_at: None }; 2];
         let of = |more: Value| -> Vec<_> {
             let snapshot = Snapshot { disk_contents: vec![content.clone()], ..snapshot(&more) };
             leftovers(&snapshot).into_iter().map(|(kind, (count, usage))| (kind, count, usage.bytes)).collect()
         };
         let (dirs, snapshots) = ((LeftoverKind::PodDirectory, 1, 405), (LeftoverKind::SnapshotDirectory, 2, 60));
-        assert_eq!(of(json!({})), [dirs, snapshots]);
-        let incomplete = json!({ "pods": { "seen": { "source": "test", "complete": false, "pods": [] } } });
+        let (records, logs) = ((LeftoverKind::PullRecord, 0, 0), (LeftoverKind::TerminationLog, 1, 4));
+        let log = json!({ "kind": "termination_log", "path": "/pods/u/containers/app/0", "bytes": 4, "inodes": 1 });
+        let found = json!({ "seen": [log] });
+        assert_eq!(of(json!({ "leftovers": found })), [records, logs, dirs, snapshots]);
+        let incomplete = json!({ "pods": { "seen": { "source": "test", "complete": false, "pods": [] } },
+            "leftovers": { "not_seen": "no answer" } });
         assert_eq!(of(incomplete), [snapshots], "a pod that is not listed may exist");
     }
 

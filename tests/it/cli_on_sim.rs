@@ -1,5 +1,7 @@
 //! The binary and a simulated node behind a real socket.
 
+mod kubelet_leftovers;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

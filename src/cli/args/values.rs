@@ -28,6 +28,7 @@ impl ValueEnum for Kind {
             Self::LogDir => "Log directories",
             Self::LogFile => "Leftover log files",
             Self::LogLink => "Log links",
+            Self::Leftover => "Leftovers in the kubelet's directory",
             Self::Image => "Images",
         };
         Some(PossibleValue::new(word(*self)).help(help))

@@ -10,8 +10,8 @@ use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::format;
 use crate::model::{
-    Container, Image, LeftoverLog, LogDir, LogLink, Pod, PodRef, Sandbox, SandboxState, Snapshot, full_image_name,
-    log_dir_name, log_link_name, pod_of_dir, short_id,
+    Container, Image, Leftover, LeftoverLog, LogDir, LogLink, Pod, PodRef, Sandbox, SandboxState, Snapshot,
+    full_image_name, log_dir_name, log_link_name, pod_of_dir, short_id,
 };
 use crate::plan::{Kind, LogPolicy};
 
@@ -42,6 +42,7 @@ pub(in crate::cli) enum Object<'a> {
     LogDir(&'a LogDir),
     LogFile(&'a LeftoverLog),
     LogLink(&'a LogLink),
+    Leftover(&'a Leftover),
     Image(&'a Image),
 }
 
@@ -220,6 +221,7 @@ impl<'a> Search<'a> {
         let dirs = snapshot.log_dirs.as_ref().into_iter().flatten();
         let files = snapshot.leftover_logs.as_ref().into_iter().flatten();
         let links = snapshot.log_links.as_ref().into_iter().flatten();
+        let leftovers = snapshot.leftovers.as_ref().into_iter().flatten();
         let images = snapshot.images.as_ref().into_iter().flatten();
         let pods: HashMap<_, _> = containers.clone().map(|one| (link_of(one), one.pod.as_ref())).collect();
         let pod_of_link = move |link: &LogLink| pods.get(&link.name).copied().flatten().map(Cow::Borrowed);
@@ -228,6 +230,7 @@ impl<'a> Search<'a> {
         let found = found.chain(dirs.map(|dir| (Object::LogDir(dir), pod_of_dir(&dir.name).map(Cow::Owned))));
         let found = found.chain(files.map(|log| (Object::LogFile(log), Some(Cow::Borrowed(&log.pod)))));
         let found = found.chain(links.map(move |link| (Object::LogLink(link), pod_of_link(link))));
+        let found = found.chain(leftovers.map(|one| (Object::Leftover(one), one.pod.as_ref().map(Cow::Borrowed))));
         let found = found.chain(images.map(|image| (Object::Image(image), None)));
         found.filter(|(_, pod)| namespace.includes(pod.as_deref()))
     }
@@ -293,6 +296,7 @@ impl<'a> Word<'a> {
             Object::LogLink(link) => {
                 whole(path == self.logs.containers_root.join(&link.name) || self.text == link.name)
             }
+            Object::Leftover(leftover) => whole(self.text == leftover.at.path),
             Object::Image(image) => self.image(image),
         };
         least([by_pod, by_name])
@@ -397,6 +401,7 @@ impl Object<'_> {
             Self::LogDir(_) => Kind::LogDir,
             Self::LogFile(_) => Kind::LogFile,
             Self::LogLink(_) => Kind::LogLink,
+            Self::Leftover(_) => Kind::Leftover,
             Self::Image(_) => Kind::Image,
         }
     }
@@ -431,6 +436,10 @@ impl<'a> Found<'a> {
             Object::LogLink(LogLink { name, .. }) => {
                 let id = logs.containers_root.join(name).display().to_string();
                 (id.clone(), format!("log link {id}"), format!("log-link/{name}"))
+            }
+            Object::Leftover(Leftover { kind, at, .. }) => {
+                let title = format!("{} {}{of_pod}", kind.phrase(), at.path);
+                (at.path.clone(), title, format!("leftover/{}", at.path))
             }
             Object::Image(Image { id, tags, .. }) => {
                 let names = if tags.is_empty() { String::new() } else { format!("{}, ", tags.join(", ")) };

@@ -12,13 +12,13 @@ use crate::plan::{Kind, Outcome, Refusal, Report};
 pub(super) async fn refuse(reports: &mut [Report], host: &HostFs) {
     for report in reports.iter_mut().filter(|report| report.outcome == Outcome::AlreadyRemoved {}) {
         let target = &report.action.target;
-        if !matches!(target.kind(), Kind::LogDir | Kind::LogFile | Kind::LogLink)
+        if !matches!(target.kind(), Kind::LogDir | Kind::LogFile | Kind::LogLink | Kind::Leftover)
             || !exists(host, target.id().as_ref()).await
         {
             continue;
         }
         report.outcome = Outcome::Refused { refusal: Refusal::StateChanged };
-        report.note = Some("it exists, and is not among the logs that may be removed now".to_owned());
+        report.note = Some("it exists, and is not among what may be removed now".to_owned());
     }
 }
 

@@ -95,6 +95,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
     let own = wanted([
         (Part::Ends, policy.containers.age_from == AgeFrom::Finished),
         (Part::LeftoverLogs, scope != Scope::Images && !policy.logs.leftover_max_age.is_zero()),
+        (Part::Leftovers, scope != Scope::Images),
         (Part::ImageVolumes, has_images),
         (Part::ImageNames, has_images && policy.guards.keep_pod_images),
         // The sizes that the runtime reports are far from those on the disk.
@@ -136,6 +137,7 @@ fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
     let has_images = plan.removals().any(|action| action.target.kind() == Kind::Image);
     let own = wanted([
         (Part::LeftoverLogs, plan.removes(Kind::LogFile)),
+        (Part::Leftovers, plan.removes(Kind::Leftover)),
         (Part::ImageVolumes, has_images),
         (Part::ImageNames, has_images),
         (Part::Workloads, has_images && policy.keeps_workload_images()),

@@ -4,13 +4,15 @@
 //! steps has no effect: the descriptor still refers to the directory that was checked, or the open fails.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
 use nix::dir::Dir as RawDir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag};
+use nix::fcntl::{AtFlags, OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
 use nix::unistd::UnlinkatFlags;
 
@@ -30,11 +32,15 @@ pub struct Dir {
 }
 
 /// The entry that a name refers to; symlinks are not followed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DirEntry {
     pub kind: EntryKind,
     /// The bytes that its removal reclaims.
     pub bytes: u64,
+    /// Its inode.
+    inode: u64,
+    /// When it was last written: seconds since 1970, and nanoseconds.
+    modified: (i64, i64),
 }
 
 // === impl Dir ===
@@ -84,6 +90,13 @@ impl Dir {
         }
     }
 
+    /// Opens a file to read it. A symlink is not followed.
+    pub fn open_file(&self, name: &OsStr) -> Result<File, LogError> {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let file = openat(&self.handle, name, flags, Mode::empty());
+        file.map(File::from).map_err(|error| LogError::io("open", &self.path_of(name), error))
+    }
+
     /// Returns the first names that match, at most `limit`. Each call begins at the start of the directory.
     pub fn names(&mut self, limit: usize, wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>, LogError> {
         let Self { handle: dir, path, .. } = self;
@@ -120,6 +133,14 @@ impl Dir {
 
 // === impl DirEntry ===
 
+impl DirEntry {
+    /// Returns whether it was last written before a time.
+    pub fn is_older(&self, than: Timestamp) -> bool {
+        let (seconds, nanos) = self.modified;
+        (seconds, nanos) < (than.as_second(), than.subsec_nanosecond().into())
+    }
+}
+
 impl From<&FileStat> for DirEntry {
     fn from(stat: &FileStat) -> Self {
         let kind = match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
@@ -129,7 +150,8 @@ impl From<&FileStat> for DirEntry {
             _ => EntryKind::Other,
         };
         let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
-        Self { kind, bytes: if stat.st_nlink == 1 { blocks * BLOCK_BYTES } else { 0 } }
+        let bytes = if stat.st_nlink == 1 { blocks * BLOCK_BYTES } else { 0 };
+        Self { kind, bytes, inode: stat.st_ino, modified: (stat.st_mtime, stat.st_mtime_nsec) }
     }
 }
 

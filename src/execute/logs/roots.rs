@@ -137,7 +137,7 @@ impl LogRoots {
         Ok(device(&self.policy.pods_root)? == device(directory)?)
     }
 
-    async fn bounded<T: Send + 'static>(
+    pub(super) async fn bounded<T: Send + 'static>(
         &self,
         root: &Path,
         work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
@@ -155,7 +155,7 @@ impl LogRoots {
     }
 
     /// Opens a root. `None` = it does not exist.
-    fn open(&self, root: &Path) -> Result<Option<Dir>, LogError> {
+    pub(super) fn open(&self, root: &Path) -> Result<Option<Dir>, LogError> {
         self.resolve(root)?.map_or(Ok(None), |resolved| Dir::open(&resolved))
     }
 
@@ -208,7 +208,7 @@ fn only_name(root: &Path, path: &Path) -> Result<OsString, LogError> {
 
 /// Returns the names that follow the root in a path. It does not look for symlinks: the code that opens the names does
 /// not follow them.
-fn names_beneath(root: &Path, path: &Path) -> Result<Vec<OsString>, LogError> {
+pub(super) fn names_beneath(root: &Path, path: &Path) -> Result<Vec<OsString>, LogError> {
     let rest = path.strip_prefix(root).ok().filter(|_| root.is_absolute());
     let names = rest.and_then(|rest| rest.components().map(normal).collect());
     names.ok_or_else(|| LogError::foreign(path, "it is not beneath its root"))

@@ -100,3 +100,36 @@ fn an_async_runtime_ends_immediately_during_a_blocked_removal() {
         drop(frozen);
     });
 }
+
+#[test]
+fn a_termination_log_behind_a_mount_is_kept() {
+    apart_async(async || {
+        let bench = kubelet_files::bench();
+        let logs = bench.sim.dir().join(kubelet_files::LOGS);
+        // The same file system, so the device is the same too.
+        let bind = nix::mount::MsFlags::MS_BIND;
+        nix::mount::mount(Some(&logs), &logs, None::<&str>, bind, None::<&str>).unwrap();
+        let lines = bench.carry_out(vec![kubelet_files::log(&bench, "00000000")]).await;
+        assert_eq!(lines, [format!("00000000 refused: {}", Refusal::ForeignPath)]);
+        assert!(is_there(&logs.join("00000000")));
+        unmount(&logs);
+    });
+}
+
+#[test]
+fn a_frozen_disk_of_the_kubelet_costs_one_time_out() {
+    apart_async(async || {
+        let mut bench = kubelet_files::bench();
+        bench.host = HostFs::default().with_limit(LIMIT);
+        let root = bench.sim.dir().join("kubelet");
+        mount_disk(&bench.sim.dir().join("disk.ext4"), &root);
+        kubelet_files::write_logs(&bench);
+        let frozen = Frozen::freeze(&root);
+        let actions = ["00000000", "00000001"].map(|name| kubelet_files::log(&bench, name));
+        let lines = tokio::time::timeout(BOUND, bench.carry_out(actions.into())).await.expect("the pass ends");
+        assert!(lines[0].contains("file system did not respond within"), "{lines:?}");
+        assert!(lines[1].contains("earlier call is still blocked"), "{lines:?}");
+        drop(frozen);
+        unmount(&root);
+    });
+}

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DirUsage, DiskUse};
+use crate::model::{DirUsage, DiskUse, Leftover};
 
 /// What a walk over a disk found.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -46,29 +46,6 @@ pub struct PathUsage {
     pub usage: DirUsage,
 }
 
-/// A directory or file that no program needs any more.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct Leftover {
-    /// What it is.
-    pub kind: LeftoverKind,
-    /// Where, and what it takes.
-    #[serde(flatten)]
-    pub at: PathUsage,
-}
-
-/// What is left over.
-#[derive(
-    Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize, strum::IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
-pub enum LeftoverKind {
-    /// The kubelet's directory of a pod that is gone.
-    PodDirectory,
-    /// A directory of containerd's snapshotter that its database does not have.
-    SnapshotDirectory,
-}
-
 /// A deleted file that a process holds open.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DeletedFile {
@@ -96,18 +73,6 @@ impl DiskContent {
             deleted: DirUsage::default(),
             largest_deleted: Vec::new(),
             missing: Vec::new(),
-        }
-    }
-}
-
-// === impl LeftoverKind ===
-
-impl LeftoverKind {
-    /// Returns the words for people.
-    pub fn phrase(self) -> &'static str {
-        match self {
-            Self::PodDirectory => "directory of a pod that is gone",
-            Self::SnapshotDirectory => "directory that the snapshotter does not know",
         }
     }
 }

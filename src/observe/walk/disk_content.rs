@@ -111,7 +111,8 @@ impl<'a> Look<'a> {
         };
         let found = snapshot_dirs::find(&at, on_host, self.known.now, &mut Walk::new(&at, self.until)?)?;
         let kind = LeftoverKind::SnapshotDirectory;
-        content.leftovers.extend(found.into_iter().map(|at| Leftover { kind, at }));
+        let leftover = |at| Leftover { kind, at, pod: None, image: None, modified_at: None };
+        content.leftovers.extend(found.into_iter().map(leftover));
         Ok(())
     }
 

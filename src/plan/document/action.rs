@@ -8,7 +8,7 @@ use strum::IntoStaticStr;
 
 use super::Kept;
 use super::reason::{KeepReason, RemoveReason};
-use crate::model::{ContainerId, ContainerState, ImageId, PodRef, SandboxId};
+use crate::model::{ContainerId, ContainerState, ImageId, LeftoverKind, PodRef, SandboxId};
 use crate::store::Size;
 
 /// One removal.
@@ -69,6 +69,13 @@ pub enum Target {
         /// The path: the container log root and one name.
         path: PathBuf,
     },
+    /// A file or directory that no program needs any more.
+    RemoveLeftover {
+        /// What it is.
+        leftover: LeftoverKind,
+        /// The path beneath the directory of the program that left it.
+        path: PathBuf,
+    },
     /// An image with all its tags.
     RemoveImage {
         /// The ID of the image.
@@ -100,6 +107,8 @@ pub enum Kind {
     LogFile,
     /// An entry of the container log root.
     LogLink,
+    /// What no program needs any more.
+    Leftover,
     /// An image.
     Image,
 }
@@ -115,6 +124,7 @@ impl Target {
             Self::RemoveLogDir { .. } => Kind::LogDir,
             Self::RemoveLogFile { .. } => Kind::LogFile,
             Self::RemoveLogLink { .. } => Kind::LogLink,
+            Self::RemoveLeftover { .. } => Kind::Leftover,
             Self::RemoveImage { .. } => Kind::Image,
         }
     }
@@ -124,18 +134,20 @@ impl Target {
         match self {
             Self::RemoveContainer { id, .. } => id.to_string(),
             Self::RemoveSandbox { id } => id.to_string(),
-            Self::RemoveLogDir { path } | Self::RemoveLogFile { path } | Self::RemoveLogLink { path } => {
-                path.display().to_string()
-            }
+            Self::RemoveLogDir { path }
+            | Self::RemoveLogFile { path }
+            | Self::RemoveLogLink { path }
+            | Self::RemoveLeftover { path, .. } => path.display().to_string(),
             Self::RemoveImage { id, .. } => id.to_string(),
         }
     }
 
-    /// Returns the container's name or the image's first tag.
+    /// Returns the container's name, the image's first tag, or what a leftover is.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::RemoveContainer { name, .. } => Some(name),
             Self::RemoveImage { tags, .. } => tags.first().map(String::as_str),
+            Self::RemoveLeftover { leftover, .. } => Some(leftover.phrase()),
             _ => None,
         }
     }
@@ -186,13 +198,14 @@ impl Kind {
             Self::LogDir => "log directory",
             Self::LogFile => "log file",
             Self::LogLink => "log link",
+            Self::Leftover => "leftover",
             Self::Image => "image",
         }
     }
 
     /// All kinds, in the order in which a pass handles them.
-    pub const ALL: [Self; 6] =
-        [Self::Container, Self::Sandbox, Self::LogDir, Self::LogFile, Self::LogLink, Self::Image];
+    pub const ALL: [Self; 7] =
+        [Self::Container, Self::Sandbox, Self::LogDir, Self::LogFile, Self::LogLink, Self::Leftover, Self::Image];
 
     /// Returns the name of the kind in documents.
     pub fn as_str(self) -> &'static str {

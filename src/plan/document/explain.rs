@@ -168,6 +168,12 @@ impl RemoveReason {
                 "images.all_unused is false",
             )
             .set_by("images.all_unused"),
+            Self::InstanceGone {} => {
+                left_over("container gone", "the runtime has newer instances of its container, and not this one")
+            }
+            Self::ImageGone {} => {
+                left_over("image gone", "kubegc removed its image, and no list of the runtime had it since")
+            }
             Self::Listed {} => named("removed by list (--remove-list)", "the list of the command"),
             Self::Named {} => named("named in the command", "the command"),
         }
@@ -177,6 +183,11 @@ impl RemoveReason {
 /// Returns the texts about an unused image that a command names.
 fn named(phrase: &'static str, by: &str) -> Explanation {
     rule(phrase, format!("it is unused, and {by} names it"), "it is in use, or a guard keeps it")
+}
+
+/// Returns the texts about a file that is left over.
+fn left_over(phrase: &'static str, text: &'static str) -> Explanation {
+    rule(phrase, text, "leftovers.remove does not have its kind").set_by("leftovers.remove")
 }
 
 fn dead(limit: u64) -> String {

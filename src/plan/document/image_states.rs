@@ -56,6 +56,9 @@ fn category_of_kept(reason: &KeepReason) -> Category {
         | KeepReason::ContainerNotExited { .. }
         | KeepReason::Pinned { .. }
         | KeepReason::WithinLeftoverMaxAge { .. }
+        | KeepReason::NotSelected { .. }
+        | KeepReason::NotRemovedByKubegc { .. }
+        | KeepReason::PullInProgress { .. }
         | KeepReason::UsedMeanwhile { .. }
         | KeepReason::StepFailed { .. }
         | KeepReason::ListIncomplete { .. }

@@ -84,6 +84,10 @@ pub enum RemoveReason {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pressure: bool,
     },
+    /// The runtime has other instances of its container, and not the one of this file.
+    InstanceGone {},
+    /// kubegc removed the image of this record, and no list of the runtime had it since.
+    ImageGone {},
     /// The image is unused, and a list of the command names it.
     Listed {},
     /// The image is unused, and the command names it.
@@ -213,6 +217,13 @@ pub enum KeepReason {
     },
     /// Its removal would reclaim nothing: all that it holds is held by other objects too.
     FreesNothing {},
+
+    /// `leftovers.remove` does not name its kind.
+    NotSelected {},
+    /// kubegc did not remove the image of this record, or a list of the runtime had it since: it may return.
+    NotRemovedByKubegc {},
+    /// The kubelet is pulling an image, or its pulls are not known: it may write this record.
+    PullInProgress {},
 
     // --- guards ---
     /// A container of another client of the runtime uses it.

@@ -6,15 +6,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::model::{
-    Absence, CRI_NAMESPACE, Container, ContainerState, Failure, FileSystem, HolderKind, Image, ImageMemory,
-    LeftoverLog, LinkTarget, LogDir, LogLink, Phase, Pod, PodList, PodRef, RuntimeStore, Sandbox, SandboxState, Seen,
-    Snapshot, StoreHolder, StorePart,
+    Absence, CRI_NAMESPACE, Container, ContainerState, Failure, FileSystem, HolderKind, Image, ImageMemory, Leftover,
+    LeftoverKind, LeftoverLog, LinkTarget, LogDir, LogLink, PathUsage, Phase, Pod, PodList, PodRef, RuntimeStore,
+    Sandbox, SandboxState, Seen, Snapshot, StoreHolder, StorePart,
 };
 use crate::plan::decide;
 use crate::plan::document::Plan;
 use crate::plan::document::action::Kind;
 use crate::plan::guards::{Guards, Profile};
-use crate::plan::policy::{Policy, Scope};
+use crate::plan::policy::{Leftovers, Policy, Scope};
 
 /// Bytes in a MiB.
 pub(in crate::plan) const MIB: u64 = 1 << 20;
@@ -122,7 +122,10 @@ impl Node {
 
     /// Disables all guards.
     pub fn kubelet(self) -> Self {
-        self.set(|policy| (policy.profile, policy.guards) = (Profile::Kubelet, Guards::of(Profile::Kubelet)))
+        self.set(|policy| {
+            (policy.profile, policy.guards) = (Profile::Kubelet, Guards::of(Profile::Kubelet));
+            policy.leftovers = Leftovers::of(Profile::Kubelet);
+        })
     }
 
     /// Evicts terminated pods.
@@ -237,6 +240,14 @@ impl Node {
         let (pod, container) = (pod_ref(pod).unwrap(), container.to_owned());
         let log = LeftoverLog { pod, container, attempt, modified_at: Some(ago(age)), size_bytes: 100 };
         seen(&mut self.snapshot.leftover_logs).push(log);
+        self
+    }
+
+    /// Adds a file that is left over, written so many minutes ago.
+    pub fn left_over(mut self, kind: LeftoverKind, name: &str, age: i64) -> Self {
+        let at = PathUsage { path: format!("/var/lib/kubelet/{name}"), is_kubelets: true, ..PathUsage::default() };
+        let leftover = Leftover { kind, at, pod: pod_ref("web"), image: None, modified_at: Some(ago(age)) };
+        seen(&mut self.snapshot.leftovers).push(leftover);
         self
     }
 

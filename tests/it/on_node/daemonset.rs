@@ -140,7 +140,7 @@ async fn volumes_of_others_are_not_kept_busy(node: &mut NodeRig) {
     let kubelet =
         |at: &String| at.starts_with("/host/var/lib/kubelet/") && !at.starts_with("/host/var/lib/kubelet/pods");
     let others: Vec<_> = agents_mounts(node).into_iter().filter(kubelet).collect();
-    assert_eq!(others, ["/host/var/lib/kubelet/image_manager/pulling"], "and no key or socket of the kubelet");
+    assert_eq!(others, ["/host/var/lib/kubelet/image_manager"], "and no key or socket of the kubelet");
     node.delete("mounted").await;
     node.await_removal("mounted").await;
     nothing_is_left_by_us_alone(node, "mounted", &uid).await;

@@ -76,6 +76,7 @@ impl Facts {
                 Self { attempt: Some(log.attempt), size_bytes: Some(log.size_bytes), ..Self::default() }
             }
             Object::LogLink(_) => Self::default(),
+            Object::Leftover(leftover) => Self { size_bytes: Some(leftover.at.usage.bytes), ..Self::default() },
         }
     }
 

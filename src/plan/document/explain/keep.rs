@@ -46,6 +46,24 @@ impl KeepReason {
                     .set_by("containers.max_per_pod_container")
             }
 
+            // --- leftovers ---
+            Self::NotSelected {} => rule(
+                "shown only (leftovers.remove)",
+                "leftovers.remove does not have its kind",
+                "leftovers.remove has its kind",
+            )
+            .set_by("leftovers.remove"),
+            Self::NotRemovedByKubegc {} => rule(
+                "image not removed by kubegc",
+                "kubegc did not remove its image, so the image may return",
+                "the kubelet removes the record",
+            ),
+            Self::PullInProgress {} => rule(
+                "a pull is in progress",
+                "the kubelet is pulling an image, or its pulls are not known, so it may write this record",
+                "the pulls have ended",
+            ),
+
             // --- sandboxes ---
             Self::Ready {} => rule("sandbox ready", "the sandbox is ready", "the runtime stops the sandbox"),
             Self::HasContainers { containers } => rule(

@@ -25,6 +25,8 @@ fn removals() -> Value {
         { "reason": "unused", "pressure": true },
         { "reason": "listed" },
         { "reason": "named" },
+        { "reason": "instance_gone" },
+        { "reason": "image_gone" },
         { "reason": "rule", "rule": "old images of builds", "note": "ask platform@" },
         { "reason": "rule", "rule": "ci keeps nothing", "limit": "max_per_pod_container = 0" },
     ])
@@ -96,8 +98,13 @@ fn keeps() -> Value {
         json!({ "reason": "rule", "rule": "logs of a day", "limit": "keep_for = 24h" }),
     ];
     // One list of all would be too long for the macro.
-    let of_logs = json!({ "reason": "within_leftover_max_age", "max_age_seconds": 86400 });
-    keeps.as_array_mut().unwrap().extend(of_rules.into_iter().chain([of_logs]));
+    let of_leftovers = [
+        json!({ "reason": "within_leftover_max_age", "max_age_seconds": 86400 }),
+        json!({ "reason": "not_selected" }),
+        json!({ "reason": "not_removed_by_kubegc" }),
+        json!({ "reason": "pull_in_progress" }),
+    ];
+    keeps.as_array_mut().unwrap().extend(of_rules.into_iter().chain(of_leftovers));
     keeps
 }
 

@@ -54,12 +54,8 @@ fn directories_of_the_host_replace_those_of_the_distribution() {
     let pod = of_kind(&objects, "DaemonSet")[0].pointer(POD).unwrap();
     let volumes = pod["volumes"].as_array().unwrap().iter();
     let paths: Vec<_> = volumes.filter_map(|volume| volume.pointer("/hostPath/path")?.as_str()).skip(4).collect();
-    let expected = [
-        "/run/k3s/containerd",
-        "/data/k3s/agent/containerd",
-        "/data/kubelet/pods",
-        "/data/kubelet/image_manager/pulling",
-    ];
+    let expected =
+        ["/data/kubelet/image_manager", "/run/k3s/containerd", "/data/k3s/agent/containerd", "/data/kubelet/pods"];
     assert_eq!(paths, expected);
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::api::{LogParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -62,6 +62,7 @@ async fn restarting_pods_lose_nothing(limits: &[&str], readable: Readable) {
     await_restarts(&node, "rules", "again", RESTARTS).await;
     await_restarts(&node, "sidecar", "side", RESTARTS).await;
     service.passes(3).await;
+    old_termination_logs_are_gone(&node, &service).await;
     assert_eq!(self::once(&node).await, once, "they run once, in the same containers");
     assert_eq!(node.present(&words(&[APP, DATA, UNUSED])).await, words(&[APP, DATA]));
     follower.end(10).await;
@@ -75,7 +76,8 @@ fn pods() -> [Manifest; 4] {
     let wait = "while ! [ -e /x/go ]; do sleep 0.2; done";
     let pod = |name: &str| Manifest::new(name);
     let all = pod("all").init("first", "echo first; exec busybox rm -f /x/go").running("app");
-    let rules = pod("rules").restart("Never").running("app").container("again", "echo again; exit 42");
+    let again = "echo again; echo ended >/dev/termination-log; exit 42";
+    let rules = pod("rules").restart("Never").running("app").container("again", again);
     let sidecar = pod("sidecar").init("side", "echo side; exit 1").init("beside", "exec sleep 1000000");
     let mount = json!({ "name": "data", "mountPath": "/data" });
     let volume = json!({ "name": "data", "image": { "reference": DATA, "pullPolicy": "Never" } });
@@ -119,6 +121,24 @@ fn on_exit(container: &mut Value, code: i32, action: &str) {
     let codes = json!({ "operator": "In", "values": [code] });
     container["restartPolicy"] = json!("Never");
     container["restartPolicyRules"] = json!([{ "action": action, "exitCodes": codes }]);
+}
+
+/// The kubelet shows the message of the instance before, and the files of lost instances do not pile up.
+async fn old_termination_logs_are_gone(node: &NodeRig, service: &Service<'_>) {
+    let pod = node.pods().get("rules").await.unwrap();
+    let uid = pod.metadata.uid.unwrap();
+    let logs = node.dir().join("kubelet/pods").join(&uid).join("containers/again");
+    let status = node.container_status("rules", "again").await;
+    let message = |state: Option<&ContainerState>| state?.terminated.as_ref()?.message.clone();
+    let shown = message(status.state.as_ref()).or(message(status.last_state.as_ref()));
+    assert_eq!(shown.as_deref(), Some("ended\n"));
+    let restarts = usize::try_from(status.restart_count).unwrap();
+    let names = || -> BTreeSet<_> { std::fs::read_dir(&logs).unwrap().map(|log| log.unwrap().file_name()).collect() };
+    service.until("fewer files than instances", async || names().len() <= restarts.min(3)).await;
+    let removed = service.history(&uid);
+    let is_log = |entry: &&Value| entry["kind"] == "leftover" && entry["reason"] == "instance_gone";
+    let removed: Vec<_> = removed.iter().filter(is_log).map(|entry| entry["outcome"].as_str().unwrap()).collect();
+    assert!(!removed.is_empty() && removed.iter().all(|outcome| *outcome == "removed"), "{removed:?}");
 }
 
 /// Creates a pod with two ephemeral containers: one exits, the other one runs.

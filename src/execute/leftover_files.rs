@@ -1,0 +1,124 @@
+//! Removes what is left over in the kubelet's directory.
+//!
+//! Each file is looked at again right before its removal, by the names from a directory of the kubelet, and no symlink and no
+//! mount on the way is followed.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::action_result::{Done, ExecuteError};
+use super::execution::Run;
+use super::{DirEntry, KubeletFile, LogRoots, RemovedStats};
+use crate::cri::Only;
+use crate::model::{LeftoverKind, PodUid, PullRecord, is_termination_log};
+use crate::observe::pulls;
+use crate::plan::{Action, Refusal};
+
+/// The kubelet's directories of pods, and of records.
+const PODS: &str = "pods";
+const RECORDS: &str = "image_manager";
+
+impl Run<'_> {
+    /// Removes what is left over.
+    pub(super) async fn leftover(
+        &self,
+        action: &Action,
+        kind: LeftoverKind,
+        path: &Path,
+    ) -> Result<Done, ExecuteError> {
+        let directory = match kind {
+            LeftoverKind::TerminationLog => PODS,
+            LeftoverKind::PullRecord => RECORDS,
+            LeftoverKind::PodDirectory | LeftoverKind::SnapshotDirectory => {
+                return Ok(Done::refused(Refusal::ForeignPath));
+            }
+        };
+        let file = match KubeletFile::beneath(self.exec.options.kubelet_root.join(directory), path) {
+            Ok(file) => file,
+            Err(error) => return Done::refused_if_foreign(error),
+        };
+        match (file.names().as_deref(), &action.pod) {
+            (Some([uid, "containers", container, name]), Some(pod))
+                if kind == LeftoverKind::TerminationLog && *uid == pod.uid.as_str() && is_termination_log(name) =>
+            {
+                self.termination_log(&file, &pod.uid, container, name).await
+            }
+            (Some(["pulled", name]), _) if kind == LeftoverKind::PullRecord => self.pull_record(&file, name).await,
+            _ => Ok(Done::refused(Refusal::ForeignPath)),
+        }
+    }
+
+    /// Removes the termination log of an instance that the runtime does not have. Each instance that it has must show that it
+    /// has another one.
+    async fn termination_log(
+        &self,
+        file: &KubeletFile,
+        uid: &PodUid,
+        container: &str,
+        name: &str,
+    ) -> Result<Done, ExecuteError> {
+        match self.termination_logs(uid, container).await? {
+            None => Ok(Done {
+                note: Some("the runtime does not show the termination log of each instance".to_owned()),
+                ..Done::refused(Refusal::StateChanged)
+            }),
+            Some(used) if used.contains(name) => Ok(Done::refused(Refusal::InUse)),
+            Some(_) => self.remove_kubelet_file(file, None).await,
+        }
+    }
+
+    /// Returns the names of the termination logs that the instances of a container have mounted; `None` = not known of all, or
+    /// there is no instance.
+    async fn termination_logs(&self, uid: &PodUid, container: &str) -> Result<Option<HashSet<String>>, ExecuteError> {
+        let containers = self.listed(Only::Pod(uid.clone())).await?;
+        let directory: PathBuf = [PODS, uid.as_str(), "containers", container].iter().collect();
+        let mut used = HashSet::new();
+        for instance in containers.iter().filter(|one| one.name == container) {
+            let Some(status) = self.exec.reader.container_status(&instance.id).await? else { continue };
+            let log =
+                status.mounted.iter().find(|path| path.parent().is_some_and(|parent| parent.ends_with(&directory)));
+            let Some(name) = log.and_then(|path| path.file_name()?.to_str()) else { return Ok(None) };
+            used.insert(name.to_owned());
+        }
+        Ok((!used.is_empty()).then_some(used))
+    }
+
+    /// Removes the record of an image that the runtime does not have and that the kubelet is not pulling. The kubelet notes a
+    /// pull before it begins, and writes the record when it has ended: so the pulls are read last, and a new record is another file.
+    async fn pull_record(&self, file: &KubeletFile, name: &str) -> Result<Done, ExecuteError> {
+        let (known, text) = match self.exec.roots.in_kubelet(file, LogRoots::read_file).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(Done::already_removed()),
+            Err(error) => return Done::refused_if_foreign(error),
+        };
+        let Some(record) = PullRecord::parse(name, &text) else { return Ok(Done::refused(Refusal::ForeignPath)) };
+        let images = self.exec.reader.images().await?;
+        let names = images.iter().flat_map(|image| image.tags.iter().chain(&image.digests).map(String::as_str));
+        if images.iter().map(|image| image.id.as_str()).chain(names).any(|name| name == record.image) {
+            return Ok(Done::refused(Refusal::InUse));
+        }
+        if !known.is_older(self.plan.taken_at) || self.is_pulling().await? {
+            return Ok(Done::refused(Refusal::StateChanged));
+        }
+        self.remove_kubelet_file(file, Some(known)).await
+    }
+
+    /// Returns whether the kubelet pulls any image.
+    async fn is_pulling(&self) -> Result<bool, ExecuteError> {
+        let directory = self.exec.options.kubelet_root.join(RECORDS).join("pulling");
+        let here = directory.clone();
+        let pulling = self.exec.roots.host.run(&here, move |host| match host.resolve(&directory) {
+            Ok(found) => pulls(&found.into_path()).map_or(true, |pulls| !pulls.is_empty()),
+            Err(_) => true,
+        });
+        Ok(pulling.await?)
+    }
+
+    async fn remove_kubelet_file(&self, file: &KubeletFile, known: Option<DirEntry>) -> Result<Done, ExecuteError> {
+        match self.exec.remover.remove_kubelet_file(file, known).await {
+            Ok(RemovedStats { entries: 0, .. }) if !self.exec.remover.is_dry() => Ok(Done::already_removed()),
+            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
+            Err(error) => Done::refused_if_foreign(error),
+        }
+    }
+}

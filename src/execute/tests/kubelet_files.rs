@@ -1,0 +1,128 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::model::{LeftoverKind, PullRecord};
+
+pub(super) const LOGS: &str = "kubelet/pods/u1/containers/app";
+const GONE: &str = "sha256:gone";
+
+/// A pod with a container whose instances have the termination logs `00000002` and `00000003`, beside those of lost ones.
+pub(super) fn bench() -> Bench {
+    let log = |name: &str| format!("/var/lib/kubelet/pods/u1/containers/app/{name}");
+    let node = Node::new().image(WEB, &[]).pod("default", "web", "u1");
+    let node = node.exited("app", WEB).mounting_path("/etc/hosts").mounting_path(&log("00000002"));
+    let mut bench = Bench::new(node.running("app", WEB).mounting_path(&log("00000003")));
+    bench.options.kubelet_root = bench.sim.dir().join("kubelet");
+    write_logs(&bench);
+    bench
+}
+
+pub(super) fn write_logs(bench: &Bench) {
+    for name in ["00000000", "00000001", "00000002", "00000003", "note"] {
+        write(bench, &format!("{LOGS}/{name}"), "text");
+    }
+}
+
+fn write(bench: &Bench, path: &str, text: &str) {
+    let path = bench.sim.dir().join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+pub(super) fn log(bench: &Bench, path: &str) -> Action {
+    let path = bench.sim.dir().join(LOGS).join(path);
+    let target = Target::RemoveLeftover { leftover: LeftoverKind::TerminationLog, path };
+    Action { reason: RemoveReason::InstanceGone {}, ..action(target) }
+}
+
+#[tokio::test]
+async fn the_termination_log_of_a_lost_instance_is_removed() {
+    let bench = bench();
+    assert_eq!(bench.rehearse(vec![log(&bench, "00000001")]).await, ["00000001 would_remove"]);
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![log(&bench, "00000001")])).await;
+    assert_eq!((lines, reports[0].freed_bytes), (vec!["00000001 removed".to_owned()], Some(4096)));
+    assert_eq!(bench.carry_out(vec![log(&bench, "00000001")]).await, ["00000001 already_removed"]);
+    let left = ["00000000", "00000001", "00000002", "00000003"];
+    assert_eq!(left.map(|name| is_there(&bench.sim.dir().join(LOGS).join(name))), [true, false, true, true]);
+    assert_eq!(bench.writes(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_termination_log_that_may_be_in_use_is_kept() {
+    let bench = bench();
+    fs::create_dir(bench.sim.dir().join(LOGS).join("00000009")).unwrap();
+    symlink("note", bench.sim.dir().join(LOGS).join("0000000a")).unwrap();
+    write(&bench, "kubelet/pods/u1/containers/db/00000000", "text");
+    symlink("app", bench.sim.dir().join("kubelet/pods/u1/containers/linked")).unwrap();
+    let before = bench.files();
+    let (in_use, changed, foreign) = (Refusal::InUse, Refusal::StateChanged, Refusal::ForeignPath);
+    for (path, refusal) in [
+        ("00000002", &in_use),
+        ("00000003", &in_use),
+        ("00000009", &foreign),
+        ("0000000a", &foreign),
+        ("note", &foreign),
+        ("../db/00000000", &foreign),
+        ("../../../u2/containers/app/00000000", &foreign),
+        ("00000000/x", &foreign),
+        ("../../etc-hosts", &foreign),
+    ] {
+        let name = path.rsplit('/').next().unwrap();
+        assert_eq!(bench.carry_out(vec![log(&bench, path)]).await, [format!("{name} refused: {refusal}")], "{path}");
+    }
+    // No instance of this container is there, and the next one shows none.
+    let of = |container: &str| {
+        let path = bench.sim.dir().join("kubelet/pods/u1/containers").join(container).join("00000000");
+        action(Target::RemoveLeftover { leftover: LeftoverKind::TerminationLog, path })
+    };
+    assert_eq!(bench.carry_out(vec![of("db")]).await, [format!("00000000 refused: {changed}")]);
+    bench.sim.state().also(|node| node.created("app", WEB)).unwrap();
+    assert_eq!(bench.carry_out(vec![of("app")]).await, [format!("00000000 refused: {changed}")]);
+    assert_eq!(bench.files(), before);
+}
+
+fn record(bench: &Bench, image: &str) -> Action {
+    let name = PullRecord::file_name(image);
+    let path = bench.sim.dir().join("kubelet/image_manager/pulled").join(&name);
+    let text =
+        format!(r#"{{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","imageRef":"{image}"}}"#);
+    write(bench, &format!("kubelet/image_manager/pulled/{name}"), &text);
+    let before_the_plan = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    fs::File::options().write(true).open(&path).unwrap().set_modified(before_the_plan).unwrap();
+    let target = Target::RemoveLeftover { leftover: LeftoverKind::PullRecord, path };
+    Action { pod: None, reason: RemoveReason::ImageGone {}, ..action(target) }
+}
+
+fn path(action: &Action) -> PathBuf {
+    action.target.id().into()
+}
+
+#[tokio::test]
+async fn the_record_of_an_image_that_is_gone_is_removed() {
+    let bench = bench();
+    let record = record(&bench, GONE);
+    let (_, reports, _) = bench.carry_out_plan(&plan(vec![record.clone()])).await;
+    assert_eq!((&reports[0].outcome, is_there(&path(&record))), (&Outcome::Removed {}, false));
+}
+
+#[tokio::test]
+async fn a_record_that_may_be_needed_is_kept() {
+    let bench = bench();
+    let web = bench.sim.state().images()[0].id.clone();
+    let refusal = async |action: Action| {
+        let (_, reports, _) = bench.carry_out_plan(&plan(vec![action.clone()])).await;
+        assert!(is_there(&path(&action)), "{reports:?}");
+        reports[0].outcome.clone()
+    };
+    let refused = |refusal| Outcome::Refused { refusal };
+    assert_eq!(refusal(record(&bench, &web)).await, refused(Refusal::InUse), "by its id");
+    assert_eq!(refusal(record(&bench, WEB)).await, refused(Refusal::InUse), "by its name");
+    let new = record(&bench, GONE);
+    fs::File::options().write(true).open(path(&new)).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+    assert_eq!(refusal(new).await, refused(Refusal::StateChanged), "it was written after the plan");
+    let other = record(&bench, GONE);
+    fs::write(path(&other), "{}").unwrap();
+    assert_eq!(refusal(other).await, refused(Refusal::ForeignPath), "another format");
+    write(&bench, "kubelet/image_manager/pulling/sha256-1", r#"{"image":"r.example/any:1"}"#);
+    assert_eq!(refusal(record(&bench, GONE)).await, refused(Refusal::StateChanged), "the kubelet pulls an image");
+}

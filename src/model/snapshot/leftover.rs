@@ -1,0 +1,109 @@
+//! What no program needs any more.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use strum::{EnumString, IntoStaticStr};
+
+use crate::model::{PathUsage, PodRef};
+
+/// What the name of a record of the kubelet begins with.
+const RECORD: &str = "sha256-";
+
+/// A directory or file that no program needs any more.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Leftover {
+    /// What it is.
+    pub kind: LeftoverKind,
+    /// Where, and what it takes.
+    #[serde(flatten)]
+    pub at: PathUsage,
+    /// The pod that it is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodRef>,
+    /// The image that it is of, as the kubelet names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// When it was last written; `null` = not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_at: Option<Timestamp>,
+}
+
+/// What is left over.
+#[derive(
+    Clone, Copy, Debug, Deserialize, EnumString, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum LeftoverKind {
+    /// The kubelet's record of a pulled image that the runtime does not have (kubernetes#138175).
+    PullRecord,
+    /// The termination log of an instance that the runtime does not have (kubernetes#121180).
+    TerminationLog,
+    /// The kubelet's directory of a pod that is gone.
+    PodDirectory,
+    /// A directory of containerd's snapshotter that its database does not have.
+    SnapshotDirectory,
+}
+
+/// The kubelet's record of a pulled image.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PullRecord {
+    /// The image, as the runtime named it when it was pulled.
+    pub image: String,
+}
+
+/// The fields of the file (kubelet 1.36, `kubelet.config.k8s.io/v1beta1`) that are checked.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ImagePulledRecord {
+    kind: String,
+    api_version: String,
+    image_ref: String,
+}
+
+// === impl LeftoverKind ===
+
+impl LeftoverKind {
+    /// The kinds that kubegc may remove.
+    pub const REMOVABLE: [Self; 2] = [Self::PullRecord, Self::TerminationLog];
+
+    /// Returns the words for people.
+    pub fn phrase(self) -> &'static str {
+        match self {
+            Self::PullRecord => "pull record",
+            Self::TerminationLog => "termination log",
+            Self::PodDirectory => "directory of a pod that is gone",
+            Self::SnapshotDirectory => "directory that the snapshotter does not know",
+        }
+    }
+}
+
+// === impl PullRecord ===
+
+impl PullRecord {
+    /// Reads a record from the file of this name; `None` = it is not in the kubelet's format.
+    pub fn parse(name: &str, text: &[u8]) -> Option<Self> {
+        let record: ImagePulledRecord = serde_json::from_slice(text).ok()?;
+        let is_record = record.kind == "ImagePulledRecord" && record.api_version.starts_with("kubelet.config.k8s.io/");
+        (is_record && name == Self::file_name(&record.image_ref)).then_some(Self { image: record.image_ref })
+    }
+
+    /// Returns the name of the file with the record of an image (kubelet 1.36, `pkg/kubelet/images/pullmanager`).
+    pub fn file_name(image: &str) -> String {
+        let digest = Sha256::digest(image);
+        digest.iter().fold(RECORD.to_owned(), |name, byte| format!("{name}{byte:02x}"))
+    }
+
+    /// Returns whether a file has such a name.
+    pub fn is_file_name(name: &str) -> bool {
+        let digest = name.strip_prefix(RECORD);
+        digest.is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    }
+}
+
+/// Returns whether a file has the name of a termination log of the kubelet.
+pub fn is_termination_log(name: &str) -> bool {
+    name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

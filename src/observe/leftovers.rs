@@ -1,0 +1,153 @@
+//! Finds what is left over in the kubelet's directory: termination logs of instances that the runtime no longer has, and records
+//! of pulled images that it no longer has.
+//!
+//! The kubelet removes a termination log with its pod only (kubernetes#121180). The record of an image stays when something
+//! else removes the image, and then the kubelet refuses the same image if it is loaded without a pull (kubernetes#138175).
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::fs::{self, File, Metadata};
+use std::io::Read as _;
+use std::path::Path;
+
+use jiff::Timestamp;
+
+use super::leftover_logs::RestartedContainer;
+use super::log_sizes::bytes_on_disk;
+use super::{ObserveError, log_files};
+use crate::model::{DirUsage, Image, Leftover, LeftoverKind, PathUsage, PullRecord, is_termination_log};
+
+/// The directory of the records beneath that of the kubelet.
+const RECORDS: &str = "image_manager/pulled";
+/// The highest number of files of one directory that are examined. What remains is found by a later pass.
+const MAX_FILES: usize = if cfg!(test) { 20 } else { 10_000 };
+/// The highest number of bytes that are read of a record. One has the secrets of a few repositories.
+const LARGEST_RECORD_BYTES: u64 = 1 << 20;
+
+/// Returns the termination logs of a container beneath the kubelet's directory, newest first, without those that its instances in
+/// the runtime may have, and without one more: the kubelet creates the file before the container.
+pub(super) fn termination_logs(root: &Path, container: &RestartedContainer) -> Result<Vec<Leftover>, ObserveError> {
+    let dir = container.termination_logs();
+    let is_directory = |path: &Path| fs::symlink_metadata(root.join(path)).is_ok_and(|metadata| metadata.is_dir());
+    if !dir.ancestors().all(is_directory) {
+        return Ok(Vec::new());
+    }
+    let mut files = Vec::new();
+    for (name, entry) in log_files::entries(&root.join(&dir))?.into_iter().take(MAX_FILES) {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if is_termination_log(&name) && metadata.is_file() {
+            let pod = Some(container.pod().clone());
+            files.push(Leftover { pod, ..leftover(LeftoverKind::TerminationLog, &dir.join(name), &metadata) });
+        }
+    }
+    files.sort_by_key(|file| Reverse(file.modified_at));
+    Ok(files.into_iter().skip(container.instances() + 1).collect())
+}
+
+/// Returns the records beneath the kubelet's directory of images that are not among these.
+pub(super) fn pull_records(root: &Path, images: &[Image]) -> Result<Vec<Leftover>, ObserveError> {
+    let names = images.iter().flat_map(|image| image.digests.iter().chain(&image.tags).map(String::as_str));
+    let ids = images.iter().map(|image| image.id.as_str());
+    let known: HashSet<_> = names.chain(ids).map(PullRecord::file_name).collect();
+    let mut records = Vec::new();
+    for (name, entry) in log_files::entries(&root.join(RECORDS))?.into_iter().take(MAX_FILES) {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if PullRecord::is_file_name(&name) && !known.contains(&name) && metadata.is_file() {
+            let image = read(&entry.path()).and_then(|text| PullRecord::parse(&name, &text)).map(|record| record.image);
+            let path = Path::new(RECORDS).join(name);
+            records.push(Leftover { image, ..leftover(LeftoverKind::PullRecord, &path, &metadata) });
+        }
+    }
+    Ok(records)
+}
+
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path).ok()?.take(LARGEST_RECORD_BYTES).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+fn leftover(kind: LeftoverKind, path: &Path, metadata: &Metadata) -> Leftover {
+    let usage = DirUsage { bytes: bytes_on_disk(metadata), inodes: 1, ..DirUsage::default() };
+    let at = PathUsage { path: path.display().to_string(), is_kubelets: true, usage };
+    let modified_at = metadata.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
+    Leftover { kind, at, pod: None, image: None, modified_at }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::model::Container;
+    use crate::observe::leftover_logs::restarted_containers;
+
+    fn containers(attempts: &[u32]) -> Vec<RestartedContainer> {
+        let container = |attempt: &u32| -> Container {
+            let container = serde_json::json!({ "id": format!("c{attempt}"), "name": "app", "attempt": attempt,
+                "pod": { "uid": "u1", "namespace": "default", "name": "web" }, "state": "exited",
+                "created_at": "2026-11-21T11:00:00Z" });
+            serde_json::from_value(container).unwrap()
+        };
+        restarted_containers(&attempts.iter().map(container).collect::<Vec<_>>())
+    }
+
+    /// Writes a file that was last written so many minutes ago.
+    fn write(root: &Path, path: &str, text: &str, minutes: u64) -> PathBuf {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000) - Duration::from_mins(minutes);
+        File::options().write(true).open(&path).unwrap().set_modified(at).unwrap();
+        path
+    }
+
+    fn logs(root: &Path, attempts: &[u32]) -> Vec<String> {
+        let found =
+            containers(attempts).iter().flat_map(|one| termination_logs(root, one).unwrap()).collect::<Vec<_>>();
+        assert!(found.iter().all(|log| log.at.usage.bytes == 2 && log.pod.is_some()), "{found:?}");
+        found.into_iter().map(|log| log.at.path.rsplit('/').next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_newest_termination_logs_are_not_left_over() {
+        let root = tempfile::tempdir().unwrap();
+        let files = ["00000001", "deadbeef", "00000003", "00000004", "note", "0000000g", "000000005"];
+        for (minutes, name) in (1..).zip(files) {
+            write(root.path(), &format!("pods/u1/containers/app/{name}"), "ok", minutes);
+        }
+        fs::create_dir(root.path().join("pods/u1/containers/app/00000009")).unwrap();
+        assert_eq!(logs(root.path(), &[7]), ["00000003", "00000004"], "one instance, and one in creation");
+        assert_eq!(logs(root.path(), &[5, 7]), ["00000004"]);
+        assert_eq!(logs(root.path(), &[5, 6, 7]), [""; 0]);
+        assert_eq!(logs(root.path(), &[0]), [""; 0], "it did not restart");
+        let elsewhere = root.path().join("elsewhere");
+        fs::rename(root.path().join("pods/u1/containers"), &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, root.path().join("pods/u1/containers")).unwrap();
+        assert_eq!(logs(root.path(), &[7]), [""; 0], "a link is not followed");
+    }
+
+    #[test]
+    fn the_records_of_listed_images_are_not_left_over() {
+        let root = tempfile::tempdir().unwrap();
+        let record = |image: &str| {
+            let text = format!(
+                r#"{{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","imageRef":"{image}"}}"#
+            );
+            write(root.path(), &format!("{RECORDS}/{}", PullRecord::file_name(image)), &text, 1)
+        };
+        for image in ["sha256:listed", "r.example/digest@sha256:d", "sha256:gone"] {
+            record(image);
+        }
+        fs::write(record("sha256:other"), "{}").unwrap();
+        fs::copy(record("sha256:gone"), root.path().join(RECORDS).join(format!("sha256-{:064}", 0))).unwrap();
+        write(root.path(), &format!("{RECORDS}/README"), "", 1);
+        let image = serde_json::json!({ "id": "sha256:listed", "digests": ["r.example/digest@sha256:d"] });
+        let found = pull_records(root.path(), &[serde_json::from_value(image).unwrap()]).unwrap();
+        let mut images: Vec<_> = found.iter().map(|record| record.image.as_deref()).collect();
+        images.sort();
+        assert_eq!(images, [None, None, Some("sha256:gone")], "one is empty, and one has the name of another");
+        assert_eq!(pull_records(&root.path().join("absent"), &[]).unwrap(), []);
+    }
+}
