@@ -47,7 +47,8 @@ fn image_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReason,
     if let Some(cause) = context.snapshot.images.cause() {
         return Err(KeepReason::RuntimeNotSeen { cause: cause.to_owned() });
     }
-    let removed_at = context.snapshot.memory.removed_images.get(&image.as_str().into());
+    let removed_at =
+        context.snapshot.memory.removed_images.get(&image.as_str().into()).filter(|at| **at <= context.now);
     let is_unchanged = removed_at.is_some_and(|at| leftover.modified_at.is_some_and(|modified| modified < *at));
     let is_pulling = !context.snapshot.pulling.is_empty() || context.snapshot.image_uses.cause().is_some();
     match (is_unchanged, is_pulling) {
@@ -97,6 +98,9 @@ mod tests {
             ("kubegc removed the image", record(), "", "record: image_gone") as Row,
             ("something else removed it", record().but(unknown), "record: not_removed_by_kubegc", ""),
             ("the kubelet wrote the record since", record().but(written), "record: not_removed_by_kubegc", ""),
+            ("the clock was set back since",
+                record().but(|snapshot| _ = snapshot.memory.removed_images.insert(OLD.into(), ago(-30))),
+                "record: not_removed_by_kubegc", ""),
             ("the time of the record is unknown", record().but(no_time), "record: not_removed_by_kubegc", ""),
             ("the kubelet pulls an image",
                 record().but(|snapshot| snapshot.pulling.push("r.example/any:1".into())), "record: pull_in_progress", ""),

@@ -126,7 +126,8 @@ fn images(snapshot: &Snapshot, policy: &Policy) -> Vec<ImageMemory> {
 /// Returns the removed images that no list has had since, of the last week.
 fn removed_images(snapshot: &Snapshot) -> BTreeMap<ImageId, Timestamp> {
     let mut removed = snapshot.memory.removed_images.clone();
-    removed.retain(|_, at| super::times::age(snapshot.taken_at, *at) < A_WEEK);
+    // A time in the future comes from a clock that was set back since.
+    removed.retain(|_, at| *at <= snapshot.taken_at && super::times::age(snapshot.taken_at, *at) < A_WEEK);
     for image in snapshot.images.as_ref().into_iter().flatten() {
         removed.remove(&image.id);
     }
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_removed_image_is_remembered_for_a_week_unless_it_returns() {
-        let removed = [("old", 8 * 24 * 60), ("listed", 60), ("gone", 60)];
+        let removed = [("old", 8 * 24 * 60), ("listed", 60), ("gone", 60), ("future", -60)];
         let removed: BTreeMap<ImageId, _> = removed.map(|(id, minutes)| (id.into(), ago(minutes))).into();
         let node = node().image("listed", 60).but(|snapshot| snapshot.memory.removed_images = removed.clone());
         let after = |node: &crate::plan::tests::node::Node| {
