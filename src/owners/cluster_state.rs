@@ -29,7 +29,8 @@ pub(super) struct Object {
     pub(super) meta: ObjectMeta,
     resource: ResourceId,
     is_removed: bool,
-    /// It is a namespace with an object that has finalizers of others. Its deletion waits for them.
+    /// It is a namespace with an object that has finalizers of others, or with objects that cannot be listed. Its deletion waits
+    /// for them.
     holds_content: bool,
 }
 
@@ -65,9 +66,11 @@ impl<'a> ClusterState<'a> {
     fn hold_namespaces(&mut self) {
         let held = self.objects.iter().filter(|object| object.foreign_finalizers().next().is_some());
         let held: HashSet<_> = held.map(|object| Arc::clone(&object.identity.namespace)).collect();
+        // The API server ends no namespace whose content it cannot list.
+        let is_known = self.unlisted.iter().all(|resource| resource.is_cluster_scoped);
         let is_namespace = |kind: &ApiKind| (&*kind.api_version, &*kind.kind) == ("v1", "Namespace");
         for object in self.objects.iter_mut().filter(|object| is_namespace(&object.identity.kind)) {
-            object.holds_content = held.contains(&object.identity.name);
+            object.holds_content = !is_known || held.contains(&object.identity.name);
         }
     }
 

@@ -171,6 +171,14 @@ impl FakeApi {
         self.lock().fixed.insert(path.to_owned(), Answer::Text(code, answer.to_string()));
     }
 
+    /// Fails the lists of a resource. No namespace ends whose content cannot be listed.
+    pub fn fails_lists(&self, resource: &ApiResource, namespaces: &[&str]) {
+        for namespace in [""].iter().chain(namespaces) {
+            self.answers_path(&resource.path(namespace).unwrap(), 500, failure(500, "InternalError", &json!({})));
+        }
+        self.lock().state.keeps_namespaces |= resource.namespaced;
+    }
+
     /// Refuses requests with this method to an object, as a webhook does that is down, or not any more.
     pub fn refuses(&self, method: &str, object: &Value, is_refused: bool) {
         let request = format!("{method} {}", path(object));

@@ -256,6 +256,18 @@ fn finalizers_wait_for_resources_without_a_list() {
     assert_eq!(names(&unguarded.actions), ["delete child", "end_foreground first", "orphan second"]);
 }
 
+/// The API server ends no namespace whose content it cannot list.
+#[test]
+fn what_a_namespace_owns_waits_for_lists_of_its_content() {
+    let namespace = identity("v1", "Namespace", "", "ns1");
+    let mut snapshot = cluster(&[object(&namespace, &[&node("gone")]), object(&node("of-namespace"), &[&namespace])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let predicted = |snapshot: &ClusterSnapshot| names(&plan(snapshot).predicted);
+    assert_eq!(predicted(&snapshot), ["delete of-namespace"]);
+    is_unlisted(&mut snapshot, "Deployment");
+    assert_eq!(predicted(&snapshot), [""; 0]);
+}
+
 #[test]
 fn a_deletion_in_progress_names_what_it_waits_for() {
     let (owner, child) = (config_map("owner"), config_map("child"));

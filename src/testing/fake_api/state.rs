@@ -26,6 +26,8 @@ pub(super) struct State {
     /// What watches show: the path of the list, and the line.
     pub(super) events: Vec<(String, Value)>,
     pub(super) ignores_preconditions: bool,
+    /// No namespace ends.
+    pub(super) keeps_namespaces: bool,
 }
 
 // === impl State ===
@@ -172,12 +174,12 @@ impl State {
         if is_shown { now } else { json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}) }
     }
 
-    /// Returns whether an object is a namespace with objects that finalizers of others hold.
+    /// Returns whether an object is a namespace with objects that finalizers of others hold, or none ends.
     fn holds_content(&self, namespace: &Value) -> bool {
         let is_held = |it: &Value| it["finalizers"].as_array().is_some_and(|all| all.iter().any(is_foreign));
         let is_in = |it: &Value| it["namespace"] == namespace["metadata"]["name"];
         let mut all = self.objects.values().map(|object| &object["metadata"]);
-        namespace["kind"] == "Namespace" && all.any(|it| is_in(it) && is_held(it))
+        namespace["kind"] == "Namespace" && (self.keeps_namespaces || all.any(|it| is_in(it) && is_held(it)))
     }
 
     /// An object in deletion without finalizers does not exist any more.

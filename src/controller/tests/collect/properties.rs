@@ -14,10 +14,7 @@ fn server_of(objects: &[(Identity, ObjectMeta)], unlisted: &[bool]) -> FakeApi {
     let served: Vec<_> = KINDS[..4].iter().map(resource).collect();
     let server = FakeApi::serving(served.clone());
     for (resource, _) in served.iter().zip(unlisted).filter(|(_, is_unlisted)| **is_unlisted) {
-        for namespace in ["", "ns0", "ns1"] {
-            let failure = failure(500, "InternalError", &json!({}));
-            server.answers_path(&resource.path(namespace).unwrap(), 500, failure);
-        }
+        server.fails_lists(resource, &["ns0", "ns1"]);
     }
     for (identity, meta) in objects {
         server.put(&sent(identity, meta));
