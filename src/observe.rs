@@ -34,7 +34,7 @@ pub use observe_error::ObserveError;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods, pulls};
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -316,12 +316,14 @@ impl Observer {
     async fn find_leftovers(&self, snapshot: &mut Snapshot) {
         let restarted = snapshot.containers.as_ref().map(|containers| leftover_logs::restarted_containers(containers));
         let (restarted, images) = (restarted.unwrap_or_default(), snapshot.images.as_ref().cloned());
+        let orphans = unlisted_pod_dirs(snapshot);
         let (shown, jumps) = (self.places.kubelet_root.clone(), Arc::clone(&self.jumps));
         let find = move |_: &HostFs, root: &Path| {
             let mut found = images.map_or(Ok(Vec::new()), |images| leftovers::pull_records(root, &images))?;
             for container in restarted {
                 found.extend(leftovers::termination_logs(root, &container)?);
             }
+            found.extend(orphans.iter().map(leftovers::pod_directory));
             for leftover in &mut found {
                 leftover.at.path = shown.join(&leftover.at.path).display().to_string();
                 leftover.modified_at = leftover.modified_at.map(|at| jumps.moved(at));
@@ -493,6 +495,14 @@ fn pods_that_may_be_here(log_dirs: &Seen<Vec<LogDir>>, memory: &Memory) -> Vec<P
     let names = log_dirs.as_ref().into_iter().flatten().map(|dir| dir.name.as_str());
     let of_dirs = names.filter_map(|name| Some(PodUid::from(name.rsplit_once('_')?.1)));
     of_dirs.chain(memory.absent_since.iter().map(|absence| absence.uid.clone())).collect()
+}
+
+/// Returns the directories of pods that a complete list does not have.
+fn unlisted_pod_dirs(snapshot: &Snapshot) -> Vec<PodUid> {
+    let Some(list) = snapshot.pods.as_ref().filter(|list| list.complete) else { return Vec::new() };
+    let listed: HashSet<_> = list.pods.iter().map(|pod| &pod.uid).collect();
+    let dirs = snapshot.pod_dirs.as_ref().into_iter().flatten();
+    dirs.filter(|uid| !listed.contains(uid)).cloned().collect()
 }
 
 /// Splits the images that are being pulled from whether they are all known.

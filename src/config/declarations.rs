@@ -184,11 +184,12 @@ settings! {
     /// that restarts as a whole, and leaves their logs to be read.
     "logs.leftover_max_age": DURATION = policy.logs.leftover_max_age;
 
-    /// What kubegc removes of what others leave over: "pull_record", "termination_log", both or none.
+    /// What kubegc removes of what the kubelet leaves over: "pull_record", "termination_log", "pod_directory", or none.
     ///
-    /// A pull record is the kubelet's record of an image that kubegc removed; with it the kubelet refuses the same image
-    /// if something else loads it. A termination log is that of a container that the runtime no longer has; the newest
-    /// stay. `kubegc plan` shows all of both, and `kubegc disk` the directories that are left over.
+    /// A pull record is that of an image that kubegc removed; with it the kubelet refuses the same image if something else
+    /// loads it. A termination log is that of a container that the runtime no longer has; the newest stay. A directory of
+    /// a pod goes with its volumes, if the pod is proven deleted, if nothing is mounted beneath the directory, and if its
+    /// volumes are plain directories. `kubegc plan` shows all of them, and docs/disk.md has the rules.
     "leftovers.remove": LEFTOVERS = policy.leftovers;
 
     /// Keep younger containers that are created and not started: they may be about to start. 0 = off.

@@ -27,9 +27,9 @@ impl Run<'_> {
         path: &Path,
     ) -> Result<Done, ExecuteError> {
         let directory = match kind {
-            LeftoverKind::TerminationLog => PODS,
+            LeftoverKind::TerminationLog | LeftoverKind::PodDirectory => PODS,
             LeftoverKind::PullRecord => RECORDS,
-            LeftoverKind::PodDirectory | LeftoverKind::SnapshotDirectory => {
+            LeftoverKind::SnapshotDirectory => {
                 return Ok(Done::refused(Refusal::ForeignPath));
             }
         };
@@ -43,8 +43,26 @@ impl Run<'_> {
             {
                 self.termination_log(&file, &pod.uid, container, name).await
             }
+            (Some([uid]), Some(pod)) if kind == LeftoverKind::PodDirectory && *uid == pod.uid.as_str() => {
+                self.pod_directory(&file, &pod.uid).await
+            }
             (Some(["pulled", name]), _) if kind == LeftoverKind::PullRecord => self.pull_record(&file, name).await,
             _ => Ok(Done::refused(Refusal::ForeignPath)),
+        }
+    }
+
+    /// Removes the kubelet's directory of a pod of which the runtime has nothing. That the pod is deleted was confirmed just before.
+    async fn pod_directory(&self, file: &KubeletFile, uid: &PodUid) -> Result<Done, ExecuteError> {
+        if self.is_in_runtime(uid).await? {
+            return Ok(Done::refused(Refusal::HasContainers));
+        }
+        if let Err(error) = self.exec.roots.in_kubelet(file, LogRoots::check_pod_directory).await {
+            return Done::refused_if_foreign(error);
+        }
+        match self.exec.remover.remove_pod_directory(file).await {
+            Ok(RemovedStats { entries: 0, .. }) if !self.exec.remover.is_dry() => Ok(Done::already_removed()),
+            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
+            Err(error) => Done::refused_if_foreign(error),
         }
     }
 

@@ -149,7 +149,7 @@ impl Run<'_> {
         }))
     }
 
-    async fn is_in_runtime(&self, uid: &PodUid) -> Result<bool, ExecuteError> {
+    pub(super) async fn is_in_runtime(&self, uid: &PodUid) -> Result<bool, ExecuteError> {
         let reader = &self.exec.reader;
         let sandboxes = reader.sandboxes(Only::Pod(uid.clone())).await?;
         if sandboxes.iter().any(|sandbox| !self.state().noted.sandboxes.contains(&sandbox.id)) {

@@ -99,6 +99,12 @@ impl Remover {
         roots.in_kubelet(file, move |roots, file| roots.remove_file(file, known)).await
     }
 
+    /// Removes the kubelet's directory of a pod.
+    pub(super) async fn remove_pod_directory(&self, file: &KubeletFile) -> Result<RemovedStats, LogError> {
+        let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
+        roots.in_kubelet(file, LogRoots::remove_pod_directory).await
+    }
+
     /// Removes a symlink of the container log root.
     pub(super) async fn remove_log_link(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };

@@ -43,6 +43,9 @@ pub struct Memory {
     /// The images that kubegc removed and of which the kubelet may have a record, and when.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub removed_images: BTreeMap<ImageId, Timestamp>,
+    /// Pods that have only a directory of the kubelet, and since when.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub orphaned_since: BTreeMap<PodUid, Timestamp>,
     /// How full each disk was, by its mountpoint as in [`FileSystem`](super::FileSystem), and what was written to it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub disks: BTreeMap<PathBuf, DiskMemory>,

@@ -1,5 +1,5 @@
-//! Finds what is left over in the kubelet's directory: termination logs of instances that the runtime no longer has, and records
-//! of pulled images that it no longer has.
+//! Finds what is left over in the kubelet's directory: termination logs of instances that the runtime no longer has, records of
+//! pulled images that it no longer has, and directories of pods that no list has.
 //!
 //! The kubelet removes a termination log with its pod only (kubernetes#121180). The record of an image stays when something
 //! else removes the image, and then the kubelet refuses the same image if it is loaded without a pull (kubernetes#138175).
@@ -15,7 +15,9 @@ use jiff::Timestamp;
 use super::leftover_logs::RestartedContainer;
 use super::log_sizes::bytes_on_disk;
 use super::{ObserveError, log_files};
-use crate::model::{DirUsage, Image, Leftover, LeftoverKind, PathUsage, PullRecord, is_termination_log};
+use crate::model::{
+    DirUsage, Image, Leftover, LeftoverKind, PathUsage, PodRef, PodUid, PullRecord, is_termination_log,
+};
 
 /// The directory of the records beneath that of the kubelet.
 const RECORDS: &str = "image_manager/pulled";
@@ -59,6 +61,14 @@ pub(super) fn pull_records(root: &Path, images: &[Image]) -> Result<Vec<Leftover
         }
     }
     Ok(records)
+}
+
+/// Returns the kubelet's directory of a pod.
+pub(super) fn pod_directory(uid: &PodUid) -> Leftover {
+    let path = Path::new("pods").join(uid.as_str()).display().to_string();
+    let at = PathUsage { path, is_kubelets: true, ..PathUsage::default() };
+    let pod = Some(PodRef { uid: uid.clone(), ..PodRef::default() });
+    Leftover { kind: LeftoverKind::PodDirectory, at, pod, image: None, modified_at: None }
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {

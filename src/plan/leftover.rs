@@ -1,6 +1,6 @@
 //! Decides what is left over in the kubelet's directory.
 //!
-//! Removes for `instance_gone` and `image_gone`. Keeps for `not_selected`, `not_removed_by_kubegc`, `pull_in_progress`, `unrecognized`,
+//! Removes for `instance_gone`, `image_gone` and `pod_deleted`. Keeps for `not_selected`, `not_removed_by_kubegc`, `pull_in_progress`, `unrecognized`,
 //! `runtime_not_seen`, `list_incomplete`, `backing_off`, and by the guards `runtime_just_started`, `list_fell` and `baseline_lost`.
 //!
 //! A record of a pulled image protects the image: without it, pods need no pull secret for it. So only the record of an image
@@ -9,37 +9,54 @@
 use super::document::Kept;
 use super::document::action::{Action, Kind, Target};
 use super::document::reason::{KeepReason, RemoveReason};
+use super::logs::{InRuntime, in_runtime};
 use super::step::{Context, Step};
-use crate::model::{Leftover, LeftoverKind, Seen};
+use crate::model::{Leftover, LeftoverKind, PodUid, Seen};
 
 /// Decides all that is left over.
 pub(super) fn decide(step: &mut Step) {
     let context = step.context;
     let Some(leftovers) = step.need("leftovers", &context.snapshot.leftovers) else { return };
+    let in_runtime = in_runtime(step);
     let mut leftovers: Vec<_> = leftovers.iter().collect();
     leftovers.sort_by(|a, b| a.at.path.cmp(&b.at.path));
     for leftover in leftovers {
         let target = Target::RemoveLeftover { leftover: leftover.kind, path: leftover.at.path.clone().into() };
-        let (pod, size) = (leftover.pod.clone(), Some(leftover.at.usage.bytes).into());
+        let (pod, size) = (leftover.pod.clone(), leftover.size().into());
         let age_seconds = leftover.modified_at.map(|at| context.age_seconds(at));
-        match verdict(context, leftover, &target.id()) {
+        let Some(proof) = proof(context, &in_runtime, leftover) else { continue };
+        match proof.and_then(|reason| selected(context, leftover.kind, &target.id()).map(|()| reason)) {
             Ok(reason) => _ = step.remove(Action { pod, age_seconds, size, ..target.remove(reason) }),
             Err(reason) => step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) }),
         }
     }
 }
 
-fn verdict(context: &Context, leftover: &Leftover, id: &str) -> Result<RemoveReason, KeepReason> {
-    let proven = match leftover.kind {
-        LeftoverKind::PullRecord => image_is_gone(context, leftover),
-        LeftoverKind::TerminationLog => instance_is_gone(context, leftover),
-        LeftoverKind::PodDirectory | LeftoverKind::SnapshotDirectory => Err(KeepReason::NotSelected {}),
-    };
-    let reason = proven?;
-    if !context.policy.leftovers.0.contains(&leftover.kind) {
+/// Returns why it is left over, or why that is not certain; `None` = it is not.
+fn proof(context: &Context, in_runtime: &InRuntime, leftover: &Leftover) -> Option<Result<RemoveReason, KeepReason>> {
+    match leftover.kind {
+        LeftoverKind::PullRecord => Some(image_is_gone(context, leftover)),
+        LeftoverKind::TerminationLog => Some(instance_is_gone(context, leftover)),
+        LeftoverKind::PodDirectory => pod_is_gone(context, in_runtime, &leftover.pod.as_ref()?.uid),
+        LeftoverKind::SnapshotDirectory => None,
+    }
+}
+
+/// Returns why nothing of a kind is removed, or not this one yet.
+fn selected(context: &Context, kind: LeftoverKind, id: &str) -> Result<(), KeepReason> {
+    if !context.policy.leftovers.0.contains(&kind) {
         return Err(KeepReason::NotSelected {});
     }
-    context.backing_off(Kind::Leftover, id).map_or(Ok(reason), Err)
+    context.backing_off(Kind::Leftover, id).map_or(Ok(()), Err)
+}
+
+fn pod_is_gone(context: &Context, in_runtime: &InRuntime, uid: &PodUid) -> Option<Result<RemoveReason, KeepReason>> {
+    let proof = context.pods.of_directory(uid)?;
+    Some(proof.and_then(|()| match in_runtime {
+        Seen::Seen(uids) if uids.contains(uid) => Err(KeepReason::PodInRuntime {}),
+        Seen::Seen(_) => Ok(RemoveReason::PodDeleted {}),
+        Seen::NotSeen(cause) => Err(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
+    }))
 }
 
 fn image_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReason, KeepReason> {
@@ -71,10 +88,13 @@ fn instance_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReas
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::model::Snapshot;
-    use crate::plan::policy::Leftovers;
+    use crate::model::{PodRef, Snapshot};
+    use crate::plan::policy::{Leftovers, Policy};
     use crate::plan::tests::node::{Node, Row, ago, hold, node};
+    use crate::plan::update_memory;
 
     const OLD: &str = "sha256:old";
 
@@ -131,10 +151,57 @@ mod tests {
         ]);
     }
 
+    /// A pod of which only the kubelet's directory is left for two minutes. It does not count for the list of a source without a kubelet.
+    fn orphan() -> Node {
+        node()
+            .left_over(LeftoverKind::PodDirectory, "u-gone", 60)
+            .set(|policy| policy.leftovers.0.extend([LeftoverKind::PodDirectory]))
+            .but(|snapshot| {
+                let Seen::Seen(leftovers) = &mut snapshot.leftovers else { return };
+                leftovers[0].pod = Some(PodRef { uid: "u-gone".into(), ..PodRef::default() });
+                let Seen::Seen(list) = &mut snapshot.pods else { return };
+                list.source = "kube-api+kubelet".to_owned();
+                snapshot.memory.orphaned_since.insert("u-gone".into(), ago(2));
+            })
+    }
+
     #[test]
-    fn directories_are_shown_only() {
-        let all = |policy: &mut crate::plan::Policy| policy.leftovers.0.extend([LeftoverKind::PodDirectory]);
-        let node = node().left_over(LeftoverKind::PodDirectory, "u-gone", 60).set(all);
-        hold(&[Kind::Leftover], [("a directory of a pod", node, "u-gone: not_selected", "")]);
+    #[rustfmt::skip]
+    fn the_directory_of_a_deleted_pod_goes_if_asked_for() {
+        let source = |name: &'static str| move |snapshot: &mut Snapshot| if let Seen::Seen(list) = &mut snapshot.pods { list.source = name.to_owned() };
+        let since = |minutes: i64| move |snapshot: &mut Snapshot| _ = snapshot.memory.orphaned_since.insert("u-gone".into(), ago(minutes));
+        hold(&[Kind::Leftover], [
+            ("it is asked for", orphan(), "", "u-gone: pod_deleted") as Row,
+            ("the default", orphan().set(|policy| policy.leftovers = Leftovers::default()), "u-gone: not_selected", ""),
+            ("it is missing for the first time", orphan().but(|snapshot| snapshot.memory.orphaned_since.clear()), "u-gone: pod_missing", ""),
+            ("it is missing for too short a time", orphan().but(since(0)), "u-gone: pod_missing", ""),
+            ("it is listed", orphan().pod("u-gone"), "", ""),
+            ("the list is incomplete", orphan().incomplete(), "", ""),
+            ("the list is unavailable", orphan().without_pod_list(), "", ""),
+            ("the runtime alone lists pods", orphan().but(source("runtime")), "u-gone: pod_not_confirmable", ""),
+            ("deletions need no proof", orphan().set(|policy| policy.guards.gone_after = std::time::Duration::ZERO),
+                "u-gone: pod_not_confirmable", ""),
+            ("something of it runs", orphan().running("u-gone/app", "c", 9), "", ""),
+            ("the runtime still has something of it", orphan().exited("u-gone/app", "c", 30), "u-gone: pod_in_runtime", ""),
+            ("the runtime has just started",
+                orphan().but(|snapshot| snapshot.listening_since = Seen::Seen(Some(ago(0)))), "u-gone: runtime_just_started", ""),
+            ("the list of containers is unavailable",
+                orphan().but(|snapshot| snapshot.containers = Seen::NotSeen("no answer".into())), "u-gone: runtime_not_seen", ""),
+            ("a removal failed before", orphan().failed("leftover//var/lib/kubelet/u-gone", 1), "u-gone: backing_off", ""),
+        ]);
+    }
+
+    #[test]
+    fn a_directory_is_left_over_since_the_first_list_without_its_pod() {
+        let after = |node: Node| update_memory(&node.snapshot(), &Policy::default()).orphaned_since;
+        let dirs = |node: Node| {
+            node.but(|snapshot| snapshot.pod_dirs = Seen::Seen(vec!["u-gone".into(), "u-new".into(), "web".into()]))
+        };
+        let orphan = || dirs(orphan()).pod("web");
+        assert_eq!(after(orphan()), [("u-gone".into(), ago(2)), ("u-new".into(), ago(0))].into());
+        assert_eq!(after(orphan().incomplete()), [("u-gone".into(), ago(2))].into(), "as before");
+        assert_eq!(after(orphan().pod("u-gone").pod("u-new")), BTreeMap::new());
+        let future = orphan().but(|snapshot| _ = snapshot.memory.orphaned_since.insert("u-gone".into(), ago(-9)));
+        assert_eq!(after(future).get(&PodUid::from("u-gone")), Some(&ago(0)));
     }
 }

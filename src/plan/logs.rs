@@ -84,7 +84,7 @@ fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
 }
 
 /// Returns why a log directory is kept, if so.
-fn why_dir_kept(context: &Context, in_runtime: &Seen<HashSet<&PodUid>>, dir: &LogDir) -> Option<KeepReason> {
+fn why_dir_kept(context: &Context, in_runtime: &InRuntime, dir: &LogDir) -> Option<KeepReason> {
     let known = pod_of_dir(&dir.name);
     let is_careful = context.policy.guards.keep_unrecognized_logs;
     let pod = known.clone().unwrap_or_else(|| PodRef { uid: pod_uid_of_dir(&dir.name), ..PodRef::default() });
@@ -137,8 +137,11 @@ fn kept_for(decided: Result<Option<&Rule>, KeepReason>, missing_for: Duration) -
     (missing_for < keep_for).then(|| rule.keeps_within(time_limit("keep_for", keep_for)))
 }
 
+/// The pods that still have containers or sandboxes after this pass.
+pub(super) type InRuntime<'a> = Seen<HashSet<&'a PodUid>>;
+
 /// Returns the pods that still have containers or sandboxes after this pass.
-fn in_runtime<'a>(step: &Step<'_, 'a>) -> Seen<HashSet<&'a PodUid>> {
+pub(super) fn in_runtime<'a>(step: &Step<'_, 'a>) -> InRuntime<'a> {
     let context = step.context;
     let (containers, sandboxes) = match (&context.snapshot.containers, &context.snapshot.sandboxes) {
         (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),

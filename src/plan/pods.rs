@@ -6,7 +6,7 @@
 pub(super) mod gaps;
 pub(super) mod list_sanity;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::guards::Guards;
 use super::policy::Policy;
-use crate::model::{Pod, PodList, PodRef, PodUid, Seen, Snapshot, running_pods};
+use crate::model::{Pod, PodList, PodRef, PodSourceName, PodUid, Seen, Snapshot, running_pods};
 use list_sanity::why_untrusted;
 
 /// The pods of the list, by uid. Several may have the same: [`Pod::is`] says why.
@@ -30,6 +30,7 @@ pub(super) struct Pods<'a> {
     /// (I2).
     all_that_runs: bool,
     absent_since: HashMap<&'a PodUid, Timestamp>,
+    orphaned_since: &'a BTreeMap<PodUid, Timestamp>,
     untrusted: Option<KeepReason>,
     guards: &'a Guards,
     evicts_terminated: bool,
@@ -95,6 +96,7 @@ impl<'a> Pods<'a> {
             running: running(snapshot),
             all_that_runs: snapshot.list_bytes.shows_all_that_runs(),
             dirs,
+            orphaned_since: &snapshot.memory.orphaned_since,
             absent_since: absent.iter().map(|absence| (&absence.uid, absence.since)).collect(),
             untrusted: why_untrusted(snapshot, &policy.guards),
             guards: &policy.guards,
@@ -149,6 +151,20 @@ impl<'a> Pods<'a> {
         self.absent_since.get(uid).map(|since| super::times::age(self.now, *since)).unwrap_or_default()
     }
 
+    /// Returns whether a pod that has only a directory of the kubelet is proven deleted, or why not. `None` = the pod may exist: it
+    /// is listed, something of it runs, or the list is not complete.
+    pub fn of_directory(&self, uid: &PodUid) -> Option<Result<(), KeepReason>> {
+        let list = self.list.as_ref().filter(|list| list.complete && self.all_that_runs)?;
+        if self.listed.has(uid) || self.running.contains(uid) {
+            return None;
+        }
+        if !self.needs_proof() || !has_kubelet(list) {
+            return Some(Err(KeepReason::PodNotConfirmable { source: list.source.clone() }));
+        }
+        let reason = self.untrusted.clone().or_else(|| self.too_recent(self.orphaned_since.get(uid).copied()));
+        Some(reason.map_or(Ok(()), Err))
+    }
+
     /// Returns the name of the pod source.
     pub fn source(&self) -> String {
         self.list.as_ref().map_or_else(String::new, |list| list.source.clone())
@@ -196,7 +212,11 @@ impl<'a> Pods<'a> {
         if self.untrusted.is_some() {
             return self.untrusted.clone();
         }
-        let since = self.absent_since.get(uid).copied();
+        self.too_recent(self.absent_since.get(uid).copied())
+    }
+
+    /// Returns why a pod that is missing since this time does not count as deleted yet, if so.
+    fn too_recent(&self, since: Option<Timestamp>) -> Option<KeepReason> {
         let long_enough = since.is_some_and(|since| super::times::age(self.now, since) >= self.guards.gone_after);
         let gone_after_seconds = super::times::seconds(self.guards.gone_after);
         (!long_enough).then_some(KeepReason::PodMissing { absent_since: since, gone_after_seconds })
@@ -227,6 +247,12 @@ impl PodStatus {
             _ => None,
         }
     }
+}
+
+/// Returns whether a list is that of a kubelet or of the API server. The runtime knows nothing of pods that do not run.
+fn has_kubelet(list: &PodList) -> bool {
+    let from = |name: PodSourceName| list.source.split('+').any(|source| source == <&str>::from(name));
+    from(PodSourceName::KubeApi) || from(PodSourceName::Kubelet)
 }
 
 /// Returns why pods may be missing in a list, by source.

@@ -85,7 +85,7 @@ impl Policy {
 impl Leftovers {
     /// Returns the kinds of a profile: the kubelet itself removes none.
     pub fn of(profile: Profile) -> Self {
-        Self(LeftoverKind::REMOVABLE.into_iter().filter(|_| profile == Profile::Safe).collect())
+        Self(LeftoverKind::REMOVED.into_iter().filter(|_| profile == Profile::Safe).collect())
     }
 }
 

@@ -47,6 +47,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
         log_pods: log_pods::remember(snapshot, policy),
         disks: disk_growth::remember(snapshot),
         removed_images: removed_images(snapshot),
+        orphaned_since: orphaned_since(snapshot, policy),
         image_volumes: Arc::clone(snapshot.image_volumes.as_ref().unwrap_or(&before.image_volumes)),
     }
 }
@@ -132,6 +133,16 @@ fn removed_images(snapshot: &Snapshot) -> BTreeMap<ImageId, Timestamp> {
         removed.remove(&image.id);
     }
     removed
+}
+
+/// Returns the pods that have only a directory of the kubelet, and since when. A snapshot that does not show them changes nothing.
+fn orphaned_since(snapshot: &Snapshot, policy: &Policy) -> BTreeMap<PodUid, Timestamp> {
+    let (pods, before) = (Pods::new(snapshot, policy), &snapshot.memory.orphaned_since);
+    let is_complete = snapshot.pods.as_ref().is_some_and(|list| list.complete) && pods.why_untrusted().is_none();
+    let Some(dirs) = snapshot.pod_dirs.as_ref().filter(|_| is_complete) else { return before.clone() };
+    let orphans = dirs.iter().filter(|uid| pods.of_directory(uid).is_some());
+    let since = |uid: &PodUid| before.get(uid).copied().filter(|since| *since <= snapshot.taken_at);
+    orphans.map(|uid| (uid.clone(), since(uid).unwrap_or(snapshot.taken_at))).collect()
 }
 
 fn absent_since(snapshot: &Snapshot, policy: &Policy) -> Vec<Absence> {

@@ -1,6 +1,7 @@
 //! The memory in the file: reads it, and writes its changes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::Serialize;
 
 use super::database::sql_types::{count, from_json, integer, json, moment, nanos};
-use crate::model::{Absence, ContainerId, Failure, ImageId, ImageMemory, ImageVolumes, Memory};
+use crate::model::{Absence, ContainerId, Failure, ImageMemory, ImageVolumes, Memory};
 
 /// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions
 /// that use it count in hours and days.
@@ -31,6 +32,8 @@ const NAMED_IMAGES: &str = "named_images";
 
 /// What the keys of removed images begin with. Each is a fact of its own, because each removal is written.
 const REMOVED_IMAGE: &str = "removed_image/";
+/// What the keys of pods begin with that have only a directory of the kubelet.
+const ORPHANED: &str = "orphaned/";
 /// The key of the memory of disks.
 const DISKS: &str = "disks";
 /// The key of the pods for the rules for logs.
@@ -52,7 +55,8 @@ pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
         log_pods: fact(connection, LOG_PODS)?.unwrap_or_default(),
         image_volumes: Arc::new(image_volumes(connection)?),
         disks: fact(connection, DISKS)?.unwrap_or_default(),
-        removed_images: removed_images(connection)?,
+        removed_images: times(connection, REMOVED_IMAGE)?,
+        orphaned_since: times(connection, ORPHANED)?,
     })
 }
 
@@ -63,7 +67,8 @@ pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after
     write_absences(transaction, &before.absent_since, &after.absent_since)?;
     write_failures(transaction, before, after)?;
     write_image_volumes(transaction, &before.image_volumes, &after.image_volumes)?;
-    write_removed_images(transaction, &before.removed_images, &after.removed_images)?;
+    write_times(transaction, REMOVED_IMAGE, &before.removed_images, &after.removed_images)?;
+    write_times(transaction, ORPHANED, &before.orphaned_since, &after.orphaned_since)?;
     write_fact(transaction, BEGUN_AT, before.agent_started_at.as_ref(), after.agent_started_at.as_ref())?;
     write_fact(transaction, LAST_COUNTS, before.last_counts.as_ref(), after.last_counts.as_ref())?;
     write_fact(transaction, RECENT_COUNTS, before.recent_counts.as_ref(), after.recent_counts.as_ref())?;
@@ -188,29 +193,32 @@ fn write_image_volumes(
     Ok(())
 }
 
-fn removed_images(connection: &Connection) -> rusqlite::Result<BTreeMap<ImageId, Timestamp>> {
+/// Returns the times whose keys begin like this, by the rest of the key.
+fn times<K: From<String> + Ord>(connection: &Connection, prefix: &str) -> rusqlite::Result<BTreeMap<K, Timestamp>> {
     let mut statement =
         connection.prepare_cached("SELECT substr(key, ?2), value FROM facts WHERE key GLOB ?1 || '*'")?;
-    let start = integer(REMOVED_IMAGE.len() as u64 + 1);
-    let rows = statement.query_map((REMOVED_IMAGE, start), |row| {
+    let start = integer(prefix.len() as u64 + 1);
+    let rows = statement.query_map((prefix, start), |row| {
         Ok((row.get::<_, String>(0)?.into(), from_json(1, &row.get::<_, String>(1)?)?))
     })?;
     rows.collect()
 }
 
-fn write_removed_images(
+fn write_times<K: Display + PartialEq>(
     transaction: &Transaction<'_>,
-    before: &BTreeMap<ImageId, Timestamp>,
-    after: &BTreeMap<ImageId, Timestamp>,
+    prefix: &str,
+    before: &BTreeMap<K, Timestamp>,
+    after: &BTreeMap<K, Timestamp>,
 ) -> rusqlite::Result<()> {
-    fn by_key<'a>((key, at): &'a (String, &'a Timestamp)) -> (&'a str, &'a Timestamp) {
+    fn by_key((key, at): &(String, Timestamp)) -> (&str, &Timestamp) {
         (key, at)
     }
     if before == after {
         return Ok(());
     }
-    let keys =
-        |removed| -> Vec<_> { BTreeMap::iter(removed).map(|(id, at)| (format!("{REMOVED_IMAGE}{id}"), at)).collect() };
+    let keys = |times: &BTreeMap<K, Timestamp>| -> Vec<(String, Timestamp)> {
+        times.iter().map(|(key, at)| (format!("{prefix}{key}"), *at)).collect()
+    };
     let (before, after) = (keys(before), keys(after));
     let changed = delete_missing(transaction, "facts", "key", before.iter().map(by_key), after.iter().map(by_key))?;
     changed.into_iter().try_for_each(|(key, at)| write_fact(transaction, key, None, Some(at)))

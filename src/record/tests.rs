@@ -221,6 +221,7 @@ pub(super) fn memory() -> Memory {
         named_images: Some(NamedImages { as_of: at(30), pods: Arc::new(vec![pod]) }),
         image_volumes: Arc::new([("c1".into(), vec!["sha256:aa".to_owned()]), ("c2".into(), Vec::new())].into()),
         disks: [("/images".into(), disk_memory())].into(),
+        orphaned_since: [("p3".into(), at(27))].into(),
         removed_images: [("sha256:cc".into(), at(28)), ("sha256:dd".into(), at(29))].into(),
     }
 }

@@ -223,6 +223,7 @@ pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)>
     let gone = dirs.into_iter().flatten().filter(|dir| pods.is_gone(&dir.uid));
     let gone = gone.map(|dir| (LeftoverKind::PodDirectory, on_kubelet_disk(dir)));
     let files = snapshot.leftovers.as_ref().into_iter().flatten();
+    let files = files.filter(|leftover| leftover.kind != LeftoverKind::PodDirectory);
     let found = snapshot.disk_contents.iter().flat_map(|content| &content.leftovers).chain(files);
     for (kind, usage) in gone.chain(found.map(|found| (found.kind, found.at.usage))) {
         let (count, sum) = all.entry(kind).or_default();

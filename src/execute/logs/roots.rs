@@ -161,7 +161,7 @@ impl LogRoots {
 
     /// Resolves a configured root to a directory. The administrator chose its symlinks, so they are followed as on the
     /// host, including the root itself. Symlinks beneath the root are never followed (I7). `None` = it does not exist.
-    fn resolve(&self, root: &Path) -> Result<Option<PathBuf>, LogError> {
+    pub(super) fn resolve(&self, root: &Path) -> Result<Option<PathBuf>, LogError> {
         let place = self.host.resolve(root).map_err(|error| LogError::io("resolve", root, error))?;
         match place {
             Resolved::Exists(path) if path == self.host.root() => {

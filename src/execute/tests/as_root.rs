@@ -133,3 +133,29 @@ fn a_frozen_disk_of_the_kubelet_costs_one_time_out() {
         unmount(&root);
     });
 }
+
+/// As `rm -rf` did with a volume that was still mounted (kubernetes#60987).
+#[test]
+fn the_directory_of_a_pod_with_a_mounted_volume_is_kept() {
+    apart_async(async || {
+        let bench = kubelet_files::bench();
+        let volume = bench.sim.dir().join("kubelet/pods/u-gone/volumes/kubernetes.io~empty-dir/memory");
+        let data = bench.sim.dir().join("data");
+        fs::create_dir_all(&volume).unwrap();
+        fs::create_dir_all(&data).unwrap();
+        fs::write(data.join("file"), "text").unwrap();
+        let bind = nix::mount::MsFlags::MS_BIND;
+        nix::mount::mount(Some(&data), &volume, None::<&str>, bind, None::<&str>).unwrap();
+        let removal = kubelet_files::pod_directory(&bench, "u-gone");
+        let (lines, reports, _) = bench.carry_out_plan(&plan(vec![removal.clone()])).await;
+        assert_eq!(lines, [format!("u-gone refused: {}", Refusal::ForeignPath)]);
+        assert!(
+            reports[0].note.as_ref().is_some_and(|note| note.contains("something is mounted there")),
+            "{reports:?}"
+        );
+        assert!(is_there(&data.join("file")));
+        unmount(&volume);
+        assert_eq!(bench.carry_out(vec![removal]).await, ["u-gone removed"]);
+        assert!(is_there(&data.join("file")));
+    });
+}

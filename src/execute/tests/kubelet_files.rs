@@ -126,3 +126,68 @@ async fn a_record_that_may_be_needed_is_kept() {
     write(&bench, "kubelet/image_manager/pulling/sha256-1", r#"{"image":"r.example/any:1"}"#);
     assert_eq!(refusal(record(&bench, GONE)).await, refused(Refusal::StateChanged), "the kubelet pulls an image");
 }
+
+/// A deleted pod with an `emptyDir`, and its removal.
+fn orphan() -> (Bench, Action) {
+    let bench = bench();
+    write(&bench, "kubelet/pods/u-gone/volumes/kubernetes.io~empty-dir/cache/data", "text");
+    write(&bench, "kubelet/pods/u-gone/etc-hosts", "text");
+    symlink("/etc", bench.sim.dir().join("kubelet/pods/u-gone/volumes/kubernetes.io~empty-dir/cache/etc")).unwrap();
+    let removal = pod_directory(&bench, "u-gone");
+    (bench, removal)
+}
+
+pub(super) fn pod_directory(bench: &Bench, uid: &str) -> Action {
+    let path = bench.sim.dir().join("kubelet/pods").join(uid);
+    let target = Target::RemoveLeftover { leftover: LeftoverKind::PodDirectory, path };
+    Action { pod: Some(PodRef { uid: uid.into(), ..PodRef::default() }), ..action(target) }
+}
+
+#[tokio::test]
+async fn the_directory_of_a_deleted_pod_is_removed() {
+    let (bench, removal) = orphan();
+    assert_eq!(bench.rehearse(vec![removal.clone()]).await, ["u-gone would_remove"]);
+    assert!(is_there(&path(&removal)));
+    let (lines, reports, _) = bench.carry_out_plan(&plan(vec![removal.clone()])).await;
+    assert_eq!((lines, is_there(&path(&removal))), (vec!["u-gone removed".to_owned()], false));
+    assert!(reports[0].freed_bytes.unwrap() >= 8192 && is_there(Path::new("/etc")), "{reports:?}");
+    assert!(is_there(&bench.sim.dir().join("kubelet/pods/u1")));
+    assert_eq!(bench.carry_out(vec![removal]).await, ["u-gone already_removed"]);
+}
+
+#[tokio::test]
+async fn a_directory_of_a_pod_that_may_be_in_use_is_kept() {
+    let (foreign, in_use) = (Refusal::ForeignPath.to_string(), Refusal::HasContainers.to_string());
+    for (name, more, expected) in [
+        ("a volume of another plugin", "volumes/kubernetes.io~csi/disk/vol_data.json", &foreign),
+        ("a volume of a host", "volumes/other/disk/data", &foreign),
+        ("a block device", "volumeDevices/kubernetes.io~csi/disk", &foreign),
+        ("what the kubelet does not create", "data", &foreign),
+    ] {
+        let (bench, removal) = orphan();
+        write(&bench, &format!("kubelet/pods/u-gone/{more}"), "text");
+        let before = bench.files();
+        assert_eq!(bench.carry_out(vec![removal]).await, [format!("u-gone refused: {expected}")], "{name}");
+        assert_eq!(bench.files(), before, "{name}");
+    }
+    let (bench, removal) = orphan();
+    fs::rename(path(&removal), bench.sim.dir().join("elsewhere")).unwrap();
+    symlink(bench.sim.dir().join("elsewhere"), path(&removal)).unwrap();
+    assert_eq!(bench.carry_out(vec![removal.clone()]).await, [format!("u-gone refused: {foreign}")], "a link");
+    let of_runtime = pod_directory(&bench, "u1");
+    assert_eq!(bench.carry_out(vec![of_runtime]).await, [format!("u1 refused: {in_use}")]);
+    let other_pod = Action { pod: Some(web()), ..removal };
+    assert_eq!(bench.carry_out(vec![other_pod]).await, [format!("u-gone refused: {foreign}")]);
+}
+
+#[tokio::test]
+async fn an_agent_in_a_container_keeps_directories_of_pods() {
+    let (mut bench, removal) = orphan();
+    bench.host = HostFs::new(bench.sim.dir());
+    bench.options.kubelet_root = "/kubelet".into();
+    let on_host = Target::RemoveLeftover { leftover: LeftoverKind::PodDirectory, path: "/kubelet/pods/u-gone".into() };
+    let (_, reports, _) = bench.carry_out_plan(&plan(vec![Action { target: on_host, ..removal.clone() }])).await;
+    assert_eq!(reports[0].outcome, Outcome::Refused { refusal: Refusal::ForeignPath });
+    assert!(reports[0].note.as_ref().is_some_and(|note| note.contains("in a container")), "{reports:?}");
+    assert!(is_there(&path(&removal)));
+}

@@ -19,11 +19,15 @@ use crate::model::{Confirms, PodRef, Seen};
 ///
 /// With a kubelet's own credentials the lookup differs. From Kubernetes 1.32 on, a node may get only the pods that are
 /// bound to it (KEP-4601), so the answer for a deleted pod is "forbidden", not "not live". A node may still list its
-/// own pods. A complete list of its pods with this name, from the store itself, proves the same.
+/// own pods. A complete list of its pods with this name, from the store itself, proves the same. So does one of all its pods for a
+/// pod of which only the uid is known.
 pub async fn pod_exists(connection: &Connection, node: &str, pod: &PodRef, limit: Duration) -> Seen<bool> {
+    if *pod == (PodRef { uid: pod.uid.clone(), ..PodRef::default() }) && !pod.uid.is_empty() {
+        return has_uid(Listing::pods_of(node), connection, pod, limit).await.into();
+    }
     match attempt(format!("look up pod {pod}"), exists(connection, pod, limit)).await {
         Err(KubernetesError { cause: Cause::Forbidden(message), .. }) if is_of_node(&message, node) => {
-            is_listed(connection, node, pod, limit).await.into()
+            has_uid(Listing::pod_of(node, &pod.namespace, &pod.name), connection, pod, limit).await.into()
         }
         answer => answer.into(),
     }
@@ -34,13 +38,13 @@ fn is_of_node(message: &str, node: &str) -> bool {
     message.contains(&format!("\"system:node:{node}\""))
 }
 
-async fn is_listed(
+async fn has_uid(
+    listing: Listing,
     connection: &Connection,
-    node: &str,
     pod: &PodRef,
     limit: Duration,
 ) -> Result<bool, KubernetesError> {
-    let listed: Vec<NodePod> = Listing::pod_of(node, &pod.namespace, &pod.name).whole(connection, limit).await?;
+    let listed: Vec<NodePod> = listing.whole(connection, limit).await?;
     Ok(listed.iter().any(|listed| listed.pod.uid == pod.uid))
 }
 

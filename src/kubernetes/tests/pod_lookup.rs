@@ -96,6 +96,21 @@ async fn a_pod_of_unknown_name_cannot_be_looked_up() {
     assert_eq!(api.requests(), Vec::<String>::new());
 }
 
+/// A directory of the kubelet has the uid of its pod alone.
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_which_only_the_uid_is_known_is_looked_for_in_the_list_of_the_node() {
+    let api = FakeApi::new().with_pods(&["a", "b", "c"]);
+    let of = |uid: &str| pod_ref(uid, "", "");
+    assert_eq!(look_up(&api, &of("uid-c")).await, Seen::Seen(true));
+    assert_eq!(api.requests()[0], "GET /api/v1/pods?&fieldSelector=spec.nodeName%3Dnode-1&limit=50");
+    assert_eq!(look_up(&api, &of("uid-before")).await, Seen::Seen(false));
+    for answer in [status(403, "Forbidden"), status(500, "InternalError"), Answer::CutAfter(20)] {
+        api.plan(Call::List, vec![answer; 3]);
+        assert!(look_up(&api, &of("uid-before")).await.cause().is_some(), "a list that fails proves nothing");
+    }
+    assert!(look_up(&api, &of("")).await.cause().is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_lookup_repeats_with_renewed_connection_and_credentials() {
     for first in [Answer::Refused, Answer::BreaksAfter(10), status(401, "Unauthorized")] {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use strum::{EnumString, IntoStaticStr};
 
-use crate::model::{PathUsage, PodRef};
+use crate::model::{DirUsage, PathUsage, PodRef};
 
 /// What the name of a record of the kubelet begins with.
 const RECORD: &str = "sha256-";
@@ -63,11 +63,23 @@ struct ImagePulledRecord {
     image_ref: String,
 }
 
+// === impl Leftover ===
+
+impl Leftover {
+    /// Returns its bytes; `None` = not measured, as of directories.
+    pub fn size(&self) -> Option<u64> {
+        (self.at.usage != DirUsage::default()).then_some(self.at.usage.bytes)
+    }
+}
+
 // === impl LeftoverKind ===
 
 impl LeftoverKind {
     /// The kinds that kubegc may remove.
-    pub const REMOVABLE: [Self; 2] = [Self::PullRecord, Self::TerminationLog];
+    pub const REMOVABLE: [Self; 3] = [Self::PullRecord, Self::TerminationLog, Self::PodDirectory];
+
+    /// The kinds that kubegc removes unless the configuration has others.
+    pub const REMOVED: [Self; 2] = [Self::PullRecord, Self::TerminationLog];
 
     /// Returns the words for people.
     pub fn phrase(self) -> &'static str {

@@ -66,8 +66,13 @@ fn old_stores() -> PathBuf {
 #[test]
 fn files_of_every_earlier_schema_open_with_all_data() {
     // Facts that came later need no other schema.
-    let memory =
-        || Memory { log_pods: Arc::default(), disks: BTreeMap::new(), removed_images: BTreeMap::new(), ..memory() };
+    let memory = || Memory {
+        log_pods: Arc::default(),
+        disks: BTreeMap::new(),
+        removed_images: BTreeMap::new(),
+        orphaned_since: BTreeMap::new(),
+        ..memory()
+    };
     for version in 1..=MIGRATIONS.len() {
         let (_dir, path) = place();
         std::fs::create_dir(path.parent().unwrap()).unwrap();

@@ -1,0 +1,81 @@
+//! The kubelet's directories of pods that were deleted while the kubelet was killed.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use kubegc::cri::generated as pb;
+use serde_json::{Value, json};
+
+use crate::on_node::service::Service;
+use crate::rig::{Manifest, NodeRig, Options, Program, becomes_true};
+
+const SETTINGS: [&str; 1] = ["leftovers.remove=pod_directory"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directories_of_deleted_pods_go_unless_something_is_mounted_there() {
+    let begun = Instant::now();
+    let node = super::start(Options::default()).await;
+    let (plain, mounted) =
+        (start(&node, "plain", json!({})).await, start(&node, "mounted", json!({ "medium": "Memory" })).await);
+    for directory in [&plain, &mounted] {
+        assert!(becomes_true(async || data(&node, directory).is_ok()).await, "{:?}", data(&node, directory));
+    }
+    node.kill(Program::Kubelet);
+    let service = Service::start(&node, "kubegc", &SETTINGS);
+    service.next_pass().await;
+    for (pod, directory) in [("plain", &plain), ("mounted", &mounted)] {
+        node.force_delete(pod).await;
+        assert!(directory.exists(), "{pod}");
+    }
+    remove_sandboxes(&node, &[&plain, &mounted]).await;
+    service.until("removal of the directory", async || !plain.exists()).await;
+    service.until("refusal of the other one", async || outcome(&service, &mounted).is_some()).await;
+    let refused = outcome(&service, &mounted).unwrap();
+    assert_eq!((&refused["outcome"], &refused["reason"]), (&json!("refused"), &json!("pod_deleted")), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().contains("something is mounted there"), "{refused}");
+    assert_eq!(data(&node, &mounted), Ok(()), "the mounted volume is as it was");
+    node.begin(Program::Kubelet).await;
+    service.until("removal by the kubelet", async || !mounted.exists()).await;
+    assert_eq!(node.container_status("keeper", "app").await.restart_count, 0);
+    super::report(&service);
+    println!("{:?}", begun.elapsed());
+}
+
+/// Starts a pod that writes to an `emptyDir`, and returns its directory.
+async fn start(node: &NodeRig, name: &str, volume: Value) -> PathBuf {
+    let pod = Manifest::new(name).container("app", "echo data >/x/data; exec sleep 1000000").with(|pod| {
+        pod["spec"]["volumes"] = json!([{ "name": "x", "emptyDir": volume }]);
+        pod["spec"]["containers"][0]["volumeMounts"] = json!([{ "name": "x", "mountPath": "/x" }]);
+    });
+    let uid = node.create(&pod).await;
+    node.await_running(name, "app").await;
+    node.dir().join("kubelet/pods").join(uid)
+}
+
+/// Removes the sandboxes of pods with their containers, as `crictl rmp --force` does.
+async fn remove_sandboxes(node: &NodeRig, directories: &[&PathBuf]) {
+    let uids: Vec<_> = directories.iter().map(|directory| directory.file_name().unwrap().to_str().unwrap()).collect();
+    for sandbox in node.list_sandboxes().await {
+        if uids.contains(&sandbox.metadata.unwrap().uid.as_str()) {
+            let pod_sandbox_id = sandbox.id;
+            let stop = pb::StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() };
+            node.runtime().stop_pod_sandbox(stop).await.unwrap();
+            node.runtime().remove_pod_sandbox(pb::RemovePodSandboxRequest { pod_sandbox_id }).await.unwrap();
+        }
+    }
+}
+
+/// Returns the last entry of the history about a directory.
+fn outcome(service: &Service<'_>, directory: &Path) -> Option<Value> {
+    let history = service.history(directory.file_name().unwrap().to_str().unwrap());
+    history.into_iter().find(|entry| entry["kind"] == "leftover")
+}
+
+/// Reads the volume of a pod, as a process on the node sees it: the kubelet mounts below its own path.
+fn data(node: &NodeRig, directory: &Path) -> Result<(), String> {
+    let pod = Path::new("/var/lib/kubelet/pods").join(directory.file_name().unwrap());
+    let file = pod.join("volumes/kubernetes.io~empty-dir/x/data");
+    let output = node.in_cell("cat").arg(file).output().unwrap();
+    let is_there = output.stdout == b"data\n";
+    is_there.then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}
