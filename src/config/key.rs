@@ -100,11 +100,6 @@ impl Key {
         value.as_str().is_some_and(|text| text.trim().is_empty()) && self.default().as_str() == Some("")
     }
 
-    /// Returns whether the profile sets the default of this key.
-    pub(super) fn is_guard(&self) -> bool {
-        self.name.starts_with("guards.")
-    }
-
     /// Returns the similarity to a name; 1 = the same, ignoring case and dashes. A flag's name, or a name below this
     /// key, also gives 1. The last part of the name has extra weight: a key in the wrong table is a more common mistake
     /// than a similar key.
@@ -117,6 +112,11 @@ impl Key {
         let is_within = typed.strip_prefix(&own).is_some_and(|rest| rest.starts_with('.'));
         if is_flag || is_within { 1.0 } else { f64::midpoint(whole, tail) }
     }
+}
+
+/// Returns whether the profile sets the default of a key.
+pub(super) fn is_of_profile(name: &str) -> bool {
+    name.starts_with("guards.") || name == "leftovers.remove"
 }
 
 fn normal(name: &str) -> String {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::config_error::{ConfigFault, Origin};
-use super::key::{Key, find};
+use super::key::{Key, find, is_of_profile};
 use super::settings::Settings;
 use super::sources::environment::Environment;
 use super::sources::sockets::Sockets;
@@ -35,7 +35,7 @@ impl Loaded {
     pub fn origin(&self, key: &Key) -> Origin {
         match self.origins.get(key.name) {
             Some(origin) => origin.clone(),
-            None if key.is_guard() && self.origins.contains_key("profile") => {
+            None if is_of_profile(key.name) && self.origins.contains_key("profile") => {
                 Origin::Profile(self.settings.policy.profile)
             }
             None => Origin::BuiltIn,

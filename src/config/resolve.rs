@@ -3,7 +3,7 @@
 
 use super::config_error::{ConfigError, ConfigFault};
 use super::entry::{Entry, WrongValue};
-use super::key::{find, nearest};
+use super::key::{find, is_of_profile, nearest};
 use super::loaded::Loaded;
 use super::sources::layers::{Layers, is_section};
 use super::sources::sockets;
@@ -56,7 +56,7 @@ pub(super) fn settle(layers: Layers) -> (Loaded, Vec<ConfigFault>) {
     // A profile on the command line discards the guards that files set one by one, to show the effect of the profile alone. A
     // profile in a file only sets the defaults.
     if profiles.iter().any(|entry| entry.origin.is_command_line()) {
-        others.retain(|entry| !entry.key.starts_with("guards.") || entry.origin.is_command_line());
+        others.retain(|entry| !is_of_profile(&entry.key) || entry.origin.is_command_line());
     }
     faults.extend(others.iter().flat_map(|entry| loaded.take(entry)));
     faults.extend(loaded.misfits(&faults));

@@ -280,18 +280,8 @@ fn the_settings_in_force_are_shown_with_their_origins() {
             "kubelet.yaml",
             "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nimageMinimumGCAge: 5m0s\n",
         );
-    let arguments = [
-        "config",
-        "show",
-        "--kubelet-config",
-        "kubelet.yaml",
-        "--node-name",
-        "n1",
-        "-r",
-        "/r",
-        "--set",
-        "guards.settle=5m",
-    ];
+    let arguments = "config show --kubelet-config kubelet.yaml --node-name n1 -r /r --set guards.settle=5m";
+    let arguments: Vec<_> = arguments.split(' ').collect();
     insta::assert_snapshot!(shell.run(&arguments), @r#"
     profile = "kubelet"                          # kubegc.toml
     mode = "collect"                             # built-in
@@ -329,6 +319,9 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     pods_root = "/var/log/pods"                  # built-in
     containers_root = "/var/log/containers"      # built-in
     leftover_max_age = "0s"                      # built-in
+
+    [leftovers]
+    remove = []                                  # profile kubelet
 
     [guards]
     created_grace = "0s"                         # profile kubelet
@@ -458,7 +451,7 @@ fn usage_errors_have_status_2_and_help_has_0() {
           --scope <SCOPE>          Object kinds to plan for [default: all] [possible values: containers,
                                    images, all]
           --kind <KIND>            Include only objects of these kinds [possible values: container,
-                                   sandbox, log-dir, log-file, log-link, image]
+                                   sandbox, log-dir, log-file, log-link, leftover, image]
       -n, --namespace <NAMESPACE>  Include only objects of this namespace; images have none
       -A, --all-namespaces         Include objects of all namespaces (default)
           --evict-terminated-pods  Also remove dead containers and sandboxes of terminated pods
