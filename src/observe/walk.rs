@@ -39,8 +39,9 @@ const BUFFER: usize = 8 << 10;
 const LINKED: usize = 1 << 15;
 /// The most names that are read of a directory at once.
 const MOST_NAMES: usize = 10_000;
-/// The lowest priority, which is the lowest for reads of a disk too (`ioprio_set(2)`).
-const NICE: i32 = 19;
+/// A low priority, which is one for reads of a disk too (`ioprio_set(2)`). With the lowest, a walk on a busy node waits for the processor
+/// for many times as long as it may take.
+const NICE: i32 = 5;
 
 /// The numbers of a device.
 type Device = (u32, u32);
@@ -238,7 +239,7 @@ fn turn(end: Instant, left: usize) -> Instant {
     now + end.saturating_duration_since(now) / u32::try_from(left).unwrap_or(u32::MAX)
 }
 
-/// Runs `work` in a thread of the lowest priority. A thread cannot raise its priority again, so it is one of its own.
+/// Runs `work` in a thread of a low priority. A thread cannot raise its priority again, so it is one of its own.
 fn in_background<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let in_thread = || {
         // Without the permission it runs at the usual priority.

@@ -11,8 +11,8 @@ use crate::observe::{ObserveError, Observer, Places};
 
 /// The directory of containerd's snapshotter overlayfs.
 const OVERLAYFS: &str = "io.containerd.snapshotter.v1.overlayfs";
-/// How much longer than its time a walk may take to answer.
-const GRACE: Duration = Duration::from_secs(2);
+/// How much longer than its time a walk may take to answer. Where processes wait for the processor, it waits longer than they do.
+const GRACE: Duration = Duration::from_secs(5);
 
 // === impl Observer ===
 
