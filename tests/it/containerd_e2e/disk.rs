@@ -106,7 +106,8 @@ async fn account_with_leftovers(rig: &Rig) -> (Json, [String; 3]) {
         rig.lease_blob(&lease, &leased).await;
         leave_snapshot(rig, &snapshot);
         let json = ["disk", "--set=pods.source=none", "--set=guards.settle=0s", "--top=0", "-o", "json"];
-        let account = rig.kubegc(&json).ok().json();
+        let roots = rig.roots_on_its_disk();
+        let account = rig.kubegc(&[&json[..], &roots.each_ref().map(String::as_str)].concat()).ok().json();
         let left = [leased, unreferenced, format!("overlayfs/{snapshot}")];
         let has = |name: &String| account["others"].as_array().unwrap().iter().any(|other| other["name"] == **name);
         if left.iter().all(has) {

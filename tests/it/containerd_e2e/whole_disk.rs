@@ -23,8 +23,6 @@ async fn the_account_names_what_fills_a_disk() {
         ("host/var/lib/systemd/coredump/core.1", 41),
         ("host/var/log/journal/1/system.journal", 8),
         ("host/var/log/journal/1/user.journal", 7),
-        ("logs/pods/.empty", 0),
-        ("logs/containers/.empty", 0),
     ] {
         write(&disk.join(path), mib);
     }
@@ -36,9 +34,7 @@ async fn the_account_names_what_fills_a_disk() {
     }
     let held = write(&disk.join("host/tmp/held"), 12);
     fs::remove_file(disk.join("host/tmp/held")).unwrap();
-    let roots =
-        [("kubelet_root", "kubelet"), ("logs.pods_root", "logs/pods"), ("logs.containers_root", "logs/containers")]
-            .map(|(key, dir)| format!("--set={key}={}", disk.join(dir).display()));
+    let roots = rig.roots_on_its_disk();
     let roots = roots.each_ref().map(String::as_str);
     let disk_of = |last: &str| rig.kubegc(&[&["disk", "--set=pods.source=runtime", last], &roots[..]].concat());
     let account = disk_of("-o=json").ok().json();

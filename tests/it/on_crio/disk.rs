@@ -14,7 +14,7 @@ const SMALL: &str = "docker.io/library/small-files:1";
 /// CRI-O measures the layers of running containers only.
 #[tokio::test]
 async fn the_layer_of_a_dead_container_has_its_size() {
-    let rig = Rig::start_crio(&[]).await;
+    let rig = Rig::start_crio_on_small_disk(256).await;
     let pod = rig.pod("shop", "web-0", "uid-web").await;
     let id = pod.having_written("app", 40).await;
     let account = account(&rig);
@@ -77,7 +77,9 @@ async fn a_split_store_has_the_layers_of_containers_and_those_of_other_clients()
 }
 
 fn account(rig: &Rig) -> Json {
-    rig.kubegc(&["disk", "--set=pods.source=none", "--set=guards.settle=0s", "--top=0", "-o", "json"]).ok().json()
+    let json = ["disk", "--set=pods.source=none", "--set=guards.settle=0s", "--top=0", "-o", "json"];
+    let roots = rig.roots_on_its_disk();
+    rig.kubegc(&[&json[..], &roots.each_ref().map(String::as_str)].concat()).ok().json()
 }
 
 /// Returns the bytes in blocks of a directory. The mounts of running containers are not in it.

@@ -45,6 +45,18 @@ impl Rig {
         Daemon::start(self.command(&[&["run"], args].concat()), self.dir().join("kubegc.log"))
     }
 
+    /// Returns settings that put the directories of the kubelet and of logs on the disk of the runtime, so that an account walks
+    /// over no other disk.
+    pub fn roots_on_its_disk(&self) -> [String; 3] {
+        let roots =
+            [("kubelet_root", "kubelet"), ("logs.pods_root", "logs/pods"), ("logs.containers_root", "logs/links")];
+        roots.map(|(key, dir)| {
+            let path = self.home().join(dir);
+            std::fs::create_dir_all(&path).unwrap();
+            format!("--set={key}={}", path.display())
+        })
+    }
+
     /// Returns the command line. The rig's settings precede those of the test, so that the test can override them. They
     /// follow the command, because a flag before the command is lost if the same flag follows it. The disk usage of the
     /// machine must not matter, so no image is removed for space unless a test enables it.
