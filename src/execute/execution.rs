@@ -14,7 +14,7 @@ use super::layers::LayerSizes;
 use super::pace::RemovalTimes;
 use super::side_by_side::ReportQueue;
 use super::space::Space;
-use super::{Executor, ReportSink};
+use super::{Executor, LogError, RemovedStats, ReportSink};
 use crate::cri::Only;
 use crate::model::{Container, ContainerId, PodUid, SandboxId, Seen};
 use crate::plan::{Action, Kind, Measure, Outcome, Plan, Refusal, Report, Summary, Target};
@@ -184,6 +184,15 @@ impl Run<'_> {
             Target::RemoveLogLink { path } => self.log_link(path).await,
             Target::RemoveLeftover { leftover, path } => self.leftover(action, *leftover, path).await,
             Target::RemoveImage { id, tags, .. } => self.image(action, id, tags).await,
+        }
+    }
+
+    /// Returns the result of a removal of files, of which none may have been left.
+    pub fn removed_files(&self, result: Result<RemovedStats, LogError>) -> Result<Done, ExecuteError> {
+        match result {
+            Ok(RemovedStats { entries: 0, .. }) if !self.exec.remover.is_dry() => Ok(Done::already_removed()),
+            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
+            Err(error) => Done::refused_if_foreign(error),
         }
     }
 

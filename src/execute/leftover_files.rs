@@ -4,13 +4,13 @@
 //! mount on the way is followed.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
-use super::{DirEntry, KubeletFile, LogRoots, RemovedStats};
+use super::{KubeletFile, LogRoots};
 use crate::cri::Only;
-use crate::model::{LeftoverKind, PodUid, PullRecord, is_termination_log};
+use crate::model::{Image, LeftoverKind, PodUid, PullRecord, canonical_image_id, is_termination_log, termination_logs};
 use crate::observe::pulls;
 use crate::plan::{Action, Refusal};
 
@@ -56,14 +56,7 @@ impl Run<'_> {
         if self.is_in_runtime(uid).await? {
             return Ok(Done::refused(Refusal::HasContainers));
         }
-        if let Err(error) = self.exec.roots.in_kubelet(file, LogRoots::check_pod_directory).await {
-            return Done::refused_if_foreign(error);
-        }
-        match self.exec.remover.remove_pod_directory(file).await {
-            Ok(RemovedStats { entries: 0, .. }) if !self.exec.remover.is_dry() => Ok(Done::already_removed()),
-            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
-            Err(error) => Done::refused_if_foreign(error),
-        }
+        self.removed_files(self.exec.remover.remove_pod_directory(&self.exec.roots, file).await)
     }
 
     /// Removes the termination log of an instance that the runtime does not have. Each instance that it has must show that it
@@ -81,7 +74,7 @@ impl Run<'_> {
                 ..Done::refused(Refusal::StateChanged)
             }),
             Some(used) if used.contains(name) => Ok(Done::refused(Refusal::InUse)),
-            Some(_) => self.remove_kubelet_file(file, None).await,
+            Some(_) => self.removed_files(self.exec.remover.remove_kubelet_file(file, None).await),
         }
     }
 
@@ -89,7 +82,7 @@ impl Run<'_> {
     /// there is no instance.
     async fn termination_logs(&self, uid: &PodUid, container: &str) -> Result<Option<HashSet<String>>, ExecuteError> {
         let containers = self.listed(Only::Pod(uid.clone())).await?;
-        let directory: PathBuf = [PODS, uid.as_str(), "containers", container].iter().collect();
+        let directory = termination_logs(uid, container);
         let mut used = HashSet::new();
         for instance in containers.iter().filter(|one| one.name == container) {
             let Some(status) = self.exec.reader.container_status(&instance.id).await? else { continue };
@@ -111,14 +104,14 @@ impl Run<'_> {
         };
         let Some(record) = PullRecord::parse(name, &text) else { return Ok(Done::refused(Refusal::ForeignPath)) };
         let images = self.exec.reader.images().await?;
-        let names = images.iter().flat_map(|image| image.tags.iter().chain(&image.digests).map(String::as_str));
-        if images.iter().map(|image| image.id.as_str()).chain(names).any(|name| name == record.image) {
+        let image = canonical_image_id(&record.image);
+        if images.iter().flat_map(Image::names).any(|name| name == image) {
             return Ok(Done::refused(Refusal::InUse));
         }
         if !known.is_older(self.plan.taken_at) || self.is_pulling().await? {
             return Ok(Done::refused(Refusal::StateChanged));
         }
-        self.remove_kubelet_file(file, Some(known)).await
+        self.removed_files(self.exec.remover.remove_kubelet_file(file, Some(known)).await)
     }
 
     /// Returns whether the kubelet pulls any image.
@@ -130,13 +123,5 @@ impl Run<'_> {
             Err(_) => true,
         });
         Ok(pulling.await?)
-    }
-
-    async fn remove_kubelet_file(&self, file: &KubeletFile, known: Option<DirEntry>) -> Result<Done, ExecuteError> {
-        match self.exec.remover.remove_kubelet_file(file, known).await {
-            Ok(RemovedStats { entries: 0, .. }) if !self.exec.remover.is_dry() => Ok(Done::already_removed()),
-            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
-            Err(error) => Done::refused_if_foreign(error),
-        }
     }
 }

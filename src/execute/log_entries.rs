@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::LogError;
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
-use super::{LogError, RemovedStats};
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
@@ -71,11 +71,7 @@ impl Run<'_> {
         if !is_of_pod && attempts.last().is_none_or(|newest| *newest < attempt) {
             return Ok(Done::refused(Refusal::StateChanged));
         }
-        match self.exec.remover.remove_log_file(file).await {
-            Ok(RemovedStats { entries: 0, .. }) if !self.exec.remover.is_dry() => Ok(Done::already_removed()),
-            Ok(removed) => Ok(self.removed(Some(removed.bytes))),
-            Err(error) => Done::refused_if_foreign(error),
-        }
+        self.removed_files(self.exec.remover.remove_log_file(file).await)
     }
 
     /// Returns the attempts of the instances of a container in the runtime. A list of the pod counts for a moment: a container

@@ -99,10 +99,18 @@ impl Remover {
         roots.in_kubelet(file, move |roots, file| roots.remove_file(file, known)).await
     }
 
-    /// Removes the kubelet's directory of a pod.
-    pub(super) async fn remove_pod_directory(&self, file: &KubeletFile) -> Result<RemovedStats, LogError> {
-        let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
-        roots.in_kubelet(file, LogRoots::remove_pod_directory).await
+    /// Removes the kubelet's directory of a pod. A dry run only checks it, beneath `checked`.
+    pub(super) async fn remove_pod_directory(
+        &self,
+        checked: &LogRoots,
+        file: &KubeletFile,
+    ) -> Result<RemovedStats, LogError> {
+        match self {
+            Self::Live { roots, .. } => roots.in_kubelet(file, LogRoots::remove_pod_directory).await,
+            Self::Dry => {
+                checked.in_kubelet(file, LogRoots::check_pod_directory).await.map(|()| RemovedStats::default())
+            }
+        }
     }
 
     /// Removes a symlink of the container log root.

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::ObserveError;
 use super::log_sizes::bytes_on_disk;
-use crate::model::{Container, LeftoverLog, PodRef, attempt_of_log, container_log_dir};
+use crate::model::{Container, LeftoverLog, PodRef, attempt_of_log, container_log_dir, termination_logs};
 
 /// The highest number of files of one directory that are examined. What remains is found by a later pass.
 const MAX_FILES: usize = if cfg!(test) { 20 } else { 10_000 };
@@ -71,7 +71,7 @@ impl RestartedContainer {
 
     /// Returns the directory of its termination logs beneath that of the kubelet.
     pub(super) fn termination_logs(&self) -> PathBuf {
-        ["pods", self.pod.uid.as_str(), "containers", &self.container].iter().collect()
+        termination_logs(&self.pod.uid, &self.container)
     }
 
     /// Returns the number of its instances in the runtime.

@@ -4,6 +4,7 @@
 //! The kubelet removes a termination log with its pod only (kubernetes#121180). The record of an image stays when something
 //! else removes the image, and then the kubelet refuses the same image if it is loaded without a pull (kubernetes#138175).
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 
 use super::leftover_logs::RestartedContainer;
 use super::log_sizes::bytes_on_disk;
+use super::pods::LARGEST_RECORD_BYTES;
 use super::{ObserveError, log_files};
 use crate::model::{
     DirUsage, Image, Leftover, LeftoverKind, PathUsage, PodRef, PodUid, PullRecord, is_termination_log,
@@ -23,8 +25,6 @@ use crate::model::{
 const RECORDS: &str = "image_manager/pulled";
 /// The highest number of files of one directory that are examined. What remains is found by a later pass.
 const MAX_FILES: usize = if cfg!(test) { 20 } else { 10_000 };
-/// The highest number of bytes that are read of a record. One has the secrets of a few repositories.
-const LARGEST_RECORD_BYTES: u64 = 1 << 20;
 
 /// Returns the termination logs of a container beneath the kubelet's directory, newest first, without those that its instances in
 /// the runtime may have, and without one more: the kubelet creates the file before the container.
@@ -48,11 +48,15 @@ pub(super) fn termination_logs(root: &Path, container: &RestartedContainer) -> R
 
 /// Returns the records beneath the kubelet's directory of images that are not among these.
 pub(super) fn pull_records(root: &Path, images: &[Image]) -> Result<Vec<Leftover>, ObserveError> {
-    let names = images.iter().flat_map(|image| image.digests.iter().chain(&image.tags).map(String::as_str));
-    let ids = images.iter().map(|image| image.id.as_str());
-    let known: HashSet<_> = names.chain(ids).map(PullRecord::file_name).collect();
+    let entries = log_files::entries(&root.join(RECORDS))?;
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let listed = images.iter().map(|image| Cow::Borrowed(image.id.as_str()));
+    let names = images.iter().flat_map(Image::names).chain(listed);
+    let known: HashSet<_> = names.map(|name| PullRecord::file_name(&name)).collect();
     let mut records = Vec::new();
-    for (name, entry) in log_files::entries(&root.join(RECORDS))?.into_iter().take(MAX_FILES) {
+    for (name, entry) in entries.into_iter().take(MAX_FILES) {
         let Ok(metadata) = entry.metadata() else { continue };
         if PullRecord::is_file_name(&name) && !known.contains(&name) && metadata.is_file() {
             let image = read(&entry.path()).and_then(|text| PullRecord::parse(&name, &text)).map(|record| record.image);

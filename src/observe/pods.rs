@@ -78,7 +78,7 @@ struct PullIntent {
 }
 
 /// Far larger than any record, and small enough for memory.
-const LARGEST_RECORD_BYTES: u64 = 1 << 20;
+pub(super) const LARGEST_RECORD_BYTES: u64 = 1 << 20;
 
 // === impl NoPods ===
 

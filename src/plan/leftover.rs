@@ -16,7 +16,8 @@ use crate::model::{Leftover, LeftoverKind, PodUid, Seen};
 /// Decides all that is left over.
 pub(super) fn decide(step: &mut Step) {
     let context = step.context;
-    let Some(leftovers) = step.need("leftovers", &context.snapshot.leftovers) else { return };
+    let leftovers = step.need("leftovers", &context.snapshot.leftovers).filter(|leftovers| !leftovers.is_empty());
+    let Some(leftovers) = leftovers else { return };
     let in_runtime = in_runtime(step);
     let mut leftovers: Vec<_> = leftovers.iter().collect();
     leftovers.sort_by(|a, b| a.at.path.cmp(&b.at.path));

@@ -32,11 +32,11 @@ const A_WEEK: Duration = Duration::from_hours(7 * 24);
 /// Returns the memory after this snapshot.
 pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
     let before = &snapshot.memory;
-    let lists = lists(snapshot, policy);
+    let (lists, pods) = (lists(snapshot, policy), Pods::new(snapshot, policy));
     Memory {
         agent_started_at: before.agent_started_at,
         images: images(snapshot, policy),
-        absent_since: absent_since(snapshot, policy),
+        absent_since: absent_since(snapshot, &pods),
         failures: before.failures.clone(),
         last_counts: lists.last,
         recent_counts: lists.recent,
@@ -47,7 +47,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
         log_pods: log_pods::remember(snapshot, policy),
         disks: disk_growth::remember(snapshot),
         removed_images: removed_images(snapshot),
-        orphaned_since: orphaned_since(snapshot, policy),
+        orphaned_since: orphaned_since(snapshot, &pods),
         image_volumes: Arc::clone(snapshot.image_volumes.as_ref().unwrap_or(&before.image_volumes)),
     }
 }
@@ -136,8 +136,8 @@ fn removed_images(snapshot: &Snapshot) -> BTreeMap<ImageId, Timestamp> {
 }
 
 /// Returns the pods that have only a directory of the kubelet, and since when. A snapshot that does not show them changes nothing.
-fn orphaned_since(snapshot: &Snapshot, policy: &Policy) -> BTreeMap<PodUid, Timestamp> {
-    let (pods, before) = (Pods::new(snapshot, policy), &snapshot.memory.orphaned_since);
+fn orphaned_since(snapshot: &Snapshot, pods: &Pods) -> BTreeMap<PodUid, Timestamp> {
+    let before = &snapshot.memory.orphaned_since;
     let is_complete = snapshot.pods.as_ref().is_some_and(|list| list.complete) && pods.why_untrusted().is_none();
     let Some(dirs) = snapshot.pod_dirs.as_ref().filter(|_| is_complete) else { return before.clone() };
     let orphans = dirs.iter().filter(|uid| pods.of_directory(uid).is_some());
@@ -145,8 +145,7 @@ fn orphaned_since(snapshot: &Snapshot, policy: &Policy) -> BTreeMap<PodUid, Time
     orphans.map(|uid| (uid.clone(), since(uid).unwrap_or(snapshot.taken_at))).collect()
 }
 
-fn absent_since(snapshot: &Snapshot, policy: &Policy) -> Vec<Absence> {
-    let pods = Pods::new(snapshot, policy);
+fn absent_since(snapshot: &Snapshot, pods: &Pods) -> Vec<Absence> {
     let known: HashMap<_, _> = snapshot.memory.absent_since.iter().map(|past| (&past.uid, past.since)).collect();
     uids(snapshot)
         .into_iter()

@@ -8,7 +8,7 @@ use procfs::FromRead as _;
 use procfs::process::MountInfos;
 
 use super::dir::{Dir, DirEntry};
-use super::roots::names_beneath;
+use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats, tree};
 use crate::model::EntryKind;
 
@@ -46,11 +46,6 @@ impl KubeletFile {
     /// Returns the names from the root, if all are text.
     pub fn names(&self) -> Option<Vec<&str>> {
         self.folders.iter().chain([&self.name]).map(|name| name.to_str()).collect()
-    }
-
-    /// Returns the directory that blocks if its disk does.
-    pub fn root(&self) -> &Path {
-        &self.root
     }
 }
 
@@ -124,14 +119,7 @@ impl LogRoots {
     }
 
     fn find(&self, file: &KubeletFile) -> Result<Option<(Dir, DirEntry)>, LogError> {
-        let mut dir = self.open(&file.root)?;
-        for name in &file.folders {
-            dir = match dir {
-                Some(parent) => parent.enter(name)?,
-                None => return Ok(None),
-            };
-        }
-        let Some(dir) = dir else { return Ok(None) };
+        let Some(dir) = enter_all(self.open(&file.root)?, &file.folders)? else { return Ok(None) };
         match dir.entry(&file.name)? {
             None => Ok(None),
             Some(entry) if entry.kind == EntryKind::File => Ok(Some((dir, entry))),

@@ -90,13 +90,7 @@ impl LogRoots {
 
     /// Removes a container's log files. Missing files are success.
     pub fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError> {
-        let mut dir = self.pods()?;
-        for name in &file.folders {
-            dir = match dir {
-                Some(parent) => parent.enter(name)?,
-                None => return Ok(RemovedStats::default()),
-            };
-        }
+        let dir = enter_all(self.pods()?, &file.folders)?;
         dir.map_or(Ok(RemovedStats::default()), |mut dir| tree::remove_logs(&mut dir, &file.name))
     }
 
@@ -195,6 +189,11 @@ impl LogFile {
     pub fn path(&self) -> PathBuf {
         self.folders.iter().chain([&self.name]).collect()
     }
+}
+
+/// Enters directories, each in the one before it. `None` = one does not exist.
+pub(super) fn enter_all(dir: Option<Dir>, names: &[OsString]) -> Result<Option<Dir>, LogError> {
+    names.iter().try_fold(dir, |dir, name| dir.map_or(Ok(None), |dir| dir.enter(name)))
 }
 
 /// Returns the single name that follows the root in a path.

@@ -1,12 +1,14 @@
 //! What no program needs any more.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use strum::{EnumString, IntoStaticStr};
 
-use crate::model::{DirUsage, PathUsage, PodRef};
+use crate::model::{DirUsage, PathUsage, PodRef, PodUid};
 
 /// What the name of a record of the kubelet begins with.
 const RECORD: &str = "sha256-";
@@ -113,6 +115,11 @@ impl PullRecord {
         let digest = name.strip_prefix(RECORD);
         digest.is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
     }
+}
+
+/// Returns the directory of the termination logs of a container, beneath that of the kubelet (1.36, `kubelet_getters.go`).
+pub fn termination_logs(pod: &PodUid, container: &str) -> PathBuf {
+    ["pods", pod.as_str(), "containers", container].iter().collect()
 }
 
 /// Returns whether a file has the name of a termination log of the kubelet.
