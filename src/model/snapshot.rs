@@ -70,7 +70,8 @@ pub struct Snapshot {
     /// The logs of instances that the runtime no longer lists. Only read for a pass over containers.
     #[serde(default = "seen_empty::<LeftoverLog>", skip_serializing_if = "is_seen_empty")]
     pub leftover_logs: Seen<Vec<LeftoverLog>>,
-    /// What is left over in the kubelet's directory, without its directories of pods. Only read for a pass over containers.
+    /// What is left over in the kubelet's directory; of its directories of pods those that the list of pods lacks. Only read for a
+    /// pass over containers.
     #[serde(default = "seen_empty::<Leftover>", skip_serializing_if = "is_seen_empty")]
     pub leftovers: Seen<Vec<Leftover>>,
     /// The pods of the node.
