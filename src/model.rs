@@ -48,7 +48,7 @@ pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, Store
 pub use seen::Seen;
 pub use snapshot::disk_content::{DeletedFile, DiskContent, PathUsage};
 pub(crate) use snapshot::document_kind;
-pub use snapshot::leftover::{Leftover, LeftoverKind, PullRecord, is_termination_log, termination_logs};
+pub use snapshot::leftover::{Leftover, LeftoverKind, PullRecord, is_checkpoint, is_termination_log, termination_logs};
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::{Snapshot, SnapshotKind};

@@ -34,7 +34,7 @@ pub use observe_error::ObserveError;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods, pulls};
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +74,8 @@ pub struct Places {
     pub host: HostFs,
     /// The kubelet's directory. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
+    /// Where host-local reserves addresses. Default `/var/lib/cni/networks`.
+    pub networks: PathBuf,
     /// The pod log root. Default `/var/log/pods`.
     pub pod_logs: PathBuf,
     /// The container log root. Default `/var/log/containers`.
@@ -107,6 +109,7 @@ impl Default for Places {
         Self {
             host: HostFs::default(),
             kubelet_root: "/var/lib/kubelet".into(),
+            networks: "/var/lib/cni/networks".into(),
             pod_logs: "/var/log/pods".into(),
             container_logs: "/var/log/containers".into(),
             other_sockets: Vec::new(),
@@ -312,27 +315,6 @@ impl Observer {
         }
     }
 
-    /// Finds what is left over in the kubelet's directory. An incomplete list shows nothing of its objects.
-    async fn find_leftovers(&self, snapshot: &mut Snapshot) {
-        let restarted = snapshot.containers.as_ref().map(|containers| leftover_logs::restarted_containers(containers));
-        let (restarted, images) = (restarted.unwrap_or_default(), snapshot.images.as_ref().cloned());
-        let orphans = unlisted_pod_dirs(snapshot);
-        let (shown, jumps) = (self.places.kubelet_root.clone(), Arc::clone(&self.jumps));
-        let find = move |_: &HostFs, root: &Path| {
-            let mut found = images.map_or(Ok(Vec::new()), |images| leftovers::pull_records(root, &images))?;
-            for container in restarted {
-                found.extend(leftovers::termination_logs(root, &container)?);
-            }
-            found.extend(orphans.iter().map(leftovers::pod_directory));
-            for leftover in &mut found {
-                leftover.at.path = shown.join(&leftover.at.path).display().to_string();
-                leftover.modified_at = leftover.modified_at.map(|at| jumps.moved(at));
-            }
-            Ok(found)
-        };
-        snapshot.leftovers = self.list_directory(&self.places.kubelet_root, find).await;
-    }
-
     /// Measures the log directories in one walk. The sizes of those that are not reached in time stay unknown, and the output
     /// shows it.
     async fn measure_logs(&self, snapshot: &mut Snapshot) {
@@ -495,14 +477,6 @@ fn pods_that_may_be_here(log_dirs: &Seen<Vec<LogDir>>, memory: &Memory) -> Vec<P
     let names = log_dirs.as_ref().into_iter().flatten().map(|dir| dir.name.as_str());
     let of_dirs = names.filter_map(|name| Some(PodUid::from(name.rsplit_once('_')?.1)));
     of_dirs.chain(memory.absent_since.iter().map(|absence| absence.uid.clone())).collect()
-}
-
-/// Returns the directories of pods that a complete list does not have.
-fn unlisted_pod_dirs(snapshot: &Snapshot) -> Vec<PodUid> {
-    let Some(list) = snapshot.pods.as_ref().filter(|list| list.complete) else { return Vec::new() };
-    let listed: HashSet<_> = list.pods.iter().map(|pod| &pod.uid).collect();
-    let dirs = snapshot.pod_dirs.as_ref().into_iter().flatten();
-    dirs.filter(|uid| !listed.contains(uid)).cloned().collect()
 }
 
 /// Splits the images that are being pulled from whether they are all known.

@@ -49,6 +49,8 @@ pub enum RuleFor {
     Sandbox,
     /// Log directories of deleted pods.
     Log,
+    /// Checkpoints of containers that the kubelet made.
+    Checkpoint,
 }
 
 /// What follows if the condition of a rule holds.
@@ -56,8 +58,8 @@ pub enum RuleFor {
 pub enum Then {
     /// The object is kept.
     Keep,
-    /// The object is removed: an unused image, whatever the disk usage, or a dead container, whatever the limits. The guards and
-    /// the minimum age apply.
+    /// The object is removed: an unused image, whatever the disk usage, a dead container, whatever the limits, or a checkpoint. The
+    /// guards and the minimum age apply.
     Remove,
     /// These limits apply to the object in place of those in the settings.
     Limits(Limits),

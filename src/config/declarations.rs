@@ -67,10 +67,11 @@ settings! {
     /// A rule is a table [[rule]] with these keys:
     ///
     /// - `name`: its name, as the plan shows it
-    /// - `for`: "image", "container" and "sandbox" for dead ones, or "log" for the logs of deleted pods
+    /// - `for`: "image", "container" and "sandbox" for dead ones, "log" for the logs of deleted pods, or "checkpoint" for
+    ///   checkpoints of containers
     /// - `when`: a condition in CEL, such as `image.repository.startsWith('registry.example.com/base/')`
-    /// - `then`: "keep"; "remove" for unused images and dead containers, as far as the guards allow; or limits in place
-    ///   of those in the settings, such as `{ max_per_pod_container = 0, min_age = "10m" }`
+    /// - `then`: "keep"; "remove" for unused images, dead containers and checkpoints, as far as the guards allow; or limits
+    ///   in place of those in the settings, such as `{ max_per_pod_container = 0, min_age = "10m" }`
     /// - `until`: optional, the day (UTC) on which the rule ends, such as 2027-06-30
     /// - `note`: optional, a text that the plan shows with the rule
     ///
@@ -184,13 +185,19 @@ settings! {
     /// that restarts as a whole, and leaves their logs to be read.
     "logs.leftover_max_age": DURATION = policy.logs.leftover_max_age;
 
-    /// What kubegc removes of what the kubelet leaves over: "pull_record", "termination_log", "pod_directory", or none.
+    /// What kubegc removes of what is left over: "pull_record", "termination_log", "pod_directory", "unreferenced", or none.
     ///
     /// A pull record is that of an image that kubegc removed; with it the kubelet refuses the same image if something else
     /// loads it. A termination log is that of a container that the runtime no longer has; the newest stay. A directory of
     /// a pod goes with its volumes, if the pod is proven deleted, if nothing is mounted beneath the directory, and if its
-    /// volumes are plain directories. `kubegc plan` shows all of them, and docs/disk.md has the rules.
+    /// volumes are plain directories. Unreferenced is what nothing in containerd's store refers to: kubegc asks containerd to
+    /// collect it. `kubegc plan` shows all of them, and docs/disk.md has the rules.
     "leftovers.remove": LEFTOVERS = policy.leftovers;
+
+    /// Directory in which the CNI plugin host-local reserves addresses: its `dataDir`.
+    ///
+    /// kubegc shows the addresses of sandboxes that are gone, and removes none.
+    "leftovers.networks_root": DIRECTORY = networks_root;
 
     /// Keep younger containers that are created and not started: they may be about to start. 0 = off.
     "guards.created_grace": DURATION = policy.guards.created_grace;

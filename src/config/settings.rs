@@ -25,6 +25,8 @@ pub struct Settings {
     pub host_root: PathBuf,
     /// `kubelet_root`
     pub kubelet_root: PathBuf,
+    /// `leftovers.networks_root`
+    pub networks_root: PathBuf,
     /// `runtime.*`
     pub runtime: RuntimeSettings,
     /// `pods.*`
@@ -190,6 +192,7 @@ impl Default for Settings {
             node: String::new(),
             host_root: "/".into(),
             kubelet_root: "/var/lib/kubelet".into(),
+            networks_root: "/var/lib/cni/networks".into(),
             runtime: RuntimeSettings {
                 endpoint: None,
                 image_endpoint: None,

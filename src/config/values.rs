@@ -220,7 +220,7 @@ pub(super) const POD_SOURCES: ValueType<Vec<PodSourceName>> = ValueType::other(
 
 /// Kinds of leftovers: a list, or a text with commas between them.
 pub(super) const LEFTOVERS: ValueType<Leftovers> = ValueType::other(
-    "a list of \"pull_record\", \"termination_log\" and \"pod_directory\", or \"\"",
+    "a list of \"pull_record\", \"termination_log\", \"pod_directory\" and \"unreferenced\", or \"\"",
     || {
         json!({"anyOf": [
             {"type": "string"},

@@ -88,6 +88,22 @@ impl RuntimeReader {
     }
 }
 
+impl RuntimeReader {
+    /// Returns the ids of the containers and sandboxes of all clients of containerd.
+    ///
+    /// # Errors
+    /// As of [`Self::containerd_store`], or one of the lists cannot be read.
+    pub async fn all_container_ids(&self) -> Result<HashSet<String>, CriError> {
+        let calls = StoreCalls::new(self);
+        let mut ids = HashSet::new();
+        for namespace in calls.namespaces().await? {
+            let containers = calls.within(&namespace)?.containers().await?;
+            ids.extend(containers.into_iter().map(|container| container.id));
+        }
+        Ok(ids)
+    }
+}
+
 // === impl SnapshotUsages ===
 
 impl SnapshotUsages {

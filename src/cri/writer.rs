@@ -2,14 +2,24 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tonic::Status;
+use tonic::metadata::MetadataValue;
 
 use super::CriError;
-use super::connect::{Method, Sent};
+use super::connect::{Method, Sent, Socket};
 use super::generated as pb;
+use super::generated::containerd::leases;
 use super::in_progress::InProgress;
 use super::reader::RuntimeReader;
-use crate::model::{ContainerId, ImageId, SandboxId};
+use crate::model::{CRI_NAMESPACE, ContainerId, ImageId, SandboxId};
+
+const CREATE_LEASE: Method = Method("/containerd.services.leases.v1.Leases/Create");
+const DELETE_LEASE: Method = Method("/containerd.services.leases.v1.Leases/Delete");
+/// The label with the end of a lease.
+pub(super) const LEASE_EXPIRES: &str = "containerd.io/gc.expire";
+/// What stands for all that a collection removes, among the removals in progress.
+const GARBAGE: &str = "garbage collection of containerd";
 
 /// Stops and removes objects. A call is never canceled once it is sent: it runs in its own task, and has no deadline at
 /// which the runtime could cancel it. Clones share the removals in progress.
@@ -70,12 +80,28 @@ impl RuntimeWriter {
         self.call(Method("/runtime.v1.ImageService/RemoveImage"), id.as_str(), request).await
     }
 
+    /// Starts the garbage collection of containerd and waits for it: creates a lease, whose deletion asks for a collection. A lease
+    /// that is left because the connection broke ends by itself at `expires_at`.
+    ///
+    /// # Errors
+    /// The runtime is none of containerd's, or a collection is in progress.
+    pub async fn collect_garbage(&self, expires_at: Timestamp) -> Result<(), CriError> {
+        let id = format!("kubegc-{}", expires_at.as_second());
+        let labels = [(LEASE_EXPIRES.to_owned(), expires_at.to_string())].into();
+        let in_cri = |call| self.reader.socket(call).in_namespace(MetadataValue::from_static(CRI_NAMESPACE));
+        let create = leases::CreateRequest { id: id.clone(), labels };
+        self.wait(in_cri(CREATE_LEASE), CREATE_LEASE, GARBAGE, create).await?;
+        let delete = leases::DeleteRequest { id, sync: true };
+        self.wait(in_cri(DELETE_LEASE), DELETE_LEASE, GARBAGE, delete).await
+    }
+
     /// Sends a call. If the connection broke, sends it once more at once: the runtime may have been restarted since the
     /// last call, and a removal can be repeated safely. Does not wait for an unavailable runtime, because the recheck
     /// before the call would no longer be fresh.
     async fn call<Q: Sent>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
-        let answer = match self.wait(call, id, request.clone()).await {
-            Err(CriError::Broken { .. }) => self.wait(call, id, request).await,
+        let socket = || self.reader.socket(call).clone();
+        let answer = match self.wait(socket(), call, id, request.clone()).await {
+            Err(CriError::Broken { .. }) => self.wait(socket(), call, id, request).await,
             answer => answer,
         };
         match answer {
@@ -85,13 +111,12 @@ impl RuntimeWriter {
     }
 
     /// Sends a call in its own task and waits for it within the limit for removals. The task outlives the wait.
-    async fn wait<Q: Sent>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
+    async fn wait<Q: Sent>(&self, socket: Socket, call: Method, id: &str, request: Q) -> Result<(), CriError> {
         let Some(removal) = self.in_progress.begin(id) else {
             return Err(CriError::InProgress { call: call.name(), id: id.to_owned() });
         };
         let RuntimeReader { options, breaker, .. } = &self.reader;
-        let (socket, max_bytes) = (self.reader.socket(call).clone(), options.max_message_bytes);
-        let sending = socket.clone();
+        let (sending, max_bytes) = (socket.clone(), options.max_message_bytes);
         let sent = tokio::spawn(async move {
             let _until_answered = removal;
             sending.unary::<Q, ()>(call, request, max_bytes).await

@@ -31,6 +31,12 @@ pub enum ExecuteError {
         /// The image.
         id: ImageId,
     },
+    /// containerd collected its garbage, and still has what nothing refers to.
+    #[error("containerd's garbage collection left {left} of what nothing refers to")]
+    Uncollected {
+        /// The number of blobs and snapshots.
+        left: usize,
+    },
     /// A shutdown ended the wait for the action. The runtime may still complete the request.
     #[error("no answer within {seconds} s of the shutdown")]
     Shutdown {
@@ -53,7 +59,7 @@ impl ExecuteError {
             Self::CallRuntime(error) if error.is_hang() || error.is_removal_in_progress() => FailureCause::Timeout,
             Self::CallRuntime(error) if error.is_unreachable() => FailureCause::Unreachable,
             Self::CallRuntime(_) => FailureCause::Runtime,
-            Self::VerifyImage { .. } => FailureCause::StillListed,
+            Self::VerifyImage { .. } | Self::Uncollected { .. } => FailureCause::StillListed,
             Self::RemoveLogs(_) | Self::Access(_) | Self::LookForPod { .. } => FailureCause::FileSystem,
             Self::Shutdown { .. } => FailureCause::Shutdown,
         }

@@ -1,4 +1,4 @@
-//! Removes what is left over in the kubelet's directory.
+//! Removes what is left over in the kubelet's directory, and what the runtime would collect.
 //!
 //! Each file is looked at again right before its removal, by the names from a directory of the kubelet, and no symlink and no
 //! mount on the way is followed.
@@ -6,17 +6,22 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use tokio::time::Instant;
+
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
 use super::{KubeletFile, LogRoots};
-use crate::cri::Only;
-use crate::model::{Image, LeftoverKind, PodUid, PullRecord, canonical_image_id, is_termination_log, termination_logs};
+use crate::cri::{Only, SnapshotUsages};
+use crate::model::{
+    Image, LeftoverKind, PodUid, PullRecord, canonical_image_id, is_checkpoint, is_termination_log, termination_logs,
+};
 use crate::observe::pulls;
 use crate::plan::{Action, Refusal};
 
-/// The kubelet's directories of pods, and of records.
+/// The kubelet's directories of pods, of records, and of checkpoints.
 const PODS: &str = "pods";
 const RECORDS: &str = "image_manager";
+const CHECKPOINTS: &str = "checkpoints";
 
 impl Run<'_> {
     /// Removes what is left over.
@@ -29,7 +34,9 @@ impl Run<'_> {
         let directory = match kind {
             LeftoverKind::TerminationLog | LeftoverKind::PodDirectory => PODS,
             LeftoverKind::PullRecord => RECORDS,
-            LeftoverKind::SnapshotDirectory => {
+            LeftoverKind::Checkpoint => CHECKPOINTS,
+            LeftoverKind::Unreferenced => return self.unreferenced().await,
+            LeftoverKind::SnapshotDirectory | LeftoverKind::Address => {
                 return Ok(Done::refused(Refusal::ForeignPath));
             }
         };
@@ -45,6 +52,9 @@ impl Run<'_> {
             }
             (Some([uid]), Some(pod)) if kind == LeftoverKind::PodDirectory && *uid == pod.uid.as_str() => {
                 self.pod_directory(&file, &pod.uid).await
+            }
+            (Some([name]), _) if kind == LeftoverKind::Checkpoint && is_checkpoint(name) => {
+                self.checkpoint(&file).await
             }
             (Some(["pulled", name]), _) if kind == LeftoverKind::PullRecord => self.pull_record(&file, name).await,
             _ => Ok(Done::refused(Refusal::ForeignPath)),
@@ -112,6 +122,31 @@ impl Run<'_> {
             return Ok(Done::refused(Refusal::StateChanged));
         }
         self.removed_files(self.exec.remover.remove_kubelet_file(file, Some(known)).await)
+    }
+
+    /// Removes a checkpoint that was not written since the plan.
+    async fn checkpoint(&self, file: &KubeletFile) -> Result<Done, ExecuteError> {
+        match self.exec.roots.in_kubelet(file, LogRoots::entry_of_file).await {
+            Ok(None) => Ok(Done::already_removed()),
+            Ok(Some(known)) if !known.is_older(self.plan.taken_at) => Ok(Done::refused(Refusal::StateChanged)),
+            Ok(Some(known)) => self.removed_files(self.exec.remover.remove_kubelet_file(file, Some(known)).await),
+            Err(error) => Done::refused_if_foreign(error),
+        }
+    }
+
+    /// Starts the collection of containerd, and looks whether it removed all that was unreferenced when the plan was made. What it
+    /// leaves, it would leave each time.
+    async fn unreferenced(&self) -> Result<Done, ExecuteError> {
+        self.exec.remover.collect_garbage(self.plan.taken_at).await?;
+        if self.exec.remover.is_dry() {
+            return Ok(self.removed(None));
+        }
+        let (no_sizes, at_once) = (SnapshotUsages::default(), Instant::now());
+        let store = self.exec.reader.containerd_store(&no_sizes, false, at_once).await?;
+        match store.unreferenced(self.plan.taken_at).count() {
+            0 => Ok(self.removed(None)),
+            left => Err(ExecuteError::Uncollected { left }),
+        }
     }
 
     /// Returns whether the kubelet pulls any image.

@@ -7,9 +7,14 @@
 use std::ffi::OsStr;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::{ContainerLogs, ContainerLogsRemoved, DirEntry, KubeletFile, LogError, LogFile, LogRoots, RemovedStats};
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, Image, SandboxId};
+
+/// How long a lease lasts that is deleted at once unless the connection breaks.
+const LEASE: SignedDuration = SignedDuration::from_hours(1);
 
 /// All operations that change a node. An object that no longer exists counts as success. There are no rechecks here.
 #[derive(Clone, Debug)]
@@ -62,6 +67,12 @@ impl Remover {
     pub(super) async fn remove_image(&self, image: &Image) -> Result<(), CriError> {
         let Self::Live { writer, .. } = self else { return Ok(()) };
         writer.remove_image_by(&image.id, image.artifact_digest().unwrap_or(image.id.as_str())).await
+    }
+
+    /// Starts the garbage collection of containerd and waits for it.
+    pub(super) async fn collect_garbage(&self, now: Timestamp) -> Result<(), CriError> {
+        let Self::Live { writer, .. } = self else { return Ok(()) };
+        writer.collect_garbage(now + LEASE).await
     }
 
     /// Removes the log entries of a container. A dry run checks their paths beneath `checked` only.

@@ -32,7 +32,7 @@ const REASONS: [(Kind, &[&str]); 7] = [
     (Kind::LogDir, &["pod_deleted"]),
     (Kind::LogFile, &["pod_deleted", "pod_terminal", "over_max_per_pod_container"]),
     (Kind::LogLink, &["dangling"]),
-    (Kind::Leftover, &["pod_deleted", "instance_gone", "image_gone"]),
+    (Kind::Leftover, &["pod_deleted", "instance_gone", "image_gone", "unreferenced"]),
     (Kind::Image, &["space", "age", "unused"]),
 ];
 /// The results of passes.

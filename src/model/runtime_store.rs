@@ -12,6 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use crate::model::DirUsage;
+
 /// The namespace of the runtime in which the CRI's objects are.
 pub const CRI_NAMESPACE: &str = "k8s.io";
 
@@ -122,6 +124,22 @@ pub struct StoreHolder {
     /// Whether it holds only these parts, and not those to which they refer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub flat: bool,
+    /// When it ends by itself. A lease that has ended holds nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+// === impl StorePart ===
+
+impl StorePart {
+    /// Returns what it takes on the disk, as far as it is known.
+    pub fn usage(&self) -> DirUsage {
+        DirUsage {
+            bytes: self.bytes.unwrap_or_default(),
+            inodes: self.inodes.unwrap_or_default(),
+            at_least: self.bytes.is_none(),
+        }
+    }
 }
 
 // === impl RuntimeStore ===
@@ -133,6 +151,15 @@ impl RuntimeStore {
         let parts = containers.flat_map(|holder| holder.refs.iter().map(|part| (holder.name.as_str(), *part)));
         let parts = parts.filter_map(|(container, part)| Some((container, self.parts.get(part)?)));
         parts.filter(|(_, part)| part.kind == PartKind::Writable)
+    }
+
+    /// Returns the parts that existed at a time and that no holder keeps, without those that are downloaded: the runtime removes
+    /// them when it collects its garbage.
+    pub fn unreferenced(&self, at: Timestamp) -> impl Iterator<Item = &StorePart> {
+        let held: BTreeSet<_> = self.holders.iter().flat_map(|holder| self.held_by(holder)).collect();
+        let parts = self.parts.iter().enumerate().filter(move |(position, _)| !held.contains(position));
+        let existed = move |part: &&StorePart| part.created_at.is_some_and(|created| created < at);
+        parts.map(|(_, part)| part).filter(|part| part.kind != PartKind::Download).filter(existed)
     }
 
     /// Returns the positions of all parts that a holder keeps, each once.

@@ -1,37 +1,44 @@
-//! Finds what is left over in the kubelet's directory: termination logs of instances that the runtime no longer has, records of
-//! pulled images that it no longer has, and directories of pods that no list has.
+//! Finds what is left over: in the kubelet's directory termination logs of instances that the runtime no longer has, records of
+//! pulled images that it no longer has, directories of pods that no list has, and checkpoints; elsewhere addresses of sandboxes
+//! that are gone.
 //!
 //! The kubelet removes a termination log with its pod only (kubernetes#121180). The record of an image stays when something
 //! else removes the image, and then the kubelet refuses the same image if it is loaded without a pull (kubernetes#138175).
 
+mod search;
+
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashSet;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, DirEntry, File, Metadata};
 use std::io::Read as _;
+use std::net::IpAddr;
 use std::path::Path;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::leftover_logs::RestartedContainer;
 use super::log_sizes::bytes_on_disk;
 use super::pods::LARGEST_RECORD_BYTES;
 use super::{ObserveError, log_files};
 use crate::model::{
-    DirUsage, Image, Leftover, LeftoverKind, PathUsage, PodRef, PodUid, PullRecord, is_termination_log,
+    DirUsage, Image, Leftover, LeftoverKind, PathUsage, PodRef, PodUid, PullRecord, is_checkpoint, is_termination_log,
 };
 
 /// The directory of the records beneath that of the kubelet.
 const RECORDS: &str = "image_manager/pulled";
+/// The directory of the checkpoints beneath that of the kubelet.
+const CHECKPOINTS: &str = "checkpoints";
+/// How old a reservation is whose sandbox must be in the lists: it is made before the sandbox is.
+const RESERVED: SignedDuration = SignedDuration::from_mins(10);
 /// The highest number of files of one directory that are examined. What remains is found by a later pass.
 const MAX_FILES: usize = if cfg!(test) { 20 } else { 10_000 };
 
 /// Returns the termination logs of a container beneath the kubelet's directory, newest first, without those that its instances in
 /// the runtime may have, and without one more: the kubelet creates the file before the container.
-pub(super) fn termination_logs(root: &Path, container: &RestartedContainer) -> Result<Vec<Leftover>, ObserveError> {
+fn termination_logs(root: &Path, container: &RestartedContainer) -> Result<Vec<Leftover>, ObserveError> {
     let dir = container.termination_logs();
-    let is_directory = |path: &Path| fs::symlink_metadata(root.join(path)).is_ok_and(|metadata| metadata.is_dir());
-    if !dir.ancestors().all(is_directory) {
+    if !dir.ancestors().all(|path| is_directory(&root.join(path))) {
         return Ok(Vec::new());
     }
     let mut files = Vec::new();
@@ -47,7 +54,7 @@ pub(super) fn termination_logs(root: &Path, container: &RestartedContainer) -> R
 }
 
 /// Returns the records beneath the kubelet's directory of images that are not among these.
-pub(super) fn pull_records(root: &Path, images: &[Image]) -> Result<Vec<Leftover>, ObserveError> {
+fn pull_records(root: &Path, images: &[Image]) -> Result<Vec<Leftover>, ObserveError> {
     let entries = log_files::entries(&root.join(RECORDS))?;
     if entries.is_empty() {
         return Ok(Vec::new());
@@ -67,8 +74,44 @@ pub(super) fn pull_records(root: &Path, images: &[Image]) -> Result<Vec<Leftover
     Ok(records)
 }
 
+/// Returns the checkpoints beneath the kubelet's directory.
+fn checkpoints(root: &Path) -> Result<Vec<Leftover>, ObserveError> {
+    let entries = log_files::entries(&root.join(CHECKPOINTS))?.into_iter().take(MAX_FILES);
+    let checkpoint = |(name, entry): (String, DirEntry)| {
+        let metadata = entry.metadata().ok().filter(|found| is_checkpoint(&name) && found.is_file())?;
+        Some(leftover(LeftoverKind::Checkpoint, &Path::new(CHECKPOINTS).join(name), &metadata))
+    };
+    Ok(entries.filter_map(checkpoint).collect())
+}
+
+/// A reservation, and the id of the sandbox that it is for.
+type Reservation = (Leftover, String);
+
+/// Returns the reservations of host-local that are old enough for their sandboxes to be listed. The file of an address has its name; in
+/// it are the id of the sandbox and, in a second line, the name of the interface (plugins 1.4, `backend/disk`).
+fn reservations(networks: &Path, now: Timestamp) -> Result<Vec<Reservation>, ObserveError> {
+    let mut found = Vec::new();
+    for (network, _) in log_files::entries(networks)?.into_iter().filter(|(_, entry)| is_directory(&entry.path())) {
+        let addresses = log_files::entries(&networks.join(&network))?.into_iter().take(MAX_FILES);
+        found.extend(addresses.filter_map(|(name, entry)| {
+            name.parse::<IpAddr>().ok()?;
+            let metadata = entry.metadata().ok().filter(Metadata::is_file)?;
+            let address = leftover(LeftoverKind::Address, &Path::new(&network).join(name), &metadata);
+            address.modified_at.filter(|at| *at < now - RESERVED)?;
+            let text = String::from_utf8(read(&entry.path())?).ok()?;
+            let id = text.lines().next()?.trim().to_owned();
+            (!id.is_empty()).then_some((address, id))
+        }));
+    }
+    Ok(found)
+}
+
+fn is_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
+}
+
 /// Returns the kubelet's directory of a pod.
-pub(super) fn pod_directory(uid: &PodUid) -> Leftover {
+fn pod_directory(uid: &PodUid) -> Leftover {
     let path = Path::new("pods").join(uid.as_str()).display().to_string();
     let at = PathUsage { path, is_kubelets: true, ..PathUsage::default() };
     let pod = Some(PodRef { uid: uid.clone(), ..PodRef::default() });
@@ -83,7 +126,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 
 fn leftover(kind: LeftoverKind, path: &Path, metadata: &Metadata) -> Leftover {
     let usage = DirUsage { bytes: bytes_on_disk(metadata), inodes: 1, ..DirUsage::default() };
-    let at = PathUsage { path: path.display().to_string(), is_kubelets: true, usage };
+    let at = PathUsage { path: path.display().to_string(), is_kubelets: kind != LeftoverKind::Address, usage };
     let modified_at = metadata.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
     Leftover { kind, at, pod: None, image: None, modified_at }
 }
@@ -140,6 +183,47 @@ mod tests {
         fs::rename(root.path().join("pods/u1/containers"), &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, root.path().join("pods/u1/containers")).unwrap();
         assert_eq!(logs(root.path(), &[7]), [""; 0], "a link is not followed");
+    }
+
+    #[test]
+    fn checkpoints_are_archives_of_the_kubelet() {
+        let root = tempfile::tempdir().unwrap();
+        let names = ["checkpoint-web_shop-app-2026.tar", "checkpoint-web_shop-app-2026.tar.part", "mine.tar"];
+        for name in names {
+            write(root.path(), &format!("{CHECKPOINTS}/{name}"), "memory", 1);
+        }
+        fs::create_dir(root.path().join(CHECKPOINTS).join("checkpoint-directory.tar")).unwrap();
+        std::os::unix::fs::symlink("mine.tar", root.path().join(CHECKPOINTS).join("checkpoint-link.tar")).unwrap();
+        let found = checkpoints(root.path()).unwrap();
+        assert_eq!(
+            found.iter().map(|found| &found.at.path).collect::<Vec<_>>(),
+            [&format!("{CHECKPOINTS}/{}", names[0])]
+        );
+        assert_eq!(checkpoints(&root.path().join("absent")).unwrap(), []);
+    }
+
+    #[test]
+    fn reservations_of_addresses_name_their_sandbox() {
+        let root = tempfile::tempdir().unwrap();
+        let files = [
+            ("net/10.88.0.2", "one\r\neth0", 11),
+            ("net/fd00::2", "two", 11),
+            ("net/10.88.0.3", "young\r\neth0", 9),
+            ("net/10.88.0.4", "", 11),
+            ("net/last_reserved_ip.0", "10.88.0.3", 11),
+            ("net/lock", "", 11),
+            ("10.88.0.5", "no network", 11),
+        ];
+        for (path, text, minutes) in files {
+            write(root.path(), path, text, minutes);
+        }
+        fs::create_dir(root.path().join("net/10.88.0.6")).unwrap();
+        std::os::unix::fs::symlink("net", root.path().join("linked")).unwrap();
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(500_000);
+        let mut found = reservations(root.path(), now).unwrap();
+        found.sort_by(|a, b| a.1.cmp(&b.1));
+        let found: Vec<_> = found.iter().map(|(found, id)| (found.at.path.as_str(), id.as_str())).collect();
+        assert_eq!(found, [("net/10.88.0.2", "one"), ("net/fd00::2", "two")]);
     }
 
     #[test]

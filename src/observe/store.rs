@@ -53,6 +53,7 @@ impl StoreReader {
         }
         let holds = |disk: &NodeDisk, of| disk.holds.contains(&of);
         let has_both = |disk: &NodeDisk| holds(disk, DiskUse::Images) && holds(disk, DiskUse::Logs);
+        store.holders.retain(|holder| holder.expires_at.is_none_or(|at| at > snapshot.taken_at));
         store.logs_on_image_disk = snapshot.disks.iter().any(has_both);
         Seen::Seen(store)
     }

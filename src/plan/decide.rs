@@ -24,6 +24,7 @@ pub(super) fn steps(step: &mut Step, scope: Scope) {
         leftover::decide(step);
     }
     if scope != Scope::Containers {
+        leftover::decide_unreferenced(step);
         images::decide(step);
     }
     step.plan.rules = step.context.rules.notes();

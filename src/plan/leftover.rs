@@ -1,17 +1,25 @@
-//! Decides what is left over in the kubelet's directory.
+//! Decides what is left over: in the kubelet's directory, in that of the snapshotter, in those of networks, and in the store of the runtime.
 //!
-//! Removes for `instance_gone`, `image_gone` and `pod_deleted`. Keeps for `not_selected`, `not_removed_by_kubegc`, `pull_in_progress`, `unrecognized`,
-//! `runtime_not_seen`, `list_incomplete`, `backing_off`, and by the guards `runtime_just_started`, `list_fell` and `baseline_lost`.
+//! Removes for `instance_gone`, `image_gone`, `pod_deleted`, `unreferenced` and `rule`. Keeps for `not_selected`, `shown_only`, `no_rule`,
+//! `younger_than_min_age`, `not_removed_by_kubegc`, `pull_in_progress`, `unrecognized`, `rule`, `runtime_not_seen`, `list_incomplete`, `backing_off`, and by the guards `runtime_just_started`, `list_fell` and `baseline_lost`.
 //!
 //! A record of a pulled image protects the image: without it, pods need no pull secret for it. So only the record of an image
 //! goes that kubegc itself removed and that did not return, and only if the kubelet did not write it since.
+
+use jiff::SignedDuration;
 
 use super::document::Kept;
 use super::document::action::{Action, Kind, Target};
 use super::document::reason::{KeepReason, RemoveReason};
 use super::logs::{InRuntime, in_runtime};
 use super::step::{Context, Step};
-use crate::model::{Leftover, LeftoverKind, PodUid, Seen};
+use crate::model::{DirUsage, Leftover, LeftoverKind, PodUid, Seen, StorePart};
+use crate::rules::Then;
+
+/// How old it is at least: it may be in the making.
+const SETTLED: SignedDuration = SignedDuration::from_mins(10);
+/// The name of the runtime that collects its garbage when asked.
+const CONTAINERD: &str = "containerd";
 
 /// Decides all that is left over.
 pub(super) fn decide(step: &mut Step) {
@@ -39,13 +47,45 @@ fn proof(context: &Context, in_runtime: &InRuntime, leftover: &Leftover) -> Opti
         LeftoverKind::PullRecord => Some(image_is_gone(context, leftover)),
         LeftoverKind::TerminationLog => Some(instance_is_gone(context, leftover)),
         LeftoverKind::PodDirectory => pod_is_gone(context, in_runtime, &leftover.pod.as_ref()?.uid),
-        LeftoverKind::SnapshotDirectory => None,
+        LeftoverKind::Checkpoint => Some(rule_removes(context, leftover)),
+        LeftoverKind::SnapshotDirectory | LeftoverKind::Address => Some(Err(KeepReason::ShownOnly {})),
+        // It is no file, and does not come from a snapshot's list.
+        LeftoverKind::Unreferenced => None,
+    }
+}
+
+/// Decides what nothing in the store of containerd refers to, if the store was read: containerd removes all of it with one call.
+pub(super) fn decide_unreferenced(step: &mut Step) {
+    let context = step.context;
+    let snapshot = context.snapshot;
+    let is_containerd = snapshot.runtime.as_ref().is_some_and(|runtime| runtime.name == CONTAINERD);
+    let Some(Seen::Seen(store)) = snapshot.store.as_ref().filter(|_| is_containerd) else { return };
+    let Some(images) = snapshot.image_filesystem.as_ref().filter(|_| store.missing.is_empty()) else { return };
+    let oldest = store.unreferenced(snapshot.taken_at - SETTLED).filter_map(|part| part.created_at).min();
+    let Some(oldest) = oldest else { return };
+    let usage = store.unreferenced(snapshot.taken_at).map(StorePart::usage).fold(DirUsage::default(), DirUsage::and);
+    let leftover = LeftoverKind::Unreferenced;
+    let target = Target::RemoveLeftover { leftover, path: images.mountpoint.clone() };
+    let (size, age_seconds) = (Some(usage.bytes).into(), Some(context.age_seconds(oldest)));
+    match selected(context, leftover, &target.id()) {
+        Ok(()) => _ = step.remove(Action { age_seconds, size, ..target.remove(RemoveReason::Unreferenced {}) }),
+        Err(reason) => step.keep(Kept { age_seconds, size, ..target.keep(reason) }),
+    }
+}
+
+/// The kubelet writes a checkpoint for some time.
+fn rule_removes(context: &Context, leftover: &Leftover) -> Result<RemoveReason, KeepReason> {
+    let rule = context.rules.checkpoint(leftover)?.filter(|rule| rule.text().then == Then::Remove);
+    let Some(rule) = rule else { return Err(KeepReason::NoRule {}) };
+    match leftover.modified_at.filter(|at| *at < context.now - SETTLED) {
+        Some(_) => Ok(rule.removes(None)),
+        None => Err(KeepReason::YoungerThanMinAge { min_age_seconds: SETTLED.as_secs() }),
     }
 }
 
 /// Returns why nothing of a kind is removed, or not this one yet.
 fn selected(context: &Context, kind: LeftoverKind, id: &str) -> Result<(), KeepReason> {
-    if !context.policy.leftovers.0.contains(&kind) {
+    if !context.policy.leftovers.0.contains(&kind) && kind != LeftoverKind::Checkpoint {
         return Err(KeepReason::NotSelected {});
     }
     context.backing_off(Kind::Leftover, id).map_or(Ok(()), Err)
@@ -92,10 +132,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::{PodRef, Snapshot};
+    use crate::model::{PartKind, PodRef, Runtime, RuntimeStore, Snapshot};
     use crate::plan::policy::{Leftovers, Policy};
     use crate::plan::tests::node::{Node, Row, ago, hold, node};
     use crate::plan::update_memory;
+    use crate::rules::{Rule, RuleFor, RuleText};
 
     const OLD: &str = "sha256:old";
 
@@ -189,6 +230,80 @@ mod tests {
             ("the list of containers is unavailable",
                 orphan().but(|snapshot| snapshot.containers = Seen::NotSeen("no answer".into())), "u-gone: runtime_not_seen", ""),
             ("a removal failed before", orphan().failed("leftover//var/lib/kubelet/u-gone", 1), "u-gone: backing_off", ""),
+        ]);
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn what_only_its_program_can_remove_is_shown() {
+        let set = |policy: &mut Policy| policy.leftovers.0.extend([LeftoverKind::SnapshotDirectory, LeftoverKind::Address]);
+        hold(&[Kind::Leftover], [
+            ("an address", node().left_over(LeftoverKind::Address, "10.88.0.7", 60).set(set), "10.88.0.7: shown_only", "") as Row,
+            ("a directory of the snapshotter",
+                node().left_over(LeftoverKind::SnapshotDirectory, "77", 60).set(set), "77: shown_only", ""),
+        ]);
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_checkpoint_goes_by_a_rule() {
+        let checkpoint = |age| node().left_over(LeftoverKind::Checkpoint, "c.tar", age);
+        let rule = |then: Then, when: &'static str| move |policy: &mut Policy| {
+            let text = RuleText { name: "r".into(), of: RuleFor::Checkpoint, when: when.into(), then: then.clone(), until: None, note: String::new() };
+            policy.rules = [Rule::compile(text).unwrap()].into_iter().collect();
+        };
+        let hour = "checkpoint.age > duration('1h')";
+        let unnamed = |policy: &mut Policy| policy.leftovers.0.clear();
+        hold(&[Kind::Leftover], [
+            ("no rule", checkpoint(600), "c.tar: no_rule", "") as Row,
+            ("a rule removes it", checkpoint(61).set(rule(Then::Remove, hour)).set(unnamed), "", "c.tar: rule"),
+            ("it is younger", checkpoint(59).set(rule(Then::Remove, hour)), "c.tar: no_rule", ""),
+            ("a rule keeps it", checkpoint(61).set(rule(Then::Keep, hour)), "c.tar: rule", ""),
+            ("it is in the making", checkpoint(9).set(rule(Then::Remove, "true")), "c.tar: younger_than_min_age", ""),
+            ("it is from the future", checkpoint(-9).set(rule(Then::Remove, "true")), "c.tar: younger_than_min_age", ""),
+            ("a removal failed before",
+                checkpoint(61).set(rule(Then::Remove, hour)).failed("leftover//var/lib/kubelet/c.tar", 1), "c.tar: backing_off", ""),
+            ("the profile of the kubelet", checkpoint(61).kubelet().set(rule(Then::Remove, hour)), "", "c.tar: rule"),
+        ]);
+    }
+
+    /// A store with a layer that an image holds, and one that nothing does.
+    fn unreferenced(created: i64) -> Node {
+        node()
+            .set(|policy| policy.leftovers.0.extend([LeftoverKind::Unreferenced]))
+            .layers("r.example/held:1", &[("held", 5)])
+            .but(move |snapshot| {
+                snapshot.runtime = Seen::Seen(Runtime { name: "containerd".to_owned(), ..Runtime::default() });
+                let Some(Seen::Seen(store)) = &mut snapshot.store else { return };
+                let part = |name: &str| StorePart {
+                    name: name.into(),
+                    bytes: Some(7),
+                    created_at: Some(ago(created)),
+                    ..StorePart::default()
+                };
+                let Seen::Seen(disk) = &mut snapshot.image_filesystem else { return };
+                disk.mountpoint = "/var/lib/images".into();
+                store.parts[0].created_at = Some(ago(600));
+                store.parts.extend([part("loose"), StorePart { kind: PartKind::Download, ..part("download") }]);
+            })
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn containerd_is_asked_to_collect_what_nothing_refers_to() {
+        let store = |change: fn(&mut RuntimeStore)| move |snapshot: &mut Snapshot| if let Some(Seen::Seen(store)) = &mut snapshot.store { change(store) };
+        let of_crio = |snapshot: &mut Snapshot| snapshot.runtime = Seen::Seen(Runtime { name: "cri-o".to_owned(), ..Runtime::default() });
+        let holds = |store: &mut RuntimeStore| store.holders[0].refs.push(1);
+        hold(&[Kind::Leftover], [
+            ("it is old enough", unreferenced(11), "", "images: unreferenced") as Row,
+            ("it is in the making", unreferenced(9), "", ""),
+            ("its age is unknown", unreferenced(11).but(store(|store| store.parts[1].created_at = None)), "", ""),
+            ("an image holds it", unreferenced(11).but(store(holds)), "", ""),
+            ("a list of the store is missing", unreferenced(11).but(store(|store| store.missing.push("leases".into()))), "", ""),
+            ("the store was not read", unreferenced(11).but(|snapshot| snapshot.store = None), "", ""),
+            ("the runtime has no such call", unreferenced(11).but(of_crio), "", ""),
+            ("the default", unreferenced(11).set(|policy| policy.leftovers = Leftovers::default()), "images: not_selected", ""),
+            ("a collection left it", unreferenced(11).failed("leftover//var/lib/images", 1), "images: backing_off", ""),
         ]);
     }
 

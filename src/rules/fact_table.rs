@@ -106,6 +106,9 @@ facts! {
     LogName: "log.name", "string", Lists, "The name of the log directory.", "'shop_web-1_a6173aaf-ad5f-4f6e-8a43-2f0b6f6f7c11'";
     LogAge: "log.age", "duration", Lists, "The time since the pod is missing in every list of pods.", "duration('6h')";
     LogBytes: "log.bytes", "int, bytes", LogSizes, "The size of its files; absent if it cannot be measured in time.", "1048576";
+    CheckpointName: "checkpoint.name", "string", Lists, "The name of the file: `checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar`.", "'checkpoint-web-1_shop-app-2026-11-26T12:00:00Z.tar'";
+    CheckpointAge: "checkpoint.age", "duration", Lists, "The time since it was written.", "duration('24h')";
+    CheckpointBytes: "checkpoint.bytes", "int, bytes", Lists, "Its size on the disk.", "52428800";
     PodUid: "pod.uid", "string", Lists, "The uid; absent if no kubelet created the object.", "'a6173aaf-ad5f-4f6e-8a43-2f0b6f6f7c11'";
     PodNamespace: "pod.namespace", "string", Lists, "The namespace; absent as above.", "'shop'";
     PodName: "pod.name", "string", Lists, "The name; absent as above.", "'web-1'";

@@ -47,6 +47,7 @@ fn own_objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
         RuleFor::Container => ("container", Some("pod")),
         RuleFor::Sandbox => ("sandbox", Some("pod")),
         RuleFor::Log => ("log", Some("pod")),
+        RuleFor::Checkpoint => ("checkpoint", None),
     };
     [own].into_iter().chain(pod)
 }

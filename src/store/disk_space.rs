@@ -212,20 +212,27 @@ pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)>
     let (pods, dirs) = (KnownPods::new(snapshot), snapshot.pod_usage.as_ref().and_then(Seen::as_ref));
     let has_pods = dirs.is_some() && pods.is_complete;
     let has_files = snapshot.leftovers.as_ref().is_some();
+    let store = snapshot.store.as_ref().and_then(Seen::as_ref);
     let known = [
         (LeftoverKind::PullRecord, has_files && snapshot.images.as_ref().is_some()),
         (LeftoverKind::TerminationLog, has_files && snapshot.containers.as_ref().is_some()),
         (LeftoverKind::PodDirectory, has_pods),
         (LeftoverKind::SnapshotDirectory, !snapshot.disk_contents.is_empty()),
+        (LeftoverKind::Address, has_files && snapshot.sandboxes.as_ref().is_some()),
+        (LeftoverKind::Checkpoint, has_files),
+        (LeftoverKind::Unreferenced, store.is_some()),
     ];
     let mut all: BTreeMap<_, (u64, DirUsage)> =
         known.into_iter().filter_map(|(kind, is_known)| is_known.then_some((kind, Default::default()))).collect();
     let gone = dirs.into_iter().flatten().filter(|dir| pods.is_gone(&dir.uid));
     let gone = gone.map(|dir| (LeftoverKind::PodDirectory, on_kubelet_disk(dir)));
     let files = snapshot.leftovers.as_ref().into_iter().flatten();
-    let files = files.filter(|leftover| leftover.kind != LeftoverKind::PodDirectory);
+    let is_measured_there = |kind| matches!(kind, LeftoverKind::PodDirectory | LeftoverKind::SnapshotDirectory);
+    let files = files.filter(|leftover| !is_measured_there(leftover.kind));
     let found = snapshot.disk_contents.iter().flat_map(|content| &content.leftovers).chain(files);
-    for (kind, usage) in gone.chain(found.map(|found| (found.kind, found.at.usage))) {
+    let unreferenced = store.into_iter().flat_map(|store| store.unreferenced(snapshot.taken_at));
+    let unreferenced = unreferenced.map(|part| (LeftoverKind::Unreferenced, part.usage()));
+    for (kind, usage) in gone.chain(found.map(|found| (found.kind, found.at.usage))).chain(unreferenced) {
         let (count, sum) = all.entry(kind).or_default();
         (*count, *sum) = (*count + 1, sum.and(usage));
     }
@@ -371,11 +378,19 @@ mod tests {
         let (dirs, snapshots) = ((LeftoverKind::PodDirectory, 1, 405), (LeftoverKind::SnapshotDirectory, 2, 60));
         let (records, logs) = ((LeftoverKind::PullRecord, 0, 0), (LeftoverKind::TerminationLog, 1, 4));
         let log = json!({ "kind": "termination_log", "path": "/pods/u/containers/app/0", "bytes": 4, "inodes": 1 });
-        let found = json!({ "seen": [log] });
-        assert_eq!(of(json!({ "leftovers": found })), [records, logs, dirs, snapshots]);
+        let address = json!({ "kind": "address", "path": "/networks/n/10.0.0.1", "bytes": 4096, "inodes": 1 });
+        let unmeasured = json!({ "kind": "snapshot_directory", "path": "/snapshots/7", "bytes": 0, "inodes": 0 });
+        let found = json!({ "seen": [log, address, unmeasured] });
+        let (addresses, checkpoints) = ((LeftoverKind::Address, 1, 4096), (LeftoverKind::Checkpoint, 0, 0));
+        let unreferenced = (LeftoverKind::Unreferenced, 0, 0);
+        let all = [records, logs, dirs, snapshots, addresses, checkpoints, unreferenced];
+        assert_eq!(of(json!({ "leftovers": found })), all);
+        let part = json!({ "kind": "blob", "name": "b", "bytes": 100, "created_at": "2026-11-21T11:00:00Z" });
+        let store = of(json!({ "leftovers": found, "store": { "seen": { "parts": [part], "holders": [] } } }));
+        assert_eq!(store.last(), Some(&(LeftoverKind::Unreferenced, 1, 100)));
         let incomplete = json!({ "pods": { "seen": { "source": "test", "complete": false, "pods": [] } },
             "leftovers": { "not_seen": "no answer" } });
-        assert_eq!(of(incomplete), [snapshots], "a pod that is not listed may exist");
+        assert_eq!(of(incomplete), [snapshots, unreferenced], "a pod that is not listed may exist");
     }
 
     /// Without a complete list, a pod that is not listed may exist.

@@ -42,6 +42,7 @@ impl Home {
         let paths = [
             ("runtime.endpoint", sim.endpoint()),
             ("kubelet_root", sim.dir().join("kubelet").display().to_string()),
+            ("leftovers.networks_root", sim.dir().join("networks").display().to_string()),
             ("logs.pods_root", roots.pods.display().to_string()),
             ("logs.containers_root", roots.containers.display().to_string()),
             ("state.path", dir.path().join("state/kubegc.db").display().to_string()),

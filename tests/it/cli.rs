@@ -322,6 +322,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
 
     [leftovers]
     remove = []                                  # profile kubelet
+    networks_root = "/var/lib/cni/networks"      # built-in
 
     [guards]
     created_grace = "0s"                         # profile kubelet

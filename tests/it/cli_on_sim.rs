@@ -36,13 +36,14 @@ impl Host {
         // The binary measures this machine's disk and would find its kubelet, so no test may depend on either.
         let config = format!(
             "images.high_threshold_percent = 100\npods.source = \"none\"\nnode = \"n1\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n\
-             state.path = \"{}\"\nstate.lock = \"{}\"\nkubelet_root = \"{}\"\nguards.settle = \"0s\"\n",
+             state.path = \"{}\"\nstate.lock = \"{}\"\nkubelet_root = \"{}\"\nleftovers.networks_root = \"{}\"\nguards.settle = \"0s\"\n",
             sim.endpoint(),
             sim.log_roots().pods.display(),
             sim.log_roots().containers.display(),
             sim.dir().join("state/kubegc.db").display(),
             sim.dir().join("run/kubegc.lock").display(),
             sim.dir().join("kubelet").display(),
+            sim.dir().join("networks").display(),
         );
         Self { shell: Shell::new().with("kubegc.toml", &config), sim }
     }

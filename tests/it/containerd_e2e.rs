@@ -3,6 +3,7 @@
 mod disk;
 mod failures;
 mod images;
+mod leftovers;
 mod lists;
 pub mod pods;
 mod service;

@@ -23,7 +23,7 @@ fn shell(sim: &Sim) -> Shell {
     let roots = sim.log_roots();
     let config = format!(
         "images.high_threshold_percent = 100\npods.source = \"none\"\nguards.settle = \"0s\"\nguards.sandbox_grace = \"0s\"\n\
-         runtime.endpoint = \"{}\"\nkubelet_root = \"{}\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n",
+         runtime.endpoint = \"{}\"\nkubelet_root = \"{}\"\nleftovers.networks_root = \"/nowhere\"\nlogs.pods_root = \"{}\"\nlogs.containers_root = \"{}\"\n",
         sim.endpoint(),
         sim.dir().join("kubelet").display(),
         roots.pods.display(),

@@ -35,6 +35,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("large dead containers", "", "big0"),
     ("sandboxes of jobs", "job0", ""),
     ("logs of payments", "payments_gone_u9", ""),
+    ("old checkpoints", "", "checkpoint-old.tar"),
 ];
 
 fn hours_ago(hours: i64) -> String {
@@ -112,6 +113,11 @@ fn listed_pod(name: &str, owner: &str) -> Value {
     pod
 }
 
+fn checkpoint(name: &str, hours: i64) -> Value {
+    let path = format!("/var/lib/kubelet/checkpoints/{name}");
+    json!({ "kind": "checkpoint", "path": path, "bytes": 100, "inodes": 1, "modified_at": hours_ago(hours) })
+}
+
 fn snapshot() -> Value {
     let none = json!({});
     let [listed, details, past] =
@@ -149,6 +155,7 @@ fn snapshot() -> Value {
             container("shop/big", "big0", 0, 10, &none), container("shop/big", "big1", 1, 1, &none),
         ] },
         "sandboxes": { "seen": sandboxes },
+        "leftovers": { "seen": [checkpoint("checkpoint-old.tar", 169), checkpoint("checkpoint-new.tar", 167)] },
         "log_dirs": { "seen": [{ "name": "payments_gone_u9", "size_bytes": 1000 }] }, "log_links": { "seen": [] },
         "pods": { "seen": { "source": "test", "complete": true, "node_labels": { "pool": "build" },
             "pods": pods.map(|(name, owner)| listed_pod(name, owner)) } },

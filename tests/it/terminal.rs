@@ -80,7 +80,7 @@ impl Host {
         let config = format!(
             "pods.source = \"none\"\nnode = \"worker-7\"\nruntime.endpoint = \"{}\"\nlogs.pods_root = \"{}\"\n\
              logs.containers_root = \"{}\"\nstate.path = \"{dir}/state/kubegc.db\"\nstate.lock = \"{dir}/run/lock\"\n\
-             kubelet_root = \"{dir}/kubelet\"\nguards.settle = \"0s\"\n[images]\nall_unused = true\nmin_age = \"0s\"\n",
+             kubelet_root = \"{dir}/kubelet\"\nleftovers.networks_root = \"{dir}/networks\"\nguards.settle = \"0s\"\n[images]\nall_unused = true\nmin_age = \"0s\"\n",
             sim.endpoint(),
             sim.log_roots().pods.display(),
             sim.log_roots().containers.display(),

@@ -43,7 +43,7 @@ pub(in crate::cli) fn seen<T>(seen: &Seen<T>, word: &str, text: impl FnOnce(&T) 
 
 /// Shortens an id to its beginning, without the name of its hash: that is enough for every command.
 pub(super) fn id(text: &str, width: usize) -> String {
-    text.rsplit(':').next().unwrap_or(text).chars().take(width).collect()
+    text.strip_prefix("sha256:").unwrap_or(text).chars().take(width).collect()
 }
 
 /// Shortens a name to at most `width` characters. Each part between slashes keeps both ends, and short parts are whole:
@@ -178,6 +178,7 @@ mod tests {
     fn of_an_id_the_beginning_stays() {
         let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
         assert_eq!(id(&digest, 13), "0123456789abc");
+        assert_eq!(id("checkpoint-web_shop-app-2026-11-27T12:00:00Z.tar", 13), "checkpoint-we");
         assert_eq!(name(&digest, 16), "sha256:01234567…");
         assert_eq!(name(&format!("registry.example.com/team/app@{digest}"), 40), "…/team/app@sha256:0123456789abc…");
         assert_eq!(name(&format!("overlayfs/{digest}"), 26), "overlayfs/sha256:01234567…");

@@ -82,8 +82,8 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
 /// Returns settings without the guard against a runtime that has just started: the simulated one always has.
 fn settings(sim: &Sim) -> Settings {
     let roots = sim.log_roots();
-    let mut settings =
-        Settings { node: "demo".to_owned(), kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    let (kubelet_root, networks_root) = (sim.dir().join("kubelet"), sim.dir().join("networks"));
+    let mut settings = Settings { node: "demo".to_owned(), kubelet_root, networks_root, ..Settings::default() };
     settings.policy.logs.pods_root = roots.pods;
     settings.policy.logs.containers_root = roots.containers;
     settings.policy.guards.settle = Duration::ZERO;

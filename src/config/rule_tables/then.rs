@@ -32,7 +32,7 @@ pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>)
 
 /// The kubelet's rules remove all dead sandboxes and all logs of deleted pods; a rule can only keep some.
 fn can_remove(of: RuleFor) -> bool {
-    matches!(of, RuleFor::Image | RuleFor::Container)
+    matches!(of, RuleFor::Image | RuleFor::Container | RuleFor::Checkpoint)
 }
 
 /// Returns the limits that a rule for such objects can have.
@@ -40,7 +40,7 @@ fn names(of: RuleFor) -> &'static [&'static str] {
     match of {
         RuleFor::Image => &["min_age", "max_age"],
         RuleFor::Container => &["min_age", MAX_PER_POD_CONTAINER],
-        RuleFor::Sandbox => &[],
+        RuleFor::Sandbox | RuleFor::Checkpoint => &[],
         RuleFor::Log => &["keep_for"],
     }
 }

@@ -13,6 +13,7 @@ use super::SnapshotKey;
 use super::store_calls::Leased;
 use crate::cri::CriError;
 use crate::cri::generated::containerd::{containers, content, images, leases, snapshots};
+use crate::cri::writer::LEASE_EXPIRES;
 use crate::model::{HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 
 const ROOT: &str = "containerd.io/gc.root";
@@ -153,7 +154,8 @@ impl GraphBuilder {
             let refs = resources.into_iter().filter_map(name).collect();
             let created_at = lease.created_at.and_then(|at| time(at.seconds));
             let of = holder(HolderKind::Lease, namespace, lease.id);
-            self.hold(StoreHolder { created_at, flat: lease.labels.contains_key(FLAT), ..of }, refs);
+            let expires_at = lease.labels.get(LEASE_EXPIRES).and_then(|at| at.parse().ok());
+            self.hold(StoreHolder { created_at, expires_at, flat: lease.labels.contains_key(FLAT), ..of }, refs);
         }
     }
 

@@ -54,8 +54,10 @@ fn applicable(in_force: &Settings, new: &Settings) -> Settings {
 
 /// Returns whether a node that is connected for one of these settings serves for the other.
 pub(super) fn is_same_node(one: &Settings, other: &Settings) -> bool {
-    let parts =
-        |settings: &Settings| (settings.node.clone(), settings.host_root.clone(), settings.kubelet_root.clone());
+    let parts = |settings: &Settings| {
+        let Settings { node, host_root, kubelet_root, networks_root, .. } = settings.clone();
+        (node, host_root, kubelet_root, networks_root)
+    };
     parts(one) == parts(other) && one.runtime == other.runtime && one.pods == other.pods
 }
 

@@ -6,13 +6,15 @@
 use std::path::Path;
 
 use crate::host_path::HostFs;
-use crate::plan::{Kind, Outcome, Refusal, Report};
+use crate::model::LeftoverKind;
+use crate::plan::{Kind, Outcome, Refusal, Report, Target};
 
 /// Reports paths that exist as refused.
 pub(super) async fn refuse(reports: &mut [Report], host: &HostFs) {
     for report in reports.iter_mut().filter(|report| report.outcome == Outcome::AlreadyRemoved {}) {
         let target = &report.action.target;
         if !matches!(target.kind(), Kind::LogDir | Kind::LogFile | Kind::LogLink | Kind::Leftover)
+            || matches!(target, Target::RemoveLeftover { leftover: LeftoverKind::Unreferenced, .. })
             || !exists(host, target.id().as_ref()).await
         {
             continue;

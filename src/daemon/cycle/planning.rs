@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::model::{Memory, Snapshot};
+use crate::model::{LeftoverKind, Memory, Snapshot};
 use crate::observe::{Needs, Observer, Part, wanted};
 use crate::plan::{AgeFrom, Confirmed, Guards, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
 use crate::rules::Need;
@@ -100,6 +100,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         (Part::ImageNames, has_images && policy.guards.keep_pod_images),
         // The sizes that the runtime reports are far from those on the disk.
         (Part::Store, has_images && policy.images.has_total() && policy.guards.measure_space),
+        (Part::Store, has_images && policy.leftovers.0.contains(&LeftoverKind::Unreferenced)),
     ]);
     &own | &needs_of_rules(policy, scope)
 }
@@ -138,6 +139,7 @@ fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
     let own = wanted([
         (Part::LeftoverLogs, plan.removes(Kind::LogFile)),
         (Part::Leftovers, plan.removes(Kind::Leftover)),
+        (Part::Store, plan.removes(Kind::Leftover)),
         (Part::ImageVolumes, has_images),
         (Part::ImageNames, has_images),
         (Part::Workloads, has_images && policy.keeps_workload_images()),

@@ -71,6 +71,11 @@ impl LogRoots {
         Ok(Some((entry, text)))
     }
 
+    /// Returns the entry of a file of the kubelet; `None` = it does not exist. A file of another kind is foreign.
+    pub fn entry_of_file(&self, file: &KubeletFile) -> Result<Option<DirEntry>, LogError> {
+        Ok(self.find(file)?.map(|(_, entry)| entry))
+    }
+
     /// Removes a file of the kubelet, if it is still the `known` one. A missing file is success, and one of another kind is
     /// foreign.
     pub fn remove_file(&self, file: &KubeletFile, known: Option<DirEntry>) -> Result<RemovedStats, LogError> {

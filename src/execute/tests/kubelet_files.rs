@@ -191,3 +191,50 @@ async fn an_agent_in_a_container_keeps_directories_of_pods() {
     assert!(reports[0].note.as_ref().is_some_and(|note| note.contains("in a container")), "{reports:?}");
     assert!(is_there(&path(&removal)));
 }
+
+#[tokio::test]
+async fn a_checkpoint_goes_if_it_is_still_the_file_of_the_plan() {
+    let bench = bench();
+    let checkpoint = |name: &str| {
+        let path = format!("kubelet/checkpoints/{name}");
+        write(&bench, &path, "memory");
+        let before_the_plan = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        let path = bench.sim.dir().join(path);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(before_the_plan).unwrap();
+        action(Target::RemoveLeftover { leftover: LeftoverKind::Checkpoint, path })
+    };
+    let outcome = async |action: &Action| {
+        let (_, mut reports, _) = bench.carry_out_plan(&plan(vec![action.clone()])).await;
+        (reports.remove(0).outcome, is_there(&path(action)))
+    };
+    let kept = |refusal| (Outcome::Refused { refusal }, true);
+    let file = checkpoint("checkpoint-web_default-app-1.tar");
+    assert_eq!(outcome(&file).await, (Outcome::Removed {}, false));
+    assert_eq!(outcome(&file).await, (Outcome::AlreadyRemoved {}, false));
+    assert_eq!(outcome(&checkpoint("other.tar")).await, kept(Refusal::ForeignPath), "another name");
+    let written = checkpoint("checkpoint-web_default-app-2.tar");
+    fs::File::options().write(true).open(path(&written)).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
+    assert_eq!(outcome(&written).await, kept(Refusal::StateChanged), "it was written after the plan");
+    let linked = checkpoint("checkpoint-web_default-app-3.tar");
+    fs::remove_file(path(&linked)).unwrap();
+    symlink("other.tar", path(&linked)).unwrap();
+    assert_eq!(outcome(&linked).await, kept(Refusal::ForeignPath), "a link");
+    let beneath = action(Target::RemoveLeftover {
+        leftover: LeftoverKind::Checkpoint,
+        path: bench.sim.dir().join("kubelet/checkpoints/../pods/checkpoint-x.tar"),
+    });
+    assert_eq!(outcome(&beneath).await.0, Outcome::Refused { refusal: Refusal::ForeignPath });
+}
+
+/// These are shown only: a document with their removal is no reason.
+#[tokio::test]
+async fn what_is_shown_only_is_not_removed() {
+    let bench = bench();
+    write(&bench, "kubelet/10.88.0.7", "id");
+    for leftover in [LeftoverKind::Address, LeftoverKind::SnapshotDirectory] {
+        let removal = action(Target::RemoveLeftover { leftover, path: bench.sim.dir().join("kubelet/10.88.0.7") });
+        let lines = bench.carry_out(vec![removal]).await;
+        assert_eq!(lines, [format!("10.88.0.7 refused: {}", Refusal::ForeignPath)]);
+    }
+    assert!(is_there(&bench.sim.dir().join("kubelet/10.88.0.7")));
+}

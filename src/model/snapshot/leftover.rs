@@ -1,6 +1,6 @@
 //! What no program needs any more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -47,6 +47,12 @@ pub enum LeftoverKind {
     PodDirectory,
     /// A directory of containerd's snapshotter that its database does not have.
     SnapshotDirectory,
+    /// An address that the CNI plugin host-local reserves for a sandbox that no client of the runtime has (containernetworking/plugins#1047).
+    Address,
+    /// An archive with the memory of a container, which the kubelet makes when asked (KEP-2008). It removes none.
+    Checkpoint,
+    /// What nothing in the store of containerd refers to. It goes with containerd's next collection, which waits for a removal.
+    Unreferenced,
 }
 
 /// The kubelet's record of a pulled image.
@@ -77,8 +83,8 @@ impl Leftover {
 // === impl LeftoverKind ===
 
 impl LeftoverKind {
-    /// The kinds that kubegc may remove.
-    pub const REMOVABLE: [Self; 3] = [Self::PullRecord, Self::TerminationLog, Self::PodDirectory];
+    /// The kinds that kubegc removes if the configuration has them. Checkpoints go by rules.
+    pub const REMOVABLE: [Self; 4] = [Self::PullRecord, Self::TerminationLog, Self::PodDirectory, Self::Unreferenced];
 
     /// The kinds that kubegc removes unless the configuration has others.
     pub const REMOVED: [Self; 2] = [Self::PullRecord, Self::TerminationLog];
@@ -90,6 +96,9 @@ impl LeftoverKind {
             Self::TerminationLog => "termination log",
             Self::PodDirectory => "directory of a pod that is gone",
             Self::SnapshotDirectory => "directory that the snapshotter does not know",
+            Self::Address => "address of a sandbox that is gone",
+            Self::Checkpoint => "checkpoint of a container",
+            Self::Unreferenced => "unreferenced content of containerd",
         }
     }
 }
@@ -120,6 +129,12 @@ impl PullRecord {
 /// Returns the directory of the termination logs of a container, beneath that of the kubelet (1.36, `kubelet_getters.go`).
 pub fn termination_logs(pod: &PodUid, container: &str) -> PathBuf {
     ["pods", pod.as_str(), "containers", container].iter().collect()
+}
+
+/// Returns whether a file has the name of a checkpoint (kubelet 1.36, `CheckpointContainer`): `checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar`.
+/// The kubelet's names may contain the characters between the parts, so the parts are not known.
+pub fn is_checkpoint(name: &str) -> bool {
+    name.starts_with("checkpoint-") && Path::new(name).extension().is_some_and(|extension| extension == "tar")
 }
 
 /// Returns whether a file has the name of a termination log of the kubelet.

@@ -109,7 +109,8 @@ impl<'a> Look<'a> {
         else {
             return Ok(());
         };
-        let found = snapshot_dirs::find(&at, on_host, self.known.now, &mut Walk::new(&at, self.until)?)?;
+        let mut walk = Walk::new(&at, self.until)?;
+        let found = snapshot_dirs::find(&at, on_host, self.known.now, |at, name| walk.measure(at, name))?;
         let kind = LeftoverKind::SnapshotDirectory;
         let leftover = |at| Leftover { kind, at, pod: None, image: None, modified_at: None };
         content.leftovers.extend(found.into_iter().map(leftover));

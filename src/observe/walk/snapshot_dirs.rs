@@ -3,27 +3,33 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use rustix::fs::CWD;
 
 use super::bolt::Bolt;
-use super::{Walk, names, open_directory, stat};
-use crate::model::PathUsage;
+use super::{names, open_directory, stat};
+use crate::model::{DirUsage, PathUsage};
 
 /// How long ago a directory was last changed: one that is just made or being removed is not left over.
 const SETTLED: SignedDuration = SignedDuration::from_mins(10);
 /// How often the database is read if it changes meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// Measures the directories in `snapshots` beneath that of the snapshotter that are in no entry of `metadata.db` (containerd 1.6 to
-/// 2.1, `snapshots/storage/bolt.go`). The directories are listed first: one that is made later is not among them.
+/// Returns the directories in `snapshots` beneath that of the snapshotter that are in no entry of `metadata.db` (containerd 1.6 to
+/// 2.1, `snapshots/storage/bolt.go`), as `measure` sees them. The directories are listed first: one that is made later is not among
+/// them.
 ///
 /// # Errors
 /// The directory or the database cannot be read.
-pub(super) fn find(snapshotter: &Path, on_host: &Path, now: Timestamp, walk: &mut Walk) -> io::Result<Vec<PathUsage>> {
+pub(super) fn find(
+    snapshotter: &Path,
+    on_host: &Path,
+    now: Timestamp,
+    mut measure: impl FnMut(BorrowedFd, &str) -> io::Result<DirUsage>,
+) -> io::Result<Vec<PathUsage>> {
     let directory = open_directory(CWD, snapshotter.join("snapshots"))?;
     let listed: Vec<_> = names(&directory);
     let known = known(&snapshotter.join("metadata.db"))?;
@@ -31,7 +37,7 @@ pub(super) fn find(snapshotter: &Path, on_host: &Path, now: Timestamp, walk: &mu
     for name in listed {
         let text = name.to_string_lossy();
         if !known.contains(&*text) && stat(directory.as_fd(), &*name)?.stx_mtime.tv_sec < (now - SETTLED).as_second() {
-            let usage = walk.measure(directory.as_fd(), &*name)?;
+            let usage = measure(directory.as_fd(), &text)?;
             let path = on_host.join("snapshots").join(&*text).display().to_string();
             found.push(PathUsage { path, is_kubelets: false, usage });
         }

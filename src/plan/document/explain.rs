@@ -76,6 +76,7 @@ impl RemoveReason {
     }
 
     /// Returns the texts about this reason.
+    #[expect(clippy::too_many_lines, reason = "a table: one arm for each reason")]
     pub fn explain(&self) -> Explanation {
         match self {
             Self::PodDeleted {} => {
@@ -174,6 +175,10 @@ impl RemoveReason {
             Self::ImageGone {} => {
                 left_over("image gone", "kubegc removed its image, and no list of the runtime had it since")
             }
+            Self::Unreferenced {} => left_over(
+                "unreferenced",
+                "nothing in the store of containerd refers to it, and containerd collects it when asked",
+            ),
             Self::Listed {} => named("removed by list (--remove-list)", "the list of the command"),
             Self::Named {} => named("named in the command", "the command"),
         }

@@ -57,6 +57,8 @@ fn category_of_kept(reason: &KeepReason) -> Category {
         | KeepReason::Pinned { .. }
         | KeepReason::WithinLeftoverMaxAge { .. }
         | KeepReason::NotSelected { .. }
+        | KeepReason::ShownOnly { .. }
+        | KeepReason::NoRule { .. }
         | KeepReason::NotRemovedByKubegc { .. }
         | KeepReason::PullInProgress { .. }
         | KeepReason::UsedMeanwhile { .. }

@@ -88,6 +88,8 @@ pub enum RemoveReason {
     InstanceGone {},
     /// kubegc removed the image of this record, and no list of the runtime had it since.
     ImageGone {},
+    /// Nothing in the store of containerd refers to it.
+    Unreferenced {},
     /// The image is unused, and a list of the command names it.
     Listed {},
     /// The image is unused, and the command names it.
@@ -220,6 +222,10 @@ pub enum KeepReason {
 
     /// `leftovers.remove` does not name its kind.
     NotSelected {},
+    /// kubegc shows it and never removes it.
+    ShownOnly {},
+    /// No rule removes it: a checkpoint is what a person asked for.
+    NoRule {},
     /// kubegc did not remove the image of this record, or a list of the runtime had it since: it may return.
     NotRemovedByKubegc {},
     /// The kubelet is pulling an image, or its pulls are not known: it may write this record.

@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 pub(super) use super::image_rules::ImageRules;
 
 use super::object_facts::FactSource;
-use crate::model::{Container, Image, ImageMemory, LeftoverLog, LogDir, PodRef, Sandbox, Snapshot, duration_text};
+use crate::model::{
+    Container, Image, ImageMemory, Leftover, LeftoverLog, LogDir, PodRef, Sandbox, Snapshot, duration_text,
+};
 use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
@@ -131,6 +133,12 @@ impl<'a> RuleBook<'a> {
     pub fn sandbox(&self, sandbox: &Sandbox) -> Result<Option<&'a Rule>, KeepReason> {
         let object = Object { of: RuleFor::Sandbox, id: sandbox.id.as_str(), bytes: None };
         self.decide(object, |facts| facts.sandbox(sandbox))
+    }
+
+    /// Returns the rule that decides a checkpoint, or why a rule keeps it.
+    pub fn checkpoint(&self, checkpoint: &Leftover) -> Result<Option<&'a Rule>, KeepReason> {
+        let object = Object { of: RuleFor::Checkpoint, id: &checkpoint.at.path, bytes: checkpoint.size() };
+        self.decide(object, |facts| facts.checkpoint(checkpoint))
     }
 
     /// Returns the rule that decides the log directory of a pod that is missing for so long, or why a rule keeps it.

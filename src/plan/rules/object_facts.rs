@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::ranks::{Ranks, build_time};
 use crate::model::{
-    Container, FileSystem, Image, ImageDetails, ImageMemory, LeftoverLog, LogDir, Phase, Pod, PodRef, RuntimeStore,
-    Sandbox, Seen, Snapshot, full_image_name,
+    Container, FileSystem, Image, ImageDetails, ImageMemory, Leftover, LeftoverLog, LogDir, Phase, Pod, PodRef,
+    RuntimeStore, Sandbox, Seen, Snapshot, full_image_name,
 };
 use crate::plan::disk_usage as disk;
 use crate::plan::pods::ListedPods;
@@ -151,6 +152,17 @@ impl<'a> FactSource<'a> {
             .fact(Fact::LogAge, || Some(seconds(crate::plan::times::seconds(missing_for))))
             .fact(Fact::LogBytes, || dir.size_bytes.map(number));
         self.pass_facts.with(RuleFor::Log, self.pod_as_seen(facts, Some(pod), self.remembered(pod)).values)
+    }
+
+    /// Returns the facts of a checkpoint.
+    pub fn checkpoint(&self, checkpoint: &Leftover) -> Facts<'_> {
+        let name = Path::new(&checkpoint.at.path).file_name().and_then(|name| name.to_str());
+        let facts = self
+            .object()
+            .fact(Fact::CheckpointName, || name.map(Into::into))
+            .fact(Fact::CheckpointAge, || checkpoint.modified_at.map(|at| self.since(at)))
+            .fact(Fact::CheckpointBytes, || checkpoint.size().map(number));
+        self.pass_facts.with(RuleFor::Checkpoint, facts.values)
     }
 
     /// Returns a deleted pod as a pass last saw it.

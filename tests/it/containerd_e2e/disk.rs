@@ -129,7 +129,7 @@ fn family(number: usize) -> Vec<Image> {
 }
 
 /// Writes a blob that no image has, and returns its digest.
-fn ingest(rig: &Rig, name: &str, mib: usize) -> String {
+pub(super) fn ingest(rig: &Rig, name: &str, mib: usize) -> String {
     let data = name.repeat(mib << 20).into_bytes().split_off((name.len() - 1) * (mib << 20));
     let mut ctr = rig.ctr_command("k8s.io");
     let mut child = ctr.args(["content", "ingest", name]).stdin(Stdio::piped()).spawn().unwrap();
@@ -139,7 +139,7 @@ fn ingest(rig: &Rig, name: &str, mib: usize) -> String {
 }
 
 /// Leaves a snapshot that nothing refers to, with 9 MiB in it.
-fn leave_snapshot(rig: &Rig, name: &str) {
+pub(super) fn leave_snapshot(rig: &Rig, name: &str) {
     let mounts = rig.ctr(&["snapshots", "--snapshotter=overlayfs", "prepare", "--mounts", name]);
     let mounts: Json = serde_json::from_str(&mounts).unwrap();
     let upper = mounts[0]["Source"].as_str().filter(|source| source.starts_with('/')).unwrap();

@@ -68,6 +68,7 @@ impl Rig {
             ("state.path", self.dir().join("state/kubegc.db")),
             ("state.lock", self.dir().join("run/kubegc.lock")),
             ("kubelet_root", self.dir().join("kubelet")),
+            ("leftovers.networks_root", self.dir().join("networks")),
             ("logs.pods_root", self.pod_logs()),
             ("logs.containers_root", self.container_logs()),
             ("images.high_threshold_percent", "100".into()),

@@ -53,6 +53,16 @@ impl KeepReason {
                 "leftovers.remove has its kind",
             )
             .set_by("leftovers.remove"),
+            Self::ShownOnly {} => rule(
+                "shown only",
+                "kubegc shows it and never removes it: only the program that made it can do so safely",
+                "that program removes it (docs/disk.md)",
+            ),
+            Self::NoRule {} => rule(
+                "no rule for checkpoints",
+                "a person asked for it, and no rule removes it",
+                "a rule for \"checkpoint\" removes it",
+            ),
             Self::NotRemovedByKubegc {} => rule(
                 "image not removed by kubegc",
                 "kubegc did not remove its image, so the image may return",

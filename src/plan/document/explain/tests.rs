@@ -27,6 +27,7 @@ fn removals() -> Value {
         { "reason": "named" },
         { "reason": "instance_gone" },
         { "reason": "image_gone" },
+        { "reason": "unreferenced" },
         { "reason": "rule", "rule": "old images of builds", "note": "ask platform@" },
         { "reason": "rule", "rule": "ci keeps nothing", "limit": "max_per_pod_container = 0" },
     ])
@@ -101,6 +102,8 @@ fn keeps() -> Value {
     let of_leftovers = [
         json!({ "reason": "within_leftover_max_age", "max_age_seconds": 86400 }),
         json!({ "reason": "not_selected" }),
+        json!({ "reason": "shown_only" }),
+        json!({ "reason": "no_rule" }),
         json!({ "reason": "not_removed_by_kubegc" }),
         json!({ "reason": "pull_in_progress" }),
     ];

@@ -53,6 +53,10 @@ fn snapshot() -> Snapshot {
             { "id": "s1", "pod": pod, "attempt": 1, "state": "not_ready", "created_at": "2026-11-21T10:00:00Z" },
             { "id": "s2", "state": "not_ready", "created_at": "1970-01-01T00:00:00Z" },
         ] },
+        "leftovers": { "seen": [
+            { "kind": "checkpoint", "path": "/var/lib/kubelet/checkpoints/checkpoint-web_shop-app-2026.tar", "bytes": 88, "inodes": 1, "modified_at": "2026-11-21T08:00:00Z" },
+            { "kind": "checkpoint", "path": "/var/lib/kubelet/checkpoints/checkpoint-bare.tar", "bytes": 0, "inodes": 0 },
+        ] },
         "log_dirs": { "seen": [{ "name": "shop_web_u9", "size_bytes": 77 }, { "name": "lost" }] },
         "pods": { "seen": { "source": "test", "complete": true, "node_labels": { "pool": "build" }, "pods": [forged, {
             "uid": "u1", "namespace": "shop", "name": "web", "phase": "failed", "deleting": true,
@@ -94,6 +98,8 @@ fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
             let dir = snapshot.log_dirs.as_ref().unwrap().iter().find(|dir| dir.name == id).unwrap();
             source.log_dir(dir, &pod_of_dir(&dir.name).unwrap_or_default(), Duration::from_hours(2))
         }
+        RuleFor::Checkpoint => source
+            .checkpoint(snapshot.leftovers.as_ref().unwrap().iter().find(|one| one.at.path.ends_with(id)).unwrap()),
     };
     Budget::default().evaluate(&rule, &facts)
 }
@@ -136,6 +142,9 @@ const ROWS: &[(RuleFor, &str, &str, bool)] = &[
     (RuleFor::Log, "log.name", "'shop_web_u9'", false),
     (RuleFor::Log, "log.age", "duration('2h')", false),
     (RuleFor::Log, "log.bytes", "77", true),
+    (RuleFor::Checkpoint, "checkpoint.name", "'checkpoint-web_shop-app-2026.tar'", false),
+    (RuleFor::Checkpoint, "checkpoint.age", "duration('4h')", true),
+    (RuleFor::Checkpoint, "checkpoint.bytes", "88", true),
     (RuleFor::Container, "pod.uid", "'u1'", true),
     (RuleFor::Container, "pod.namespace", "'shop'", true),
     (RuleFor::Container, "pod.name", "'web'", true),
@@ -161,6 +170,7 @@ fn each_fact_has_its_value() {
             RuleFor::Container => ("c1", "c2"),
             RuleFor::Sandbox => ("s1", "s2"),
             RuleFor::Log => ("shop_web_u9", "lost"),
+            RuleFor::Checkpoint => ("checkpoint-web_shop-app-2026.tar", "checkpoint-bare.tar"),
         };
         assert_eq!(verdict(*of, full, &format!("{fact} == {value}")), Verdict::Holds(true), "{fact}");
         let of_bare = verdict(*of, bare, &format!("{fact} == {fact}"));
