@@ -159,3 +159,51 @@ fn the_directory_of_a_pod_with_a_mounted_volume_is_kept() {
         assert!(is_there(&data.join("file")));
     });
 }
+
+#[test]
+fn leftovers_go_from_a_full_disk() {
+    apart_async(async || {
+        let bench = kubelet_files::bench();
+        let root = bench.sim.dir().join("kubelet");
+        mount_disk(&bench.sim.dir().join("disk.ext4"), &root);
+        kubelet_files::write_logs(&bench);
+        let removal = kubelet_files::pod_directory(&bench, "u-gone");
+        fs::create_dir_all(root.join("pods/u-gone/volumes/kubernetes.io~empty-dir/cache")).unwrap();
+        let full = fs::write(root.join("pods/u-gone/volumes/kubernetes.io~empty-dir/cache/data"), vec![7; 256 << 20]);
+        assert_eq!(full.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        let lines = bench.carry_out(vec![kubelet_files::log(&bench, "00000000"), removal]).await;
+        assert_eq!(lines, ["00000000 removed", "u-gone removed"]);
+        unmount(&root);
+    });
+}
+
+/// The limit of entries in one removal ends it. The next one removes the rest.
+#[test]
+fn the_removal_of_a_directory_that_grows_ends() {
+    apart_async(async || {
+        let bench = kubelet_files::bench();
+        let removal = kubelet_files::pod_directory(&bench, "u-gone");
+        let cache = bench.sim.dir().join("kubelet/pods/u-gone/volumes/kubernetes.io~empty-dir/cache");
+        fs::create_dir_all(&cache).unwrap();
+        (0..2_500).for_each(|number| fs::write(cache.join(format!("old-{number}")), "").unwrap());
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (stopped, into) = (std::sync::Arc::clone(&stop), cache.clone());
+        let writer = std::thread::spawn(move || {
+            let mut names = 0..;
+            while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+                let _ = fs::create_dir_all(&into);
+                let _ = fs::write(into.join(names.next().unwrap().to_string()), "");
+            }
+        });
+        let lines = tokio::time::timeout(BOUND, bench.carry_out(vec![removal.clone()])).await.expect("it ends");
+        assert!(lines[0].starts_with("u-gone failed"), "{lines:?}");
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        writer.join().unwrap();
+        for _ in 0..100 {
+            if bench.carry_out(vec![removal.clone()]).await == ["u-gone removed"] {
+                break;
+            }
+        }
+        assert!(!is_there(&bench.sim.dir().join("kubelet/pods/u-gone")));
+    });
+}

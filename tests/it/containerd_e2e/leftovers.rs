@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use tokio::time::Instant;
 
 use super::disk::{ingest, leave_snapshot};
-use crate::rig::{Rig, Version};
+use crate::rig::{Image, Layer, Rig, Version, run};
 
 /// The pods that are sound, each with an address, a termination log and a directory of the kubelet.
 const PODS: usize = 30;
@@ -64,6 +64,7 @@ async fn each_kind_is_found_and_nothing_of_sound_pods() {
     for number in 0..pods {
         sound_pod(&rig, number).await;
     }
+    of_another_client(&rig);
     let expected = leave_all(&rig).await;
     let before = rig.contents().await;
     let plan = rig.kubegc(&["plan", "--kind=leftover", "--set=pods.source=runtime", "-o=json"]).ok().json();
@@ -102,6 +103,14 @@ async fn sound_pod(rig: &Rig, number: usize) {
     let kubelet = rig.dir().join("kubelet");
     write_old(&kubelet.join(format!("pods/{uid}/containers/app/{number:08x}")), "ended");
     write_old(&rig.dir().join(format!("networks/pods/10.88.0.{number}")), &format!("{}\r\neth0", pod.sandbox));
+}
+
+/// Creates a container of another client, as nerdctl does, with an address.
+fn of_another_client(rig: &Rig) {
+    rig.import_to("moby", &[Image::new(&["docker.io/library/theirs:1"], &[Layer::filled("theirs", 1)])]);
+    let create = ["containers", "create", "--snapshotter=overlayfs", "docker.io/library/theirs:1", "their-container"];
+    run(rig.ctr_command("moby").args(create));
+    write_old(&rig.dir().join("networks/bridge/10.4.0.2"), "moby-their-container\r\neth0");
 }
 
 /// Leaves one of each kind that is found by its files, and returns their paths.
