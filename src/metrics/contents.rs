@@ -14,10 +14,16 @@ const NAMESPACES: usize = 20;
 /// The longest name of a namespace in Kubernetes. A longer one is none.
 const LONGEST: usize = 63;
 
-/// Shows the categories of the image file system, and what is missing without all removable images.
+/// Shows the categories of the image file system, and what is missing, and how long the space lasts, without all removable images.
 pub(super) fn show(values: &Values, account: &DiskAccount, disks: &[DiskState]) {
     let shortfall = disks.iter().find_map(|disk| disk.shortfall_bytes(account.reclaimable_bytes));
     values.replace(SHORTFALL, "", shortfall.map(|bytes| (Labels::new(), number(bytes))));
+    let after = disks.iter().filter_map(|disk| {
+        let left = disk.eviction_after_collection(account.reclaimable_bytes)?;
+        let labels = vec![("filesystem", disk.disk.name()?.into()), ("limit", "eviction_after_collection")];
+        Some((labels, number(left.seconds)))
+    });
+    values.replace(FS_TIME_LEFT, "account", after);
     let of = |value: fn(&CategoryEntry) -> u64| {
         let label = |entry: &CategoryEntry| -> Labels { vec![("category", entry.category.into())] };
         account.first.categories.iter().map(move |entry| (label(entry), number(value(entry))))

@@ -105,7 +105,7 @@ definitions! {
     FS_GROWTH = Gauge "kubegc_filesystem_growth_bytes_per_second" ["filesystem"]
         "What was written in the last six hours, without what kubegc reclaimed";
     FS_TIME_LEFT = Gauge "kubegc_filesystem_time_left_seconds" ["filesystem", "limit"]
-        "Time until image removal (high_threshold) or evictions by the kubelet (eviction) begin at that growth; absent if not within a week";
+        "Time until image removal (high_threshold) or evictions by the kubelet (eviction; eviction_after_collection: if all removable images go before) begin at that growth; absent if not within a week";
     LIST_BYTES = Gauge "kubegc_cri_list_bytes" ["list"] "Encoded size of a list of the runtime";
     LIST_LIMIT = Gauge "kubegc_cri_list_limit_bytes" [] "Largest list that the kubelet can receive in one message";
     CRI_ERRORS = Counter "kubegc_cri_call_errors" ["method", "cause"] "Calls to the runtime without a successful answer";

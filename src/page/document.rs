@@ -13,6 +13,7 @@ use super::chart::{self, Mark, Span};
 use super::outlook::{Outlook, Removals};
 use crate::model::{FileSystem, count_text, cut_text, size_text};
 use crate::record::{HistoryEntry, RunEntry, UsageSample};
+use crate::store::Category;
 
 /// How far back the charts of file systems reach.
 const USAGE: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -130,9 +131,10 @@ impl Document {
 
     /// Returns how long the space of a disk lasts.
     fn forecast(&self, mountpoint: &Path) -> Option<String> {
-        let states = &self.outlook.as_ref().ok()?.states;
-        let state = states.iter().find(|state| state.disk.file_system.mountpoint == mountpoint)?;
-        Some(state.forecast.as_ref()?.text())
+        let outlook = self.outlook.as_ref().ok()?;
+        let state = outlook.states.iter().find(|state| state.disk.file_system.mountpoint == mountpoint)?;
+        let images = outlook.contents.disk.iter().find(|entry| entry.category == Category::ImagesRemovable);
+        state.forecast_text(images.map_or(0, |entry| entry.bytes))
     }
 
     fn marks(&self, span: Span) -> Vec<Mark> {

@@ -153,7 +153,11 @@ fn what_images_hold_is_reclaimable_needed_or_not() {
     });
     let disk = FileSystem { capacity_bytes: 100, available_bytes: 10, ..FileSystem::default() };
     let disk = DiskState::new(NodeDisk { holds: vec![DiskUse::Images], file_system: disk }, &Policy::default());
+    let forecast = Forecast { bytes_per_hour: 1, most_bytes_per_hour: 1, ..Forecast::default() };
+    let disk = DiskState { eviction_below_bytes: Some(5), forecast: Some(forecast), ..disk };
     metrics.account(&serde_json::from_value(account).unwrap(), &[disk]);
+    let left = samples(&metrics, "kubegc_filesystem_time_left_seconds");
+    assert_eq!(left, ["{filesystem=\"images\",limit=\"eviction_after_collection\"} 43200.0"], "10 + 7 - 5 bytes");
     metrics.planned(Scope::All, &plan);
     let reclaimable = samples(&metrics, "kubegc_reclaimable_bytes");
     assert!(reclaimable.contains(&"{kind=\"image\"} 7.0".to_owned()), "{reclaimable:?}");

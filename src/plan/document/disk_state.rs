@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::forecast::Forecast;
+use super::forecast::{Forecast, TimeLeft};
 use crate::model::{DiskMemory, DiskUse, FileSystem, NodeDisk, Snapshot, exact_size_text, size_text};
 use crate::plan::disk_usage::Usage;
 use crate::plan::policy::Policy;
@@ -66,6 +66,21 @@ impl DiskState {
         Forecast::of(memory, high, self.eviction_below_bytes.map(left))
     }
 
+    /// Returns the time until the kubelet evicts pods if all removable images are removed before; `reclaimable` are their bytes.
+    /// `None` = the disk has no images, or not within a week.
+    pub fn eviction_after_collection(&self, reclaimable: u64) -> Option<TimeLeft> {
+        let free = self.disk.file_system.available_bytes.saturating_add(reclaimable);
+        self.high_threshold_percent?;
+        self.forecast.as_ref()?.until(free.saturating_sub(self.eviction_below_bytes?))
+    }
+
+    /// Returns the forecast for people, with what a collection changes; `reclaimable` are the bytes of removable images.
+    pub fn forecast_text(&self, reclaimable: u64) -> Option<String> {
+        let after = self.eviction_after_collection(reclaimable).filter(|_| reclaimable > 0);
+        let after = after.map(|left| format!(", and without all removable images in about {}", left.text()));
+        Some(self.forecast.as_ref()?.text() + &after.unwrap_or_default())
+    }
+
     /// Returns the used space in percent, rounded up as in the kubelet; `None` = the disk reports no capacity.
     pub fn used_percent(&self) -> Option<u64> {
         let FileSystem { capacity_bytes, available_bytes, .. } = self.disk.file_system;
@@ -110,7 +125,10 @@ fn exact_or_rounded(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
+    use crate::model::DiskGrowth;
 
     /// A disk of 1000 bytes with the default thresholds, 85 and 80 %.
     fn state(available_bytes: u64) -> DiskState {
@@ -125,6 +143,30 @@ mod tests {
         assert_eq!(state(100).shortfall_bytes(20), Some(80), "100 are needed now");
         let logs = NodeDisk { holds: vec![DiskUse::Logs], ..NodeDisk::default() };
         assert_eq!(DiskState::new(logs, &Policy::default()).shortfall_bytes(0), None);
+    }
+
+    #[test]
+    fn a_collection_delays_the_evictions() {
+        let memory = DiskMemory {
+            growth: vec![DiskGrowth { since: Timestamp::UNIX_EPOCH, seconds: 7200, bytes: 20 }],
+            holds: Vec::new(),
+            at: Timestamp::UNIX_EPOCH,
+            used_bytes: 0,
+            reclaimed_bytes: 0,
+        };
+        // The kubelet evicts pods below 150 free bytes, and 10 an hour are written.
+        let state = DiskState { forecast: state(250).forecast(&memory), ..state(250) };
+        let seconds = |reclaimable| state.eviction_after_collection(reclaimable).map(|left| left.seconds / 3600);
+        assert_eq!((seconds(0), seconds(50), seconds(5000)), (Some(10), Some(15), None));
+        let evictions = "evictions by the kubelet in about 10h (10h to 10h)";
+        let text = |reclaimable| state.forecast_text(reclaimable).unwrap();
+        assert!(text(0).ends_with(evictions), "{}", text(0));
+        assert!(
+            text(50).ends_with(&format!("{evictions}, and without all removable images in about 15h (15h to 15h)"))
+        );
+        let logs = NodeDisk { holds: vec![DiskUse::Logs], ..state.disk.clone() };
+        let of_logs = DiskState { forecast: state.forecast.clone(), ..DiskState::new(logs, &Policy::default()) };
+        assert_eq!(of_logs.eviction_after_collection(50), None, "images are on another disk");
     }
 
     #[test]

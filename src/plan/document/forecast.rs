@@ -65,6 +65,11 @@ impl Forecast {
         })
     }
 
+    /// Returns the time until so many bytes are written; `None` = not within a week.
+    pub(super) fn until(&self, left: u64) -> Option<TimeLeft> {
+        TimeLeft::until(left, [self.most_bytes_per_hour, self.bytes_per_hour, self.least_bytes_per_hour])
+    }
+
     /// Returns the forecast for people, as `grows by 2.0GiB an hour; high threshold in about 5h (3h20m to 12h)`.
     pub fn text(&self) -> String {
         let Ok(rate) = u64::try_from(self.bytes_per_hour) else { return "does not grow".to_owned() };
@@ -97,7 +102,7 @@ impl TimeLeft {
         Some(Self { seconds: seconds(mean)?, soonest_seconds: seconds(most)?, latest_seconds: seconds(least) })
     }
 
-    fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         let age = |seconds: u64| age_text(i64::try_from(seconds).unwrap_or(i64::MAX));
         let latest = self.latest_seconds.map_or_else(|| "or later".to_owned(), |latest| format!("to {}", age(latest)));
         format!("{} ({} {latest})", age(self.seconds), age(self.soonest_seconds))

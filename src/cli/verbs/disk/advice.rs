@@ -17,7 +17,11 @@ pub(super) fn advice(account: &DiskAccount, plan: &Plan) -> String {
     } else {
         [Some(freed(account, plan)), kept_for_now(account, plan), largest(account)]
     };
-    lines.into_iter().flatten().map(|line| line + "\n").collect()
+    let forecasts = plan.disks.iter().filter_map(|disk| {
+        let name = disk.disk.file_system.mountpoint.display();
+        Some(format!("{name} {}.", disk.forecast_text(account.reclaimable_bytes)?))
+    });
+    forecasts.chain(lines.into_iter().flatten()).map(|line| line + "\n").collect()
 }
 
 /// Says what a pass would free now.
