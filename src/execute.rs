@@ -26,7 +26,9 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-pub use logs::{ContainerLogs, ContainerLogsRemoved, DirEntry, KubeletFile, LogError, LogFile, LogRoots, RemovedStats};
+pub use logs::{
+    ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots, RemovedStats,
+};
 pub use remover::Remover;
 
 use std::path::PathBuf;

@@ -202,6 +202,9 @@ impl Observer {
         if has(Part::LeftoverLogs) {
             self.find_leftover_logs(snapshot).await;
         }
+        if has(Part::ContainerLogs) {
+            snapshot.container_logs = self.container_logs(snapshot).await;
+        }
         if has(Part::Leftovers) {
             self.find_leftovers(snapshot).await;
         }
@@ -254,6 +257,7 @@ impl Observer {
             log_dirs,
             log_links,
             leftover_logs: Seen::Seen(Vec::new()),
+            container_logs: Seen::Seen(Vec::new()),
             leftovers: Seen::Seen(Vec::new()),
             pods: Seen::default(),
             pod_dirs: Seen::default(),

@@ -50,6 +50,7 @@ pub use images::pace::{Pace, is_emergency};
 pub use images::pattern::{Pattern, unmatched_patterns};
 pub use images::users::{ImageUsers, images};
 pub use logs::LogPolicy;
+pub use logs::limits::log_limit::{LimitOf, LogLimit, LogLimitNote};
 pub use policy::eviction::{EvictionLimits, FreeSpace};
 pub use policy::image_policy::{ImageOrder, ImagePolicy};
 pub use policy::pressure::{Pressure, PressurePolicy};

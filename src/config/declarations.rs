@@ -185,6 +185,16 @@ settings! {
     /// that restarts as a whole, and leaves their logs to be read.
     "logs.leftover_max_age": DURATION = policy.logs.leftover_max_age;
 
+    /// Limits on the bytes of log files. Over one, kubegc removes rotated files, oldest first. An empty list = no limit.
+    ///
+    /// - `pod 200MiB`: for each pod
+    /// - `namespace 2GiB`: for all pods of a namespace together on this node, the largest pod first
+    /// - `node 10GiB`: for all pods of this node together, the largest pod first
+    ///
+    /// kubegc removes no file that an instance of a container writes, and none that is the only file of its instance.
+    /// docs/disk.md has the rules.
+    "logs.limits": LOG_LIMITS = policy.logs.limits;
+
     /// What kubegc removes of what is left over: "pull_record", "termination_log", "pod_directory", "unreferenced", or none.
     ///
     /// A pull record is that of an image that kubegc removed; with it the kubelet refuses the same image if something else

@@ -185,6 +185,7 @@ mod tests {
             "77MiB",
             "image.size_bytes",
             "free 7GiB..9GiB",
+            "pod 7MiB",
             "images 7, bytes 7GiB, pause 7s, start 7m",
             "/seventy/seven",
             "http://127.0.0.1:77",

@@ -445,6 +445,21 @@ fn all_faults_are_reported_together_with_place_and_hint() {
 }
 
 #[test]
+fn a_wrong_limit_on_logs_is_reported() {
+    let etc = Etc::new(&[("kubegc.toml", "")]);
+    let fault = |value: &str| etc.faults(&set(&[&format!("logs.limits={value}")])).join("\n");
+    for limit in ["pod", "pod 0", "node 10", "pods 1GiB"] {
+        let expected =
+            format!("\"{limit}\" is not a limit: expected \"pod BYTES\", \"namespace BYTES\" or \"node BYTES\"");
+        assert!(fault(limit).contains(&expected), "{}", fault(limit));
+    }
+    assert!(fault("pod 1GiB,pod 2GiB").contains("expected a list of limits such as"), "{}", fault("pod 1GiB,pod 2GiB"));
+    let loaded = etc.load(&set(&["logs.limits=node 10GiB, pod 200MiB"])).unwrap();
+    let limits = loaded.settings.policy.logs.limits.iter().map(ToString::to_string);
+    assert_eq!(limits.collect::<Vec<_>>(), ["node 10GiB", "pod 200MiB"]);
+}
+
+#[test]
 fn each_bad_value_is_reported_what_is_right() {
     let cases = [
         (

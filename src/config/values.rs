@@ -11,13 +11,13 @@ use toml::Value;
 
 use super::entry::WrongValue::{self, NotAllowed};
 use super::parse::{
-    absolute, bytes, duration, http, image_targets, leftovers, log_root, number, own_file, pace, patterns, pod_sources,
-    socket, texts,
+    absolute, bytes, duration, http, image_targets, leftovers, log_limits, log_root, number, own_file, pace, patterns,
+    pod_sources, socket, texts,
 };
 use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{LeftoverKind, PodSourceName, duration_text, exact_size_text};
-use crate::plan::{AgeFrom, ImageOrder, ImageTarget, Leftovers, Pace, Pattern, Profile};
+use crate::plan::{AgeFrom, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
 use crate::rules::Rules;
 
@@ -185,6 +185,14 @@ pub(super) const IMAGE_TARGETS: ValueType<Vec<ImageTarget>> = ValueType::other(
     || json!({"type": "array", "items": {"type": "string", "pattern": ImageTarget::PATTERN}}),
     image_targets,
     |targets| targets.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
+);
+
+/// Limits on log files: a list, or a text with commas between them.
+pub(super) const LOG_LIMITS: ValueType<Vec<LogLimit>> = ValueType::other(
+    "a list of limits such as [\"pod 200MiB\", \"namespace 2GiB\", \"node 10GiB\"], each kind once",
+    || json!({"type": "array", "items": {"type": "string", "pattern": LogLimit::PATTERN}}),
+    log_limits,
+    |limits| limits.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 
 /// The pace of passes over images: a list, or a text with commas between the parts.

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::time::Instant;
 
-use super::LogError;
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
+use super::{KnownLog, LogError, LogFile};
 use crate::cri::Only;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
@@ -52,7 +53,7 @@ impl Run<'_> {
         }
     }
 
-    /// Removes the log of an instance that the runtime does not list. Unless the pod is deleted or terminated, the runtime must
+    /// Removes the log of an instance that the runtime does not list, or for a limit one file alone. Unless the pod is deleted or terminated, the runtime must
     /// list a newer one of the container: without it the kubelet counts restarts from the name of the log.
     pub(super) async fn log_file(&self, action: &Action, path: &Path) -> Result<Done, ExecuteError> {
         let (pod, of_pod, path) = (action.pod.as_ref(), action.pod.clone(), path.to_owned());
@@ -60,11 +61,16 @@ impl Run<'_> {
             Ok(file) => file,
             Err(error) => return Done::refused_if_foreign(error),
         };
-        let (Some(pod), Some((container, attempt))) = (pod, file.instance()) else {
+        let is_alone = matches!(action.reason, RemoveReason::OverLogLimit(_));
+        let (Some(pod), Some((container, attempt)), true) = (pod, file.instance(), is_alone || file.is_current())
+        else {
             return Ok(Done::refused(Refusal::ForeignPath));
         };
         let attempts = self.attempts(&pod.uid, container).await?;
         let is_of_pod = matches!(action.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
+        if is_alone {
+            return self.log_over_limit(action, file, attempts.contains(&attempt)).await;
+        }
         if attempts.contains(&attempt) {
             return Ok(Done::refused(Refusal::InUse));
         }
@@ -72,6 +78,17 @@ impl Run<'_> {
             return Ok(Done::refused(Refusal::StateChanged));
         }
         self.removed_files(self.exec.remover.remove_log_file(file).await)
+    }
+
+    /// Removes one log file that was not written since the plan, which has the age of the file in whole seconds.
+    async fn log_over_limit(&self, action: &Action, file: LogFile, is_listed: bool) -> Result<Done, ExecuteError> {
+        let age = action.age_seconds.and_then(|age| age.checked_sub(1)).map(SignedDuration::from_secs);
+        let before = age.and_then(|age| self.plan.taken_at.checked_sub(age).ok());
+        let (Some(before), Some(size)) = (before, action.size.reported) else {
+            return Ok(Done::refused(Refusal::StateChanged));
+        };
+        let known = KnownLog { is_listed, size, before };
+        self.removed_files(self.exec.remover.remove_log(&self.exec.roots, file, known).await)
     }
 
     /// Returns the attempts of the instances of a container in the runtime. A list of the pod counts for a moment: a container

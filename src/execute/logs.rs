@@ -16,7 +16,7 @@ mod tree;
 pub use dir::DirEntry;
 pub use kubelet_files::KubeletFile;
 pub use of_container::{ContainerLogs, ContainerLogsRemoved};
-pub use roots::{LogFile, LogRoots};
+pub use roots::{KnownLog, LogFile, LogRoots};
 
 use std::path::{Path, PathBuf};
 

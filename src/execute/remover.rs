@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{ContainerLogs, ContainerLogsRemoved, DirEntry, KubeletFile, LogError, LogFile, LogRoots, RemovedStats};
+use super::{
+    ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots, RemovedStats,
+};
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, Image, SandboxId};
 
@@ -98,6 +100,21 @@ impl Remover {
     pub(super) async fn remove_log_file(&self, file: LogFile) -> Result<RemovedStats, LogError> {
         let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
         roots.in_pods(move |roots| roots.remove_logs(&file)).await
+    }
+
+    /// Removes one log file, if nothing needs it. A dry run only checks it, beneath `checked`.
+    pub(super) async fn remove_log(
+        &self,
+        checked: &LogRoots,
+        file: LogFile,
+        known: KnownLog,
+    ) -> Result<RemovedStats, LogError> {
+        match self {
+            Self::Live { roots, .. } => roots.in_pods(move |roots| roots.remove_log(&file, known)).await,
+            Self::Dry => {
+                checked.in_pods(move |roots| roots.check_log(&file, known).map(|_| RemovedStats::default())).await
+            }
+        }
     }
 
     /// Removes a file of the kubelet, if it is still the `known` one.

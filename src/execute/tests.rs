@@ -8,6 +8,7 @@ mod containers;
 mod hang;
 mod images;
 mod kubelet_files;
+mod log_limits;
 mod logs;
 mod run;
 mod sandboxes;
@@ -159,6 +160,7 @@ fn plan(actions: Vec<Action>) -> Plan {
         kept: Vec::new(),
         images: ImageSummary::default(),
         rules: Vec::new(),
+        log_limits: Vec::new(),
         errors: Vec::new(),
     }
 }

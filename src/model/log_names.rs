@@ -8,6 +8,9 @@ use super::{ContainerId, PodRef, PodUid};
 const MAX_NAME: usize = 255;
 /// The suffix of a log symlink.
 const SUFFIX: &str = ".log";
+/// The suffixes of a compressed log file, and of one that is being written.
+const COMPRESSED: &str = ".gz";
+const TEMPORARY: &str = ".tmp";
 /// The shortest text that the kubelet accepts as a part of an ID.
 const MIN_ID: usize = 6;
 
@@ -104,6 +107,27 @@ pub fn attempt_of_log(name: &str) -> Option<u32> {
     (is_canonical && (rest.is_empty() || rest.starts_with('.'))).then_some(attempt)
 }
 
+/// Returns whether a log file is not rotated, by its name.
+pub fn is_current_log(name: &str) -> bool {
+    attempt_of_log(name).is_some_and(|attempt| name == log_file_name(attempt))
+}
+
+/// Returns the name that a rotated log file had before the kubelet compressed it: `3.log.20260102-150405` for itself, and for the same
+/// with `.gz`, or with `.tmp` while it is being compressed (1.36, `container_log_manager.go`). `None` = it is no such file.
+pub fn rotated_log(name: &str) -> Option<&str> {
+    let rotated = name.strip_suffix(COMPRESSED).or_else(|| name.strip_suffix(TEMPORARY)).unwrap_or(name);
+    let (log, time) = rotated.rsplit_once('.')?;
+    let (day, second) = time.split_once('-')?;
+    let are_digits = |text: &str, count| text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_current_log(log) && are_digits(day, 8) && are_digits(second, 6)).then_some(rotated)
+}
+
+/// Returns the names of the other forms of a rotated log file.
+pub fn other_forms_of_log(name: &str) -> Vec<String> {
+    let forms = |rotated| ["", COMPRESSED, TEMPORARY].map(|suffix| format!("{rotated}{suffix}"));
+    rotated_log(name).map(forms).into_iter().flatten().filter(|form| form != name).collect()
+}
+
 /// Returns the container ID in the name of a log symlink, possibly shortened: the text after the last `-`, without
 /// `.log`.
 pub fn container_id_of_link(name: &str) -> Option<ContainerId> {
@@ -177,6 +201,32 @@ mod tests {
             assert_eq!(attempt_of_log(name), attempt, "{name}");
         }
         assert_eq!(log_file_name(12), "12.log");
+    }
+
+    #[test]
+    fn a_rotated_log_has_the_time_of_its_rotation() {
+        let rotated = "3.log.20260102-150405";
+        let forms = [rotated.to_owned(), format!("{rotated}.gz"), format!("{rotated}.tmp")];
+        for form in &forms {
+            assert_eq!((rotated_log(form), is_current_log(form)), (Some(rotated), false), "{form}");
+            assert_eq!(
+                other_forms_of_log(form),
+                forms.clone().into_iter().filter(|other| other != form).collect::<Vec<_>>()
+            );
+        }
+        for other in [
+            "3.log",
+            "03.log.20260102-150405",
+            "3.log.2026010-2150405",
+            "3.log.20260102-150405.gz.tmp",
+            "3.log.20260102-150405.old",
+            "3.log.20260102-15040x",
+            "3.log.x.20260102-150405",
+            "20260102-150405",
+        ] {
+            assert_eq!(rotated_log(other), None, "{other}");
+        }
+        assert_eq!(["3.log", "03.log", "3.log.gz"].map(is_current_log), [true, false, false]);
     }
 
     /// The labels of a container are data, and no path.

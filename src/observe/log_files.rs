@@ -3,6 +3,8 @@
 //! Names that are not UTF-8 are skipped. A kubelet never creates one, no plan can contain one, and kubegc removes
 //! entries only by name. So they are never removed and never counted.
 
+mod container_logs;
+
 use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io;
 use std::path::Path;

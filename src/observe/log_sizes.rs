@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use rustix::fs::{CWD, Dir, FileType};
+use rustix::fs::{CWD, Dir, FileType, Statx};
 use tokio::time::Instant;
 
 use super::walk::{BLOCK, open_directory, stat};
@@ -64,7 +64,7 @@ fn add_files(directory: &OwnedFd, above: &[&CStr], until: Instant, sizes: &mut L
 
 fn kind_and_bytes(at: BorrowedFd, name: &CStr) -> Option<(FileType, u64)> {
     let found = stat(at, name).ok()?;
-    Some((FileType::from_raw_mode(found.stx_mode.into()), found.stx_size.min(found.stx_blocks.saturating_mul(BLOCK))))
+    Some((FileType::from_raw_mode(found.stx_mode.into()), size_on_disk(&found)))
 }
 
 // === impl LogSizes ===
@@ -79,6 +79,11 @@ impl LogSizes {
             *self.by_instance.entry((container.to_owned(), attempt)).or_default() += bytes;
         }
     }
+}
+
+/// As [`bytes_on_disk`].
+pub(super) fn size_on_disk(file: &Statx) -> u64 {
+    file.stx_size.min(file.stx_blocks.saturating_mul(BLOCK))
 }
 
 /// Returns the bytes that a removal would reclaim: a sparse file has fewer than its length. The rest of a last block does not count.

@@ -26,6 +26,8 @@ pub enum Part {
     LogSizes,
     /// The logs of instances that the runtime no longer lists.
     LeftoverLogs,
+    /// The log files of the containers that the runtime lists, for `logs.limits`: as many as can be read in 2 s.
+    ContainerLogs,
     /// What is left over in the kubelet's directory.
     Leftovers,
     /// What the kubelet's directories of pods take: as many as can be measured in 3 s, in half of it beside the next part.

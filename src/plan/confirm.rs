@@ -19,6 +19,7 @@ use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::report::{Measure, Outcome, Refusal, Report};
 use super::document::selection::Selection;
+use super::logs::limits::log_limit::LogLimit;
 use super::policy::{Policy, Scope};
 use super::step::{Context, Step};
 use crate::model::Snapshot;
@@ -133,6 +134,9 @@ impl<'a> Comparison<'a> {
             Kind::Container => ("containers", self.snapshot.containers.cause()),
             Kind::Sandbox => ("sandboxes", self.snapshot.sandboxes.cause()),
             Kind::LogDir => ("log_dirs", self.snapshot.log_dirs.cause()),
+            Kind::LogFile if self.snapshot.leftover_logs.cause().is_none() => {
+                ("container_logs", self.snapshot.container_logs.cause())
+            }
             Kind::LogFile => ("leftover_logs", self.snapshot.leftover_logs.cause()),
             Kind::LogLink => ("log_links", self.snapshot.log_links.cause()),
             Kind::Leftover => ("leftovers", self.snapshot.leftovers.cause()),
@@ -162,6 +166,7 @@ impl Policy {
         policy.containers.min_age = Duration::ZERO;
         policy.containers.max_per_pod_container = Some(0);
         policy.containers.max_containers = Some(0);
+        policy.logs.limits = vec![LogLimit::exceeded()];
         policy.images.min_age = Duration::ZERO;
         policy.images.all_unused = true;
         policy.rules = self.rules.without_limits();

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::guards::Profile;
 use super::images::pace::Pace;
+use super::logs::limits::log_limit::LogLimitNote;
 use super::policy::pressure::Pressure;
 use super::rules::book::RuleNote;
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen, Snapshot};
@@ -74,6 +75,9 @@ pub struct Plan {
     /// The rules, in order, and what they decide. Absent without rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleNote>,
+    /// The limits in `logs.limits` that the plan does not meet, or for which not all log files were read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log_limits: Vec<LogLimitNote>,
     /// Why a step could not be completed.
     #[serde(default)]
     pub errors: Vec<PlanError>,

@@ -1,4 +1,5 @@
-//! Decides log directories of deleted pods, leftover log files (`leftovers`), and dangling log symlinks.
+//! Decides log directories of deleted pods, leftover log files (`leftovers`), log files over a limit (`limits`), and dangling log
+//! symlinks.
 //!
 //! Removes for `pod_deleted` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
 //! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`,
@@ -9,6 +10,7 @@
 //! pass.
 
 mod leftovers;
+pub(super) mod limits;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -25,6 +27,7 @@ use crate::model::{
     container_id_of_link, is_log_link, is_log_link_without_id, log_link_name, pod_of_dir, pod_uid_of_dir,
 };
 use crate::rules::{Rule, RuleFor};
+use limits::log_limit::LogLimit;
 
 /// The directories with logs.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +38,8 @@ pub struct LogPolicy {
     pub containers_root: PathBuf,
     /// `logs.leftover_max_age`; 0 = a pod keeps the logs of all its instances.
     pub leftover_max_age: Duration,
+    /// `logs.limits`, each kind once; empty = none.
+    pub limits: Vec<LogLimit>,
 }
 
 /// Containers by ID, also by a prefix of it: the kubelet shortens long names of log symlinks.
@@ -52,6 +57,7 @@ pub(super) fn decide(step: &mut Step) {
     let dirs = step.need("log_dirs", &context.snapshot.log_dirs).filter(|dirs| !dirs.is_empty());
     let removed = dirs.map(|dirs| decide_dirs(step, dirs)).unwrap_or_default();
     leftovers::decide(step, &removed);
+    limits::decide(step, &removed);
     if let Some(links) = step.need("log_links", &context.snapshot.log_links) {
         decide_links(step, links);
     }
@@ -254,6 +260,7 @@ impl Default for LogPolicy {
             pods_root: "/var/log/pods".into(),
             containers_root: "/var/log/containers".into(),
             leftover_max_age: Duration::ZERO,
+            limits: Vec::new(),
         }
     }
 }

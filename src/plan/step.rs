@@ -200,6 +200,7 @@ fn undecided(snapshot: &Snapshot, policy: &Policy) -> Plan {
         kept: Vec::new(),
         images: ImageSummary::default(),
         rules: Vec::new(),
+        log_limits: Vec::new(),
         errors: Vec::new(),
     }
 }

@@ -319,6 +319,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     pods_root = "/var/log/pods"                  # built-in
     containers_root = "/var/log/containers"      # built-in
     leftover_max_age = "0s"                      # built-in
+    limits = []                                  # built-in
 
     [leftovers]
     remove = []                                  # profile kubelet

@@ -26,7 +26,7 @@ impl ValueEnum for Kind {
             Self::Container => "Containers",
             Self::Sandbox => "Sandboxes",
             Self::LogDir => "Log directories",
-            Self::LogFile => "Leftover log files",
+            Self::LogFile => "Log files",
             Self::LogLink => "Log links",
             Self::Leftover => "Leftovers in the kubelet's directory",
             Self::Image => "Images",

@@ -1,7 +1,7 @@
 //! Formats the result of a pass for display.
 
 use super::grid::table;
-use super::plan_tables::more_tags;
+use super::plan_tables::{log_limits, more_tags};
 use super::{Paint, counts, format, line, object};
 use crate::plan::{Action, Kept, Kind, Measure, Outcome, Report, Summary};
 use crate::record::Pass;
@@ -40,6 +40,7 @@ pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
     let errors = pass.plan.errors.iter().map(ToString::to_string);
     let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
     text.extend(errors.map(|error| line(&paint.red("Error:"), &error)));
+    text.extend(log_limits(&pass.plan).map(|note| line(&paint.yellow("Logs:"), &note)));
     text + &sum(pass, paint) + "\n"
 }
 

@@ -2,6 +2,7 @@
 //! sum. If there are many removals, the sum and one line for each reason to remove objects come first too.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -53,11 +54,19 @@ pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
     );
     text += &images(&plan.images, plan.removes(Kind::Image), paint);
     text.extend(plan.rules.iter().filter_map(rule_note).map(|note| line(&paint.yellow("Rule:"), &note)));
+    text.extend(log_limits(plan).map(|note| line(&paint.yellow("Logs:"), &note)));
     text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &error.to_string())));
     let is_short = |error: &PlanError| matches!(error, PlanError::FreeDiskSpaceFailed { .. });
     let kept = plan.errors.iter().any(is_short).then(|| kept_images_text(plan));
     text.extend(kept.filter(|kept| !kept.is_empty()).map(|kept| line("Kept:", &kept)));
     text + &summary(plan, paint) + "\n"
+}
+
+/// Formats the limits on log files that a plan does not meet, the largest first.
+pub fn log_limits(plan: &Plan) -> impl Iterator<Item = String> {
+    let mut notes: Vec<_> = plan.log_limits.iter().collect();
+    notes.sort_by_key(|note| Reverse(note.bytes));
+    notes.into_iter().take(MOST_NOTES).map(|note| format::printable(&note.to_string()))
 }
 
 fn actions(plan: &Plan, wide: bool) -> String {

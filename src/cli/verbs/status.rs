@@ -15,6 +15,7 @@ use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::{self, block_on};
 use crate::cli::render::output::Output;
+use crate::cli::render::plan_tables::log_limits;
 use crate::cli::render::{format, pod_text as pods};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
@@ -63,6 +64,9 @@ struct Status {
     image_filesystem: Seen<FileSystem>,
     /// The disks of the node, and the limits that apply to them.
     disks: Vec<DiskState>,
+    /// The limits on log files that a pass would not meet now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    log_limits: Vec<String>,
     /// The sizes of the runtime's lists.
     list_bytes: ListBytes,
     /// The pod sources.
@@ -168,6 +172,7 @@ impl Status {
             runtime: seen(planned, |snapshot, _| snapshot.runtime.clone()),
             image_filesystem: seen(planned, |snapshot, _| snapshot.image_filesystem.clone()),
             disks: plan.map(|plan| plan.disks.clone()).unwrap_or_default(),
+            log_limits: plan.map(|plan| log_limits(plan).collect()).unwrap_or_default(),
             list_bytes: snapshot.map(|snapshot| snapshot.list_bytes.clone()).unwrap_or_default(),
             pods: seen(planned, |_, plan| plan.pods.clone()),
             to_remove: seen(planned, |_, plan| Seen::Seen(plan.actions.len())),
@@ -243,6 +248,7 @@ impl Status {
         let before_pods = lines.len() - 2;
         lines.splice(before_pods..before_pods, self.disks.iter().flat_map(disk_lines));
         lines.splice(2..2, self.config_faults.iter().map(|fault| ("Config", fault.clone())));
+        lines.extend(self.log_limits.iter().map(|note| ("Logs", note.clone())));
         lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
         lines.extend(self.last_passes().map(|text| ("Last pass", text)));
         format::fields(&lines)

@@ -91,7 +91,7 @@ async fn image_passes_remove_images_during_hanging_container_removals() {
     sim.fault(Rpc::RemoveContainer, Fault::Hang, Times::Forever);
     let mut settings = settings(&sim);
     settings.policy.images.all_unused = true;
-    let passes = until_an_image_is_removed(&sim, settings).await;
+    let passes = Box::pin(until_an_image_is_removed(&sim, settings)).await;
     assert_eq!(passes, [(Scope::Images, false)], "the container pass still waits");
     assert_eq!(sim.state().image_names(), Vec::<String>::new());
     assert_eq!(sim.calls_of(Rpc::RemoveContainer).len(), 1);
@@ -105,7 +105,7 @@ async fn pressure_passes_remove_images_during_hanging_container_removals() {
     settings.intervals.pressure = SECOND;
     settings.policy.images.high_threshold_percent = 100;
     settings.policy.pressure.free_percent = 40;
-    let passes = until_an_image_is_removed(&sim, settings).await;
+    let passes = Box::pin(until_an_image_is_removed(&sim, settings)).await;
     assert!(passes.contains(&(Scope::Images, true)), "{passes:?}");
     assert!(passes.iter().all(|(scope, _)| *scope == Scope::Images), "the container passes still wait: {passes:?}");
     assert_eq!(sim.state().image_names(), Vec::<String>::new());

@@ -37,6 +37,10 @@ pub struct DirEntry {
     pub kind: EntryKind,
     /// The bytes that its removal reclaims.
     pub bytes: u64,
+    /// Its length, or its bytes on the disk if these are fewer.
+    pub size: u64,
+    /// The number of its names.
+    pub names: u64,
     /// Its inode.
     inode: u64,
     /// When it was last written: seconds since 1970, and nanoseconds.
@@ -151,7 +155,15 @@ impl From<&FileStat> for DirEntry {
         };
         let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
         let bytes = if stat.st_nlink == 1 { blocks * BLOCK_BYTES } else { 0 };
-        Self { kind, bytes, inode: stat.st_ino, modified: (stat.st_mtime, stat.st_mtime_nsec) }
+        let size = u64::try_from(stat.st_size).unwrap_or_default().min(blocks * BLOCK_BYTES);
+        Self {
+            kind,
+            bytes,
+            size,
+            names: stat.st_nlink,
+            inode: stat.st_ino,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+        }
     }
 }
 

@@ -4,10 +4,15 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::dir::Dir;
+use jiff::Timestamp;
+
+use super::dir::{Dir, DirEntry};
 use super::{LogError, RemovedStats, tree};
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{EntryKind, LinkTarget, PodRef, attempt_of_log, log_file_name, pod_uid_of_dir};
+use crate::model::{
+    EntryKind, LinkTarget, LogFacts, PodRef, attempt_of_log, is_current_log, log_file_name, other_forms_of_log,
+    pod_uid_of_dir,
+};
 use crate::observe::link_target;
 use crate::plan::LogPolicy;
 
@@ -18,6 +23,17 @@ pub struct LogRoots {
     pub host: HostFs,
     /// The two roots, as paths on the host.
     pub policy: LogPolicy,
+}
+
+/// What the plan and the runtime say of a log file that is to be removed by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownLog {
+    /// Whether the runtime has its instance.
+    pub is_listed: bool,
+    /// Its size in the plan, in bytes.
+    pub size: u64,
+    /// It was last modified before this time.
+    pub before: Timestamp,
 }
 
 /// A container's log file: its name, and the directories from the pod log root down to it.
@@ -92,6 +108,29 @@ impl LogRoots {
     pub fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError> {
         let dir = enter_all(self.pods()?, &file.folders)?;
         dir.map_or(Ok(RemovedStats::default()), |mut dir| tree::remove_logs(&mut dir, &file.name))
+    }
+
+    /// Removes one log file, without the rotated ones of its instance. A missing file is success.
+    pub fn remove_log(&self, file: &LogFile, known: KnownLog) -> Result<RemovedStats, LogError> {
+        let found = self.check_log(file, known)?;
+        found.map_or(Ok(RemovedStats::default()), |(dir, entry)| dir.unlink(&file.name, entry))
+    }
+
+    /// Returns a log file that may be removed by itself; `None` = it does not exist. A file that was written since the plan, that has
+    /// another name too, or that its container needs is foreign.
+    pub fn check_log(&self, file: &LogFile, known: KnownLog) -> Result<Option<(Dir, DirEntry)>, LogError> {
+        let Some(mut dir) = enter_all(self.pods()?, &file.folders)? else { return Ok(None) };
+        let (Some(entry), Some(name)) = (dir.entry(&file.name)?, file.name.to_str()) else { return Ok(None) };
+        let what = if entry.kind != EntryKind::File || entry.names != 1 {
+            "it is not a file with one name"
+        } else if entry.size > known.size || !entry.is_older(known.before) {
+            "it was written since the plan"
+        } else if !facts(&mut dir, name, known.is_listed)?.permit_removal(name) {
+            "its container needs it"
+        } else {
+            return Ok(Some((dir, entry)));
+        };
+        Err(LogError::foreign(dir.path_of(&file.name), what))
     }
 
     /// Removes a log symlink. An entry of another kind is an error. A missing entry is success.
@@ -177,18 +216,36 @@ impl LogRoots {
 // === impl LogFile ===
 
 impl LogFile {
-    /// Returns the container and the attempt in its path, if that is `POD/CONTAINER/ATTEMPT.log`.
+    /// Returns the container and the attempt in its path, if that is `POD/CONTAINER/ATTEMPT.log`, rotated or not.
     pub fn instance(&self) -> Option<(&str, u32)> {
         let [_, container] = self.folders.as_slice() else { return None };
-        let name = self.name.to_str()?;
-        let attempt = attempt_of_log(name).filter(|attempt| name == log_file_name(*attempt))?;
-        Some((container.to_str()?, attempt))
+        Some((container.to_str()?, attempt_of_log(self.name.to_str()?)?))
+    }
+
+    /// Returns whether it is not rotated.
+    pub fn is_current(&self) -> bool {
+        self.name.to_str().is_some_and(is_current_log)
     }
 
     /// Returns its path beneath the pod log root, for messages.
     pub fn path(&self) -> PathBuf {
         self.folders.iter().chain([&self.name]).collect()
     }
+}
+
+/// Returns what the directory of a log file shows of it.
+fn facts(dir: &mut Dir, name: &str, is_listed: bool) -> Result<LogFacts, LogError> {
+    let attempt = attempt_of_log(name);
+    let current = attempt.map(log_file_name).map_or(Ok(None), |current| dir.entry(current.as_ref()))?;
+    let forms = other_forms_of_log(name);
+    let forms = forms.iter().map(|form| dir.entry(form.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    let newer = dir.names(1, |other| other.to_str().and_then(attempt_of_log) > attempt)?;
+    Ok(LogFacts {
+        is_listed,
+        has_current: current.is_some_and(|entry| entry.kind == EntryKind::File),
+        has_other_form: forms.iter().any(Option::is_some),
+        has_newer: !newer.is_empty(),
+    })
 }
 
 /// Enters directories, each in the one before it. `None` = one does not exist.

@@ -59,7 +59,8 @@ pub enum Target {
         /// The path: the pod log root and one name.
         path: PathBuf,
     },
-    /// The log of an instance that the runtime no longer lists: the file and its rotated files.
+    /// The log of an instance that the runtime no longer lists: the file and its rotated files. For `over_log_limit` the one file
+    /// alone, of any instance.
     RemoveLogFile {
         /// The path: the pod log root, the directories of the pod and of the container, and the name of the file.
         path: PathBuf,
@@ -103,7 +104,7 @@ pub enum Kind {
     Sandbox,
     /// An entry of the pod log root.
     LogDir,
-    /// The log of an instance that the runtime no longer lists.
+    /// A log file, or the log of an instance that the runtime no longer lists.
     LogFile,
     /// An entry of the container log root.
     LogLink,

@@ -10,7 +10,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use super::reason::{RemoveReason, RuleReason};
-use crate::model::{count_text, duration_text};
+use crate::model::{count_text, duration_text, size_text};
+use crate::plan::logs::limits::log_limit::LogLimit;
 
 /// When a reason that disk pressure alone causes changes.
 const NO_PRESSURE: &str = "there is no disk pressure, and no --pressure";
@@ -113,6 +114,7 @@ impl RemoveReason {
                 "containers.max_containers is higher; a negative value is no limit",
             )
             .set_by("containers.max_containers"),
+            Self::OverLogLimit(limit) => over_log_limit(*limit),
             Self::Superseded {} => rule("pod has a newer sandbox", "its pod has a newer sandbox", "never"),
             Self::Dangling {} => rule(
                 "dangling symlink",
@@ -128,18 +130,7 @@ impl RemoveReason {
                 "disk usage is lower, a container uses it, images.keep matches it, or the threshold is higher",
             )
             .set_by("images.high_threshold_percent"),
-            Self::Rule(RuleReason { rule: name, limit: None, note, .. }) => rule(
-                format!("rule {name:?}"),
-                format!("the rule {name:?} removes it{}, and no guard keeps it", with_note(note)),
-                "it is in use, a guard keeps it, or the rule no longer matches",
-            )
-            .set_by("rule"),
-            Self::Rule(RuleReason { rule: name, limit: Some(limit), note, .. }) => rule(
-                format!("rule {name:?} ({limit})"),
-                format!("it is over a limit of the rule {name:?}: {limit}{}", with_note(note)),
-                "the rule has a higher limit, or no longer matches",
-            )
-            .set_by("rule"),
+            Self::Rule(reason) => by_rule(reason),
             Self::Target { target, value } => rule(
                 format!("{} (images.targets: {target})", target.state(*value)),
                 format!("the disk has {}, and this image is among the first by images.order", target.state(*value)),
@@ -185,9 +176,35 @@ impl RemoveReason {
     }
 }
 
+/// Returns the texts about an object that a rule removes.
+fn by_rule(RuleReason { rule: name, limit, note, .. }: &RuleReason) -> Explanation {
+    let note = with_note(note);
+    let explanation = match limit {
+        None => rule(
+            format!("rule {name:?}"),
+            format!("the rule {name:?} removes it{note}, and no guard keeps it"),
+            "it is in use, a guard keeps it, or the rule no longer matches",
+        ),
+        Some(limit) => rule(
+            format!("rule {name:?} ({limit})"),
+            format!("it is over a limit of the rule {name:?}: {limit}{note}"),
+            "the rule has a higher limit, or no longer matches",
+        ),
+    };
+    explanation.set_by("rule")
+}
+
 /// Returns the texts about an unused image that a command names.
 fn named(phrase: &'static str, by: &str) -> Explanation {
     rule(phrase, format!("it is unused, and {by} names it"), "it is in use, or a guard keeps it")
+}
+
+/// Returns the texts about a log file that is removed for a limit.
+fn over_log_limit(limit: LogLimit) -> Explanation {
+    let (of, bytes) = (<&str>::from(limit.limit_of), size_text(limit.limit_bytes));
+    let text =
+        format!("the log files of its {of} have more than {bytes}, and this is one of the oldest of the largest pod");
+    rule(format!("over logs.limits ({limit})"), text, "logs.limits permits more").set_by("logs.limits")
 }
 
 /// Returns the texts about a file that is left over.

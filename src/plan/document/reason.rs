@@ -10,6 +10,7 @@ use strum::IntoStaticStr;
 
 use crate::model::ContainerState;
 use crate::plan::images::goal::ImageTarget;
+use crate::plan::logs::limits::log_limit::LogLimit;
 
 /// The rule that decides an object.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -76,6 +77,8 @@ pub enum RemoveReason {
         /// Seconds since its last use; `null` = never used, as in the kubelet.
         unused_seconds: Option<i64>,
     },
+    /// The log files of its pod, of its namespace or of the node have more bytes than allowed, and it is one of the oldest.
+    OverLogLimit(LogLimit),
     /// A rule removes it, or sets the limit that it exceeds.
     Rule(RuleReason),
     /// The image is unused, and `images.all_unused` is set or a disk has pressure.

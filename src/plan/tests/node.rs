@@ -6,9 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::model::{
-    Absence, CRI_NAMESPACE, Container, ContainerState, Failure, FileSystem, HolderKind, Image, ImageMemory, Leftover,
-    LeftoverKind, LeftoverLog, LinkTarget, LogDir, LogLink, PathUsage, Phase, Pod, PodList, PodRef, RuntimeStore,
-    Sandbox, SandboxState, Seen, Snapshot, StoreHolder, StorePart,
+    Absence, CRI_NAMESPACE, Container, ContainerLog, ContainerLogs, ContainerState, Failure, FileSystem, HolderKind,
+    Image, ImageMemory, Leftover, LeftoverKind, LeftoverLog, LinkTarget, LogDir, LogLink, PathUsage, Phase, Pod,
+    PodList, PodRef, RuntimeStore, Sandbox, SandboxState, Seen, Snapshot, StoreHolder, StorePart,
 };
 use crate::plan::decide;
 use crate::plan::document::Plan;
@@ -240,6 +240,18 @@ impl Node {
         let (pod, container) = (pod_ref(pod).unwrap(), container.to_owned());
         let log = LeftoverLog { pod, container, attempt, modified_at: Some(ago(age)), size_bytes: 100 };
         seen(&mut self.snapshot.leftover_logs).push(log);
+        self
+    }
+
+    /// Adds log files of the slot `POD/NAME`: names, bytes, and the minutes since they were last modified.
+    pub fn log_files<const FILES: usize>(mut self, slot: &str, files: [(&str, u64, i64); FILES]) -> Self {
+        let (pod, container) = slot.split_once('/').unwrap();
+        let file = |(name, size_bytes, age): (&str, u64, i64)| {
+            let (name, modified_at) = (name.to_owned(), Some(ago(age)));
+            ContainerLog { name, size_bytes, modified_at }
+        };
+        let (pod, container, files) = (pod_ref(pod).unwrap(), container.to_owned(), files.map(file).to_vec());
+        seen(&mut self.snapshot.container_logs).push(ContainerLogs { pod, container, files, at_least: false });
         self
     }
 

@@ -15,6 +15,7 @@ fn removals() -> Value {
         { "reason": "pod_terminal", "pressure": true },
         { "reason": "over_max_per_pod_container", "limit": 3 },
         { "reason": "over_total_limit", "limit": 4 },
+        { "reason": "over_log_limit", "limit_of": "namespace", "limit_bytes": 2_147_483_648_u64 },
         { "reason": "superseded" },
         { "reason": "dangling" },
         { "reason": "space", "high_threshold_percent": 85, "used_percent": 91 },

@@ -1,0 +1,181 @@
+//! Reads the log files of the containers that the runtime lists.
+//!
+//! A pod that mounts the log root can create any entry beneath it. No link is followed, and only regular files with one name count,
+//! which is one of the kubelet. So a pod cannot make the file of another one count for itself or for a third.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
+
+use jiff::Timestamp;
+use rustix::fs::{CWD, Dir, FileType};
+use rustix::io::Errno;
+use tokio::time::Instant;
+
+use crate::host_path::HostFs;
+use crate::model::{Container, ContainerLog, ContainerLogs, Seen, Snapshot, is_current_log, rotated_log};
+use crate::observe::log_sizes::size_on_disk;
+use crate::observe::walk::{open_directory, stat};
+use crate::observe::{MEASURING, Observer};
+
+/// The highest number of entries of one directory that are read.
+const MOST_ENTRIES: usize = if cfg!(test) { 20 } else { 20_000 };
+
+// === impl Observer ===
+
+impl Observer {
+    /// Reads the log files of all containers in one walk. What is not reached in time is marked.
+    pub(in crate::observe) async fn container_logs(&self, snapshot: &Snapshot) -> Seen<Vec<ContainerLogs>> {
+        let containers = snapshot.containers.as_ref().map(|containers| of_containers(containers)).unwrap_or_default();
+        let until = Instant::now() + MEASURING;
+        let read = move |_: &HostFs, root: &Path| read_all(root, containers, until);
+        self.measure(self.places.pod_logs.clone(), MEASURING, read).await.map(Option::unwrap_or_default)
+    }
+}
+
+/// Returns the containers of pods, each once, in the order of their directories.
+fn of_containers(containers: &[Container]) -> Vec<ContainerLogs> {
+    let logs = containers.iter().filter_map(|container| {
+        let (pod, container) = (container.pod.clone()?, container.name.clone());
+        let logs = ContainerLogs { pod, container, ..ContainerLogs::default() };
+        Some((logs.dir()?, logs))
+    });
+    logs.collect::<BTreeMap<_, _>>().into_values().collect()
+}
+
+fn read_all(root: &Path, mut containers: Vec<ContainerLogs>, until: Instant) -> std::io::Result<Vec<ContainerLogs>> {
+    let root = open_directory(CWD, root)?;
+    for logs in &mut containers {
+        logs.at_least = add_files(logs, &root, until).is_err();
+    }
+    Ok(containers)
+}
+
+/// Adds the files of a container. An error says that some may be missing.
+fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, until: Instant) -> Result<(), Errno> {
+    let Some(path) = logs.dir() else { return Ok(()) };
+    let mut directory = None;
+    for name in &path {
+        let at = directory.as_ref().unwrap_or(root);
+        directory = match open_directory(at.as_fd(), name) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+            opened => Some(opened?),
+        };
+    }
+    for (read, entry) in Dir::read_from(directory.as_ref().unwrap_or(root))?.enumerate() {
+        if read >= MOST_ENTRIES || Instant::now() >= until {
+            return Err(Errno::TIMEDOUT);
+        }
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if is_current_log(name) || rotated_log(name).is_some() {
+            logs.files.extend(file(directory.as_ref().unwrap_or(root), name)?);
+        }
+    }
+    Ok(())
+}
+
+/// Returns a regular file that has one name; `None` = it is another entry, or it does not exist any more.
+fn file(directory: &OwnedFd, name: &str) -> Result<Option<ContainerLog>, Errno> {
+    let found = match stat(directory.as_fd(), name) {
+        Err(Errno::NOENT) => return Ok(None),
+        found => found?,
+    };
+    let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile && found.stx_nlink == 1;
+    let (seconds, nanos) = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec);
+    let modified_at = i32::try_from(nanos).ok().and_then(|nanos| Timestamp::new(seconds, nanos).ok());
+    let size_bytes = size_on_disk(&found);
+    Ok(is_file.then(|| ContainerLog { name: name.to_owned(), size_bytes, modified_at }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::time::Duration;
+
+    use super::*;
+
+    const ROTATED: &str = "0.log.20261121-100000";
+
+    fn containers(names: &[&str]) -> Vec<Container> {
+        let container = |name: &&str| {
+            let pod = serde_json::json!({ "uid": "u1", "namespace": "default", "name": "web" });
+            serde_json::from_value(serde_json::json!({ "id": format!("c-{name}"), "name": name, "pod": pod,
+                "state": "running", "created_at": "2026-11-21T11:00:00Z" }))
+            .unwrap()
+        };
+        names.iter().map(container).collect()
+    }
+
+    fn write(root: &Path, path: &str) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "12345").unwrap();
+    }
+
+    /// Returns the names of the files of each container, and whether some may be missing.
+    fn found(root: &Path, containers: &[Container], time: Duration) -> Vec<(String, Vec<String>, bool)> {
+        let read = read_all(root, of_containers(containers), Instant::now() + time).unwrap();
+        let names = |files: Vec<ContainerLog>| {
+            let mut names: Vec<_> = files.into_iter().map(|file| file.name).collect();
+            names.sort();
+            names
+        };
+        read.into_iter().map(|logs| (logs.container, names(logs.files), logs.at_least)).collect()
+    }
+
+    fn long() -> Duration {
+        Duration::from_mins(10)
+    }
+
+    #[test]
+    fn only_files_with_one_name_of_the_kubelet_count() {
+        let root = tempfile::tempdir().unwrap();
+        let app = |name: &str| format!("default_web_u1/app/{name}");
+        for name in ["0.log", ROTATED, "0.log.20261121-110000.gz", "0.log.20261121-110000.tmp", "note", "0.log.old"] {
+            write(root.path(), &app(name));
+        }
+        let at = |name: &str| root.path().join(app(name));
+        write(root.path(), "default_web_u1/outside");
+        symlink(root.path().join("default_web_u1/outside"), at("1.log")).unwrap();
+        fs::hard_link(root.path().join("default_web_u1/outside"), at("2.log")).unwrap();
+        fs::create_dir(at("3.log")).unwrap();
+        nix::unistd::mkfifo(&at("4.log"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        write(root.path(), "default_web_u1/foreign/0.log");
+        let containers = containers(&["app", "app", "idle"]);
+        let files = ["0.log", ROTATED, "0.log.20261121-110000.gz", "0.log.20261121-110000.tmp"].map(str::to_owned);
+        let expected = [("app".to_owned(), files.to_vec(), false), ("idle".to_owned(), Vec::new(), false)];
+        assert_eq!(found(root.path(), &containers, long()), expected);
+        let read = read_all(root.path(), of_containers(&containers), Instant::now() + long()).unwrap();
+        let file = &read[0].files[0];
+        assert!(file.size_bytes <= 5 && file.modified_at.is_some(), "{file:?}");
+    }
+
+    #[test]
+    fn a_linked_directory_of_a_pod_or_container_is_not_read() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "elsewhere/app/0.log");
+        symlink("elsewhere", root.path().join("default_web_u1")).unwrap();
+        let none = [("app".to_owned(), Vec::new(), false)];
+        assert_eq!(found(root.path(), &containers(&["app"]), long()), none);
+        fs::rename(root.path().join("elsewhere"), root.path().join("other")).unwrap();
+        fs::rename(root.path().join("default_web_u1"), root.path().join("link")).unwrap();
+        fs::create_dir(root.path().join("default_web_u1")).unwrap();
+        symlink("../other/app", root.path().join("default_web_u1/app")).unwrap();
+        assert_eq!(found(root.path(), &containers(&["app"]), long()), none);
+    }
+
+    #[test]
+    fn what_is_not_read_is_marked() {
+        let root = tempfile::tempdir().unwrap();
+        (0..30).for_each(|attempt| write(root.path(), &format!("default_web_u1/app/{attempt}.log")));
+        write(root.path(), "default_web_u1/small/0.log");
+        let read = |time| -> Vec<_> {
+            let found = found(root.path(), &containers(&["app", "small"]), time);
+            found.into_iter().map(|(_, files, at_least)| (files.len() < 30, at_least)).collect()
+        };
+        assert_eq!(read(long()), [(true, true), (true, false)], "too many files");
+        assert_eq!(read(Duration::ZERO), [(true, true), (true, true)], "no time");
+    }
+}

@@ -1,0 +1,190 @@
+//! Decides log files of pods that exist, if these have more than `logs.limits` permits.
+//!
+//! Removes for `over_log_limit`: of the pod with the most bytes the oldest file, until the limit is met. Which files may be removed,
+//! [`LogFacts`] says. Keeps for `rule`, `list_incomplete`, and by the guards `backing_off`, `runtime_just_started`, `list_fell`,
+//! `baseline_lost` and those of `pods`. What stays over its limit, and what was not read, the plan says.
+//!
+//! The rules of containers keep the files of an instance that the runtime no longer has. The files are not in the plan while their
+//! limit is met.
+
+pub(in crate::plan) mod log_limit;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use crate::model::{
+    Container, ContainerId, ContainerLog, ContainerLogs, LeftoverLog, LogFacts, PodRef, PodUid, attempt_of_log,
+    log_file_name, other_forms_of_log,
+};
+use crate::plan::document::Kept;
+use crate::plan::document::action::{Action, Kind, Target};
+use crate::plan::document::reason::{KeepReason, RemoveReason};
+use crate::plan::pods::{Completeness, PodStatus};
+use crate::plan::step::{Context, Step};
+use log_limit::{LogLimit, LogLimitNote};
+
+/// The log files of a pod.
+struct PodLogs<'a> {
+    pod: &'a PodRef,
+    bytes: u64,
+    at_least: bool,
+    kept: u64,
+    /// Why none of them may be removed, if so.
+    guard: Option<KeepReason>,
+    /// Those that may be removed, newest first.
+    candidates: Vec<Candidate<'a>>,
+}
+
+/// A log file that may be removed, its container, and whether the runtime has its instance.
+struct Candidate<'a> {
+    file: &'a ContainerLog,
+    path: PathBuf,
+    container: &'a str,
+    is_listed: bool,
+}
+
+/// The instances that the runtime has, and what this pass removes with its logs: ids of containers and paths of logs.
+struct Instances<'a> {
+    listed: HashMap<(&'a PodUid, &'a str, u32), &'a ContainerId>,
+    removed: HashSet<String>,
+}
+
+/// Decides these log files, except those in directories that this pass removes.
+pub(super) fn decide(step: &mut Step, removed_dirs: &HashSet<PodUid>) {
+    let (context, policy) = (step.context, &step.context.policy.logs);
+    if policy.limits.is_empty() {
+        return;
+    }
+    let Some(logs) = step.need("container_logs", &context.snapshot.container_logs) else { return };
+    let (instances, mut pods) = (Instances::new(step), BTreeMap::new());
+    for logs in logs.iter().filter(|logs| !removed_dirs.contains(&logs.pod.uid)) {
+        let status = context.pods.status(Some(&logs.pod), Completeness::Required);
+        // Other rules decide the logs of a deleted pod.
+        if !matches!(status, PodStatus::Deleted) {
+            let of_pod = pods.entry(&logs.pod).or_insert_with(|| PodLogs::new(context, &logs.pod, status));
+            of_pod.add(&policy.pods_root, &instances, logs);
+        }
+    }
+    let begun = step.plan.actions.len();
+    let newest_first = |one: &Candidate| Reverse((one.file.modified_at, one.path.clone()));
+    for pod in pods.values_mut() {
+        pod.candidates.sort_by_cached_key(newest_first);
+    }
+    for limit in policy.limits.iter().collect::<BTreeSet<_>>() {
+        let mut groups = BTreeMap::<_, Vec<_>>::new();
+        for (pod, logs) in &mut pods {
+            groups.entry(limit.limit_of.group(pod, &context.snapshot.node)).or_default().push(logs);
+        }
+        for ((of, _), mut pods) in groups {
+            reduce(step, *limit, of, &mut pods);
+        }
+    }
+    // The recheck lists the containers of a pod once for all of its files.
+    if let Some(removals) = step.plan.actions.get_mut(begun..) {
+        removals.sort_by(|one, other| one.pod.cmp(&other.pod));
+    }
+}
+
+/// Removes the oldest file of the largest pod until the limit is met or nothing is left to remove.
+fn reduce(step: &mut Step, limit: LogLimit, of: String, pods: &mut [&mut PodLogs]) {
+    let mut bytes = pods.iter().fold(0_u64, |sum, pod| sum.saturating_add(pod.bytes));
+    while bytes > limit.limit_bytes {
+        let with_candidates = pods.iter_mut().filter(|pod| !pod.candidates.is_empty());
+        let Some(largest) = with_candidates.max_by_key(|pod| (pod.bytes, Reverse(pod.pod))) else { break };
+        bytes = bytes.saturating_sub(largest.remove_oldest(step, limit));
+    }
+    let (at_least, kept) = (pods.iter().any(|pod| pod.at_least), pods.iter().map(|pod| pod.kept).sum());
+    if bytes > limit.limit_bytes || at_least {
+        step.plan.log_limits.push(LogLimitNote { limit, of, bytes, at_least, kept });
+    }
+}
+
+// === impl PodLogs ===
+
+impl<'a> PodLogs<'a> {
+    fn new(context: &Context, pod: &'a PodRef, status: PodStatus) -> Self {
+        let incomplete = || KeepReason::ListIncomplete { list: "containers".to_owned() };
+        let is_incomplete = context.gaps.may_miss_containers(Some(&pod.uid));
+        let untrusted = || context.pods.why_untrusted().cloned();
+        let guard = is_incomplete.then(incomplete).or_else(untrusted).or_else(|| status.guard());
+        Self { pod, bytes: 0, at_least: false, kept: 0, guard, candidates: Vec::new() }
+    }
+
+    /// Adds the log files of a container. Without all names it is not known which file is the only one or the newest.
+    fn add(&mut self, root: &Path, instances: &Instances, logs: &'a ContainerLogs) {
+        let names: HashSet<_> = logs.files.iter().map(|file| file.name.as_str()).collect();
+        let newest = names.iter().filter_map(|name| attempt_of_log(name)).max();
+        self.at_least |= logs.at_least;
+        for file in &logs.files {
+            let (Some(attempt), Some(dir)) = (attempt_of_log(&file.name), logs.dir()) else { continue };
+            let (dir, current) = (root.join(dir), log_file_name(attempt));
+            let instance = instances.listed.get(&(&logs.pod.uid, &*logs.container, attempt));
+            let removed = instance.map_or_else(|| dir.join(&current).display().to_string(), ToString::to_string);
+            if instances.removed.contains(&removed) {
+                continue;
+            }
+            self.bytes = self.bytes.saturating_add(file.size_bytes);
+            let facts = LogFacts {
+                is_listed: instance.is_some(),
+                has_current: names.contains(&*current),
+                has_other_form: other_forms_of_log(&file.name).iter().any(|form| names.contains(&**form)),
+                has_newer: newest > Some(attempt),
+            };
+            if !logs.at_least && file.modified_at.is_some() && facts.permit_removal(&file.name) {
+                let (path, container, is_listed) = (dir.join(&file.name), &*logs.container, facts.is_listed);
+                self.candidates.push(Candidate { file, path, container, is_listed });
+            }
+        }
+    }
+
+    /// Decides the oldest file. Returns the bytes that its removal reclaims.
+    fn remove_oldest(&mut self, step: &mut Step, limit: LogLimit) -> u64 {
+        let Some(oldest) = self.candidates.pop() else { return 0 };
+        let (pod, size_bytes) = (Some(self.pod.clone()), oldest.file.size_bytes);
+        let age_seconds = oldest.file.modified_at.map(|at| step.context.age_seconds(at));
+        let kept = self.guard.clone().or_else(|| oldest.why_kept(step.context, self.pod));
+        let (target, size) = (Target::RemoveLogFile { path: oldest.path }, Some(size_bytes).into());
+        if let Some(reason) = kept {
+            self.kept += 1;
+            step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) });
+            return 0;
+        }
+        step.remove(Action { pod, age_seconds, size, ..target.remove(RemoveReason::OverLogLimit(limit)) });
+        self.bytes -= size_bytes;
+        size_bytes
+    }
+}
+
+// === impl Candidate ===
+
+impl Candidate<'_> {
+    /// Returns why it is kept although its pod is over the limit, if so.
+    fn why_kept(&self, context: &Context, pod: &PodRef) -> Option<KeepReason> {
+        let id = self.path.display().to_string();
+        let ContainerLog { modified_at, size_bytes, name } = self.file;
+        let (container, attempt) = (self.container.to_owned(), attempt_of_log(name).unwrap_or_default());
+        let log =
+            LeftoverLog { pod: pod.clone(), container, attempt, modified_at: *modified_at, size_bytes: *size_bytes };
+        let by_rule = if self.is_listed { None } else { context.rules.leftover_log(&log, &id).err() };
+        by_rule.or_else(|| context.backing_off(Kind::LogFile, &id))
+    }
+}
+
+// === impl Instances ===
+
+impl<'a> Instances<'a> {
+    fn new(step: &Step<'_, 'a>) -> Self {
+        let containers = step.context.snapshot.containers.as_ref().into_iter().flatten();
+        let key = |one: &'a Container| Some(((one.pod_uid()?, one.name.as_str(), one.attempt), &one.id));
+        let removed = step.plan.actions.iter().filter(|action| match action.target {
+            Target::RemoveContainer { keeps_logs, .. } => !keeps_logs,
+            _ => action.target.kind() == Kind::LogFile,
+        });
+        let removed = removed.map(|action| action.target.id()).collect();
+        Self { listed: containers.filter_map(key).collect(), removed }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Limits on log files as text and as data, and which of them a plan does not meet.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr, VariantNames};
+
+use crate::model::{PodRef, PodUid, bytes_of_text, count_text, exact_size_text, size_text};
+
+/// A limit on the bytes of log files, as `logs.limits` has it.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+pub struct LogLimit {
+    /// What may have so many.
+    pub limit_of: LimitOf,
+    /// The most bytes.
+    pub limit_bytes: u64,
+}
+
+/// What a limit on log files is for.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Deserialize,
+    EnumString,
+    Eq,
+    IntoStaticStr,
+    JsonSchema,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
+    VariantNames,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum LimitOf {
+    /// Each pod.
+    Pod,
+    /// All pods of a namespace together.
+    Namespace,
+    /// All pods of the node together.
+    Node,
+}
+
+/// A limit on log files that a plan does not meet, or that may be exceeded by what was not read.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct LogLimitNote {
+    /// The limit.
+    #[serde(flatten)]
+    pub limit: LogLimit,
+    /// The pod as namespace/name, the namespace, or the node.
+    pub of: String,
+    /// The bytes after the removals of the plan.
+    pub bytes: u64,
+    /// Whether more may be there, because not all files were read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
+    /// The number of files that would be removed, and that a guard or a rule keeps.
+    #[serde(default)]
+    pub kept: u64,
+}
+
+// === impl LimitOf ===
+
+impl LimitOf {
+    /// Returns the name of what a pod counts for, and the uid where the name is not unique.
+    pub fn group(self, pod: &PodRef, node: &str) -> (String, PodUid) {
+        match self {
+            Self::Pod => (pod.to_string(), pod.uid.clone()),
+            Self::Namespace => (pod.namespace.clone(), PodUid::default()),
+            Self::Node => (node.to_owned(), PodUid::default()),
+        }
+    }
+}
+
+// === impl LogLimit ===
+
+impl LogLimit {
+    /// A regular expression for its text.
+    pub const PATTERN: &str = "^(pod|namespace|node) [0-9]+[KMGT]?i?B?$";
+
+    /// Returns one that every log file exceeds.
+    pub(in crate::plan) fn exceeded() -> Self {
+        Self { limit_of: LimitOf::Pod, limit_bytes: 0 }
+    }
+}
+
+/// As in the settings. The error says what is wrong.
+impl std::str::FromStr for LogLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let read = |(of, bytes): (&str, &str)| {
+            let limit_bytes = bytes_of_text(bytes.trim()).filter(|bytes| *bytes > 0)?;
+            Some(Self { limit_of: of.parse().ok()?, limit_bytes })
+        };
+        let forms = "\"pod BYTES\", \"namespace BYTES\" or \"node BYTES\", such as \"pod 200MiB\"";
+        text.split_once(' ').and_then(read).ok_or_else(|| format!("{text:?} is not a limit: expected {forms}"))
+    }
+}
+
+/// As in the settings.
+impl std::fmt::Display for LogLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", <&str>::from(self.limit_of), exact_size_text(self.limit_bytes))
+    }
+}
+
+// === impl LogLimitNote ===
+
+impl LogLimitNote {
+    /// Returns whether the limit is exceeded, as far as is known.
+    pub fn is_over(&self) -> bool {
+        self.bytes > self.limit.limit_bytes
+    }
+}
+
+impl std::fmt::Display for LogLimitNote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (of, least) = (<&str>::from(self.limit.limit_of), if self.at_least { "at least " } else { "" });
+        let state = if self.is_over() { "over" } else { "under" };
+        write!(
+            f,
+            "log files of {of} {} have {least}{}, {state} logs.limits ({})",
+            self.of,
+            size_text(self.bytes),
+            self.limit
+        )?;
+        match (self.at_least, self.kept) {
+            (true, _) => f.write_str(": not all of them could be read"),
+            (false, 0) => f.write_str(": only current files are left, which the kubelet rotates"),
+            (false, kept) => write!(f, ": {} kept", count_text(kept, "file")),
+        }
+    }
+}
