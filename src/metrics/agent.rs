@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use strum::VariantArray as _;
+use strum::{VariantArray as _, VariantNames as _};
 
 use super::calls::CriCalls;
 use super::contents;
@@ -19,7 +19,7 @@ use super::text::Exposition;
 use super::usage;
 use crate::model::{DirUsage, LeftoverKind, PodSourceName, PodSourceReport, Seen, Snapshot};
 use crate::plan::{
-    Action, DiskState, FailureCause, KeepReason, Kind, Outcome, Plan, PodKnowledge, Report, Scope, Summary,
+    Action, DiskState, FailureCause, KeepReason, Kind, LimitOf, Outcome, Plan, PodKnowledge, Report, Scope, Summary,
 };
 use crate::store::{DiskAccount, NamespaceSpace};
 
@@ -30,7 +30,7 @@ const REASONS: [(Kind, &[&str]); 7] = [
     (Kind::Container, &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_total_limit"]),
     (Kind::Sandbox, &["pod_deleted", "pod_terminal", "superseded"]),
     (Kind::LogDir, &["pod_deleted"]),
-    (Kind::LogFile, &["pod_deleted", "pod_terminal", "over_max_per_pod_container"]),
+    (Kind::LogFile, &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_log_limit"]),
     (Kind::LogLink, &["dangling"]),
     (Kind::Leftover, &["pod_deleted", "instance_gone", "image_gone", "unreferenced"]),
     (Kind::Image, &["space", "age", "unused"]),
@@ -177,6 +177,12 @@ impl AgentMetrics {
         for kind in Kind::ALL.into_iter().filter(|kind| covers(scope, *kind)) {
             self.show_kept(kind, plan);
             self.show_actions(kind, plan);
+        }
+        if covers(scope, Kind::LogFile) {
+            let over = plan.log_limits.iter().filter(|note| note.is_over());
+            let over = over.map(|note| vec![("limit_of", note.limit.limit_of.into())]);
+            let none = LimitOf::VARIANTS.iter().map(|of| vec![("limit_of", *of)]);
+            self.0.metrics.values.replace(LOGS_OVER, "", counts(none, over));
         }
         self.pod_sources(&plan.pods);
     }

@@ -96,6 +96,8 @@ definitions! {
     IMAGE_DISK_INODES = Gauge "kubegc_image_disk_inodes" ["category"] "The same in inodes, where these are known";
     NAMESPACE = Gauge "kubegc_namespace_bytes" ["pod_namespace", "what"]
         "What the pods of a namespace take on the disks of the node, for the 20 largest namespaces. The rest, and pods whose namespace is not known, have no name";
+    LOGS_OVER = Gauge "kubegc_logs_over_limit" ["limit_of"]
+        "Pods and namespaces, and 1 for the node, whose log files have more bytes than logs.limits permits after the last plan";
     LEFTOVERS = Gauge "kubegc_leftovers" ["kind"] "What no program needs any more, as of the last account";
     LEFTOVERS_BYTES = Gauge "kubegc_leftovers_bytes" ["kind"] "What these take on the disks";
     FS_THRESHOLD = Gauge "kubegc_filesystem_threshold_ratio" ["filesystem", "threshold"]

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::{DiskUse, FileSystem, NodeDisk, PodSourceName};
-use crate::plan::{Forecast, Policy, PressurePolicy, TimeLeft, decide};
+use crate::plan::{Forecast, LogLimit, LogLimitNote, Policy, PressurePolicy, TimeLeft, decide};
 use crate::store::Space;
 
 fn at(second: i64) -> Timestamp {
@@ -258,4 +258,21 @@ fn what_is_left_over_is_counted_by_kind() {
     metrics.contents(&[], &[(LeftoverKind::PodDirectory, (3, usage))].into());
     assert_eq!(samples(&metrics, "kubegc_leftovers"), ["{kind=\"pod_directory\"} 3.0"]);
     assert_eq!(samples(&metrics, "kubegc_leftovers_bytes"), ["{kind=\"pod_directory\"} 4096.0"]);
+}
+
+#[test]
+fn limits_on_logs_that_are_not_met_are_counted_by_kind() {
+    let metrics = AgentMetrics::default();
+    let mut plan = decide(&full_disk(), &Policy::default(), Scope::All);
+    for (limit, bytes) in [("pod 1MiB", 2 << 20), ("pod 1MiB", 3 << 20), ("node 1GiB", 4)] {
+        let limit: LogLimit = limit.parse().unwrap();
+        plan.log_limits.push(LogLimitNote { limit, of: "shop/web".to_owned(), bytes, at_least: true, kept: 0 });
+    }
+    metrics.planned(Scope::Containers, &plan);
+    let expected = ["{limit_of=\"namespace\"} 0.0", "{limit_of=\"node\"} 0.0", "{limit_of=\"pod\"} 2.0"];
+    let mut shown = samples(&metrics, "kubegc_logs_over_limit");
+    shown.sort();
+    assert_eq!(shown, expected);
+    metrics.planned(Scope::Images, &decide(&full_disk(), &Policy::default(), Scope::Images));
+    assert_eq!(samples(&metrics, "kubegc_logs_over_limit").len(), 3, "a pass over images does not decide logs");
 }

@@ -19,6 +19,8 @@ pub enum Reason {
     FreeDiskSpaceFailed,
     /// The runtime reports an image file system with a capacity of 0 bytes.
     InvalidDiskCapacity,
+    /// Log files have more bytes than `logs.limits` permits, and the pass removed what it may. The kubelet has no such event.
+    LogsOverLimit,
     /// Images were removed. The kubelet has no such event.
     ImagesRemoved,
 }
@@ -51,6 +53,7 @@ impl Reason {
             Self::ImageGcFailed => "ImageGCFailed",
             Self::FreeDiskSpaceFailed => "FreeDiskSpaceFailed",
             Self::InvalidDiskCapacity => "InvalidDiskCapacity",
+            Self::LogsOverLimit => "LogsOverLimit",
             Self::ImagesRemoved => "ImagesRemoved",
         }
     }
@@ -68,7 +71,9 @@ impl Notices {
     pub fn of(&mut self, scope: Scope, pass: &Pass) -> Vec<Notice> {
         match scope {
             Scope::Images => self.of_images(pass),
-            Scope::Containers | Scope::All => containers_failed(pass).into_iter().collect(),
+            Scope::Containers | Scope::All => {
+                containers_failed(pass).into_iter().chain(logs_over_limit(&pass.plan)).collect()
+            }
         }
     }
 
@@ -112,6 +117,12 @@ fn containers_failed(pass: &Pass) -> Option<Notice> {
         }
     }
     (!sources.is_empty()).then(|| Notice::new(Reason::ContainerGcFailed, &sources.join(","), &messages.join("; ")))
+}
+
+/// Returns a notice with the limits that a plan does not meet.
+fn logs_over_limit(plan: &Plan) -> Option<Notice> {
+    let over: Vec<_> = plan.log_limits.iter().map(ToString::to_string).collect();
+    (!over.is_empty()).then(|| Notice::new(Reason::LogsOverLimit, "", &over.join("; ")))
 }
 
 /// Returns why an image pass failed: the class and the message. One failed removal is enough, as in the kubelet.

@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::model::ImageId;
 use crate::plan::{
-    FailureCause, Halt, ImageSummary, ImageTrigger, Measure, Outcome, PlanError, Policy, RemoveReason, Report, Scope,
-    Summary, Target, decide,
+    FailureCause, Halt, ImageSummary, ImageTrigger, LogLimit, LogLimitNote, Measure, Outcome, PlanError, Policy,
+    RemoveReason, Report, Scope, Summary, Target, decide,
 };
 use crate::record::Pass;
 
@@ -89,6 +89,24 @@ fn a_containers_pass_without_data_is_reported_each_time() {
     pass.plan.errors.extend(blind("sandboxes").plan.errors);
     let expected = "containers unavailable: the runtime hangs; sandboxes unavailable: the runtime hangs";
     assert_eq!(sent(Scope::Containers, &[&pass, &pass]), [("ContainerGCFailed", expected.to_owned())]);
+}
+
+#[test]
+fn limits_on_logs_that_are_not_met_are_reported_together() {
+    let mut pass = quiet();
+    for (limit, of) in [("pod 1MiB", "shop/web"), ("node 1MiB", "n1")] {
+        let limit: LogLimit = limit.parse().unwrap();
+        let note = LogLimitNote { limit, of: of.to_owned(), bytes: 2 << 20, at_least: false, kept: 0 };
+        pass.plan.log_limits.push(note);
+    }
+    let text = |of: &str, limit: &str| {
+        format!(
+            "log files of {of} have 2.0MiB, over logs.limits ({limit}): only current files are left, which the kubelet rotates"
+        )
+    };
+    let expected = format!("{}; {}", text("pod shop/web", "pod 1MiB"), text("node n1", "node 1MiB"));
+    assert_eq!(sent(Scope::Containers, &[&pass]), [("LogsOverLimit", expected)]);
+    assert_eq!(reasons(Scope::Images, &[&pass]), [""; 0]);
 }
 
 #[test]

@@ -9,6 +9,9 @@ use crate::metrics::{AgentMetrics, PassMetrics};
 use crate::plan::Scope;
 use crate::record::Pass;
 
+/// The limits on log files that are not met, of which one pass logs so many.
+const MOST_LIMITS: usize = 10;
+
 /// The end of a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct PassEnd {
@@ -42,6 +45,9 @@ pub fn log_pass(scope: Scope, pass: &Pass) {
     }
     for error in &pass.plan.errors {
         tracing::warn!(%scope, %error, "pass failed in part");
+    }
+    for limit in pass.plan.log_limits.iter().take(MOST_LIMITS) {
+        tracing::warn!(%scope, %limit, "a limit on log files is not met");
     }
     for halt in &pass.summary.halts {
         tracing::warn!(%scope, %halt, "pass did not begin all actions");
