@@ -10,7 +10,6 @@ pub(super) mod demo;
 pub(super) mod disk;
 pub(super) mod history;
 pub(super) mod images;
-pub(super) mod man;
 pub(super) mod plan;
 pub(super) mod report;
 pub(super) mod run;
@@ -18,3 +17,5 @@ pub(super) mod snapshot;
 pub(super) mod status;
 pub(super) mod version;
 pub(super) mod why;
+
+pub(super) use completions::man;

@@ -1,6 +1,8 @@
 //! `kubegc completions`, and the answers to a shell that completes: commands, flags, setting keys, and the objects of this
 //! node.
 
+pub(in crate::cli) mod man;
+
 use std::ffi::OsStr;
 use std::time::Duration;
 
