@@ -28,7 +28,7 @@ mod walk;
 
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
-pub use log_files::link_target;
+pub use log_files::{ContainerLogs, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, PodLogs, link_target};
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods, pulls};

@@ -128,6 +128,43 @@ pub fn other_forms_of_log(name: &str) -> Vec<String> {
     rotated_log(name).map(forms).into_iter().flatten().filter(|form| form != name).collect()
 }
 
+/// The name of a log file. In their order the files of a container have its lines from the first to the last.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct LogFileName {
+    /// The attempt of its instance.
+    pub attempt: u32,
+    /// Whether the runtime writes to it or did so last. A rotated file has earlier lines.
+    is_current: bool,
+    /// When it was rotated, as in the name: `20260102-150405`; empty if it is not.
+    rotated_at: String,
+    /// Whether it is compressed. For a moment the kubelet has the same file in both forms.
+    pub is_compressed: bool,
+}
+
+// === impl LogFileName ===
+
+impl LogFileName {
+    /// Reads the name of a log file: `ATTEMPT.log[.TIME[.gz]]` (kubelet 1.36, `pkg/kubelet/logs/container_log_manager.go`). `None` = no
+    /// such name, for example that of a temporary file.
+    pub fn parse(name: &str) -> Option<Self> {
+        let attempt = attempt_of_log(name)?;
+        let rest = name.strip_prefix(&log_file_name(attempt))?;
+        let Some(rest) = rest.strip_prefix('.') else {
+            return Some(Self { attempt, is_current: true, rotated_at: String::new(), is_compressed: false });
+        };
+        let (time, is_compressed) = rest.strip_suffix(".gz").map_or((rest, false), |time| (time, true));
+        let (day, second) = time.split_once('-')?;
+        let is_number = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_time = is_number(day, 8) && is_number(second, 6);
+        is_time.then(|| Self { attempt, is_current: false, rotated_at: time.to_owned(), is_compressed })
+    }
+
+    /// Returns whether both are the same file, compressed or not.
+    pub fn is_twin(&self, other: &Self) -> bool {
+        (self.attempt, &self.rotated_at) == (other.attempt, &other.rotated_at)
+    }
+}
+
 /// Returns the container ID in the name of a log symlink, possibly shortened: the text after the last `-`, without
 /// `.log`.
 pub fn container_id_of_link(name: &str) -> Option<ContainerId> {
@@ -227,6 +264,46 @@ mod tests {
             assert_eq!(rotated_log(other), None, "{other}");
         }
         assert_eq!(["3.log", "03.log", "3.log.gz"].map(is_current_log), [true, false, false]);
+    }
+
+    #[test]
+    fn log_files_are_in_the_order_of_their_lines() {
+        let names = [
+            "0.log.20260102-150405.gz",
+            "0.log.20260102-150406",
+            "0.log.20260102-150406.gz",
+            "0.log",
+            "2.log.20250102-150405",
+            "2.log",
+            "10.log",
+        ];
+        let parsed: Vec<_> = names.iter().map(|name| LogFileName::parse(name).unwrap()).collect();
+        assert!(parsed.is_sorted(), "{parsed:?}");
+        let twins: Vec<_> = parsed.windows(2).map(|two| two[0].is_twin(&two[1])).collect();
+        assert_eq!(twins, [false, true, false, false, false, false]);
+    }
+
+    #[test]
+    fn other_names_are_no_log_files() {
+        let odd = [
+            "0.log.20260102-150405.tmp",
+            "0.log.20260102-150405.gz.tmp",
+            "0.log.tmp",
+            "0.log.gz",
+            "0.log.",
+            "0.log.2026010-150405",
+            "0.log.20260102-15040x",
+            "0.log.20260102-150405.gz.gz",
+            "0.log.20260102-150405\u{1b}[2J",
+            "00.log",
+            ".0.log",
+            "../0.log",
+            "0.log/..",
+            "",
+        ];
+        for name in odd {
+            assert_eq!(LogFileName::parse(name), None, "{name}");
+        }
     }
 
     /// The labels of a container are data, and no path.

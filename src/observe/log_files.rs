@@ -1,9 +1,11 @@
-//! Lists the two log roots.
+//! Lists the two log roots. `pod_logs` and `log_lines` read the files, for a command.
 //!
 //! Names that are not UTF-8 are skipped. A kubelet never creates one, no plan can contain one, and kubegc removes
 //! entries only by name. So they are never removed and never counted.
 
 mod container_logs;
+mod log_lines;
+mod pod_logs;
 
 use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io;
@@ -14,6 +16,9 @@ use jiff::Timestamp;
 use super::ObserveError;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
+
+pub use log_lines::{LogLine, LogLines, LogQuery, LogStream};
+pub use pod_logs::{ContainerLogs, LogFile, LogWatch, PodLogs};
 
 /// Returns every entry of the pod log root, of any type, sorted by name.
 pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {

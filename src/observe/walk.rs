@@ -14,13 +14,14 @@ mod snapshot_dirs;
 
 use std::collections::HashSet;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::{io, thread};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, StatxFlags, openat, statx,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RawDir, Statx, StatxAttributes, StatxFlags, fstat, openat, statx,
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -38,7 +39,7 @@ const BUFFER: usize = 8 << 10;
 /// Files with several names that are remembered. Of further ones each name counts for its part of the file.
 const LINKED: usize = 1 << 15;
 /// The most names that are read of a directory at once.
-const MOST_NAMES: usize = 10_000;
+pub(super) const MOST_NAMES: usize = 10_000;
 /// A low priority, which is one for reads of a disk too (`ioprio_set(2)`). With the lowest, a walk on a busy node waits for the processor
 /// for many times as long as it may take.
 const NICE: i32 = 5;
@@ -250,17 +251,34 @@ fn in_background<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Re
         .unwrap_or_else(|_| Err(io::Error::other("the walk ended by a defect")))
 }
 
-/// Returns the names in a directory that has few of them.
-fn names(directory: &OwnedFd) -> Vec<Box<CStr>> {
+/// Returns the names in a directory that has few of them; of another one the first [`MOST_NAMES`].
+pub(super) fn names(directory: &OwnedFd) -> Vec<Box<CStr>> {
     let entries = Dir::read_from(directory).into_iter().flatten();
     let entries = entries.filter_map(Result::ok).filter(|entry| ![c".", c".."].contains(&entry.file_name()));
     entries.take(MOST_NAMES).map(|entry| entry.file_name().into()).collect()
 }
 
-/// Opens a directory to list it. Only an owner of it or of `CAP_FOWNER` may keep its access time.
+/// Opens a directory to list it. Only an owner of it or of `CAP_FOWNER` may keep its access time, and for other users it changes.
 pub(super) fn open_directory(at: BorrowedFd, name: impl Arg) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::CLOEXEC;
-    openat(at, name, flags, Mode::empty())
+    let name = name.into_c_str()?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(at, &*name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => openat(at, &*name, flags, Mode::empty()),
+        opened => opened,
+    }
+}
+
+/// Opens a regular file to read it. A link is not followed, and nothing else is opened, not even for a moment: a program may wait behind a
+/// pipe, and a device may act when it is opened.
+///
+/// # Errors
+/// As in the system, and for what is no regular file.
+pub(super) fn open_file(at: BorrowedFd, name: impl Arg) -> io::Result<File> {
+    let found = openat(at, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&found)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
 }
 
 /// Returns what is known of a file without asking a file system that may hang.

@@ -1,0 +1,279 @@
+//! The log files of pods below log roots, in the order of their lines.
+//!
+//! A tenant may have a hostPath below a log root, and put anything there. So each directory and file is opened from the descriptor of
+//! the directory above it, no link below a root is followed, and what has no name of the kubelet is left out.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::fs::{CWD, Statx, fstat};
+
+use crate::host_path::{HostFs, Resolved};
+use crate::model::{LogFileName, PodRef, pod_of_dir};
+use crate::observe::ObserveError;
+use crate::observe::walk::{MOST_NAMES, names, open_directory, open_file, stat};
+
+/// The most bytes that are read of a compressed file after decompression, and that are copied of any file. A file of some KiB could
+/// fill a disk, or keep a command busy for days. The kubelet rotates a file at 10 MiB, unless its settings say otherwise.
+const MOST_BYTES: u64 = if cfg!(test) { 8 << 20 } else { 4 << 30 };
+/// The time between two looks at files that cannot be watched.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// An open directory, and its path for messages.
+#[derive(Debug)]
+struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// A pod that has a log directory below one or more roots.
+#[derive(Clone, Debug)]
+pub struct PodLogs {
+    /// The pod in the name of the directory.
+    pub pod: PodRef,
+    /// The name of the directory.
+    pub dir: String,
+    roots: Vec<Rc<Folder>>,
+}
+
+/// The log files of a container of a pod.
+#[derive(Debug)]
+pub struct ContainerLogs {
+    pub name: String,
+    /// Its files in the order of their lines.
+    pub files: Vec<LogFile>,
+    folders: Vec<Rc<Folder>>,
+}
+
+/// A log file of an instance, as it was listed. Whether it is a regular file is known when it is opened.
+#[derive(Clone, Debug)]
+pub struct LogFile {
+    pub name: LogFileName,
+    pub bytes: u64,
+    /// When it was last written.
+    pub modified_at: Option<Timestamp>,
+    file_name: String,
+    pub(super) inode: u64,
+    folder: Rc<Folder>,
+}
+
+/// Waits until a file of a pod changes.
+#[derive(Debug)]
+pub struct LogWatch(Option<OwnedFd>);
+
+/// A reader that fails instead of reading more than [`MOST_BYTES`].
+pub(super) struct Limited<R> {
+    inner: R,
+    left: u64,
+}
+
+// === impl PodLogs ===
+
+impl PodLogs {
+    /// Returns the pods that have a log directory below one of these roots, which are paths of the host, sorted by name. A root may be a
+    /// link. What has no name of a pod's log directory is added to `left_out`.
+    ///
+    /// # Errors
+    /// A root cannot be listed.
+    pub fn find(host_root: &Path, roots: &[&Path], left_out: &mut Vec<String>) -> Result<Vec<Self>, ObserveError> {
+        let mut pods = BTreeMap::new();
+        for root in roots {
+            let path = HostFs::new(host_root).resolve(root).map(Resolved::into_path);
+            let folder = path.and_then(|path| Ok(Folder { fd: open_directory(CWD, &*path)?, path }));
+            let folder = Rc::new(folder.map_err(|source| ObserveError::List { path: root.into(), source })?);
+            for dir in folder.names(left_out) {
+                let Some(pod) = pod_of_dir(&dir) else {
+                    folder.leave_out(&dir, "it has no name of a pod's log directory", left_out);
+                    continue;
+                };
+                let pod = pods.entry(dir.clone()).or_insert(Self { pod, dir, roots: Vec::new() });
+                pod.roots.push(Rc::clone(&folder));
+            }
+        }
+        Ok(pods.into_values().collect())
+    }
+
+    /// Returns its containers with their files, sorted by name. What is no log file of a kubelet is added to `left_out`.
+    pub fn containers(&self, left_out: &mut Vec<String>) -> Vec<ContainerLogs> {
+        let mut containers = BTreeMap::<_, Vec<_>>::new();
+        for folder in self.folders(left_out) {
+            for name in folder.names(left_out) {
+                match folder.enter(&name) {
+                    Ok(inner) => containers.entry(name).or_default().push(Rc::new(inner)),
+                    Err(error) => folder.leave_out(&name, error, left_out),
+                }
+            }
+        }
+        let containers = containers.into_iter().map(|(name, folders)| {
+            let container = ContainerLogs { name, files: Vec::new(), folders };
+            ContainerLogs { files: container.list(left_out), ..container }
+        });
+        containers.filter(|container| !container.files.is_empty()).collect()
+    }
+
+    fn folders(&self, left_out: &mut Vec<String>) -> Vec<Folder> {
+        let mut opened = Vec::new();
+        for root in &self.roots {
+            match root.enter(&self.dir) {
+                Ok(folder) => opened.push(folder),
+                Err(error) => root.leave_out(&self.dir, error, left_out),
+            }
+        }
+        opened
+    }
+}
+
+// === impl ContainerLogs ===
+
+impl ContainerLogs {
+    /// Lists its files again. Of a file that exists compressed and uncompressed only the uncompressed one is listed, and of one below
+    /// several roots that of the first.
+    pub fn list(&self, left_out: &mut Vec<String>) -> Vec<LogFile> {
+        let mut files = Vec::<LogFile>::new();
+        for folder in &self.folders {
+            for name in folder.names(left_out) {
+                match (LogFileName::parse(&name), stat(folder.fd.as_fd(), &*name)) {
+                    (Some(parts), Ok(found)) => files.push(LogFile::new(parts, name, &found, folder)),
+                    // Under such a name the kubelet compresses a file.
+                    (None, _) if name.strip_suffix(".tmp").is_some() => {}
+                    (None, _) => folder.leave_out(&name, "it has no name of a log file", left_out),
+                    (_, Err(_)) => {}
+                }
+            }
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        files.dedup_by(|later, kept| later.name.is_twin(&kept.name));
+        files
+    }
+
+    /// Returns the attempts of its instances that have a file, in order.
+    pub fn attempts(&self) -> Vec<u32> {
+        let mut attempts: Vec<_> = self.files.iter().map(|file| file.name.attempt).collect();
+        attempts.dedup();
+        attempts
+    }
+
+    /// Returns when one of its files was last written.
+    pub fn modified_at(&self) -> Option<Timestamp> {
+        self.files.iter().filter_map(|file| file.modified_at).max()
+    }
+
+    /// Returns whether its directories were removed since they were opened.
+    pub fn is_removed(&self) -> bool {
+        self.folders.iter().all(|folder| fstat(&folder.fd).is_ok_and(|found| found.st_nlink == 0))
+    }
+}
+
+// === impl LogFile ===
+
+impl LogFile {
+    fn new(name: LogFileName, file_name: String, found: &Statx, folder: &Rc<Folder>) -> Self {
+        let nanos = i32::try_from(found.stx_mtime.tv_nsec).unwrap_or_default();
+        let modified_at = Timestamp::new(found.stx_mtime.tv_sec, nanos).ok();
+        let folder = Rc::clone(folder);
+        Self { name, bytes: found.stx_size, modified_at, file_name, inode: found.stx_ino, folder }
+    }
+
+    /// Opens it. The kubelet may have renamed or compressed it since it was listed: the name it has now is returned too.
+    ///
+    /// # Errors
+    /// As in the system, and if it was removed, or replaced by another file.
+    pub(super) fn open(&self) -> io::Result<(File, String)> {
+        let at = self.folder.fd.as_fd();
+        let is_it = |name: &String| stat(at, &**name).is_ok_and(|found| found.stx_ino == self.inode);
+        let is_log = |name: &String| LogFileName::parse(name).is_some();
+        let names = self.folder.names(&mut Vec::new());
+        let name = names.into_iter().find(|name| is_log(name) && is_it(name));
+        let name = name.or_else(|| Some(format!("{}.gz", self.file_name)).filter(is_log));
+        let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        Ok((open_file(at, &*name)?, name))
+    }
+
+    /// Copies the file as it is to a file that `create` makes for its name.
+    ///
+    /// # Errors
+    /// It cannot be read or written, or has more than 4 GiB.
+    pub fn copy(&self, create: impl FnOnce(&str) -> io::Result<File>) -> io::Result<u64> {
+        let (file, name) = self.open()?;
+        io::copy(&mut Limited::new(file), &mut create(&name)?)
+    }
+
+    /// Returns the path, for messages.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path.join(&self.file_name)
+    }
+}
+
+// === impl LogWatch ===
+
+impl LogWatch {
+    /// Watches the directories of a pod and of its containers. If the system permits no further watch, it looks once a second.
+    pub fn new(pod: &PodLogs, containers: &[ContainerLogs]) -> Self {
+        let above = pod.folders(&mut Vec::new());
+        let below = containers.iter().flat_map(|container| &container.folders).map(|folder| &**folder);
+        Self(watch(above.iter().chain(below)).ok())
+    }
+
+    /// Waits until something has changed since the last call.
+    pub fn wait(&self) {
+        let mut events = [0; 4096];
+        if self.0.as_ref().is_none_or(|inotify| rustix::io::read(inotify, &mut events).is_err()) {
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+fn watch<'a>(folders: impl Iterator<Item = &'a Folder>) -> io::Result<OwnedFd> {
+    let inotify = inotify::init(CreateFlags::CLOEXEC)?;
+    let events = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
+    for folder in folders {
+        inotify::add_watch(&inotify, format!("/proc/self/fd/{}", folder.fd.as_raw_fd()), events)?;
+    }
+    Ok(inotify)
+}
+
+// === impl Folder ===
+
+impl Folder {
+    fn enter(&self, name: &str) -> io::Result<Self> {
+        Ok(Self { fd: open_directory(self.fd.as_fd(), name)?, path: self.path.join(name) })
+    }
+
+    /// Returns the names in it, sorted.
+    fn names(&self, left_out: &mut Vec<String>) -> Vec<String> {
+        let mut names: Vec<_> = names(&self.fd).iter().map(|name| name.to_string_lossy().into_owned()).collect();
+        if names.len() == MOST_NAMES {
+            self.leave_out("", format!("only {MOST_NAMES} entries are read"), left_out);
+        }
+        names.sort();
+        names
+    }
+
+    fn leave_out(&self, name: &str, why: impl Display, left_out: &mut Vec<String>) {
+        left_out.push(format!("{}: {why}", self.path.join(name).display()));
+    }
+}
+
+// === impl Limited ===
+
+impl<R> Limited<R> {
+    pub(super) fn new(inner: R) -> Self {
+        Self { inner, left: MOST_BYTES }
+    }
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| io::Error::other("it has more than 4 GiB"))?;
+        Ok(read)
+    }
+}
