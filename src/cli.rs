@@ -69,6 +69,7 @@ verbs! {
     Snapshot(snapshot),
     Images(images),
     Disk(disk),
+    Logs(container_logs),
     History(history),
     Report(report),
     Status(status),

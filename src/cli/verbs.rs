@@ -4,6 +4,7 @@
 pub(super) mod collect;
 pub(super) mod completions;
 pub(super) mod config;
+pub(super) mod container_logs;
 pub(super) mod controller;
 #[cfg(feature = "sim")]
 pub(super) mod demo;

@@ -34,6 +34,7 @@ mod generated;
 mod kill;
 mod kubectl_access;
 mod listed;
+mod logs;
 mod manifests;
 mod matrix;
 mod memory;

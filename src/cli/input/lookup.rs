@@ -156,6 +156,18 @@ pub(in crate::cli) fn nothing(word: &str, similar: &[String]) -> CliError {
     }
 }
 
+/// Returns the log directories that the word refers to: the most precise matches.
+pub(in crate::cli) fn log_dirs<'a>(dirs: &'a [LogDir], logs: &LogPolicy, word: &str) -> Vec<&'a LogDir> {
+    let words = [Word::with_kind(word, logs), Some(Word { text: word, kind: None, logs })];
+    let matches = |word: Word| -> Vec<_> {
+        let precision = |dir: &LogDir| word.matches(Object::LogDir(dir), pod_of_dir(&dir.name).as_ref());
+        dirs.iter().filter_map(|dir| Some((precision(dir)?, dir))).collect()
+    };
+    let found = words.into_iter().flatten().map(matches).find(|found| !found.is_empty()).unwrap_or_default();
+    let best = found.iter().map(|(precision, _)| *precision).min();
+    found.into_iter().filter(|(precision, _)| Some(*precision) == best).map(|(_, dir)| dir).collect()
+}
+
 /// Names the objects that an ambiguous word refers to, or the pods if it refers to all objects of each.
 fn candidates(found: &[Found]) -> Vec<String> {
     let kinds: HashSet<_> = found.iter().map(|found| found.kind).collect();

@@ -127,7 +127,12 @@ impl Output {
 
     /// Prints text unchanged.
     pub fn text(&mut self, text: &str) -> Result<(), CliError> {
-        Ok(self.out.write_all(text.as_bytes())?)
+        self.bytes(text.as_bytes())
+    }
+
+    /// Prints what may be no text, unchanged.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+        Ok(self.out.write_all(bytes)?)
     }
 
     /// Prints one compact document on a line of its own, and flushes it: the reader may wait for it before it sends the

@@ -86,7 +86,7 @@ impl Args {
 }
 
 /// Reads a time as the user writes it: a duration before now, a time, or a date.
-fn when(text: &str) -> Result<Timestamp, String> {
+pub(super) fn when(text: &str) -> Result<Timestamp, String> {
     let before_now = |time| {
         let back = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
         now().checked_sub(back).unwrap_or(Timestamp::MIN)
@@ -114,7 +114,7 @@ impl Verb for Args {
             ],
             formats: formats::LIST,
             statuses: READS_FILES,
-            words: &["logs", "events"],
+            words: &["events"],
         }]
     }
 

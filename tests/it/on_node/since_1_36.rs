@@ -4,6 +4,7 @@
 
 mod follower;
 mod orphans;
+mod pod_logs;
 mod pulls;
 mod registry;
 mod resized;
