@@ -3,7 +3,7 @@
 //!
 //! What is in a directory is a tenant's. Its names only lead from one directory to the next, and no limit depends on them: a
 //! walk has a time, a depth, and a fixed memory for each level. It follows no link, enters no mount and wakes none, and changes no
-//! access time.
+//! access time that it may keep.
 
 mod bolt;
 mod deleted_files;

@@ -219,7 +219,14 @@ impl LogWatch {
     pub fn new(pod: &PodLogs, containers: &[ContainerLogs]) -> Self {
         let above = pod.folders(&mut Vec::new());
         let below = containers.iter().flat_map(|container| &container.folders).map(|folder| &**folder);
-        Self(watch(above.iter().chain(below)).ok())
+        let events = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
+        let watch = |inotify: OwnedFd| {
+            for folder in above.iter().chain(below) {
+                inotify::add_watch(&inotify, format!("/proc/self/fd/{}", folder.fd.as_raw_fd()), events)?;
+            }
+            Ok(inotify)
+        };
+        Self(inotify::init(CreateFlags::CLOEXEC).and_then(watch).ok())
     }
 
     /// Waits until something has changed since the last call.
@@ -229,15 +236,6 @@ impl LogWatch {
             std::thread::sleep(LOOK_AGAIN);
         }
     }
-}
-
-fn watch<'a>(folders: impl Iterator<Item = &'a Folder>) -> io::Result<OwnedFd> {
-    let inotify = inotify::init(CreateFlags::CLOEXEC)?;
-    let events = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
-    for folder in folders {
-        inotify::add_watch(&inotify, format!("/proc/self/fd/{}", folder.fd.as_raw_fd()), events)?;
-    }
-    Ok(inotify)
 }
 
 // === impl Folder ===
