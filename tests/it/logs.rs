@@ -179,6 +179,9 @@ fn what_a_tenant_puts_into_the_log_root_is_refused_and_named() {
         previous.starts_with("6\n\u{1b}[1m\n") && previous.contains("left out 1 line of container \"app\""),
         "{previous}"
     );
+    shell.write("pods/default_web-0_0a1b2c3d/\u{1b}\n/0.log", &lines(&["x"]));
+    let all = shell.run(&["logs", "web-0", "--all-containers"]);
+    assert!(all.contains("[pod/web-0/\\u{1b}\\n] x\n"), "{all}");
     let list = shell.run(&["logs"]);
     assert!(list.contains("left out pods/default_linked_u9: Not a directory"), "{list}");
 }

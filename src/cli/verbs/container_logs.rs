@@ -167,7 +167,7 @@ impl Args {
     /// Returns the containers that are to be shown.
     fn chosen(&self, pod: &PodRef, mut containers: Vec<ContainerLogs>) -> Result<Vec<ContainerLogs>, CliError> {
         let names: Vec<_> = containers.iter().map(|container| container.name.clone()).collect();
-        let names = format::list(&names);
+        let names = format::printable(&format::list(&names));
         containers.retain(|container| self.container.as_ref().is_none_or(|name| container.name == *name));
         match (containers.len(), &self.container) {
             (0, Some(name)) => {
@@ -197,6 +197,9 @@ impl Args {
             output.flush()?;
             watch.wait();
             for (container, lines) in &mut shown {
+                for fault in lines.faults.drain(..) {
+                    warn(&format!("cannot read {}", format::printable(&fault)));
+                }
                 lines.add_newer(container.list(&mut Vec::new()));
             }
         }
@@ -220,7 +223,7 @@ impl Args {
             return output.document(&LineView { pod, container, line });
         }
         if self.all_containers {
-            output.text(&format!("[pod/{}/{container}] ", pod.name))?;
+            output.text(&format!("[pod/{}/{}] ", pod.name, format::printable(container)))?;
         }
         if self.timestamps {
             output.text(&format!("{:.9} ", line.time))?;
@@ -267,7 +270,7 @@ fn ended(shown: Vec<(&ContainerLogs, LogLines)>) -> Result<(), CliError> {
 }
 
 fn failed(action: &str, faults: &[String]) -> Result<(), CliError> {
-    let faults: Vec<_> = faults.iter().map(|fault| format!("cannot {action} {fault}")).collect();
+    let faults: Vec<_> = faults.iter().map(|fault| format!("cannot {action} {}", format::printable(fault))).collect();
     if faults.is_empty() { Ok(()) } else { Err(partial(faults.join("\n"))) }
 }
 
@@ -281,6 +284,6 @@ fn usage(message: String, hint: impl Into<String>) -> CliError {
 
 fn warn_of(left_out: &[String]) {
     for path in left_out {
-        warn(&format!("left out {path}"));
+        warn(&format!("left out {}", format::printable(path)));
     }
 }
