@@ -204,6 +204,7 @@ kubeletCgroups: /
 evictionHard: {imagefs.available: 0%}
 imageGCHighThresholdPercent: 100
 END
+! since 1.30 || echo 'containerLogMonitorInterval: 3s' >>"$dir/kubelet.yaml"
 # From 1.35 on the kubelet refuses to start on cgroup v1 unless this says that it may.
 ! since 1.31 || echo 'failCgroupV1: false' >>"$dir/kubelet.yaml"
 
