@@ -57,6 +57,8 @@ fn rotated_files_over_a_limit_go_oldest_first() {
             files(of("pod 1B"), |files| name(&mut files[1], "3.log.20261121-100000")), "", "3.log.20261121-110000.gz: over_log_limit"),
         ("the kubelet is writing a compressed one",
             files(of("pod 1B"), |files| name(&mut files[2], "3.log.20261121-113000.tmp")), "", "3.log.20261121-110000.gz: over_log_limit"),
+        ("one that it began to write is left", files(of("pod 1B"), |files| name(&mut files[2], "3.log.20261121-100000.tmp")), "",
+            "3.log.20261121-110000.gz 3.log.20261121-113000: over_log_limit"),
         ("foreign names", files(of("pod 1B"), |files| {
             for (file, other) in files.iter_mut().skip(1).zip(["3.log.old", "note", "../3.log.20261121-100000"]) { name(file, other); }
         }), "", ""),
