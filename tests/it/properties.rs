@@ -3,6 +3,7 @@
 //! `PROPTEST_CASES=20000` runs more cases. Each property compares what a plan leaves with what must remain, computed
 //! from the snapshot alone.
 
+mod log_limits;
 mod nodes;
 mod rechecks;
 

@@ -66,7 +66,7 @@ pub(super) fn decide(step: &mut Step, removed_dirs: &HashSet<PodUid>) {
             of_pod.add(&policy.pods_root, &instances, logs);
         }
     }
-    let begun = step.plan.actions.len();
+    let begun = (step.plan.actions.len(), step.plan.kept.len());
     let newest_first = |one: &Candidate| Reverse((one.file.modified_at, one.path.clone()));
     for pod in pods.values_mut() {
         pod.candidates.sort_by_cached_key(newest_first);
@@ -80,10 +80,19 @@ pub(super) fn decide(step: &mut Step, removed_dirs: &HashSet<PodUid>) {
             reduce(step, *limit, of, &mut pods);
         }
     }
-    // The recheck lists the containers of a pod once for all of its files.
-    if let Some(removals) = step.plan.actions.get_mut(begun..) {
-        removals.sort_by(|one, other| one.pod.cmp(&other.pod));
-    }
+    put_in_order(step, begun);
+}
+
+/// Puts the removals of a pod together, because the recheck lists its containers once for all of them. A file that `leftovers` kept, and
+/// that is decided here, is kept no more.
+fn put_in_order(step: &mut Step, (removals, kept): (usize, usize)) {
+    let kept = step.plan.kept.split_off(kept);
+    let Some(removals) = step.plan.actions.get_mut(removals..) else { return };
+    removals.sort_by(|one, other| one.pod.cmp(&other.pod));
+    let ids = removals.iter().map(|action| action.target.id()).chain(kept.iter().map(|one| one.id.clone()));
+    let decided: HashSet<_> = ids.collect();
+    step.plan.kept.retain(|one| one.kind != Kind::LogFile || !decided.contains(&one.id));
+    step.plan.kept.extend(kept);
 }
 
 /// Removes the oldest file of the largest pod until the limit is met or nothing is left to remove.
@@ -179,7 +188,7 @@ impl<'a> Instances<'a> {
         let key = |one: &'a Container| Some(((one.pod_uid()?, one.name.as_str(), one.attempt), &one.id));
         let removed = step.plan.actions.iter().filter(|action| match action.target {
             Target::RemoveContainer { keeps_logs, .. } => !keeps_logs,
-            _ => action.target.kind() == Kind::LogFile,
+            _ => action.target.kind() == Kind::LogFile && !step.is_of_saved_plan(),
         });
         let removed = removed.map(|action| action.target.id()).collect();
         Self { listed: containers.filter_map(key).collect(), removed }

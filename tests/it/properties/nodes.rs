@@ -26,12 +26,12 @@ fn ago(seconds: i64) -> Timestamp {
 }
 
 /// Generates a time at or near a limit, or in the future.
-fn a_moment() -> impl Strategy<Value = Timestamp> {
+pub fn a_moment() -> impl Strategy<Value = Timestamp> {
     const LIMITS: [i64; 15] = [-5, 0, 1, 59, 60, 61, 119, 120, 121, 599, 600, 601, 3600, 86_400, 864_000];
     prop_oneof![select(&LIMITS[..]), 0..100_000_i64].prop_map(ago)
 }
 
-fn a_uid() -> impl Strategy<Value = String> {
+pub fn a_uid() -> impl Strategy<Value = String> {
     select(&["0a", "1b", "2c", "3d"][..]).prop_map(str::to_owned)
 }
 

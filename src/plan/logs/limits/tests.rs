@@ -109,6 +109,9 @@ fn files_of_lost_instances_go_too_but_for_the_newest() {
             policy.logs.leftover_max_age = std::time::Duration::from_secs(1);
             policy.containers.max_per_pod_container = Some(0);
         }), "", "2.log: over_max_per_pod_container, 1.log.20261121-100000: over_log_limit"),
+        ("its age alone keeps the log", lost().leftover("web/app", 2, 90)
+            .set(|policy| policy.logs.leftover_max_age = std::time::Duration::from_secs(1)),
+            "", "1.log.20261121-100000 2.log.20261121-110000 2.log: over_log_limit"),
         ("a rule keeps an instance", lost().set(|policy| policy.rules = keep("container.attempt == 2")),
             "2.log 2.log.20261121-110000: rule", "1.log.20261121-100000: over_log_limit"),
         ("the pod is deleted, and its directory kept", lost().without_pods().deleted("web")
