@@ -1,7 +1,9 @@
 //! Which log files over a limit remain, and why.
 
 use crate::model::{ListCounts, Seen, Snapshot};
+use crate::plan::confirm;
 use crate::plan::document::action::Kind;
+use crate::plan::policy::Policy;
 use crate::plan::tests::node::{Node, Row, ago, hold, node, removed};
 use crate::rules::{Rule, RuleFor, RuleText, Then};
 
@@ -82,15 +84,19 @@ fn rotated_files_over_a_limit_go_oldest_first() {
     ]);
 }
 
+/// A node with log files of instances that the runtime no longer has.
+fn lost() -> Node {
+    files(pod(limited(&["pod 1B"]), "web"), |files| {
+        name(&mut files[1], "2.log");
+        name(&mut files[2], "1.log.20261121-100000");
+        name(&mut files[3], "2.log.20261121-110000");
+    })
+}
+
 /// When the kubelet restarts all containers of a pod, it removes them and leaves their logs.
 #[test]
 #[rustfmt::skip]
 fn files_of_lost_instances_go_too_but_for_the_newest() {
-    let lost = || files(pod(limited(&["pod 1B"]), "web"), |files| {
-        name(&mut files[1], "2.log");
-        name(&mut files[2], "1.log.20261121-100000");
-        name(&mut files[3], "2.log.20261121-110000");
-    });
     let keep = |when: &str| {
         let (name, when, note, then) = ("r".to_owned(), when.to_owned(), String::new(), Then::Keep);
         [Rule::compile(RuleText { name, of: RuleFor::Container, when, then, until: None, note }).unwrap()].into_iter().collect()
@@ -120,6 +126,19 @@ fn files_of_lost_instances_go_too_but_for_the_newest() {
                 all
             })).failed("container/c-web", 1), "", ""),
     ]);
+}
+
+/// Without limits on dead instances, which apply to a saved plan no more, the age removes the log with its rotated files.
+#[test]
+fn a_saved_plan_is_confirmed_if_the_age_would_remove_the_log_too() {
+    let mut policy = Policy::default();
+    let node = lost().leftover("web/app", 2, 90).set(|own| {
+        own.logs.leftover_max_age = std::time::Duration::from_secs(1);
+        policy = own.clone();
+    });
+    let plan = node.plan();
+    let confirmed = confirm(plan.clone(), &node.snapshot(), &policy);
+    assert_eq!((confirmed.plan.actions, confirmed.denied), (plan.actions, vec![]));
 }
 
 #[test]
