@@ -11,8 +11,8 @@
 # In the cell all paths are those of a real node, bound to directories below DIR:
 #
 #   DIR/run          /run/containerd, with containerd.sock       DIR/kubelet         /var/lib/kubelet
-#   DIR/containerd   /var/lib/containerd                         DIR/logs/pods       /var/log/pods
-#   DIR/manifests    of static pods                              DIR/logs/containers /var/log/containers
+#   DIR/containerd   /var/lib/containerd                         DIR/logs            /var/log
+#   DIR/manifests    of static pods
 #
 # DIR/kubeconfig/NAME: admin has all permissions, and kubelet is the kubelet's own. kubegc, restricted, and the service
 # accounts of packaging/ (account, controller and audit) have no permissions until a binding grants some. DIR/audit.log
@@ -212,12 +212,10 @@ END
 # the kubelet wants, so the kubelet changes nothing on the host.
 
 cat >"$dir/enter" <<END
-mount -t tmpfs tmpfs /var/log
+mount --bind "$dir/logs" /var/log
 mount -t tmpfs tmpfs /var/lib
-mkdir -p /var/log/{pods,containers} /var/lib/{kubelet,containerd}
+mkdir -p /var/lib/{kubelet,containerd}
 mount --bind "$dir/run" /run/containerd
-mount --bind "$dir/logs/pods" /var/log/pods
-mount --bind "$dir/logs/containers" /var/log/containers
 mount --bind "$dir/kubelet" /var/lib/kubelet
 mount --bind "$dir/containerd" /var/lib/containerd
 # As on a node with systemd: pods with mount propagation see later mounts. This applies only in the cell.

@@ -27,7 +27,8 @@ mod space;
 mod tests;
 
 pub use logs::{
-    ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots, RemovedStats,
+    Archived, ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots,
+    RemovedStats,
 };
 pub use remover::Remover;
 

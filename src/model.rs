@@ -28,9 +28,9 @@ pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_i
 pub use image_names::{full_image_name, full_image_patterns, is_image_pattern, last_part_of_name, last_parts};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use log_names::{
-    LogFileName, attempt_of_log, container_id_of_link, container_log_dir, container_of_link, is_current_log, is_log_link,
-    is_log_link_without_id, log_dir_name, log_file_name, log_link_name, other_forms_of_log, pod_of_dir, pod_uid_of_dir,
-    rotated_log,
+    LogFileName, attempt_of_log, container_id_of_link, container_log_dir, container_of_link, is_current_log,
+    is_log_link, is_log_link_without_id, log_dir_name, log_file_name, log_link_name, other_forms_of_log, pod_of_dir,
+    pod_uid_of_dir, rotated_log,
 };
 pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
@@ -47,6 +47,7 @@ pub use pod::{
 };
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
+pub use snapshot::archived_log::ArchivedLog;
 pub use snapshot::container_logs::{ContainerLog, ContainerLogs, LogFacts};
 pub use snapshot::disk_content::{DeletedFile, DiskContent, PathUsage};
 pub(crate) use snapshot::document_kind;

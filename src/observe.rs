@@ -76,6 +76,8 @@ pub struct Places {
     pub kubelet_root: PathBuf,
     /// Where host-local reserves addresses. Default `/var/lib/cni/networks`.
     pub networks: PathBuf,
+    /// Where the logs of deleted pods stay. Default `/var/log/kubegc/archive`.
+    pub archive: PathBuf,
     /// The pod log root. Default `/var/log/pods`.
     pub pod_logs: PathBuf,
     /// The container log root. Default `/var/log/containers`.
@@ -110,6 +112,7 @@ impl Default for Places {
             host: HostFs::default(),
             kubelet_root: "/var/lib/kubelet".into(),
             networks: "/var/lib/cni/networks".into(),
+            archive: "/var/log/kubegc/archive".into(),
             pod_logs: "/var/log/pods".into(),
             container_logs: "/var/log/containers".into(),
             other_sockets: Vec::new(),
@@ -202,11 +205,14 @@ impl Observer {
         if has(Part::LeftoverLogs) {
             self.find_leftover_logs(snapshot).await;
         }
+        if has(Part::ArchivedLogs) {
+            snapshot.archived_logs = Box::pin(self.archived_logs()).await;
+        }
         if has(Part::ContainerLogs) {
-            snapshot.container_logs = self.container_logs(snapshot).await;
+            snapshot.container_logs = Box::pin(self.container_logs(snapshot)).await;
         }
         if has(Part::Leftovers) {
-            self.find_leftovers(snapshot).await;
+            Box::pin(self.find_leftovers(snapshot)).await;
         }
         if has(Part::LogSizes) {
             self.measure_logs(snapshot).await;
@@ -258,6 +264,7 @@ impl Observer {
             log_links,
             leftover_logs: Seen::Seen(Vec::new()),
             container_logs: Seen::Seen(Vec::new()),
+            archived_logs: Seen::Seen(Vec::new()),
             leftovers: Seen::Seen(Vec::new()),
             pods: Seen::default(),
             pod_dirs: Seen::default(),

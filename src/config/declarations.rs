@@ -195,6 +195,15 @@ settings! {
     /// docs/disk.md has the rules.
     "logs.limits": LOG_LIMITS = policy.logs.limits;
 
+    /// What stays of the logs of deleted pods, in kubegc/archive beside logs.pods_root. An empty list = there is no archive.
+    ///
+    /// - `keep 24h`: how long a file stays after its pod lost it
+    /// - `pod 64MiB`, `namespace 512MiB`, `node 5GiB`: the most bytes; the oldest file goes first
+    ///
+    /// Each pass gives new log files a second name there, which costs no space while their pod exists. `kubegc logs`
+    /// shows them. docs/logs.md has the rules.
+    "logs.archive": ARCHIVE = policy.logs.archive;
+
     /// What kubegc removes of what is left over: "pull_record", "termination_log", "pod_directory", "unreferenced", or none.
     ///
     /// A pull record is that of an image that kubegc removed; with it the kubelet refuses the same image if something else

@@ -9,7 +9,7 @@ use toml::Value;
 
 use super::entry::WrongValue;
 use crate::model::{LeftoverKind, PodSourceName, bytes_of_text};
-use crate::plan::{ImageTarget, Leftovers, LogLimit, Pace, Pattern};
+use crate::plan::{ArchiveLimit, ImageTarget, Leftovers, LogLimit, Pace, Pattern};
 
 /// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
 pub(super) const LONGEST: Duration = Duration::from_hours(100 * 8766);
@@ -111,6 +111,14 @@ pub(super) fn log_limits(value: &Value) -> Result<Vec<LogLimit>, WrongValue> {
     let read = |text: &str| text.parse().map_err(WrongValue::Whole);
     let limits: Vec<LogLimit> = parts(value)?.into_iter().map(read).collect::<Result<_, _>>()?;
     let kinds = limits.iter().map(|limit| limit.limit_of).collect::<BTreeSet<_>>();
+    if kinds.len() == limits.len() { Ok(limits) } else { Err(WrongValue::NotAllowed) }
+}
+
+/// Reads limits of the archive, each kind at most once.
+pub(super) fn archive(value: &Value) -> Result<Vec<ArchiveLimit>, WrongValue> {
+    let read = |text: &str| text.parse().map_err(WrongValue::Whole);
+    let limits: Vec<ArchiveLimit> = parts(value)?.into_iter().map(read).collect::<Result<_, _>>()?;
+    let kinds = limits.iter().map(|limit| limit.limit_of()).collect::<BTreeSet<_>>();
     if kinds.len() == limits.len() { Ok(limits) } else { Err(WrongValue::NotAllowed) }
 }
 

@@ -11,13 +11,13 @@ use toml::Value;
 
 use super::entry::WrongValue::{self, NotAllowed};
 use super::parse::{
-    absolute, bytes, duration, http, image_targets, leftovers, log_limits, log_root, number, own_file, pace, patterns,
-    pod_sources, socket, texts,
+    absolute, archive, bytes, duration, http, image_targets, leftovers, log_limits, log_root, number, own_file, pace,
+    patterns, pod_sources, socket, texts,
 };
 use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::model::{LeftoverKind, PodSourceName, duration_text, exact_size_text};
-use crate::plan::{AgeFrom, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Pattern, Profile};
+use crate::plan::{AgeFrom, ArchiveLimit, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
 use crate::rules::Rules;
 
@@ -192,6 +192,14 @@ pub(super) const LOG_LIMITS: ValueType<Vec<LogLimit>> = ValueType::other(
     "a list of limits such as [\"pod 200MiB\", \"namespace 2GiB\", \"node 10GiB\"], each kind once",
     || json!({"type": "array", "items": {"type": "string", "pattern": LogLimit::PATTERN}}),
     log_limits,
+    |limits| limits.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
+);
+
+/// Limits of the archive: a list, or a text with commas between them.
+pub(super) const ARCHIVE: ValueType<Vec<ArchiveLimit>> = ValueType::other(
+    "a list of limits such as [\"keep 24h\", \"node 5GiB\", \"namespace 512MiB\", \"pod 64MiB\"], each kind once",
+    || json!({"type": "array", "items": {"type": "string", "pattern": ArchiveLimit::PATTERN}}),
+    archive,
     |limits| limits.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 

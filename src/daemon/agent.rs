@@ -185,7 +185,7 @@ impl Agent<'_> {
         let first_images = if is_first { first_delay(&cycle).await } else { Duration::ZERO };
         requests.inbox.live.update(|state| state.deferred = deferred(&cycle, first_images));
         let limits = Limits { first_images, ..limits };
-        let ended = service::run(cycle, &limits, stop, requests, reload, after).await;
+        let ended = Box::pin(service::run(cycle, &limits, stop, requests, reload, after)).await;
         events.end().await;
         ended
     }

@@ -97,6 +97,7 @@ fn places(settings: &Settings) -> Places {
         host: HostFs::new(&settings.host_root),
         kubelet_root: settings.kubelet_root.clone(),
         networks: settings.networks_root.clone(),
+        archive: settings.policy.logs.archive_root(),
         pod_logs: settings.policy.logs.pods_root.clone(),
         container_logs: settings.policy.logs.containers_root.clone(),
         other_sockets: Vec::new(),

@@ -56,6 +56,9 @@ impl Run<'_> {
     /// Removes the log of an instance that the runtime does not list, or for a limit one file alone. Unless the pod is deleted or terminated, the runtime must
     /// list a newer one of the container: without it the kubelet counts restarts from the name of the log.
     pub(super) async fn log_file(&self, action: &Action, path: &Path) -> Result<Done, ExecuteError> {
+        if matches!(action.reason, RemoveReason::OverArchiveLimit { .. }) {
+            return self.removed_files(self.exec.remover.remove_archived_log(path).await);
+        }
         let (pod, of_pod, path) = (action.pod.as_ref(), action.pod.clone(), path.to_owned());
         let file = match self.exec.roots.in_pods(move |roots| roots.log_file(&path, of_pod.as_ref())).await {
             Ok(file) => file,

@@ -5,6 +5,7 @@
 //! entry of another kind than expected is kept. This module does not decide what is removed and does not call the
 //! runtime.
 
+mod archive;
 mod dir;
 mod kubelet_files;
 mod of_container;
@@ -13,6 +14,7 @@ mod roots;
 pub(super) mod tests;
 mod tree;
 
+pub use archive::Archived;
 pub use dir::DirEntry;
 pub use kubelet_files::KubeletFile;
 pub use of_container::{ContainerLogs, ContainerLogsRemoved};

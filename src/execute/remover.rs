@@ -5,12 +5,14 @@
 //! cannot be removed until one of the two processes restarts.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots, RemovedStats,
+    Archived, ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots,
+    RemovedStats,
 };
 use crate::cri::{CriError, RuntimeWriter};
 use crate::model::{ContainerId, Image, SandboxId};
@@ -94,6 +96,19 @@ impl Remover {
         let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
         let name = name.to_owned();
         roots.in_pods(move |roots| roots.remove_dir(&name)).await
+    }
+
+    /// Removes a log file from the archive.
+    pub(super) async fn remove_archived_log(&self, path: &Path) -> Result<RemovedStats, LogError> {
+        let Self::Live { roots, .. } = self else { return Ok(RemovedStats::default()) };
+        let path = path.to_owned();
+        roots.in_pods(move |roots| roots.remove_archived(&path)).await
+    }
+
+    /// Gives each log file of a pod a name in the archive.
+    pub async fn archive_logs(&self) -> Result<Archived, LogError> {
+        let Self::Live { roots, .. } = self else { return Ok(Archived::default()) };
+        roots.in_pods(LogRoots::archive_logs).await
     }
 
     /// Removes a log file and its rotated files.

@@ -30,7 +30,10 @@ const REASONS: [(Kind, &[&str]); 7] = [
     (Kind::Container, &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_total_limit"]),
     (Kind::Sandbox, &["pod_deleted", "pod_terminal", "superseded"]),
     (Kind::LogDir, &["pod_deleted"]),
-    (Kind::LogFile, &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_log_limit"]),
+    (
+        Kind::LogFile,
+        &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_log_limit", "over_archive_limit"],
+    ),
     (Kind::LogLink, &["dangling"]),
     (Kind::Leftover, &["pod_deleted", "instance_gone", "image_gone", "unreferenced"]),
     (Kind::Image, &["space", "age", "unused"]),

@@ -1,5 +1,6 @@
 //! A snapshot of the node at one time, as plain data.
 
+pub(super) mod archived_log;
 pub(super) mod container_logs;
 pub(super) mod disk_content;
 pub(super) mod leftover;
@@ -14,9 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Container, ContainerLogs, DiskContent, FileSystem, Image, ImageDetails, ImageId, ImageVolumes, Leftover,
-    LeftoverLog, ListBytes, LogDir, LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList, PodUid, Runtime,
-    RuntimeStore, Sandbox, Seen, Workload,
+    ArchivedLog, Container, ContainerLogs, DiskContent, FileSystem, Image, ImageDetails, ImageId, ImageVolumes,
+    Leftover, LeftoverLog, ListBytes, LogDir, LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList, PodUid,
+    Runtime, RuntimeStore, Sandbox, Seen, Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -74,6 +75,9 @@ pub struct Snapshot {
     /// The log files of the containers that the runtime lists. Only read for a pass over containers with `logs.limits`.
     #[serde(default = "seen_empty::<ContainerLogs>", skip_serializing_if = "is_seen_empty")]
     pub container_logs: Seen<Vec<ContainerLogs>>,
+    /// The log files in the archive that their pods have no more. Only read for a pass over containers with `logs.archive`.
+    #[serde(default = "seen_empty::<ArchivedLog>", skip_serializing_if = "is_seen_empty")]
+    pub archived_logs: Seen<Vec<ArchivedLog>>,
     /// What is left over in the kubelet's directory; of its directories of pods those that the list of pods lacks. Only read for a
     /// pass over containers.
     #[serde(default = "seen_empty::<Leftover>", skip_serializing_if = "is_seen_empty")]

@@ -3,7 +3,8 @@
 //! Names that are not UTF-8 are skipped. A kubelet never creates one, no plan can contain one, and kubegc removes
 //! entries only by name. So they are never removed and never counted.
 
-mod container_logs;
+mod archived_logs;
+mod listed_logs;
 mod log_lines;
 mod pod_logs;
 

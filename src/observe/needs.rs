@@ -28,6 +28,8 @@ pub enum Part {
     LeftoverLogs,
     /// The log files of the containers that the runtime lists, for `logs.limits`: as many as can be read in 2 s.
     ContainerLogs,
+    /// The log files that only the archive has.
+    ArchivedLogs,
     /// What is left over in the kubelet's directory.
     Leftovers,
     /// What the kubelet's directories of pods take: as many as can be measured in 3 s, in half of it beside the next part.
@@ -62,8 +64,15 @@ impl Part {
     ];
 
     /// What fills the disks.
-    pub const DISKS: [Self; 6] =
-        [Self::Store, Self::WritableLayers, Self::LogSizes, Self::Leftovers, Self::PodUsage, Self::DiskContents];
+    pub const DISKS: [Self; 7] = [
+        Self::Store,
+        Self::WritableLayers,
+        Self::LogSizes,
+        Self::ArchivedLogs,
+        Self::Leftovers,
+        Self::PodUsage,
+        Self::DiskContents,
+    ];
 
     /// The whole store of the runtime.
     pub const ACCOUNT: [Self; 2] = [Self::Store, Self::WritableLayers];

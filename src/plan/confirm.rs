@@ -19,7 +19,7 @@ use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::report::{Measure, Outcome, Refusal, Report};
 use super::document::selection::Selection;
-use super::logs::limits::log_limit::LogLimit;
+use super::logs::limits::log_limit::{ArchiveLimit, LogLimit};
 use super::policy::{Policy, Scope};
 use super::step::{Context, Step};
 use crate::model::Snapshot;
@@ -167,6 +167,7 @@ impl Policy {
         policy.containers.max_per_pod_container = Some(0);
         policy.containers.max_containers = Some(0);
         policy.logs.limits = vec![LogLimit::exceeded()];
+        policy.logs.archive = vec![ArchiveLimit::Bytes(LogLimit::exceeded())];
         policy.images.min_age = Duration::ZERO;
         policy.images.all_unused = true;
         policy.rules = self.rules.without_limits();

@@ -1,5 +1,5 @@
-//! Decides log directories of deleted pods, leftover log files (`leftovers`), log files over a limit (`limits`), and dangling log
-//! symlinks.
+//! Decides files of the archive (`archive`), log directories of deleted pods, leftover log files (`leftovers`), log files over a limit
+//! (`limits`), and dangling log symlinks.
 //!
 //! Removes for `pod_deleted` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
 //! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`,
@@ -9,6 +9,7 @@
 //! not a directory, a name without a uid, and a directory of a pod that still has containers or sandboxes after this
 //! pass.
 
+mod archive;
 mod leftovers;
 pub(super) mod limits;
 
@@ -27,7 +28,10 @@ use crate::model::{
     container_id_of_link, is_log_link, is_log_link_without_id, log_link_name, pod_of_dir, pod_uid_of_dir,
 };
 use crate::rules::{Rule, RuleFor};
-use limits::log_limit::LogLimit;
+use limits::log_limit::{ArchiveLimit, LogLimit};
+
+/// The directories of the archive, beside the pod log root.
+pub const ARCHIVE: [&str; 2] = ["kubegc", "archive"];
 
 /// The directories with logs.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +44,8 @@ pub struct LogPolicy {
     pub leftover_max_age: Duration,
     /// `logs.limits`, each kind once; empty = none.
     pub limits: Vec<LogLimit>,
+    /// `logs.archive`, each kind once; empty = there is no archive.
+    pub archive: Vec<ArchiveLimit>,
 }
 
 /// Containers by ID, also by a prefix of it: the kubelet shortens long names of log symlinks.
@@ -53,6 +59,7 @@ struct ById<'a> {
 
 /// Decides log directories, log files, then log symlinks.
 pub(super) fn decide(step: &mut Step) {
+    archive::decide(step);
     let context = step.context;
     let dirs = step.need("log_dirs", &context.snapshot.log_dirs).filter(|dirs| !dirs.is_empty());
     let removed = dirs.map(|dirs| decide_dirs(step, dirs)).unwrap_or_default();
@@ -254,6 +261,13 @@ impl<'a> ById<'a> {
 
 // === impl LogPolicy ===
 
+impl LogPolicy {
+    /// Returns the directory of the archive: `/var/log/kubegc/archive` for `/var/log/pods`.
+    pub fn archive_root(&self) -> PathBuf {
+        self.pods_root.parent().into_iter().chain(ARCHIVE.map(Path::new)).collect()
+    }
+}
+
 impl Default for LogPolicy {
     fn default() -> Self {
         Self {
@@ -261,6 +275,7 @@ impl Default for LogPolicy {
             containers_root: "/var/log/containers".into(),
             leftover_max_age: Duration::ZERO,
             limits: Vec::new(),
+            archive: Vec::new(),
         }
     }
 }

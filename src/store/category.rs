@@ -37,6 +37,8 @@ pub enum Category {
     Unreferenced,
     /// Log files of pods.
     Logs,
+    /// Log files that only the archive has.
+    ArchivedLogs,
     /// Volumes of pods on the disks of the node, and the kubelet's files for each pod.
     PodVolumes,
     /// The kubelet's own files.
@@ -71,6 +73,7 @@ impl Category {
             Self::Downloads => "downloads",
             Self::Unreferenced => "unreferenced",
             Self::Logs => "pod logs",
+            Self::ArchivedLogs => "archived logs",
             Self::PodVolumes => "pod volumes",
             Self::KubeletFiles => "files of the kubelet",
             Self::Leftovers => "leftovers",

@@ -133,6 +133,10 @@ impl Filling {
             let usage = DirUsage { bytes, inodes: 0, at_least: dir.size_bytes.is_none() };
             self.add_named(Category::Logs, "logs".to_owned(), held_by, usage);
         }
+        for log in snapshot.archived_logs.as_ref().into_iter().flatten() {
+            let usage = DirUsage { bytes: log.size_bytes, inodes: 1, at_least: false };
+            self.add(Category::ArchivedLogs, usage, 1);
+        }
     }
 
     /// Adds the directories of pods. Those of pods that do not exist any more are left over.

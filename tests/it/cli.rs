@@ -320,6 +320,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     containers_root = "/var/log/containers"      # built-in
     leftover_max_age = "0s"                      # built-in
     limits = []                                  # built-in
+    archive = []                                 # built-in
 
     [leftovers]
     remove = []                                  # profile kubelet

@@ -1,6 +1,7 @@
 //! The binary and a simulated node behind a real socket.
 
 mod kubelet_leftovers;
+mod log_archive;
 mod log_limits;
 
 use std::io::{BufRead, BufReader, Write};

@@ -215,7 +215,7 @@ async fn collect(
         let (plan, listed) = lists.plan(loaded).await?;
         return Ok((pass(args, lists, Some(plan), loaded, stop, metrics, progress).await?, listed));
     }
-    let saved = if args.only.is_set() { Some(limited(args, saved, loaded).await?) } else { saved };
+    let saved = if args.only.is_set() { Some(Box::pin(limited(args, saved, loaded)).await?) } else { saved };
     Ok((pass(args, lists, saved, loaded, stop, metrics, progress).await?, Vec::new()))
 }
 

@@ -117,7 +117,8 @@ impl Verb for Args {
 impl Args {
     fn show(&self, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         let (settings, mut left_out) = (&loaded.settings, Vec::new());
-        let roots = [&*settings.policy.logs.pods_root];
+        let archive = settings.policy.logs.archive_root();
+        let roots = [&*settings.policy.logs.pods_root, &*archive];
         let pods = PodLogs::find(&settings.host_root, &roots, &mut left_out);
         let mut pods = pods.map_err(|error| CliError::new(ErrorKind::Partial, error))?;
         pods.retain(|pod| self.namespace.includes(Some(&pod.pod)));

@@ -96,6 +96,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         (Part::Ends, policy.containers.age_from == AgeFrom::Finished),
         (Part::LeftoverLogs, scope != Scope::Images && !policy.logs.leftover_max_age.is_zero()),
         (Part::ContainerLogs, scope != Scope::Images && !policy.logs.limits.is_empty()),
+        (Part::ArchivedLogs, scope != Scope::Images && !policy.logs.archive.is_empty()),
         (Part::Leftovers, scope != Scope::Images),
         (Part::ImageVolumes, has_images),
         (Part::ImageNames, has_images && policy.guards.keep_pod_images),
@@ -140,6 +141,7 @@ fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
     let own = wanted([
         (Part::LeftoverLogs, plan.removes(Kind::LogFile)),
         (Part::ContainerLogs, plan.removes(Kind::LogFile)),
+        (Part::ArchivedLogs, plan.removes(Kind::LogFile)),
         (Part::Leftovers, plan.removes(Kind::Leftover)),
         (Part::Store, plan.removes(Kind::Leftover)),
         (Part::ImageVolumes, has_images),

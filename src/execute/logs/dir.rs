@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use nix::dir::Dir as RawDir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
-use nix::unistd::UnlinkatFlags;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::unistd::{UnlinkatFlags, geteuid, linkat};
 
 use super::{LogError, RemovedStats};
 use crate::model::EntryKind;
@@ -39,10 +39,12 @@ pub struct DirEntry {
     pub bytes: u64,
     /// Its length, or its bytes on the disk if these are fewer.
     pub size: u64,
+    /// Its length in bytes.
+    pub length: u64,
     /// The number of its names.
     pub names: u64,
     /// Its inode.
-    inode: u64,
+    pub inode: u64,
     /// When it was last written: seconds since 1970, and nanoseconds.
     modified: (i64, i64),
 }
@@ -101,6 +103,48 @@ impl Dir {
         file.map(File::from).map_err(|error| LogError::io("open", &self.path_of(name), error))
     }
 
+    /// Enters a directory in this one, and creates it if it does not exist. Only the owner can read one that is created.
+    pub fn enter_or_create(&self, name: &OsStr) -> Result<Self, LogError> {
+        match mkdirat(&self.handle, name, Mode::S_IRWXU) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(error) => return Err(LogError::io("create", &self.path_of(name), error)),
+        }
+        let missing = || LogError::io("open", &self.path_of(name), Errno::ENOENT);
+        self.enter(name)?.ok_or_else(missing)
+    }
+
+    /// Returns whether it is a directory of this process's user, which no other user can write to.
+    pub fn is_private(&self) -> Result<bool, LogError> {
+        let stat = fstat(&self.handle).map_err(|error| LogError::io("read", &self.path, error))?;
+        let others = Mode::S_IWGRP | Mode::S_IWOTH;
+        Ok(stat.st_uid == geteuid().as_raw() && !Mode::from_bits_truncate(stat.st_mode).intersects(others))
+    }
+
+    /// Returns whether a file can have a name in both directories.
+    pub fn is_on_mount_of(&self, other: &Self) -> bool {
+        self.mount == other.mount
+    }
+
+    /// Gives a file of this directory a name in another one. The name is that of an open descriptor, so it is of the `known` file
+    /// whatever has its old name by then.
+    pub fn link(&self, name: &OsStr, known: DirEntry, into: &Self) -> Result<(), LogError> {
+        let failed = |error| LogError::io("link", &self.path_of(name), error);
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = openat(&self.handle, name, flags, Mode::empty()).map_err(failed)?;
+        let found = DirEntry::from(&fstat(&file).map_err(failed)?);
+        if (found.inode, found.kind) != (known.inode, EntryKind::File) {
+            return Err(LogError::foreign(self.path_of(name), "it changed a moment ago"));
+        }
+        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+        linkat(AT_FDCWD, &*opened, &into.handle, name, AtFlags::AT_SYMLINK_FOLLOW).map_err(failed)
+    }
+
+    /// Gives an entry of this directory another name.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), LogError> {
+        let renamed = renameat(&self.handle, from, &self.handle, to);
+        renamed.map_err(|error| LogError::io("rename", &self.path_of(from), error))
+    }
+
     /// Returns the first names that match, at most `limit`. Each call begins at the start of the directory.
     pub fn names(&mut self, limit: usize, wanted: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>, LogError> {
         let Self { handle: dir, path, .. } = self;
@@ -138,6 +182,12 @@ impl Dir {
 // === impl DirEntry ===
 
 impl DirEntry {
+    /// Returns when it was last written, as the kubelet writes the time of a rotation, in UTC.
+    pub fn modified_text(&self) -> String {
+        let at = Timestamp::from_second(self.modified.0).unwrap_or_default();
+        at.strftime("%Y%m%d-%H%M%S").to_string()
+    }
+
     /// Returns whether it was last written before a time.
     pub fn is_older(&self, than: Timestamp) -> bool {
         let (seconds, nanos) = self.modified;
@@ -160,6 +210,7 @@ impl From<&FileStat> for DirEntry {
             kind,
             bytes,
             size,
+            length: u64::try_from(stat.st_size).unwrap_or_default(),
             names: stat.st_nlink,
             inode: stat.st_ino,
             modified: (stat.st_mtime, stat.st_mtime_nsec),

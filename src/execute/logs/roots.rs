@@ -121,7 +121,9 @@ impl LogRoots {
     pub fn check_log(&self, file: &LogFile, known: KnownLog) -> Result<Option<(Dir, DirEntry)>, LogError> {
         let Some(mut dir) = enter_all(self.pods()?, &file.folders)? else { return Ok(None) };
         let (Some(entry), Some(name)) = (dir.entry(&file.name)?, file.name.to_str()) else { return Ok(None) };
-        let what = if entry.kind != EntryKind::File || entry.names != 1 {
+        let has_another =
+            || Ok::<_, LogError>(entry.names != 1 && !(entry.names == 2 && self.has_archived(&file.folders, entry)?));
+        let what = if entry.kind != EntryKind::File || has_another()? {
             "it is not a file with one name"
         } else if entry.size > known.size || !entry.is_older(known.before) {
             "it was written since the plan"

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
 
+mod archive;
 pub(in crate::execute) mod as_root;
 
 use std::collections::BTreeMap;

@@ -79,16 +79,24 @@ pub(super) struct Limited<R> {
 
 impl PodLogs {
     /// Returns the pods that have a log directory below one of these roots, which are paths of the host, sorted by name. A root may be a
-    /// link. What has no name of a pod's log directory is added to `left_out`.
+    /// link, and only the first must exist. What has no name of a pod's log directory is added to `left_out`.
     ///
     /// # Errors
-    /// A root cannot be listed.
+    /// The first root cannot be listed.
     pub fn find(host_root: &Path, roots: &[&Path], left_out: &mut Vec<String>) -> Result<Vec<Self>, ObserveError> {
         let mut pods = BTreeMap::new();
-        for root in roots {
+        for (place, root) in roots.iter().enumerate() {
             let path = HostFs::new(host_root).resolve(root).map(Resolved::into_path);
             let folder = path.and_then(|path| Ok(Folder { fd: open_directory(CWD, &*path)?, path }));
-            let folder = Rc::new(folder.map_err(|source| ObserveError::List { path: root.into(), source })?);
+            let folder = match folder {
+                Ok(folder) => Rc::new(folder),
+                Err(error) if place > 0 && error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if place > 0 => {
+                    left_out.push(format!("{}: {error}", root.display()));
+                    continue;
+                }
+                Err(source) => return Err(ObserveError::List { path: (*root).into(), source }),
+            };
             for dir in folder.names(left_out) {
                 let Some(pod) = pod_of_dir(&dir) else {
                     folder.leave_out(&dir, "it has no name of a pod's log directory", left_out);

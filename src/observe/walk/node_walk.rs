@@ -95,7 +95,7 @@ impl Observer {
             Some(disk_content::Disk { of: disk.name()?, directories, used_bytes })
         };
         let disks: Vec<_> = snapshot.disks.iter().filter_map(disk).collect();
-        let measured = [pods.clone(), pod_logs.clone(), container_logs]
+        let measured = [pods.clone(), pod_logs.clone(), container_logs, self.places.archive.clone()]
             .into_iter()
             .chain(images.map(|images| runtime_root(images)));
         let snapshotter = snapshotter(snapshot).cloned();

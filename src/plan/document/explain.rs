@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::reason::{RemoveReason, RuleReason};
 use crate::model::{count_text, duration_text, size_text};
-use crate::plan::logs::limits::log_limit::LogLimit;
+use crate::plan::logs::limits::log_limit::{ArchiveLimit, LogLimit};
 
 /// When a reason that disk pressure alone causes changes.
 const NO_PRESSURE: &str = "there is no disk pressure, and no --pressure";
@@ -77,7 +77,6 @@ impl RemoveReason {
     }
 
     /// Returns the texts about this reason.
-    #[expect(clippy::too_many_lines, reason = "a table: one arm for each reason")]
     pub fn explain(&self) -> Explanation {
         match self {
             Self::PodDeleted {} => {
@@ -115,6 +114,7 @@ impl RemoveReason {
             )
             .set_by("containers.max_containers"),
             Self::OverLogLimit(limit) => over_log_limit(*limit),
+            Self::OverArchiveLimit { limit } => over_archive_limit(*limit),
             Self::Superseded {} => rule("pod has a newer sandbox", "its pod has a newer sandbox", "never"),
             Self::Dangling {} => rule(
                 "dangling symlink",
@@ -205,6 +205,19 @@ fn over_log_limit(limit: LogLimit) -> Explanation {
     let text =
         format!("the log files of its {of} have more than {bytes}, and this is one of the oldest of the largest pod");
     rule(format!("over logs.limits ({limit})"), text, "logs.limits permits more").set_by("logs.limits")
+}
+
+/// Returns the texts about a log file that only the archive has.
+fn over_archive_limit(limit: Option<ArchiveLimit>) -> Explanation {
+    let Some(limit) = limit else {
+        return rule(
+            "archived (disk pressure)",
+            "only the archive has it, and the disk of the logs has pressure",
+            NO_PRESSURE,
+        );
+    };
+    let text = format!("only the archive has it, and it is over the limit {limit}");
+    rule(format!("over logs.archive ({limit})"), text, "logs.archive permits more").set_by("logs.archive")
 }
 
 /// Returns the texts about a file that is left over.

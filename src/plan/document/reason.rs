@@ -10,7 +10,7 @@ use strum::IntoStaticStr;
 
 use crate::model::ContainerState;
 use crate::plan::images::goal::ImageTarget;
-use crate::plan::logs::limits::log_limit::LogLimit;
+use crate::plan::logs::limits::log_limit::{ArchiveLimit, LogLimit};
 
 /// The rule that decides an object.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -79,6 +79,11 @@ pub enum RemoveReason {
     },
     /// The log files of its pod, of its namespace or of the node have more bytes than allowed, and it is one of the oldest.
     OverLogLimit(LogLimit),
+    /// Only the archive has the log file, and it is over a limit.
+    OverArchiveLimit {
+        /// The limit of `logs.archive`; `null` = the disk of the logs has pressure.
+        limit: Option<ArchiveLimit>,
+    },
     /// A rule removes it, or sets the limit that it exceeds.
     Rule(RuleReason),
     /// The image is unused, and `images.all_unused` is set or a disk has pressure.

@@ -3,6 +3,7 @@
 //! `scripts/test.sh` leaves out these tests, and names them, where the Kubernetes under test is older.
 
 mod follower;
+mod log_archive;
 mod log_limits;
 mod orphans;
 mod pod_logs;

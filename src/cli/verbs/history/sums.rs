@@ -110,6 +110,7 @@ fn rule(sum: &Sum) -> String {
         "pod_deleted" => "pod deleted",
         "pod_terminal" => "pod terminated",
         "over_max_per_pod_container" => "over containers.max_per_pod_container",
+        "over_archive_limit" => "over logs.archive",
         "over_log_limit" => "over logs.limits",
         "over_total_limit" => "over containers.max_containers",
         "superseded" => "pod has a newer sandbox",

@@ -1,10 +1,15 @@
 //! Limits on log files as text and as data, and which of them a plan does not meet.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use crate::model::{PodRef, PodUid, bytes_of_text, count_text, exact_size_text, size_text};
+use crate::model::{PodRef, PodUid, bytes_of_text, count_text, duration_text, exact_size_text, size_text};
+
+/// The longest time that a file can stay.
+const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// A limit on the bytes of log files, as `logs.limits` has it.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
@@ -13,6 +18,17 @@ pub struct LogLimit {
     pub limit_of: LimitOf,
     /// The most bytes.
     pub limit_bytes: u64,
+}
+
+/// A limit on what only the archive has, as `logs.archive` has it. In their order the limits apply.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum ArchiveLimit {
+    /// How long a file stays after its pod lost it.
+    Keep(Duration),
+    /// The most bytes.
+    Bytes(LogLimit),
 }
 
 /// What a limit on log files is for.
@@ -103,6 +119,61 @@ impl std::str::FromStr for LogLimit {
 impl std::fmt::Display for LogLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", <&str>::from(self.limit_of), exact_size_text(self.limit_bytes))
+    }
+}
+
+// === impl ArchiveLimit ===
+
+impl ArchiveLimit {
+    /// A regular expression for its text.
+    pub const PATTERN: &str = "^keep .+$|^(pod|namespace|node) [0-9]+[KMGT]?i?B?$";
+
+    /// Returns what it limits: a setting has one limit for each.
+    pub fn limit_of(self) -> Option<LimitOf> {
+        match self {
+            Self::Keep(_) => None,
+            Self::Bytes(limit) => Some(limit.limit_of),
+        }
+    }
+}
+
+/// As in the settings. The error says what is wrong.
+impl std::str::FromStr for ArchiveLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(time) = text.strip_prefix("keep ") else {
+            let wrong = |error: String| error.replacen("expected ", "expected \"keep TIME\", ", 1);
+            return text.parse().map(Self::Bytes).map_err(wrong);
+        };
+        let time =
+            humantime::parse_duration(time.trim()).ok().filter(|time| *time > Duration::ZERO && *time <= LONGEST);
+        let wrong = || format!("{text:?} is not a limit: expected \"keep TIME\" up to ten years, such as \"keep 24h\"");
+        time.map(Self::Keep).ok_or_else(wrong)
+    }
+}
+
+impl TryFrom<String> for ArchiveLimit {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<ArchiveLimit> for String {
+    fn from(limit: ArchiveLimit) -> Self {
+        limit.to_string()
+    }
+}
+
+/// As in the settings.
+impl std::fmt::Display for ArchiveLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Keep(time) => write!(f, "keep {}", duration_text(*time)),
+            Self::Bytes(limit) => limit.fmt(f),
+        }
     }
 }
 

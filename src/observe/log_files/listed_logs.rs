@@ -3,7 +3,7 @@
 //! A pod that mounts the log root can create any entry beneath it. No link is followed, and only regular files with one name count,
 //! which is one of the kubelet. So a pod cannot make the file of another one count for itself or for a third.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::host_path::HostFs;
 use crate::model::{Container, ContainerLog, ContainerLogs, Seen, Snapshot, is_current_log, rotated_log};
 use crate::observe::log_sizes::size_on_disk;
-use crate::observe::walk::{open_directory, stat};
+use crate::observe::walk::{names, open_directory, stat};
 use crate::observe::{MEASURING, Observer};
 
 /// The highest number of entries of one directory that are read.
@@ -28,7 +28,11 @@ impl Observer {
     pub(in crate::observe) async fn container_logs(&self, snapshot: &Snapshot) -> Seen<Vec<ContainerLogs>> {
         let containers = snapshot.containers.as_ref().map(|containers| of_containers(containers)).unwrap_or_default();
         let until = Instant::now() + MEASURING;
-        let read = move |_: &HostFs, root: &Path| read_all(root, containers, until);
+        let archive = self.places.archive.clone();
+        let read = move |host: &HostFs, root: &Path| {
+            let archive = host.resolve(&archive)?.into_path();
+            read_all(root, open_directory(CWD, &*archive).ok().as_ref(), containers, until)
+        };
         self.measure(self.places.pod_logs.clone(), MEASURING, read).await.map(Option::unwrap_or_default)
     }
 }
@@ -43,16 +47,22 @@ fn of_containers(containers: &[Container]) -> Vec<ContainerLogs> {
     logs.collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
-fn read_all(root: &Path, mut containers: Vec<ContainerLogs>, until: Instant) -> std::io::Result<Vec<ContainerLogs>> {
+fn read_all(
+    root: &Path,
+    archive: Option<&OwnedFd>,
+    mut containers: Vec<ContainerLogs>,
+    until: Instant,
+) -> std::io::Result<Vec<ContainerLogs>> {
     let root = open_directory(CWD, root)?;
     for logs in &mut containers {
-        logs.at_least = add_files(logs, &root, until).is_err();
+        let archived = archive.and_then(|archive| archived_inodes(archive, logs)).unwrap_or_default();
+        logs.at_least = add_files(logs, &root, &archived, until).is_err();
     }
     Ok(containers)
 }
 
 /// Adds the files of a container. An error says that some may be missing.
-fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, until: Instant) -> Result<(), Errno> {
+fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, archived: &HashSet<u64>, until: Instant) -> Result<(), Errno> {
     let Some(path) = logs.dir() else { return Ok(()) };
     let mut directory = None;
     for name in &path {
@@ -69,19 +79,31 @@ fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, until: Instant) -> Result
         let entry = entry?;
         let Ok(name) = entry.file_name().to_str() else { continue };
         if is_current_log(name) || rotated_log(name).is_some() {
-            logs.files.extend(file(directory.as_ref().unwrap_or(root), name)?);
+            logs.files.extend(file(directory.as_ref().unwrap_or(root), name, archived)?);
         }
     }
     Ok(())
 }
 
-/// Returns a regular file that has one name; `None` = it is another entry, or it does not exist any more.
-fn file(directory: &OwnedFd, name: &str) -> Result<Option<ContainerLog>, Errno> {
+/// Returns the inodes that the archive has of a container.
+fn archived_inodes(archive: &OwnedFd, logs: &ContainerLogs) -> Option<HashSet<u64>> {
+    let path = logs.dir()?;
+    let mut directory = path.iter().try_fold(None, |at: Option<OwnedFd>, name| {
+        Some(Some(open_directory(at.as_ref().unwrap_or(archive).as_fd(), name).ok()?))
+    })?;
+    let directory = directory.take()?;
+    let found: Vec<_> = names(&directory);
+    Some(found.iter().filter_map(|name| Some(stat(directory.as_fd(), &**name).ok()?.stx_ino)).collect())
+}
+
+/// Returns a regular file that has one name, besides that in the archive; `None` = it is another entry, or it does not exist any more.
+fn file(directory: &OwnedFd, name: &str, archived: &HashSet<u64>) -> Result<Option<ContainerLog>, Errno> {
     let found = match stat(directory.as_fd(), name) {
         Err(Errno::NOENT) => return Ok(None),
         found => found?,
     };
-    let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile && found.stx_nlink == 1;
+    let has_one_name = found.stx_nlink == 1 || found.stx_nlink == 2 && archived.contains(&found.stx_ino);
+    let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile && has_one_name;
     let (seconds, nanos) = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec);
     let modified_at = i32::try_from(nanos).ok().and_then(|nanos| Timestamp::new(seconds, nanos).ok());
     let size_bytes = size_on_disk(&found);
@@ -116,7 +138,7 @@ mod tests {
 
     /// Returns the names of the files of each container, and whether some may be missing.
     fn found(root: &Path, containers: &[Container], time: Duration) -> Vec<(String, Vec<String>, bool)> {
-        let read = read_all(root, of_containers(containers), Instant::now() + time).unwrap();
+        let read = read_all(root, None, of_containers(containers), Instant::now() + time).unwrap();
         let names = |files: Vec<ContainerLog>| {
             let mut names: Vec<_> = files.into_iter().map(|file| file.name).collect();
             names.sort();
@@ -147,7 +169,7 @@ mod tests {
         let files = ["0.log", ROTATED, "0.log.20261121-110000.gz", "0.log.20261121-110000.tmp"].map(str::to_owned);
         let expected = [("app".to_owned(), files.to_vec(), false), ("idle".to_owned(), Vec::new(), false)];
         assert_eq!(found(root.path(), &containers, long()), expected);
-        let read = read_all(root.path(), of_containers(&containers), Instant::now() + long()).unwrap();
+        let read = read_all(root.path(), None, of_containers(&containers), Instant::now() + long()).unwrap();
         let file = &read[0].files[0];
         assert!(file.size_bytes <= 5 && file.modified_at.is_some(), "{file:?}");
     }

@@ -1,0 +1,216 @@
+//! The archive of log files, beside a kubelet that rotates, compresses and removes them.
+
+use std::io::{Read as _, Write as _};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use proptest::prelude::*;
+
+use super::*;
+
+const APP: &str = "var/log/pods/default_web_uid-1/app";
+const ARCHIVED: &str = "var/log/kubegc/archive/default_web_uid-1/app";
+
+/// A container that writes numbered lines, and its kubelet.
+struct Kubelet {
+    host: Host,
+    /// The lines so far, and the rotations.
+    lines: u32,
+    rotations: u32,
+    /// The last line that was there at a look.
+    seen: u32,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Write,
+    Rotate,
+    /// The kubelet compresses the oldest rotated file that is not compressed, or is killed before it removes the latter.
+    Compress {
+        is_killed: bool,
+    },
+    Look,
+}
+
+impl Kubelet {
+    fn new() -> Self {
+        Self { host: Host::new(), lines: 0, rotations: 0, seen: 0 }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.host.at(APP).join(name)
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Write => {
+                let mut log = fs::File::options().create(true).append(true).open(self.at("0.log")).unwrap();
+                writeln!(log, "{}", self.lines).unwrap();
+                self.lines += 1;
+            }
+            Event::Rotate if self.at("0.log").exists() => {
+                fs::rename(self.at("0.log"), self.at(&rotated(self.rotations))).unwrap();
+                fs::write(self.at("0.log"), "").unwrap();
+                self.rotations += 1;
+            }
+            Event::Compress { is_killed } => {
+                let mut names = (0..self.rotations).map(rotated);
+                let Some(name) = names.find(|name| self.at(name).exists()) else { return };
+                let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+                gz.write_all(&fs::read(self.at(&name)).unwrap()).unwrap();
+                fs::write(self.at(&format!("{name}.gz")), gz.finish().unwrap()).unwrap();
+                if !is_killed {
+                    fs::remove_file(self.at(&name)).unwrap();
+                }
+            }
+            Event::Rotate => {}
+            Event::Look => {
+                let done = self.host.roots.archive_logs().unwrap();
+                assert!(done.refused.is_empty(), "{:?}", done.refused);
+                self.seen = self.lines;
+            }
+        }
+    }
+
+    /// Returns the lines in the archive, in order: those of a file that is there in both forms once.
+    fn archived(&self) -> String {
+        let dir = self.host.at(ARCHIVED);
+        let Ok(entries) = fs::read_dir(&dir) else { return String::new() };
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_by_key(|name| crate::model::LogFileName::parse(name).unwrap());
+        let twin = |name: &String| name.strip_suffix(".gz").is_some_and(|twin| dir.join(twin).exists());
+        names.retain(|name| !twin(name));
+        names.iter().map(|name| content(&dir.join(name))).collect()
+    }
+}
+
+/// The name of a rotated file: rotations are a second apart.
+fn rotated(number: u32) -> String {
+    format!("0.log.30260102-{number:06}")
+}
+
+fn content(path: &Path) -> String {
+    let (bytes, mut text) = (fs::read(path).unwrap(), String::new());
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        GzDecoder::new(&*bytes).read_to_string(&mut text).unwrap();
+        return text;
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+fn lines(count: u32) -> String {
+    (0..count).fold(String::new(), |lines, line| format!("{lines}{line}\n"))
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => Just(Event::Write),
+        2 => Just(Event::Rotate),
+        1 => Just(Event::Compress { is_killed: false }),
+        1 => Just(Event::Compress { is_killed: true }),
+        2 => Just(Event::Look),
+    ]
+}
+
+proptest! {
+    /// Whenever the pod and its logs are deleted: each line that was there at a look is in the archive, in order and once.
+    #[test]
+    fn lines_outlive_their_pod(events in prop::collection::vec(event(), 0..40)) {
+        let mut kubelet = Kubelet::new();
+        for event in events {
+            kubelet.happens(event);
+        }
+        let before = listing(&kubelet.host.at("etc"));
+        fs::remove_dir_all(kubelet.host.pod()).unwrap();
+        let (archived, seen) = (kubelet.archived(), lines(kubelet.seen));
+        prop_assert!(archived.starts_with(&seen) && lines(kubelet.lines).starts_with(&archived), "{seen:?}, {archived:?}");
+        prop_assert_eq!(listing(&kubelet.host.at("etc")), before);
+    }
+}
+
+#[test]
+fn a_rotation_costs_no_second_copy() {
+    let mut kubelet = Kubelet::new();
+    let look = Event::Look;
+    let compress = Event::Compress { is_killed: false };
+    for event in [Event::Write, look, Event::Rotate, look, Event::Write, look, compress, look] {
+        kubelet.happens(event);
+    }
+    assert_eq!(kubelet.archived(), lines(2));
+    let names = fs::read_dir(kubelet.host.at(ARCHIVED)).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    assert_eq!(names, ["0.log", &*format!("{}.gz", rotated(0))]);
+    let inode = |path: PathBuf| fs::metadata(path).unwrap().ino();
+    assert_eq!(inode(kubelet.at("0.log")), inode(kubelet.host.at(ARCHIVED).join("0.log")));
+    let mode = |path: &str| fs::metadata(kubelet.host.at(path)).unwrap().mode() & 0o777;
+    assert_eq!((mode("var/log/kubegc/archive"), mode(ARCHIVED)), (0o700, 0o700));
+    kubelet.happens(Event::Look);
+    assert_eq!(kubelet.host.roots.archive_logs().unwrap().linked, 0, "nothing is new");
+}
+
+/// A pod with a hostPath can put anything below the log root.
+#[test]
+fn only_files_with_one_name_get_another_one() {
+    let host = Host::new();
+    let app = host.at(APP);
+    fs::hard_link(host.at("etc/passwd"), app.join("0.log")).unwrap();
+    symlink(host.at("etc/passwd"), app.join("1.log")).unwrap();
+    nix::unistd::mkfifo(&app.join("2.log"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::create_dir(app.join("3.log")).unwrap();
+    for name in ["4.log", "4.log.30260102-000000.tmp", "note", "04.log"] {
+        fs::write(app.join(name), "line").unwrap();
+    }
+    symlink(host.at("etc"), host.pod().join("linked")).unwrap();
+    symlink(host.at("etc"), host.at("var/log/pods/default_linked_uid-2")).unwrap();
+    fs::create_dir_all(host.at("var/log/pods/no-pod/app")).unwrap();
+    fs::write(host.at("var/log/pods/no-pod/app/0.log"), "line").unwrap();
+    let outside = listing(&host.at("etc"));
+    let done = host.roots.archive_logs().unwrap();
+    let refused: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
+    assert_eq!((done.linked, refused.len()), (1, 3), "{refused:?}");
+    assert!(refused.iter().any(|cause| cause.contains("0.log is left alone: it has another name too")), "{refused:?}");
+    let archived = listing(&host.at("var/log/kubegc"));
+    let files: Vec<_> = archived.keys().filter(|path| path.is_file()).collect();
+    assert_eq!(files, [&host.at(ARCHIVED).join("4.log")]);
+    assert_eq!(listing(&host.at("etc")), outside);
+}
+
+#[test]
+fn an_archive_that_others_can_change_is_not_used() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let host = Host::new();
+    host.file(&format!("{APP}/0.log"));
+    symlink(host.at("etc"), host.at("var/log/kubegc")).unwrap();
+    let cause = |host: &Host| host.roots.archive_logs().unwrap_err().to_string();
+    assert!(cause(&host).contains("kubegc is left alone: it is not a directory"), "{}", cause(&host));
+    fs::remove_file(host.at("var/log/kubegc")).unwrap();
+    fs::create_dir_all(host.at("var/log/kubegc/archive")).unwrap();
+    fs::set_permissions(host.at("var/log/kubegc/archive"), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(cause(&host).contains("another user can write to it"), "{}", cause(&host));
+    fs::remove_dir_all(host.at("var/log/kubegc")).unwrap();
+    assert_eq!(host.roots.archive_logs().unwrap().linked, 1, "it is made again");
+    fs::remove_dir_all(host.at("var/log/kubegc/archive/default_web_uid-1")).unwrap();
+    symlink(host.at("etc"), host.at("var/log/kubegc/archive/default_web_uid-1")).unwrap();
+    let done = host.roots.archive_logs().unwrap();
+    assert_eq!((done.linked, done.refused.len()), (0, 1), "{done:?}");
+}
+
+#[test]
+fn a_file_leaves_the_archive_when_its_pod_has_it_no_more() {
+    let host = Host::new();
+    host.file(&format!("{APP}/0.log"));
+    host.roots.archive_logs().unwrap();
+    let path = Path::new("/").join(ARCHIVED).join("0.log");
+    let cause = host.roots.remove_archived(&path).unwrap_err();
+    assert!(cause.to_string().contains("its pod still has it"), "{cause}");
+    host.remove_pod().unwrap();
+    for other in ["/var/log/kubegc/archive/default_web_uid-1/app", "/var/log/kubegc/archive/../../../etc/sub/shadow"] {
+        assert!(host.roots.remove_archived(Path::new(other)).unwrap_err().is_foreign(), "{other}");
+    }
+    assert!(host.roots.remove_archived(&path).unwrap().bytes > 0);
+    assert!(!host.at("var/log/kubegc/archive/default_web_uid-1").exists());
+    assert_eq!(host.roots.remove_archived(&path).unwrap(), RemovedStats::default());
+}

@@ -1,0 +1,113 @@
+use std::path::Path;
+
+use super::*;
+use crate::model::{NodeDisk, PodRef, Seen, Snapshot};
+use crate::plan::Plan;
+use crate::plan::document::reason::KeepReason;
+use crate::plan::policy::Policy;
+use crate::plan::policy::pressure::Pressure;
+use crate::plan::tests::node::{Node, ago, node};
+
+const MIB: u64 = 1 << 20;
+
+/// Adds a file that a pod `NAMESPACE/POD` lost so many minutes ago.
+fn archived(node: Node, pod: &str, minutes: i64, mib: u64) -> Node {
+    let (namespace, name) = pod.split_once('/').unwrap();
+    let pod = PodRef { uid: format!("u-{name}").as_str().into(), namespace: namespace.into(), name: name.into() };
+    let name = format!("{minutes}.log");
+    let log = ArchivedLog { pod, container: "app".into(), name, size_bytes: mib * MIB, lost_at: Some(ago(minutes)) };
+    node.but(move |snapshot| {
+        let Seen::Seen(logs) = &mut snapshot.archived_logs else { return };
+        logs.push(log.clone());
+    })
+}
+
+fn nodes() -> Node {
+    let files = [("shop/web", 50, 3), ("shop/web", 40, 2), ("shop/db", 30, 4), ("lab/try", 20, 8), ("lab/try", 10, 1)];
+    files.into_iter().fold(node(), |node, (pod, minutes, mib)| archived(node, pod, minutes, mib))
+}
+
+fn plan(node: Node, limits: &[&str]) -> Plan {
+    let limits: Vec<ArchiveLimit> = limits.iter().map(|limit| limit.parse().unwrap()).collect();
+    node.set(move |policy: &mut Policy| policy.logs.archive.clone_from(&limits)).plan()
+}
+
+/// Returns the files that go, in order, each with the limit.
+fn removed(node: Node, limits: &[&str]) -> Vec<String> {
+    let plan = plan(node, limits);
+    let line = |action: &Action| {
+        let RemoveReason::OverArchiveLimit { limit } = &action.reason else { panic!("{action:?}") };
+        let id = action.target.id();
+        let name = Path::new(&id).strip_prefix("/var/log/kubegc/archive").unwrap();
+        let limit = limit.map_or_else(|| "pressure".to_owned(), |limit| limit.to_string());
+        format!("{}: {limit}", name.display())
+    };
+    plan.actions.iter().map(line).collect()
+}
+
+#[test]
+fn what_is_over_a_limit_goes_the_oldest_first() {
+    let (web, db, lab) = ("shop_web_u-web/app", "shop_db_u-db/app", "lab_try_u-try/app");
+    let rows: [(&[&str], Vec<String>); 7] = [
+        (&["keep 1h"], vec![]),
+        (&["keep 45m"], vec![format!("{web}/50.log: keep 45m")]),
+        (&["pod 4MiB"], vec![format!("{web}/50.log: pod 4MiB"), format!("{lab}/20.log: pod 4MiB")]),
+        (&["namespace 6MiB"], vec![format!("{web}/50.log: namespace 6MiB"), format!("{lab}/20.log: namespace 6MiB")]),
+        (&["node 18MiB"], vec![]),
+        (
+            &["node 10MiB"],
+            vec![
+                format!("{web}/50.log: node 10MiB"),
+                format!("{web}/40.log: node 10MiB"),
+                format!("{db}/30.log: node 10MiB"),
+            ],
+        ),
+        (
+            &["node 14MiB", "keep 45m", "pod 8MiB"],
+            vec![format!("{web}/50.log: keep 45m"), format!("{lab}/20.log: pod 8MiB")],
+        ),
+    ];
+    for (limits, expected) in rows {
+        assert_eq!(removed(nodes(), limits), expected, "{limits:?}");
+    }
+    assert_eq!(removed(nodes(), &[]), [""; 0], "there is no archive");
+}
+
+#[test]
+fn under_pressure_of_its_disk_all_goes() {
+    let under = |at: &str| {
+        let pressure = Pressure::FreeBytes { mountpoint: at.into(), free_bytes: 1, limit_bytes: 2 };
+        let disk = NodeDisk { holds: vec![DiskUse::Logs], ..NodeDisk::default() };
+        let with_disk = move |snapshot: &mut Snapshot| {
+            let mut disk = disk.clone();
+            disk.file_system.mountpoint = "/var/log".into();
+            snapshot.disks = vec![disk];
+        };
+        nodes().but(with_disk).set(move |policy: &mut Policy| *policy = policy.under_pressure(pressure.clone()))
+    };
+    assert_eq!(removed(under("/var/log"), &["keep 1h"]).len(), 5);
+    assert!(removed(under("/var/log"), &["keep 1h"])[0].ends_with("50.log: pressure"));
+    assert_eq!(removed(under("/var/lib/images"), &["keep 1h"]), [""; 0], "another disk");
+}
+
+#[test]
+fn what_cannot_be_known_stays() {
+    let unknown = |snapshot: &mut Snapshot| {
+        let Seen::Seen(logs) = &mut snapshot.archived_logs else { return };
+        for log in logs {
+            log.lost_at = None;
+        }
+    };
+    assert_eq!(removed(nodes().but(unknown), &["keep 1m"]), [""; 0]);
+    let not_seen = nodes().but(|snapshot| snapshot.archived_logs = Seen::NotSeen("no answer".into()));
+    let plan = plan(not_seen, &["keep 1m"]);
+    assert_eq!((plan.actions.len(), plan.errors.len()), (0, 1));
+}
+
+#[test]
+fn a_removal_that_failed_waits() {
+    let id = "/var/log/kubegc/archive/shop_web_u-web/app/50.log";
+    let plan = plan(nodes().failed(&format!("log_file/{id}"), 1), &["keep 45m"]);
+    assert!(plan.actions.is_empty());
+    assert!(plan.kept.iter().any(|kept| kept.id == id && matches!(kept.reason, KeepReason::BackingOff { .. })));
+}

@@ -1,0 +1,93 @@
+//! Logs that outlive their pod, in each command.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::{Host, node};
+
+const ARCHIVE: &str = "--set=logs.archive=keep 24h,node 1MiB";
+const WEB: &str = "default_web_u-web/app";
+
+/// A node with the log of the pod `web` of two rotations.
+fn host() -> Host {
+    let host = Host::with(node());
+    for (name, lines) in [("0.log.20261121-100000", ["one", "two"]), ("0.log", ["three", "four"])] {
+        let lines = lines.map(|line| format!("2026-11-21T10:00:00Z stdout F {line}\n")).concat();
+        fs::write(logs(&host).join(name), lines).unwrap();
+    }
+    host
+}
+
+fn logs(host: &Host) -> PathBuf {
+    host.sim.log_roots().pods.join(WEB)
+}
+
+fn archived(host: &Host) -> PathBuf {
+    host.sim.log_roots().pods.parent().unwrap().join("kubegc/archive").join(WEB)
+}
+
+/// Removes the logs of the pod, as the kubelet does.
+fn delete(host: &Host) {
+    fs::remove_dir_all(logs(host)).unwrap();
+}
+
+#[test]
+fn logs_are_printed_after_their_pod_is_deleted() {
+    let host = host();
+    host.run(&["collect", "--dry-run", ARCHIVE]);
+    assert!(!archived(&host).exists(), "a dry run makes no directory");
+    host.run(&["collect", ARCHIVE]);
+    let lines = "one\ntwo\nthree\nfour\n";
+    assert_eq!(host.run(&["logs", "default/web"]), lines, "each line once");
+    delete(&host);
+    assert_eq!(host.run(&["logs", "default/web"]), lines);
+    assert!(host.run(&["logs"]).contains("web"));
+    assert!(!host.run(&["collect", ARCHIVE]).contains("log file"), "it is within the limits");
+    let over = "--set=logs.archive=node 10B";
+    let plan = host.run(&["plan", "--kind=log-file", over]);
+    assert!(plan.contains("over logs.archive (node 10B)") && plan.contains("default/web/app"), "{plan}");
+    let path = archived(&host).join("0.log.20261121-100000");
+    assert!(host.run(&["collect", over]).contains("log files"));
+    assert!(!archived(&host).exists() && !archived(&host).parent().unwrap().exists());
+    let history = host.run(&["history", path.to_str().unwrap(), "-o=json"]);
+    let entries: Vec<Value> = history.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let outcomes: Vec<_> = entries.iter().map(|entry| (&entry["reason"], &entry["outcome"])).collect();
+    assert_eq!(outcomes, [(&"over_archive_limit".into(), &"removed".into())], "{history}");
+}
+
+/// Without a kubelet kubegc itself removes a dead container with its logs.
+#[test]
+fn the_pass_that_removes_a_container_keeps_its_logs() {
+    let node = node().id("s-batch").pod("default", "batch", "u-batch");
+    let host = Host::with(node.exited("app", "r.example/web:2").exited("app", "r.example/web:2"));
+    let log = host.sim.log_roots().pods.join("default_batch_u-batch/app/0.log");
+    fs::write(&log, "2026-11-21T10:00:00Z stdout F done\n").unwrap();
+    let done = host.run(&["collect", ARCHIVE]);
+    assert!(!log.exists(), "{done}");
+    let printed = host.run(&["logs", "default/batch", "--all"]);
+    assert!(printed.starts_with("done\n"), "{printed}");
+}
+
+#[test]
+fn an_archive_that_cannot_be_used_is_said() {
+    let host = host();
+    fs::write(archived(&host).ancestors().nth(3).unwrap(), "a file").unwrap();
+    let done = host.shell.command(&["collect", ARCHIVE]).output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(!done.status.success() && text.contains("kubegc is left alone: it is not a directory"), "{text}");
+}
+
+#[test]
+fn a_limit_on_the_logs_of_pods_counts_archived_files() {
+    let host = host();
+    fs::write(logs(&host).join("0.log.20261121-090000.gz"), vec![7; 100 << 10]).unwrap();
+    let settings = [ARCHIVE, "--set=logs.limits=pod 50KiB"];
+    let done = host.run(&[&["collect"], &settings[..]].concat());
+    assert!(done.contains("0.log.20261121-090000.gz  default/web/app    removed           over logs.limits"), "{done}");
+    assert!(
+        !logs(&host).join("0.log.20261121-090000.gz").exists()
+            && archived(&host).join("0.log.20261121-090000.gz").exists()
+    );
+}
