@@ -4,7 +4,7 @@
 //! rotated file by a compressed one, so does the archive. What is empty gets no name. A file that has a name elsewhere already gets none:
 //! it may be any file that a pod with a hostPath linked there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -80,7 +80,7 @@ impl LogRoots {
         let Some(files) = of_pod.enter(container)? else { return Ok(RemovedStats::default()) };
         let Some(entry) = files.entry(name)? else { return Ok(RemovedStats::default()) };
         let logs = enter_all(self.open(&self.policy.pods_root)?, &[pod.clone(), container.clone()]);
-        let has_it = |mut logs: Dir| files_of(&mut logs).map(|files| is_in(&files, &entry));
+        let has_it = |mut logs: Dir| files_of(&mut logs).map(|files| inodes(&files).contains(&entry.inode));
         if entry.kind != EntryKind::File || logs?.map_or(Ok(false), has_it)? {
             return Err(LogError::foreign(path, "its pod still has it"));
         }
@@ -93,7 +93,7 @@ impl LogRoots {
     /// Returns whether the archive has a file of a container.
     pub(super) fn has_archived(&self, folders: &[OsString], entry: DirEntry) -> Result<bool, LogError> {
         let archived = enter_all(self.open(&self.policy.archive_root())?, folders)?;
-        archived.map_or(Ok(false), |mut dir| Ok(is_in(&files_of(&mut dir)?, &entry)))
+        archived.map_or(Ok(false), |mut dir| Ok(inodes(&files_of(&mut dir)?).contains(&entry.inode)))
     }
 
     /// Opens the directory of the archive, and creates it. It must be on the mount of the pod log root.
@@ -149,14 +149,14 @@ impl Pair {
 
     /// Gives the files in the archive the names that they have now. A name that another file has meanwhile is free then.
     fn follow(&mut self) -> Result<(), LogError> {
+        let known: HashMap<_, _> =
+            self.archived.iter().map(|(name, entry)| (entry.inode, (name.clone(), *entry))).collect();
         for (name, entry) in self.logged.iter().rev() {
-            let known = self.archived.iter().find(|(_, archived)| archived.inode == entry.inode);
-            if let Some((old, entry)) = known.map(|(old, entry)| (old.clone(), *entry)).filter(|(old, _)| old != name)
-                && !self.archived.contains_key(name)
-            {
+            let Some((old, entry)) = known.get(&entry.inode).filter(|(old, _)| old != name) else { continue };
+            if !self.archived.contains_key(name) {
                 self.archive.rename(old.as_ref(), name.as_ref())?;
-                self.archived.remove(&old);
-                self.archived.insert(name.clone(), entry);
+                self.archived.remove(old);
+                self.archived.insert(name.clone(), *entry);
             }
         }
         Ok(())
@@ -164,7 +164,8 @@ impl Pair {
 
     /// Gives a name to each of these files that has none. Returns how many got one.
     fn link_all(&mut self, wanted: impl Fn(&str) -> bool, refused: &mut Vec<LogError>) -> u64 {
-        let is_new = |entry: &DirEntry| entry.length > 0 && !is_in(&self.archived, entry);
+        let known = inodes(&self.archived);
+        let is_new = |entry: &DirEntry| entry.length > 0 && !known.contains(&entry.inode);
         let new = self.logged.iter().filter(|(name, entry)| wanted(name) && is_new(entry));
         let new: Vec<_> = new.map(|(name, entry)| (name.clone(), *entry)).collect();
         let results: Vec<_> = new.into_iter().map(|(name, entry)| self.link(&name, entry)).collect();
@@ -189,8 +190,9 @@ impl Pair {
     /// Frees the names of files that were rotated and are gone or compressed since the last look: the content is in a compressed file,
     /// or it gets the name of a rotated one.
     fn settle(&mut self) -> Result<(), LogError> {
+        let known = inodes(&self.logged);
         let is_lost = |(name, entry): &(&String, &DirEntry)| {
-            is_current_log(name) && self.logged.contains_key(*name) && !is_in(&self.logged, entry)
+            is_current_log(name) && self.logged.contains_key(*name) && !known.contains(&entry.inode)
         };
         let lost: Vec<_> = self.archived.iter().filter(is_lost).map(|(name, entry)| (name.clone(), *entry)).collect();
         for (name, entry) in lost {
@@ -201,7 +203,8 @@ impl Pair {
             if compressed.any(|other| self.is_same(other, &name).unwrap_or(false)) {
                 self.archive.unlink(name.as_ref(), entry)?;
             } else {
-                let rotated = format!("{name}.{}", entry.modified_text());
+                let mut rotated = (0..).map(|later| format!("{name}.{}", entry.modified_text(later)));
+                let rotated = rotated.find(|rotated| !self.archived.contains_key(rotated)).unwrap_or_default();
                 self.archive.rename(name.as_ref(), rotated.as_ref())?;
                 self.archived.insert(rotated, entry);
             }
@@ -267,8 +270,8 @@ fn files_of(dir: &mut Dir) -> Result<Files, LogError> {
     Ok(files)
 }
 
-fn is_in(files: &Files, entry: &DirEntry) -> bool {
-    files.values().any(|file| file.inode == entry.inode)
+fn inodes(files: &Files) -> HashSet<u64> {
+    files.values().map(|file| file.inode).collect()
 }
 
 fn is_archived_name(name: &str) -> bool {

@@ -182,9 +182,9 @@ impl Dir {
 // === impl DirEntry ===
 
 impl DirEntry {
-    /// Returns when it was last written, as the kubelet writes the time of a rotation, in UTC.
-    pub fn modified_text(&self) -> String {
-        let at = Timestamp::from_second(self.modified.0).unwrap_or_default();
+    /// Returns when it was last written, and so many seconds later, as the kubelet writes the time of a rotation, in UTC.
+    pub fn modified_text(&self, later: i64) -> String {
+        let at = Timestamp::from_second(self.modified.0.saturating_add(later)).unwrap_or_default();
         at.strftime("%Y%m%d-%H%M%S").to_string()
     }
 
