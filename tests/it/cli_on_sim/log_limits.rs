@@ -125,8 +125,6 @@ fn ten_thousand_log_files_are_within_the_limit_after_a_pass() {
             fs::write(dir(&pod).join(format!("0.log.20261121-1000{second}")), [b'x'; 2000]).unwrap();
         }
     }
-    // The blocks of the files may not be known before.
-    nix::unistd::sync();
     let done = host.run(&["collect", "--set=logs.limits=node 8MiB"]);
     let files = pods.flat_map(|pod| fs::read_dir(dir(&pod)).unwrap());
     let left: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
