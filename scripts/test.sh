@@ -7,7 +7,8 @@
 #   random    the properties (proptest) on 5,000 new random inputs each; `make test` has the same 256 in every run
 #   soak      the agent beside a runtime whose pods come and go, for ten minutes
 #   churn     a hundred pods that come and go for five minutes, beside a kubelet, with and without the agent; what is left over
-#             on a node beside two hundred pods; the logs of 56 pods that come and go
+#             on a node beside two hundred pods; the logs of 56 pods that come and go, and 10,000
+#             log files over a limit
 #   kills     the leader of two controllers is killed 9 times, the API server 50 times
 #   forests   600 random forests of objects, collected by kube-controller-manager and by kubegc
 #   release   the files of a release for both architectures, built from a clean checkout
@@ -98,6 +99,7 @@ soak() {
 churn() {
   say "churn: 12 minutes"
   KUBEGC_SOUND_PODS=${KUBEGC_SOUND_PODS:-200} only nothing_of_sound_pods
+  KUBEGC_LOG_PODS=${KUBEGC_LOG_PODS:-500} only thousands_of_log_files
   KUBEGC_LOG_WAVES=${KUBEGC_LOG_WAVES:-7} only lines_of_deleted_pods
   KUBEGC_CHURN_SECONDS=${KUBEGC_CHURN_SECONDS:-300} only on_node::churn
 }
