@@ -147,16 +147,12 @@ impl LogFileName {
     /// Reads the name of a log file: `ATTEMPT.log[.TIME[.gz]]` (kubelet 1.36, `pkg/kubelet/logs/container_log_manager.go`). `None` = no
     /// such name, for example that of a temporary file.
     pub fn parse(name: &str) -> Option<Self> {
-        let attempt = attempt_of_log(name)?;
-        let rest = name.strip_prefix(&log_file_name(attempt))?;
-        let Some(rest) = rest.strip_prefix('.') else {
-            return Some(Self { attempt, is_current: true, rotated_at: String::new(), is_compressed: false });
-        };
-        let (time, is_compressed) = rest.strip_suffix(".gz").map_or((rest, false), |time| (time, true));
-        let (day, second) = time.split_once('-')?;
-        let is_number = |text: &str, digits| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_time = is_number(day, 8) && is_number(second, 6);
-        is_time.then(|| Self { attempt, is_current: false, rotated_at: time.to_owned(), is_compressed })
+        let (attempt, is_compressed) = (attempt_of_log(name)?, name.ends_with(COMPRESSED));
+        if is_current_log(name) {
+            return Some(Self { attempt, is_current: true, rotated_at: String::new(), is_compressed });
+        }
+        let (_, time) = rotated_log(name).filter(|_| !name.ends_with(TEMPORARY))?.rsplit_once('.')?;
+        Some(Self { attempt, is_current: false, rotated_at: time.to_owned(), is_compressed })
     }
 
     /// Returns whether both are the same file, compressed or not.

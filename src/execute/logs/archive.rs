@@ -14,7 +14,9 @@ use flate2::read::GzDecoder;
 use super::dir::{Dir, DirEntry};
 use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats};
-use crate::model::{EntryKind, attempt_of_log, container_log_dir, is_current_log, pod_of_dir, rotated_log};
+use crate::model::{
+    EntryKind, LogFileName, attempt_of_log, container_log_dir, is_current_log, pod_of_dir, rotated_log,
+};
 use crate::plan::ARCHIVE;
 
 /// The most entries of one directory that are looked at.
@@ -261,7 +263,7 @@ impl Pair {
 
 /// Returns the regular files with names of the kubelet, but none that it is compressing.
 fn files_of(dir: &mut Dir) -> Result<Files, LogError> {
-    let is_log = |name: &OsStr| name.to_str().is_some_and(is_archived_name);
+    let is_log = |name: &OsStr| name.to_str().and_then(LogFileName::parse).is_some();
     let mut files = Files::new();
     for name in dir.names(MOST_NAMES, is_log)? {
         let entry = dir.entry(&name)?.filter(|entry| entry.kind == EntryKind::File);
@@ -272,8 +274,4 @@ fn files_of(dir: &mut Dir) -> Result<Files, LogError> {
 
 fn inodes(files: &Files) -> HashSet<u64> {
     files.values().map(|file| file.inode).collect()
-}
-
-fn is_archived_name(name: &str) -> bool {
-    is_current_log(name) || rotated_log(name).is_some_and(|rotated| name == rotated || name.ends_with(COMPRESSED))
 }

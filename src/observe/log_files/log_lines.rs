@@ -172,7 +172,7 @@ impl LogLines {
         let (mut opened, name) = file.open()?;
         let is_compressed = LogFileName::parse(&name).is_some_and(|name| name.is_compressed);
         self.joiner.attempt = file.name.attempt;
-        // The byte before tells whether a line begins there.
+        // The byte before shows whether a line begins there.
         let skipped = std::mem::take(&mut self.offset).checked_sub(1);
         let mut reader: Box<dyn BufRead> = if is_compressed {
             let mut content = Limited::new(MultiGzDecoder::new(BufReader::new(opened)));
