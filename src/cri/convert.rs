@@ -124,6 +124,7 @@ pub fn container(from: pb::LeanContainer) -> Container {
         created_at: time(from.created_at),
         finished_at: None,
         exit_code: None,
+        exit_reason: None,
         log_bytes: None,
         image_id: Some(image_id).filter(|id| !id.is_empty()),
         image: from.image.map(|image| image.image).filter(|image| !image.is_empty()),

@@ -66,6 +66,8 @@ pub struct ContainerStatus {
     pub finished_at: Option<Timestamp>,
     /// The exit code; `None` = it has not exited.
     pub exit_code: Option<i32>,
+    /// Why it exited, as the runtime says; `None` = it does not say it.
+    pub exit_reason: Option<String>,
     /// The log file, as reported by the runtime. The path is not checked.
     pub log_path: PathBuf,
     /// Images mounted as volumes.
@@ -303,6 +305,7 @@ impl From<pb::ContainerStatus> for ContainerStatus {
             state: convert::container_state(from.state),
             finished_at: (from.finished_at != 0).then(|| convert::time(from.finished_at)),
             exit_code: (from.finished_at != 0).then_some(from.exit_code),
+            exit_reason: Some(from.reason).filter(|reason| from.finished_at != 0 && !reason.is_empty()),
             log_path: from.log_path.into(),
             mounted: from.mounts.iter().map(|mount| mount.host_path.clone().into()).collect(),
             image_volumes: from.mounts.into_iter().filter_map(|mount| Some(mount.image?.image)).collect(),

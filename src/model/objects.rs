@@ -67,6 +67,9 @@ pub struct Container {
     /// The exit code; `null` = not exited, or the status was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// Why it exited, as the runtime says: `Completed`, `Error` or `OOMKilled`; `null` as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_reason: Option<String>,
     /// Bytes of the container's log files, rotated ones included; `null` = not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,

@@ -44,6 +44,7 @@ struct Failed {
 struct End {
     finished_at: Option<Timestamp>,
     exit_code: Option<i32>,
+    reason: Option<String>,
 }
 
 // === impl Statuses ===
@@ -62,8 +63,9 @@ impl Statuses {
             if let Some(images) = volumes.get(&container.id) {
                 container.image_volumes.clone_from(images);
             }
-            if let Some(end) = ends.get(&container.id) {
-                (container.finished_at, container.exit_code) = (end.finished_at, end.exit_code);
+            if let Some(End { finished_at, exit_code, reason }) = ends.get(&container.id) {
+                (container.finished_at, container.exit_code) = (*finished_at, *exit_code);
+                container.exit_reason.clone_from(reason);
             }
             let cause = failed.cause(&container.id);
             if needs.contains(&Part::Ends) && cause.is_some() && lacks_end(&ends, container) {
@@ -115,8 +117,8 @@ impl Statuses {
 
     fn learn(&self, status: ContainerStatus, volumes: &mut ImageVolumes) {
         if status.state == ContainerState::Exited {
-            let end = End { finished_at: status.finished_at, exit_code: status.exit_code };
-            self.ends().insert(status.id, end);
+            let ContainerStatus { finished_at, exit_code, exit_reason: reason, .. } = status;
+            self.ends().insert(status.id, End { finished_at, exit_code, reason });
         } else {
             volumes.insert(status.id, status.image_volumes);
         }

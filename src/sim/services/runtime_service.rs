@@ -244,6 +244,7 @@ impl Node {
             started_at: container.started_at,
             finished_at: container.finished_at,
             exit_code: container.exit_code,
+            reason: if container.exit_code == 0 { "Completed" } else { "Error" }.to_owned(),
             image: listed.image,
             image_ref: listed.image_ref,
             labels: listed.labels,

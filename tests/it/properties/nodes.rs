@@ -88,6 +88,7 @@ fn a_container() -> impl Strategy<Value = Container> {
             created_at,
             finished_at,
             exit_code: None,
+            exit_reason: None,
             log_bytes: None,
             image_id,
             image,

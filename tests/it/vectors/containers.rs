@@ -126,6 +126,7 @@ fn container(from: &Value) -> Container {
         created_at: at(from["created_at_s"].as_f64().unwrap_or(-1.0)),
         finished_at: from["finished_at_s"].as_f64().map(at),
         exit_code: None,
+        exit_reason: None,
         log_bytes: None,
         image_id: None,
         image: None,
