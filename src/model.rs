@@ -47,7 +47,7 @@ pub use pod::{
 };
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
 pub use seen::Seen;
-pub use snapshot::archived_log::ArchivedLog;
+pub use snapshot::archived_log::{ArchivedContainer, ArchivedLog, ArchivedPod};
 pub use snapshot::container_logs::{ContainerLog, ContainerLogs, LogFacts};
 pub use snapshot::disk_content::{DeletedFile, DiskContent, PathUsage};
 pub(crate) use snapshot::document_kind;

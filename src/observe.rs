@@ -28,7 +28,9 @@ mod walk;
 
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
-pub use log_files::{ContainerLogs, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, PodLogs, link_target};
+pub use log_files::{
+    Archive, ContainerLogs, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, PodLogs, link_target,
+};
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods, pulls};
@@ -206,7 +208,7 @@ impl Observer {
             self.find_leftover_logs(snapshot).await;
         }
         if has(Part::ArchivedLogs) {
-            snapshot.archived_logs = Box::pin(self.archived_logs()).await;
+            Box::pin(self.read_archive(snapshot, has(Part::ArchivedPods))).await;
         }
         if has(Part::ContainerLogs) {
             snapshot.container_logs = Box::pin(self.container_logs(snapshot)).await;
@@ -265,6 +267,7 @@ impl Observer {
             leftover_logs: Seen::Seen(Vec::new()),
             container_logs: Seen::Seen(Vec::new()),
             archived_logs: Seen::Seen(Vec::new()),
+            archived_pods: Vec::new(),
             leftovers: Seen::Seen(Vec::new()),
             pods: Seen::default(),
             pod_dirs: Seen::default(),

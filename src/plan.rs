@@ -49,6 +49,7 @@ pub use images::other_clients::OtherClients;
 pub use images::pace::{Pace, is_emergency};
 pub use images::pattern::{Pattern, unmatched_patterns};
 pub use images::users::{ImageUsers, images};
+pub use logs::archive::archive_ends;
 pub use logs::limits::log_limit::{ArchiveLimit, LimitOf, LogLimit, LogLimitNote};
 pub use logs::{ARCHIVE, LogPolicy};
 pub use policy::eviction::{EvictionLimits, FreeSpace};

@@ -47,7 +47,7 @@ pub enum RuleFor {
     Container,
     /// Dead sandboxes.
     Sandbox,
-    /// Log directories of deleted pods.
+    /// Log directories of deleted pods, and their logs in the archive.
     Log,
     /// Checkpoints of containers that the kubelet made.
     Checkpoint,
@@ -76,6 +76,8 @@ pub struct Limits {
     pub max_per_pod_container: Option<u64>,
     /// How long the logs of a pod are kept after it was deleted.
     pub keep_for: Option<Duration>,
+    /// The most bytes of what only the archive has of the logs that the rule decides.
+    pub budget: Option<u64>,
 }
 
 /// A rule, as the operator wrote it.
@@ -176,6 +178,11 @@ impl Rule {
         &self.doubts
     }
 
+    /// Returns whether it is for logs and asks for facts of their pods.
+    pub fn asks_pods_of_logs(&self) -> bool {
+        self.text.of == RuleFor::Log && self.uses.iter().any(|fact| fact.is_of_pod())
+    }
+
     /// Returns whether the rule applies on a day.
     pub fn applies_on(&self, day: Date) -> bool {
         self.text.until.is_none_or(|until| day < until)
@@ -192,7 +199,8 @@ impl Rule {
     fn without_limits(mut self) -> Self {
         if let Then::Limits(limits) = &mut self.text.then {
             let zero = Some(Duration::ZERO);
-            *limits = Limits { min_age: zero, max_age: None, max_per_pod_container: Some(0), keep_for: zero };
+            let (max_per_pod_container, budget) = (Some(0), Some(0));
+            *limits = Limits { min_age: zero, max_age: None, max_per_pod_container, keep_for: zero, budget };
         }
         self
     }

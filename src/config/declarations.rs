@@ -200,8 +200,8 @@ settings! {
     /// - `keep 24h`: how long a file stays after its pod lost it
     /// - `pod 64MiB`, `namespace 512MiB`, `node 5GiB`: the most bytes; the oldest file goes first
     ///
-    /// Each pass gives new log files a second name there, which costs no space while their pod exists. `kubegc logs`
-    /// shows them. docs/logs.md has the rules.
+    /// New log files get a second name there, which costs no space while their pod exists. `kubegc logs` shows them. Rules
+    /// can set `keep_for` and `budget` for some pods. docs/logs.md has the rules.
     "logs.archive": ARCHIVE = policy.logs.archive;
 
     /// What kubegc removes of what is left over: "pull_record", "termination_log", "pod_directory", "unreferenced", or none.

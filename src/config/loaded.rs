@@ -11,6 +11,7 @@ use super::sources::environment::Environment;
 use super::sources::sockets::Sockets;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::host_path::HostFs;
+use crate::rules::{Rule, RuleFor, Then};
 
 /// The keys of the sockets.
 const RUNTIME: &str = "runtime.endpoint";
@@ -104,7 +105,30 @@ impl Loaded {
             }
             _ => None,
         };
-        self.warnings.iter().cloned().chain(off).chain(self.doubts_of_rules.iter().cloned()).collect()
+        let doubts = self.doubts_of_rules.iter().cloned().chain(self.unkept_logs());
+        self.warnings.iter().cloned().chain(off).chain(doubts).collect()
+    }
+
+    /// Returns a warning for each rule for logs that needs an archive, where there is none.
+    fn unkept_logs(&self) -> Vec<String> {
+        let Settings { policy, host_root, kubelet_root, .. } = &self.settings;
+        // The kubelet deletes the logs of a pod within seconds of the pod.
+        let has_kubelet = || HostFs::new(host_root).exists(&kubelet_root.join("pods")).unwrap_or_default();
+        let warning = |rule: &Rule| {
+            let (name, limits) = (&rule.text().name, rule.limits().cloned().unwrap_or_default());
+            if limits.budget.is_some() {
+                return Some(format!("rule {name:?}: budget has no effect without logs.archive"));
+            }
+            let keeps = rule.text().then == Then::Keep || limits.keep_for.is_some_and(|time| !time.is_zero());
+            (keeps && has_kubelet()).then(|| {
+                format!(
+                    "rule {name:?}: the kubelet deletes the logs of a pod with the pod; set logs.archive to keep them"
+                )
+            })
+        };
+        let of_logs =
+            policy.rules.iter().filter(|rule| rule.text().of == RuleFor::Log && policy.logs.archive.is_empty());
+        of_logs.filter_map(warning).collect()
     }
 
     /// Takes the sockets from the first program that names the runtime's, if no setting names it. The image

@@ -212,6 +212,41 @@ fn a_set_threshold_overrides_a_kubelet_without_image_collection() {
 }
 
 #[test]
+fn a_rule_that_needs_an_archive_causes_a_warning_without_one() {
+    let rule = |then: &str| format!("[[rule]]\nname = \"jobs\"\nfor = \"log\"\nwhen = \"true\"\nthen = {then}\n");
+    let warnings = |text: String, has_kubelet: bool| {
+        let etc = Etc::new(&[]);
+        let kubelet = etc.path("kubelet");
+        std::fs::write(etc.path("kubegc.toml"), format!("kubelet_root = {:?}\n{text}", kubelet.display().to_string()))
+            .unwrap();
+        if has_kubelet {
+            std::fs::create_dir_all(kubelet.join("pods")).unwrap();
+        }
+        etc.load(&Typed::default()).unwrap().warnings()
+    };
+    let short = "rule \"jobs\": the kubelet deletes the logs of a pod with the pod; set logs.archive to keep them";
+    let useless = "rule \"jobs\": budget has no effect without logs.archive";
+    for (then, beside_kubelet, alone) in [
+        ("\"keep\"", vec![short], vec![]),
+        ("{ keep_for = \"72h\" }", vec![short], vec![]),
+        ("{ keep_for = \"0s\" }", vec![], vec![]),
+        ("{ budget = \"1GiB\", keep_for = \"72h\" }", vec![useless], vec![useless]),
+    ] {
+        assert_eq!(
+            (warnings(rule(then), true), warnings(rule(then), false)),
+            (to_strings(&beside_kubelet), to_strings(&alone)),
+            "{then}"
+        );
+        let archived = format!("logs.archive = [\"keep 1h\"]\n{}", rule(then));
+        assert_eq!(warnings(archived, true), Vec::<String>::new(), "{then}");
+    }
+}
+
+fn to_strings(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
+}
+
+#[test]
 fn a_kubelet_without_image_collection_causes_a_warning() {
     let (etc, loaded) = beside_a_kubelet_that_keeps_images("");
     assert_eq!(loaded.settings.policy.images.high_threshold_percent, 100);

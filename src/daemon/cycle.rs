@@ -4,13 +4,14 @@
 //! of the store.
 
 pub(super) mod accounts;
+pub(super) mod archiving;
 pub(super) mod existing;
 pub(super) mod failed_sources;
 pub(super) mod planning;
 pub(super) mod recording;
 pub(super) mod rule_log;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,14 +24,15 @@ use super::node::LocalNode;
 use super::pressure::PressureMonitor;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
-use crate::execute::{ExecuteOptions, Executor, LogError, LogRoots, Remover, ReportSink};
+use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::host_path::HostFs;
 use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
 use crate::observe::{ClockJumps, ClockReading, Needs, Observer, Part};
-use crate::plan::{Plan, PlanError, Pressure, Report, Scope, update_memory};
+use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
 use accounts::LastAccount;
+use archiving::Archiving;
 use planning::{PassKind, Planned};
 use recording::{Logged, Recording, Records, logged_as};
 use rule_log::RuleLog;
@@ -51,8 +53,7 @@ pub struct Cycle {
     metrics: AgentMetrics,
     last_account: Option<LastAccount>,
     rules: RuleLog,
-    /// Why log files got no name in the archive by the last pass.
-    not_archived: Mutex<BTreeSet<String>>,
+    archiving: Archiving,
 }
 
 // === impl Cycle ===
@@ -89,26 +90,11 @@ impl Cycle {
         let archived = self.archive_logs(kind.scope()).await;
         let mut planned = self.planned(kind, Needs::new()).await;
         planned.plan.errors.extend(archived.err());
+        self.describe_pods(&planned).await;
         self.metrics.observed(&planned.snapshot);
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
         self.carry_out(planned, usage, stop, watch).await
-    }
-
-    /// Gives the log files of pods a name in the archive, before a removal of this pass takes their own. Each file that gets none is
-    /// logged once.
-    async fn archive_logs(&self, scope: Scope) -> Result<(), PlanError> {
-        if self.settings.policy.logs.archive.is_empty() || scope == Scope::Images {
-            return Ok(());
-        }
-        let failed =
-            |error: LogError| PlanError::NotSeen { source: "log_archive".to_owned(), cause: error.to_string() };
-        let refused = self.executor.remover.archive_logs().await.map_err(failed)?.refused;
-        let refused: BTreeSet<_> = refused.iter().map(ToString::to_string).collect();
-        let mut known = self.not_archived.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.difference(&known).for_each(|cause| tracing::warn!("a log file is not archived: {cause}"));
-        *known = refused;
-        Ok(())
     }
 
     /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
@@ -270,7 +256,7 @@ impl Cycle {
             metrics,
             last_account,
             rules,
-            not_archived: Mutex::default(),
+            archiving: Archiving::default(),
         }
     }
 

@@ -6,6 +6,7 @@
 //! runtime.
 
 mod archive;
+mod archived_pods;
 mod dir;
 mod kubelet_files;
 mod of_container;

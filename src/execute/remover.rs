@@ -4,6 +4,7 @@
 //! arrives or the connection ends, other removals of the object are refused. If a runtime loses a call, its object
 //! cannot be removed until one of the two processes restarts.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use super::{
     RemovedStats,
 };
 use crate::cri::{CriError, RuntimeWriter};
-use crate::model::{ContainerId, Image, SandboxId};
+use crate::model::{ArchivedPod, ContainerId, Image, SandboxId};
 
 /// How long a lease lasts that is deleted at once unless the connection breaks.
 const LEASE: SignedDuration = SignedDuration::from_hours(1);
@@ -105,10 +106,16 @@ impl Remover {
         roots.in_pods(move |roots| roots.remove_archived(&path)).await
     }
 
-    /// Gives each log file of a pod a name in the archive.
-    pub async fn archive_logs(&self) -> Result<Archived, LogError> {
+    /// Gives each log file of a pod a name in the archive. `only` has the names of the pods' directories; `None` = all.
+    pub async fn archive_logs(&self, only: Option<BTreeSet<String>>) -> Result<Archived, LogError> {
         let Self::Live { roots, .. } = self else { return Ok(Archived::default()) };
-        roots.in_pods(LogRoots::archive_logs).await
+        roots.in_pods(move |roots| roots.archive_logs(only)).await
+    }
+
+    /// Writes what is known of pods beside their files in the archive. Returns why a document could not be written.
+    pub async fn describe_pods(&self, pods: Vec<ArchivedPod>) -> Result<Vec<LogError>, LogError> {
+        let Self::Live { roots, .. } = self else { return Ok(Vec::new()) };
+        roots.in_pods(move |roots| roots.describe_pods(pods)).await
     }
 
     /// Removes a log file and its rotated files.

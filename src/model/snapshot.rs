@@ -15,9 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ArchivedLog, Container, ContainerLogs, DiskContent, FileSystem, Image, ImageDetails, ImageId, ImageVolumes,
-    Leftover, LeftoverLog, ListBytes, LogDir, LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList, PodUid,
-    Runtime, RuntimeStore, Sandbox, Seen, Workload,
+    ArchivedLog, ArchivedPod, Container, ContainerLogs, DiskContent, FileSystem, Image, ImageDetails, ImageId,
+    ImageVolumes, Leftover, LeftoverLog, ListBytes, LogDir, LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList,
+    PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -78,6 +78,9 @@ pub struct Snapshot {
     /// The log files in the archive that their pods have no more. Only read for a pass over containers with `logs.archive`.
     #[serde(default = "seen_empty::<ArchivedLog>", skip_serializing_if = "is_seen_empty")]
     pub archived_logs: Seen<Vec<ArchivedLog>>,
+    /// What the archive knows of their pods. Only read if a rule uses it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub archived_pods: Vec<ArchivedPod>,
     /// What is left over in the kubelet's directory; of its directories of pods those that the list of pods lacks. Only read for a
     /// pass over containers.
     #[serde(default = "seen_empty::<Leftover>", skip_serializing_if = "is_seen_empty")]

@@ -18,6 +18,7 @@ use super::ObserveError;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 
+pub use archived_logs::Archive;
 pub use log_lines::{LogLine, LogLines, LogQuery, LogStream};
 pub use pod_logs::{ContainerLogs, LogFile, LogWatch, PodLogs};
 

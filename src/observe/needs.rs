@@ -30,6 +30,8 @@ pub enum Part {
     ContainerLogs,
     /// The log files that only the archive has.
     ArchivedLogs,
+    /// With the log files of the archive: what is known of their pods.
+    ArchivedPods,
     /// What is left over in the kubelet's directory.
     Leftovers,
     /// What the kubelet's directories of pods take: as many as can be measured in 3 s, in half of it beside the next part.

@@ -9,7 +9,7 @@
 //! not a directory, a name without a uid, and a directory of a pod that still has containers or sandboxes after this
 //! pass.
 
-mod archive;
+pub(super) mod archive;
 mod leftovers;
 pub(super) mod limits;
 

@@ -104,7 +104,7 @@ facts! {
     SandboxCreated: "sandbox.created", "timestamp", Lists, "When it was created.", "timestamp('2026-11-20T00:00:00Z')";
     SandboxAge: "sandbox.age", "duration", Lists, "The time since it was created.", "duration('24h')";
     LogName: "log.name", "string", Lists, "The name of the log directory.", "'shop_web-1_a6173aaf-ad5f-4f6e-8a43-2f0b6f6f7c11'";
-    LogAge: "log.age", "duration", Lists, "The time since the pod is missing in every list of pods.", "duration('6h')";
+    LogAge: "log.age", "duration", Lists, "The time since the pod is missing in every list of pods, or since it lost the last file that is in the archive.", "duration('6h')";
     LogBytes: "log.bytes", "int, bytes", LogSizes, "The size of its files; absent if it cannot be measured in time.", "1048576";
     CheckpointName: "checkpoint.name", "string", Lists, "The name of the file: `checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar`.", "'checkpoint-web-1_shop-app-2026-11-26T12:00:00Z.tar'";
     CheckpointAge: "checkpoint.age", "duration", Lists, "The time since it was written.", "duration('24h')";

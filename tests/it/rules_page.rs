@@ -35,6 +35,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("large dead containers", "", "big0"),
     ("sandboxes of jobs", "job0", ""),
     ("logs of payments", "payments_gone_u9", ""),
+    ("failed jobs", "ci_report_u10", ""),
     ("old checkpoints", "", "checkpoint-old.tar"),
 ];
 
@@ -132,6 +133,10 @@ fn snapshot() -> Value {
         ("shop/big", "ReplicaSet"),
         ("jobs/run", "Job"),
     ];
+    let failed = json!({
+        "uid": "u10", "namespace": "ci", "name": "report", "phase": "failed", "details": { "owner_kind": "Job" },
+    });
+    let absent = ["u9", "u10"].map(|uid| json!({ "uid": uid, "since": hours_ago(2) }));
     let mut sandboxes: Vec<_> = pods.iter().map(|(name, _)| ready(name)).collect();
     sandboxes.push(
         json!({ "id": "job0", "pod": pod("jobs/run"), "state": "not_ready", "created_at": "2026-11-26T11:30:00Z" }),
@@ -156,10 +161,10 @@ fn snapshot() -> Value {
         ] },
         "sandboxes": { "seen": sandboxes },
         "leftovers": { "seen": [checkpoint("checkpoint-old.tar", 169), checkpoint("checkpoint-new.tar", 167)] },
-        "log_dirs": { "seen": [{ "name": "payments_gone_u9", "size_bytes": 1000 }] }, "log_links": { "seen": [] },
+        "log_dirs": { "seen": [{ "name": "payments_gone_u9", "size_bytes": 1000 }, { "name": "ci_report_u10" }] }, "log_links": { "seen": [] },
         "pods": { "seen": { "source": "test", "complete": true, "node_labels": { "pool": "build" },
             "pods": pods.map(|(name, owner)| listed_pod(name, owner)) } },
-        "memory": { "images": past, "absent_since": [{ "uid": "u9", "since": hours_ago(2) }], "last_counts": { "containers": 10, "sandboxes": 6, "pods": 5 } },
+        "memory": { "images": past, "absent_since": absent, "log_pods": [failed], "last_counts": { "containers": 10, "sandboxes": 6, "pods": 5 } },
     })
 }
 

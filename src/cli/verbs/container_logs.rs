@@ -20,7 +20,7 @@ use crate::cli::render::format;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
-use crate::model::{LogDir, PodRef};
+use crate::model::{ArchivedPod, LogDir, PodRef};
 use crate::observe::{ContainerLogs, LogFile, LogLine, LogLines, LogQuery, LogWatch, PodLogs};
 use crate::plan::LogPolicy;
 
@@ -62,7 +62,7 @@ pub struct Args {
     /// Wait for new lines, also of later instances, until interrupted
     #[arg(short, long, requires = "pod", conflicts_with = "previous")]
     follow: bool,
-    /// Copy the log files of the pod to a new directory instead
+    /// Copy the log files of the pod, and what is known of it, to a new directory instead
     #[arg(long, value_name = "DIR", requires = "pod", conflicts_with_all = ["all_containers", "previous", "all", "tail", "timestamps", "follow"])]
     export: Option<PathBuf>,
     #[command(flatten)]
@@ -118,12 +118,12 @@ impl Args {
     fn show(&self, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         let (settings, mut left_out) = (&loaded.settings, Vec::new());
         let archive = settings.policy.logs.archive_root();
-        let roots = [&*settings.policy.logs.pods_root, &*archive];
-        let pods = PodLogs::find(&settings.host_root, &roots, &mut left_out);
+        let roots = (&*settings.policy.logs.pods_root, &*archive);
+        let pods = PodLogs::find(&settings.host_root, roots, &mut left_out);
         let mut pods = pods.map_err(|error| CliError::new(ErrorKind::Partial, error))?;
         pods.retain(|pod| self.namespace.includes(Some(&pod.pod)));
         let Some(word) = &self.pod else {
-            log_list::print(&pods, &mut left_out, output)?;
+            log_list::print(&pods, settings, &mut left_out, output)?;
             warn_of(&left_out);
             return Ok(());
         };
@@ -251,6 +251,11 @@ fn export(pod: &PodLogs, containers: &[ContainerLogs], dir: &Path, output: &mut 
                 Err(error) => faults.push(format!("{}: {error}", file.path().display())),
             }
         }
+    }
+    if let Some(document) = pod.document() {
+        let written = serde_json::to_vec_pretty(&document).map_err(std::io::Error::from);
+        let written = written.and_then(|text| std::fs::write(of_pod.join(ArchivedPod::FILE), text));
+        faults.extend(written.err().map(|error| format!("{}: {error}", ArchivedPod::FILE)));
     }
     let (count, of_pod) = (format::count(copied, "file"), of_pod.display().to_string());
     output.page(&format!("{count} copied to {}\n", format::printable(&of_pod)))?;

@@ -20,14 +20,14 @@ fn rules_are_read_and_printed() {
     assert_eq!(of_toml(&loaded.to_toml()).unwrap().settings.policy.rules, *rules);
     let limits = "[[rule]]\nname = 'ci'\nfor = 'container'\nwhen = 'true'\nthen = { max_per_pod_container = 0, min_age = '10m' }\n\
         [[rule]]\nname = 'old'\nfor = 'image'\nwhen = 'true'\nthen = { max_age = '72h', min_age = 0 }\n\
-        [[rule]]\nname = 'logs'\nfor = 'log'\nwhen = 'true'\nthen = { keep_for = '24h' }\n";
+        [[rule]]\nname = 'logs'\nfor = 'log'\nwhen = 'true'\nthen = { keep_for = '24h', budget = '1GiB' }\n";
     let with_limits = of_toml(limits).unwrap();
     let read: Vec<_> = with_limits.settings.policy.rules.iter().map(|rule| rule.limits().cloned().unwrap()).collect();
     let hours = |hours: u64| Some(Duration::from_secs(3600 * hours));
     let wanted = [
         Limits { min_age: Some(Duration::from_mins(10)), max_per_pod_container: Some(0), ..Limits::default() },
         Limits { max_age: hours(72), min_age: hours(0), ..Limits::default() },
-        Limits { keep_for: hours(24), ..Limits::default() },
+        Limits { keep_for: hours(24), budget: Some(1 << 30), ..Limits::default() },
     ];
     assert_eq!(read, wanted);
     assert_eq!(of_toml(&with_limits.to_toml()).unwrap().settings.policy.rules, with_limits.settings.policy.rules);

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::config::parse;
 use crate::config::position::OfPart;
-use crate::model::duration_text;
+use crate::model::{bytes_of_text, duration_text, exact_size_text};
 use crate::rules::{Limits, RuleFor, Then};
 
 const KEEP: &str = "keep";
@@ -15,6 +15,7 @@ const REMOVE: &str = "remove";
 /// The limits that are durations.
 const TIMES: [&str; 3] = ["min_age", "max_age", "keep_for"];
 const MAX_PER_POD_CONTAINER: &str = "max_per_pod_container";
+const BUDGET: &str = "budget";
 
 /// Reads what follows, and adds what is wrong with it.
 pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>) -> Option<Then> {
@@ -41,7 +42,7 @@ fn names(of: RuleFor) -> &'static [&'static str] {
         RuleFor::Image => &["min_age", "max_age"],
         RuleFor::Container => &["min_age", MAX_PER_POD_CONTAINER],
         RuleFor::Sandbox | RuleFor::Checkpoint => &[],
-        RuleFor::Log => &["keep_for"],
+        RuleFor::Log => &["keep_for", BUDGET],
     }
 }
 
@@ -61,8 +62,11 @@ fn limits(of: RuleFor, table: &Table, faults: &mut Vec<OfPart>) -> Option<Limits
         if !names(of).contains(&name.as_str()) {
             wrong(format!("no such limit; expected {}", wanted(of)));
         } else if set(&mut limits, name, value).is_none() {
-            let wanted =
-                if name == MAX_PER_POD_CONTAINER { "a number from 0 on" } else { "a duration such as \"10m\"" };
+            let wanted = match name.as_str() {
+                MAX_PER_POD_CONTAINER => "a number from 0 on",
+                BUDGET => "a size such as \"1GiB\"",
+                _ => "a duration such as \"10m\"",
+            };
             wrong(format!("expected {wanted}"));
         }
     }
@@ -71,10 +75,10 @@ fn limits(of: RuleFor, table: &Table, faults: &mut Vec<OfPart>) -> Option<Limits
 
 /// Sets a limit; `None` = its value is none.
 fn set(limits: &mut Limits, name: &str, value: &Value) -> Option<()> {
-    if name == MAX_PER_POD_CONTAINER {
-        limits.max_per_pod_container = Some(parse::number(value)?);
-    } else {
-        *time_of(limits, name) = Some(parse::time(value, Duration::ZERO)?);
+    match name {
+        MAX_PER_POD_CONTAINER => limits.max_per_pod_container = Some(parse::number(value)?),
+        BUDGET => limits.budget = Some(value.as_str().and_then(bytes_of_text)?),
+        _ => *time_of(limits, name) = Some(parse::time(value, Duration::ZERO)?),
     }
     Some(())
 }
@@ -95,8 +99,10 @@ pub(super) fn print(then: &Then) -> Value {
         Then::Limits(limits) => {
             let mut limits = limits.clone();
             let count = limits.max_per_pod_container.map(|count| Value::Integer(count.try_into().unwrap_or(i64::MAX)));
+            let budget = limits.budget.map(|bytes| exact_size_text(bytes).into());
             let mut time = |name| Some((name, time_of(&mut limits, name).map(|time| duration_text(time).into())));
-            let entries = TIMES.iter().filter_map(|name| time(*name)).chain([(MAX_PER_POD_CONTAINER, count)]);
+            let others = [(MAX_PER_POD_CONTAINER, count), (BUDGET, budget)];
+            let entries = TIMES.iter().filter_map(|name| time(*name)).chain(others);
             Value::Table(entries.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
         }
     }
@@ -114,7 +120,8 @@ pub fn then_text(then: &Then) -> String {
 pub(super) fn schema() -> serde_json::Value {
     let times = TIMES.iter().map(|name| ((*name).to_owned(), json!({"type": ["string", "integer"]})));
     let count = (MAX_PER_POD_CONTAINER.to_owned(), json!({"type": "integer", "minimum": 0}));
-    let limits: serde_json::Map<_, _> = times.chain([count]).collect();
+    let budget = (BUDGET.to_owned(), json!({"type": "string", "pattern": "^[0-9]+[KMGT]?i?B?$"}));
+    let limits: serde_json::Map<_, _> = times.chain([count, budget]).collect();
     json!({"oneOf": [
         {"enum": [KEEP, REMOVE]},
         {"type": "object", "additionalProperties": false, "minProperties": 1, "properties": limits},

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::model::{LeftoverKind, Memory, Snapshot};
 use crate::observe::{Needs, Observer, Part, wanted};
 use crate::plan::{AgeFrom, Confirmed, Guards, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
-use crate::rules::Need;
+use crate::rules::{Need, Rule};
 
 /// What a pass removes.
 #[derive(Clone, Debug)]
@@ -92,11 +92,13 @@ impl Planned {
 /// observer, even if no image is to be removed: the memory counts an image that is mounted now as used now.
 fn needs(policy: &Policy, scope: Scope) -> Needs {
     let has_images = scope != Scope::Containers;
+    let has_archive = scope != Scope::Images && !policy.logs.archive.is_empty();
     let own = wanted([
-        (Part::Ends, policy.containers.age_from == AgeFrom::Finished),
+        (Part::Ends, policy.containers.age_from == AgeFrom::Finished || has_archive),
         (Part::LeftoverLogs, scope != Scope::Images && !policy.logs.leftover_max_age.is_zero()),
         (Part::ContainerLogs, scope != Scope::Images && !policy.logs.limits.is_empty()),
-        (Part::ArchivedLogs, scope != Scope::Images && !policy.logs.archive.is_empty()),
+        (Part::ArchivedLogs, has_archive),
+        (Part::ArchivedPods, has_archive && policy.rules.iter().any(Rule::asks_pods_of_logs)),
         (Part::Leftovers, scope != Scope::Images),
         (Part::ImageVolumes, has_images),
         (Part::ImageNames, has_images && policy.guards.keep_pod_images),
@@ -142,6 +144,7 @@ fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
         (Part::LeftoverLogs, plan.removes(Kind::LogFile)),
         (Part::ContainerLogs, plan.removes(Kind::LogFile)),
         (Part::ArchivedLogs, plan.removes(Kind::LogFile)),
+        (Part::ArchivedPods, plan.removes(Kind::LogFile)),
         (Part::Leftovers, plan.removes(Kind::Leftover)),
         (Part::Store, plan.removes(Kind::Leftover)),
         (Part::ImageVolumes, has_images),

@@ -4,13 +4,14 @@
 //! rotated file by a compressed one, so does the archive. What is empty gets no name. A file that has a name elsewhere already gets none:
 //! it may be any file that a pod with a hostPath linked there.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use flate2::read::GzDecoder;
 
+use super::archived_pods::{is_document, remove_empty_pods, remove_if_empty};
 use super::dir::{Dir, DirEntry};
 use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats};
@@ -48,17 +49,26 @@ struct Pair {
 // === impl LogRoots ===
 
 impl LogRoots {
-    /// Gives each log file of a pod a name in the archive, and follows the rotations since the last look.
+    /// Gives each log file of a pod a name in the archive, and follows the rotations since the last look. `only` has the names of the
+    /// pods' directories; `None` = all.
     ///
     /// # Errors
     /// The archive cannot be used: it is on another mount, or of another user.
-    pub fn archive_logs(&self) -> Result<Archived, LogError> {
+    pub fn archive_logs(&self, only: Option<BTreeSet<String>>) -> Result<Archived, LogError> {
         let mut done = Archived::default();
         let Some(mut pods) = self.open(&self.policy.pods_root)? else { return Ok(done) };
-        let archive = self.archive_root(&pods)?;
-        for name in pods.names(MOST_NAMES, |_| true)? {
+        let mut archive = self.archive_root(&pods)?;
+        let names = if let Some(only) = only {
+            only.into_iter().map(OsString::from).collect()
+        } else {
+            remove_empty_pods(&mut archive, &pods)?;
+            pods.names(MOST_NAMES, |_| true)?
+        };
+        for name in names {
             let Some(pod) = name.to_str().and_then(pod_of_dir) else { continue };
-            let is_container = |name: &OsStr| name.to_str().and_then(|name| container_log_dir(&pod, name)).is_some();
+            let is_container = |name: &OsStr| {
+                !is_document(name) && name.to_str().and_then(|name| container_log_dir(&pod, name)).is_some()
+            };
             let looked = pods.enter(&name).and_then(|logs| {
                 let Some(mut logs) = logs else { return Ok(()) };
                 for container in logs.names(MOST_NAMES, is_container)? {
@@ -88,7 +98,7 @@ impl LogRoots {
         }
         let removed = files.unlink(name, entry)?;
         // A directory with other files stays.
-        let _ = of_pod.unlink_dir(container).and_then(|_| archive.unlink_dir(pod));
+        let _ = of_pod.unlink_dir(container).and_then(|_| remove_if_empty(&archive, pod, of_pod));
         Ok(removed)
     }
 

@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -101,6 +102,15 @@ impl Dir {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = openat(&self.handle, name, flags, Mode::empty());
         file.map(File::from).map_err(|error| LogError::io("open", &self.path_of(name), error))
+    }
+
+    /// Replaces a file of this directory by one with this content, which is written under another name first. Only the owner can read it.
+    pub fn replace(&self, name: &OsStr, new: &OsStr, content: &[u8]) -> Result<(), LogError> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = openat(&self.handle, new, flags, Mode::S_IRUSR | Mode::S_IWUSR).map_err(std::io::Error::from);
+        let written = file.and_then(|file| File::from(file).write_all(content));
+        written.map_err(|error| LogError::io("write", &self.path_of(new), error))?;
+        self.rename(new, name)
     }
 
     /// Enters a directory in this one, and creates it if it does not exist. Only the owner can read one that is created.

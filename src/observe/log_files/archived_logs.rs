@@ -1,7 +1,7 @@
-//! Reads the log files in the archive that their pods have no more.
+//! Reads the log files in the archive that their pods have no more, and what is known of these pods.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
@@ -10,42 +10,83 @@ use rustix::fs::{CWD, FileType, Statx};
 use rustix::io::Errno;
 
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{ArchivedLog, PodRef, Seen, attempt_of_log, container_log_dir, pod_of_dir};
+use crate::model::{ArchivedLog, ArchivedPod, PodRef, Snapshot, attempt_of_log, container_log_dir, pod_of_dir};
 use crate::observe::log_sizes::size_on_disk;
-use crate::observe::walk::{names, open_directory, stat};
+use crate::observe::walk::{names, open_directory, open_file, stat};
 use crate::observe::{MEASURING, Observer};
+
+/// The most bytes of a document.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// What only the archive has.
+#[derive(Debug, Default)]
+pub struct Archive {
+    /// The log files that their pods have no more.
+    pub logs: Vec<ArchivedLog>,
+    /// What is known of these pods, as far as it was asked for.
+    pub pods: Vec<ArchivedPod>,
+}
 
 // === impl Observer ===
 
 impl Observer {
     /// Reads the archive. A pod has a file as long as one of its own has the same inode.
-    pub(in crate::observe) async fn archived_logs(&self) -> Seen<Vec<ArchivedLog>> {
+    pub(in crate::observe) async fn read_archive(&self, snapshot: &mut Snapshot, with_pods: bool) {
         let pods = self.places.pod_logs.clone();
-        let read = move |host: &HostFs, archive: &Path| {
-            let pods = match host.resolve(&pods)? {
-                Resolved::Exists(at) => Some(open_directory(CWD, &*at)?),
-                Resolved::Missing(_) => None,
-            };
-            read_all(archive, pods.as_ref())
-        };
-        self.measure(self.places.archive.clone(), MEASURING, read).await.map(Option::unwrap_or_default)
+        let read = move |host: &HostFs, archive: &Path| Archive::read(host, archive, &pods, with_pods);
+        let archive = self.measure(self.places.archive.clone(), MEASURING, read).await;
+        snapshot.archived_logs = archive.map(|archive| {
+            let Archive { logs, pods } = archive.unwrap_or_default();
+            snapshot.archived_pods = pods;
+            logs
+        });
     }
 }
 
-fn read_all(archive: &Path, pods: Option<&OwnedFd>) -> io::Result<Vec<ArchivedLog>> {
-    let archive = open_directory(CWD, archive)?;
-    let mut found = Vec::new();
-    for dir in texts(&archive) {
-        let Some(pod) = pod_of_dir(&dir) else { continue };
-        let of_pod = open_directory(archive.as_fd(), &*dir)?;
-        let logs = pods.and_then(|pods| open_directory(pods.as_fd(), &*dir).ok());
-        for container in texts(&of_pod).filter(|container| container_log_dir(&pod, container).is_some()) {
-            let logs = logs.as_ref().and_then(|logs| open_directory(logs.as_fd(), &*container).ok());
-            let files = open_directory(of_pod.as_fd(), &*container)?;
-            add_files(&mut found, &pod, &container, &files, logs.as_ref())?;
+// === impl Archive ===
+
+impl Archive {
+    /// Reads the archive of the pod log root `pods`, a path of the host.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
+    pub fn read(host: &HostFs, archive: &Path, pods: &Path, with_pods: bool) -> io::Result<Self> {
+        let pods = match host.resolve(pods)? {
+            Resolved::Exists(at) => Some(open_directory(CWD, &*at)?),
+            Resolved::Missing(_) => None,
+        };
+        let (archive, mut found) = (open_directory(CWD, archive)?, Self::default());
+        for dir in texts(&archive) {
+            let Some(pod) = pod_of_dir(&dir) else { continue };
+            let Some(of_pod) = entered(&archive, &dir)? else { continue };
+            let (logs, before) = (pods.as_ref().map_or(Ok(None), |pods| entered(pods, &dir))?, found.logs.len());
+            for container in texts(&of_pod).filter(|container| container_log_dir(&pod, container).is_some()) {
+                let Some(files) = entered(&of_pod, &container)? else { continue };
+                let logs = logs.as_ref().map_or(Ok(None), |logs| entered(logs, &container))?;
+                add_files(&mut found.logs, &pod, &container, &files, logs.as_ref())?;
+            }
+            if with_pods && found.logs.len() > before {
+                found.pods.extend(document(&of_pod).filter(|document| document.pod.is(&pod)));
+            }
         }
+        Ok(found)
     }
-    Ok(found)
+}
+
+/// Enters a directory of another one. `None` = there is no such directory, or not any more.
+fn entered(at: &OwnedFd, name: &str) -> Result<Option<OwnedFd>, Errno> {
+    match open_directory(at.as_fd(), name) {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads what is known of a pod from its directory in the archive.
+pub(super) fn document(of_pod: &OwnedFd) -> Option<ArchivedPod> {
+    let (file, mut text) = (open_file(of_pod.as_fd(), ArchivedPod::FILE).ok()?, Vec::new());
+    file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 fn add_files(
@@ -103,12 +144,12 @@ mod tests {
             fs::hard_link(at("pods").join(APP).join(name), at("archive").join(APP).join(name)).unwrap();
         }
         fs::write(at("archive").join(APP).join("note"), "").unwrap();
+        fs::write(at("archive/default_web_u1/pod.json"), "").unwrap();
         fs::create_dir_all(at("archive/no-pod/app")).unwrap();
         fs::rename(at("pods").join(APP).join("1.log"), at("pods").join(APP).join("1.log.20260102-150405")).unwrap();
         fs::rename(at("pods").join(APP).join("2.log"), at("elsewhere")).unwrap();
         let lost = || {
-            let pods = open_directory(CWD, &*at("pods")).unwrap();
-            let mut lost = read_all(&at("archive"), Some(&pods)).unwrap();
+            let mut lost = Archive::read(&HostFs::default(), &at("archive"), &at("pods"), false).unwrap().logs;
             lost.sort_by(|a, b| a.name.cmp(&b.name));
             assert!(
                 lost.iter().all(|log| log.size_bytes == 4 && log.lost_at.is_some() && log.pod.uid.as_str() == "u1")

@@ -16,8 +16,9 @@ use jiff::Timestamp;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{CWD, Statx, fstat};
 
+use super::archived_logs;
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{LogFileName, PodRef, pod_of_dir};
+use crate::model::{ArchivedPod, LogFileName, PodRef, pod_of_dir};
 use crate::observe::ObserveError;
 use crate::observe::walk::{MOST_NAMES, names, open_directory, open_file, stat};
 
@@ -42,6 +43,8 @@ pub struct PodLogs {
     /// The name of the directory.
     pub dir: String,
     roots: Vec<Rc<Folder>>,
+    /// The archive, if it has a directory of the pod.
+    archive: Option<Rc<Folder>>,
 }
 
 /// The log files of a container of a pod.
@@ -78,32 +81,37 @@ pub(super) struct Limited<R> {
 // === impl PodLogs ===
 
 impl PodLogs {
-    /// Returns the pods that have a log directory below one of these roots, which are paths of the host, sorted by name. A root may be a
-    /// link, and only the first must exist. What has no name of a pod's log directory is added to `left_out`.
+    /// Returns the pods that have a log directory below the pod log root or in the archive, which are paths of the host, sorted by name. A
+    /// root may be a link, and the archive need not exist. What has no name of a pod's log directory is added to `left_out`.
     ///
     /// # Errors
-    /// The first root cannot be listed.
-    pub fn find(host_root: &Path, roots: &[&Path], left_out: &mut Vec<String>) -> Result<Vec<Self>, ObserveError> {
+    /// The pod log root cannot be listed.
+    pub fn find(
+        host_root: &Path,
+        roots: (&Path, &Path),
+        left_out: &mut Vec<String>,
+    ) -> Result<Vec<Self>, ObserveError> {
         let mut pods = BTreeMap::new();
-        for (place, root) in roots.iter().enumerate() {
+        for (root, is_archive) in [(roots.0, false), (roots.1, true)] {
             let path = HostFs::new(host_root).resolve(root).map(Resolved::into_path);
             let folder = path.and_then(|path| Ok(Folder { fd: open_directory(CWD, &*path)?, path }));
             let folder = match folder {
                 Ok(folder) => Rc::new(folder),
-                Err(error) if place > 0 && error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) if place > 0 => {
+                Err(error) if is_archive && error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_archive => {
                     left_out.push(format!("{}: {error}", root.display()));
                     continue;
                 }
-                Err(source) => return Err(ObserveError::List { path: (*root).into(), source }),
+                Err(source) => return Err(ObserveError::List { path: root.into(), source }),
             };
             for dir in folder.names(left_out) {
                 let Some(pod) = pod_of_dir(&dir) else {
                     folder.leave_out(&dir, "it has no name of a pod's log directory", left_out);
                     continue;
                 };
-                let pod = pods.entry(dir.clone()).or_insert(Self { pod, dir, roots: Vec::new() });
+                let pod = pods.entry(dir.clone()).or_insert(Self { pod, dir, roots: Vec::new(), archive: None });
                 pod.roots.push(Rc::clone(&folder));
+                pod.archive = is_archive.then(|| Rc::clone(&folder));
             }
         }
         Ok(pods.into_values().collect())
@@ -113,7 +121,7 @@ impl PodLogs {
     pub fn containers(&self, left_out: &mut Vec<String>) -> Vec<ContainerLogs> {
         let mut containers = BTreeMap::<_, Vec<_>>::new();
         for folder in self.folders(left_out) {
-            for name in folder.names(left_out) {
+            for name in folder.names(left_out).into_iter().filter(|name| !name.starts_with(ArchivedPod::FILE)) {
                 match folder.enter(&name) {
                     Ok(inner) => containers.entry(name).or_default().push(Rc::new(inner)),
                     Err(error) => folder.leave_out(&name, error, left_out),
@@ -125,6 +133,17 @@ impl PodLogs {
             ContainerLogs { files: container.list(left_out), ..container }
         });
         containers.filter(|container| !container.files.is_empty()).collect()
+    }
+
+    /// Returns whether only the archive has its logs.
+    pub fn is_deleted(&self) -> bool {
+        self.archive.is_some() && self.roots.len() == 1
+    }
+
+    /// Returns what the archive knows of the pod. A document below the pod log root would be a tenant's.
+    pub fn document(&self) -> Option<ArchivedPod> {
+        let folder = self.archive.as_ref()?.enter(&self.dir).ok()?;
+        archived_logs::document(&folder.fd).filter(|document| document.pod.is(&self.pod))
     }
 
     fn folders(&self, left_out: &mut Vec<String>) -> Vec<Folder> {

@@ -1,24 +1,38 @@
 //! Decides log files that only the archive has: those of deleted pods, and rotated ones that the kubelet removed.
 //!
-//! Removes for `over_archive_limit`: what is there for longer than `logs.archive` keeps it, the oldest of a pod, of a namespace and of the
-//! node that have too many bytes and, under pressure of the disk of the logs, all. Keeps for `backing_off`. What stays is not in the
-//! plan.
+//! Removes for `over_archive_limit` and `rule`: what is there for longer than `logs.archive` keeps it, the oldest of a pod, of a namespace
+//! and of the node that have too many bytes and, under pressure of the disk of the logs, all. A rule for logs can keep them, or has limits
+//! in place of these: the files of its pods have a `budget` together. Keeps for `rule` and `backing_off`. What stays within the limits
+//! is not in the plan.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::limits::log_limit::{ArchiveLimit, LogLimit};
-use crate::model::{ArchivedLog, DiskUse};
+use crate::model::{ArchivedLog, DiskUse, LogDir, PodRef, PodUid, Snapshot, log_dir_name};
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
-use crate::plan::document::reason::RemoveReason;
+use crate::plan::document::reason::{KeepReason, RemoveReason};
+use crate::plan::policy::Policy;
+use crate::plan::rules::book::time_limit;
 use crate::plan::step::{Context, Step};
 use crate::plan::times;
+use crate::rules::{Limits, Rule};
+use crate::store::Size;
 
-/// A file, and its path beneath the archive.
-type File<'a> = (&'a ArchivedLog, PathBuf);
+/// A file, and what the rules decide of the logs of its pod.
+struct File<'a> {
+    log: &'a ArchivedLog,
+    rule: Result<Option<&'a Rule>, KeepReason>,
+}
+
+/// What has a limit on its bytes: a name, and a uid where the name is not unique.
+type Group = (String, PodUid);
+
+/// The bytes of each group.
+type Sums = HashMap<Group, u64>;
 
 /// Decides these files, the oldest first.
 pub(super) fn decide(step: &mut Step) {
@@ -28,60 +42,99 @@ pub(super) fn decide(step: &mut Step) {
         return;
     }
     let Some(logs) = step.need("archived_logs", &context.snapshot.archived_logs) else { return };
-    let mut left: Vec<File> = logs.iter().filter_map(|log| Some((log, log.path()?))).collect();
-    left.sort_by(|(one, path), (other, other_path)| (lost_at(one), path).cmp(&(lost_at(other), other_path)));
+    let mut left = files(context, logs);
+    left.retain(|file| file.log.path().is_some());
+    left.sort_by_key(|file| (lost_at(file.log), file.log.path()));
+    left.retain(|file| file.rule.as_ref().map_err(|reason| keep(step, file, reason.clone())).is_ok());
     if has_pressure(context) {
         for file in left {
-            remove(step, file, None);
+            remove(step, &file, RemoveReason::OverArchiveLimit { limit: None });
         }
         return;
     }
-    for limit in limits.iter().collect::<BTreeSet<_>>() {
-        let over = match limit {
-            ArchiveLimit::Keep(keep) => {
-                left.iter().map(|(log, _)| times::is_older(context.now, lost_at(log), *keep)).collect()
-            }
-            ArchiveLimit::Bytes(limit) => over_bytes(&left, *limit, &context.snapshot.node),
-        };
-        let mut over: Vec<bool> = over;
-        for (file, _) in left.iter().zip(&over).filter(|(_, is_over)| **is_over) {
-            remove(step, file.clone(), Some(*limit));
-        }
-        over.reverse();
-        left.retain(|_| !over.pop().unwrap_or_default());
-    }
-}
-
-/// Returns which of these files, the oldest first, are over a limit.
-fn over_bytes(files: &[File], limit: LogLimit, node: &str) -> Vec<bool> {
-    let mut groups: BTreeMap<_, u64> = BTreeMap::new();
-    // The newest stay.
-    let newest_first = files.iter().rev().map(|(log, _)| {
-        let bytes = groups.entry(limit.limit_of.group(&log.pod, node)).or_default();
-        *bytes = bytes.saturating_add(log.size_bytes);
-        *bytes > limit.limit_bytes
+    remove_over(step, &mut left, |file| file.over_time(context));
+    let mut budgets = Sums::new();
+    remove_over(step, &mut left, |file| {
+        let (rule, budget) = file.budget()?;
+        let is_over = add(&mut budgets, (rule.text().name.clone(), PodUid::default()), file.log) > budget;
+        is_over.then(|| rule.removes(rule.budget_text()))
     });
-    let mut over: Vec<_> = newest_first.collect();
-    over.reverse();
-    over
+    let (mut left, _) = left.into_iter().partition::<Vec<_>, _>(|file| file.budget().is_none());
+    for limit in limits.iter().collect::<BTreeSet<_>>() {
+        let ArchiveLimit::Bytes(LogLimit { limit_of, limit_bytes }) = limit else { continue };
+        let mut sums = Sums::new();
+        remove_over(step, &mut left, |file| {
+            let bytes = add(&mut sums, limit_of.group(&file.log.pod, &context.snapshot.node), file.log);
+            (bytes > *limit_bytes).then_some(RemoveReason::OverArchiveLimit { limit: Some(*limit) })
+        });
+    }
 }
 
-fn remove(step: &mut Step, (log, path): File, limit: Option<ArchiveLimit>) {
-    let context = step.context;
-    let target = Target::RemoveLogFile { path: context.policy.logs.archive_root().join(path) };
-    let (pod, size) = (Some(log.pod.clone()), Some(log.size_bytes).into());
-    let age_seconds = log.lost_at.map(|at| context.age_seconds(at));
-    match context.backing_off(Kind::LogFile, &target.id()) {
-        Some(reason) => step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) }),
-        None => {
-            _ = step.remove(Action {
-                pod,
-                age_seconds,
-                size,
-                ..target.remove(RemoveReason::OverArchiveLimit { limit })
-            });
-        }
+/// Returns when each of the files in the archive is kept for too long; `None` = no limit on the time removes it.
+pub fn archive_ends(snapshot: &Snapshot, policy: &Policy) -> Vec<Option<Timestamp>> {
+    let context = Context::new(snapshot, policy);
+    let files = files(&context, snapshot.archived_logs.as_ref().map(Vec::as_slice).unwrap_or_default());
+    let end = |file: &File| {
+        let (keep_for, _) = file.keep_for(&context)?;
+        file.log.lost_at?.checked_add(keep_for).ok()
+    };
+    files.iter().map(end).collect()
+}
+
+/// Returns these files, and what the rules decide of them.
+fn files<'a>(context: &Context<'a>, logs: &'a [ArchivedLog]) -> Vec<File<'a>> {
+    let mut of_pods: HashMap<&PodRef, Vec<&ArchivedLog>> = HashMap::new();
+    for log in logs {
+        of_pods.entry(&log.pod).or_default().push(log);
     }
+    let rules: HashMap<_, _> = of_pods.into_iter().map(|(pod, logs)| (pod, rule_for(context, pod, &logs))).collect();
+    let file = |log: &'a ArchivedLog| {
+        let rule = rules.get(&log.pod).cloned().unwrap_or(Ok(None));
+        File { log, rule }
+    };
+    logs.iter().map(file).collect()
+}
+
+/// Returns what the rules decide of what only the archive has of the logs of a pod. Their age counts from the last that the pod lost.
+fn rule_for<'a>(context: &Context<'a>, pod: &PodRef, logs: &[&ArchivedLog]) -> Result<Option<&'a Rule>, KeepReason> {
+    let size_bytes = logs.iter().map(|log| log.size_bytes).fold(0, u64::saturating_add);
+    let lost_at = logs.iter().filter_map(|log| log.lost_at).max().unwrap_or(context.now);
+    let dir = LogDir { name: log_dir_name(pod), size_bytes: Some(size_bytes), ..LogDir::default() };
+    let age = Duration::try_from(context.now.duration_since(lost_at)).unwrap_or_default();
+    context.rules.log_dir(&dir, pod, age)
+}
+
+/// Removes the files for which there is a reason. The newest count first, so that the oldest are over a limit.
+fn remove_over<'a>(step: &mut Step, left: &mut Vec<File<'a>>, reason: impl FnMut(&File<'a>) -> Option<RemoveReason>) {
+    let mut reasons: Vec<_> = left.iter().rev().map(reason).collect();
+    left.retain(|file| match reasons.pop().flatten() {
+        Some(reason) => {
+            remove(step, file, reason);
+            false
+        }
+        None => true,
+    });
+}
+
+fn remove(step: &mut Step, file: &File, reason: RemoveReason) {
+    let action = file.target(step.context).remove(reason);
+    if let Some(reason) = step.context.backing_off(Kind::LogFile, &action.target.id()) {
+        return keep(step, file, reason);
+    }
+    let (pod, age_seconds, size) = file.facts(step.context);
+    step.remove(Action { pod, age_seconds, size, ..action });
+}
+
+fn keep(step: &mut Step, file: &File, reason: KeepReason) {
+    let (pod, age_seconds, size) = file.facts(step.context);
+    step.keep(Kept { pod, age_seconds, size, ..file.target(step.context).keep(reason) });
+}
+
+/// Adds a file to its group. Returns the bytes so far.
+fn add(sums: &mut Sums, group: Group, log: &ArchivedLog) -> u64 {
+    let bytes = sums.entry(group).or_default();
+    *bytes = bytes.saturating_add(log.size_bytes);
+    *bytes
 }
 
 /// Returns whether the disk of the logs has pressure.
@@ -95,6 +148,47 @@ fn has_pressure(context: &Context) -> bool {
 /// A file of which the time is not known goes last.
 fn lost_at(log: &ArchivedLog) -> Timestamp {
     log.lost_at.unwrap_or(Timestamp::MAX)
+}
+
+// === impl File ===
+
+impl<'a> File<'a> {
+    fn target(&self, context: &Context) -> Target {
+        Target::RemoveLogFile { path: context.policy.logs.archive_root().join(self.log.path().unwrap_or_default()) }
+    }
+
+    /// Returns its pod, its age in the archive, and its size.
+    fn facts(&self, context: &Context) -> (Option<PodRef>, Option<i64>, Size) {
+        let age_seconds = self.log.lost_at.map(|at| context.age_seconds(at));
+        (Some(self.log.pod.clone()), age_seconds, Some(self.log.size_bytes).into())
+    }
+
+    fn limits(&self) -> Option<(&'a Rule, &'a Limits)> {
+        let rule = self.rule.as_ref().ok().copied().flatten()?;
+        Some((rule, rule.limits()?))
+    }
+
+    /// Returns the rule that decides it, and the bytes that this rule permits.
+    fn budget(&self) -> Option<(&'a Rule, u64)> {
+        self.limits().and_then(|(rule, limits)| Some((rule, limits.budget?)))
+    }
+
+    /// Returns for how long it is kept, and why it is removed then.
+    fn keep_for(&self, context: &Context) -> Option<(Duration, RemoveReason)> {
+        if let Some((rule, keep_for)) = self.limits().and_then(|(rule, limits)| Some((rule, limits.keep_for?))) {
+            return Some((keep_for, rule.removes(time_limit("keep_for", keep_for))));
+        }
+        let keep = |limit: &ArchiveLimit| match limit {
+            ArchiveLimit::Keep(keep) => Some((*keep, RemoveReason::OverArchiveLimit { limit: Some(*limit) })),
+            ArchiveLimit::Bytes(_) => None,
+        };
+        self.rule.as_ref().ok().and_then(|_| context.policy.logs.archive.iter().find_map(keep))
+    }
+
+    fn over_time(&self, context: &Context) -> Option<RemoveReason> {
+        let (keep_for, reason) = self.keep_for(context)?;
+        times::is_older(context.now, lost_at(self.log), keep_for).then_some(reason)
+    }
 }
 
 #[cfg(test)]

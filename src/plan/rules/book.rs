@@ -17,6 +17,7 @@ pub(super) use super::image_rules::ImageRules;
 use super::object_facts::FactSource;
 use crate::model::{
     Container, Image, ImageMemory, Leftover, LeftoverLog, LogDir, PodRef, Sandbox, Snapshot, duration_text,
+    exact_size_text,
 };
 use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
 use crate::plan::policy::Policy;
@@ -141,7 +142,8 @@ impl<'a> RuleBook<'a> {
         self.decide(object, |facts| facts.checkpoint(checkpoint))
     }
 
-    /// Returns the rule that decides the log directory of a pod that is missing for so long, or why a rule keeps it.
+    /// Returns the rule that decides the log directory of a pod that is missing for so long, also that in the archive, or why a rule
+    /// keeps it.
     pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Result<Option<&'a Rule>, KeepReason> {
         let object = Object { of: RuleFor::Log, id: &dir.name, bytes: dir.size_bytes };
         self.decide(object, |facts| facts.log_dir(dir, pod, missing_for))
@@ -251,6 +253,12 @@ impl Rule {
     /// Returns why an object is removed: it is over a limit of the rule; `None` = the rule removes it.
     pub(in crate::plan) fn removes(&self, limit: impl Into<Option<String>>) -> RemoveReason {
         RemoveReason::Rule(self.reason(limit.into()))
+    }
+
+    /// Returns its limit on the bytes of archived logs as the configuration has it; `None` = it has none.
+    pub(in crate::plan) fn budget_text(&self) -> Option<String> {
+        let budget = self.limits()?.budget?;
+        Some(format!("budget = {}", exact_size_text(budget)))
     }
 
     /// Returns how many dead instances of a container the rule keeps; `None` = it does not say so.

@@ -165,11 +165,12 @@ impl<'a> FactSource<'a> {
         self.pass_facts.with(RuleFor::Checkpoint, facts.values)
     }
 
-    /// Returns a deleted pod as a pass last saw it.
+    /// Returns a deleted pod as a pass last saw it, from the memory or its document in the archive.
     fn remembered(&self, pod: &PodRef) -> Option<&Pod> {
         let known = &self.snapshot.memory.log_pods;
-        let at = known.binary_search_by(|known| known.uid.cmp(&pod.uid)).ok()?;
-        known.get(at).filter(|known| known.is(pod))
+        let at = known.binary_search_by(|known| known.uid.cmp(&pod.uid)).ok();
+        let mut documents = self.snapshot.archived_pods.iter().map(|document| &document.pod);
+        at.and_then(|at| known.get(at)).filter(|known| known.is(pod)).or_else(|| documents.find(|known| known.is(pod)))
     }
 
     /// Adds the facts of the pod of an object.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::{LogDir, Pod, PodUid, Seen, Snapshot, pod_uid_of_dir};
 use crate::plan::policy::Policy;
-use crate::rules::{Rule, RuleFor};
+use crate::rules::Rule;
 
 /// The most deleted pods. More log directories of that many deleted pods are rare, and the memory is copied for each change.
 const MOST_DELETED: usize = 1_000;
@@ -13,8 +13,7 @@ const MOST_DELETED: usize = 1_000;
 /// Returns the listed pods, and the deleted ones that have a log directory, each as it was last seen.
 pub(super) fn remember(snapshot: &Snapshot, policy: &Policy) -> Arc<Vec<Pod>> {
     let before = &snapshot.memory.log_pods;
-    let asks = |rule: &Rule| rule.text().of == RuleFor::Log && rule.uses().iter().any(|fact| fact.is_of_pod());
-    if !policy.rules.iter().any(asks) {
+    if !policy.rules.iter().any(Rule::asks_pods_of_logs) {
         return Arc::default();
     }
     let mut pods: BTreeMap<&PodUid, Pod> = before.iter().map(|pod| (&pod.uid, pod.clone())).collect();

@@ -91,3 +91,36 @@ fn a_limit_on_the_logs_of_pods_counts_archived_files() {
             && archived(&host).join("0.log.20261121-090000.gz").exists()
     );
 }
+
+/// What a pass knew of a pod is beside its logs: no command needs the runtime or the API server for it.
+#[test]
+fn the_end_of_a_deleted_pod_is_shown_with_its_logs() {
+    let node = node().id("s-report").pod("default", "report", "u-report").exited("app", "r.example/web:2");
+    let host = Host::with(node);
+    let at = host.sim.log_roots().pods.join("default_report_u-report");
+    fs::write(at.join("app/0.log"), "2026-11-21T10:00:00Z stderr F done\n").unwrap();
+    host.run(&["collect", ARCHIVE, "--set=containers.min_age=24h"]);
+    fs::remove_dir_all(&at).unwrap();
+    let list = host.run(&["logs", ARCHIVE]);
+    let row = list.lines().find(|line| line.contains("default/report")).unwrap();
+    assert!(list.contains("KEPT FOR") && row.contains("0 (Completed)") && row.ends_with("23h"), "{list}");
+    let dir = host.sim.dir().join("exported");
+    let export = ["logs", "default/report", "--export", dir.to_str().unwrap()];
+    let exported = host.run(&export);
+    assert!(exported.starts_with("1 file copied"), "{exported}");
+    let document: Value =
+        serde_json::from_slice(&fs::read(dir.join("default_report_u-report/pod.json")).unwrap()).unwrap();
+    let app = &document["containers"][0];
+    assert_eq!(
+        (&app["name"], &app["exit_code"], &app["reason"]),
+        (&"app".into(), &0.into(), &"Completed".into()),
+        "{document}"
+    );
+    assert_eq!(
+        (&document["pod"]["name"], document["pod"].get("details")),
+        (&"report".into(), None),
+        "no rule asks for labels"
+    );
+    let exported = format!("--set=logs.pods_root={}", dir.display());
+    assert_eq!(host.run(&["logs", "default/report", &exported]), "done\n");
+}

@@ -294,7 +294,7 @@ fn some_rules() -> impl Strategy<Value = Rules> {
         use Then::{Keep, Remove};
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         let limits = |min_age, max_age, max_per_pod_container, keep_for| {
-            Then::Limits(Limits { min_age, max_age, max_per_pod_container, keep_for })
+            Then::Limits(Limits { min_age, max_age, max_per_pod_container, keep_for, budget: None })
         };
         let rules = [
             (Image, Keep, "image.tags.exists(tag, tag.contains('/i2:'))"),

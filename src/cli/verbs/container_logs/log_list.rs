@@ -1,15 +1,21 @@
 //! The list of `kubegc logs`: what logs there are.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::cli::cli_error::CliError;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
+use crate::config::Settings;
 use crate::daemon::now;
-use crate::model::PodRef;
-use crate::observe::{ContainerLogs, PodLogs};
+use crate::host_path::HostFs;
+use crate::model::{ArchivedContainer, PodRef, Seen, Snapshot};
+use crate::observe::{Archive, ContainerLogs, PodLogs};
+use crate::plan::archive_ends;
 
 /// The logs of a container.
 #[derive(Serialize)]
@@ -20,20 +26,68 @@ struct Row<'a> {
     files: usize,
     size_bytes: u64,
     modified_at: Option<Timestamp>,
+    /// The newest instance, as the archive knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<ArchivedContainer>,
+    /// Until when the archive keeps its last file; `null` = its pod has it, or no limit on the time removes it.
+    kept_until: Option<Timestamp>,
 }
 
+/// Until when the archive keeps the logs that their pods have no more, by pod and container.
+type Ends = HashMap<(PodRef, String), Option<Timestamp>>;
+
 /// Prints the containers that have logs.
-pub(super) fn print(pods: &[PodLogs], left_out: &mut Vec<String>, output: &mut Output) -> Result<(), CliError> {
-    let mut rows = Vec::new();
+pub(super) fn print(
+    pods: &[PodLogs],
+    settings: &Settings,
+    left_out: &mut Vec<String>,
+    output: &mut Output,
+) -> Result<(), CliError> {
+    let (mut rows, mut ends) = (Vec::new(), ends(settings, left_out));
     for pod in pods {
-        rows.extend(pod.containers(left_out).into_iter().map(|container| Row::of(&pod.pod, container)));
+        let mut known = pod.document().map(|document| document.containers).unwrap_or_default();
+        for logs in pod.containers(left_out) {
+            let mut row = Row::of(&pod.pod, logs);
+            let newest = known.iter().rposition(|instance| instance.name == row.container);
+            row.instance = newest.map(|at| known.swap_remove(at));
+            let end = ends.remove(&(pod.pod.clone(), row.container.clone())).flatten();
+            row.kept_until = end.filter(|_| pod.is_deleted());
+            rows.push(row);
+        }
     }
     output.result(&rows, |wide| if rows.is_empty() { "no logs\n".to_owned() } else { text(&rows, wide) })
 }
 
+/// Reads until when the archive keeps logs.
+fn ends(settings: &Settings, left_out: &mut Vec<String>) -> Ends {
+    let (host, logs) = (HostFs::new(&settings.host_root), &settings.policy.logs);
+    let archive = logs.archive_root();
+    let read = host.resolve(&archive).and_then(|at| Archive::read(&host, &at.into_path(), &logs.pods_root, true));
+    let Archive { logs, pods } = match read {
+        Ok(archive) => archive,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ends::new(),
+        Err(error) => {
+            left_out.push(format!("{}: {error}", archive.display()));
+            return Ends::new();
+        }
+    };
+    let Ok(snapshot) = serde_json::from_value::<Snapshot>(json!({ "taken_at": now() })) else { return Ends::new() };
+    let snapshot = Snapshot { archived_logs: Seen::Seen(logs), archived_pods: pods, ..snapshot };
+    let mut ends = Ends::new();
+    for (log, end) in
+        snapshot.archived_logs.as_ref().into_iter().flatten().zip(archive_ends(&snapshot, &settings.policy))
+    {
+        let last = ends.entry((log.pod.clone(), log.container.clone())).or_default();
+        *last = end.max(*last);
+    }
+    ends
+}
+
 fn text(rows: &[Row<'_>], wide: bool) -> String {
     let now = now();
+    let since = |at: Option<Timestamp>| at.map(|at| format::age(now.duration_since(at).as_secs()));
     let cells = rows.iter().map(|row| {
+        let instance = row.instance.as_ref();
         [
             row.pod.name_or_uid(),
             if wide { row.pod.uid.to_string() } else { String::new() },
@@ -41,10 +95,20 @@ fn text(rows: &[Row<'_>], wide: bool) -> String {
             attempts_text(&row.attempts),
             row.files.to_string(),
             format::size(row.size_bytes),
-            row.modified_at.map_or_else(|| "-".to_owned(), |at| format::age(now.duration_since(at).as_secs())),
+            since(row.modified_at).unwrap_or_else(|| "-".to_owned()),
+            since(instance.and_then(|instance| instance.finished_at)).unwrap_or_default(),
+            instance.map(exit_text).unwrap_or_default(),
+            row.kept_until.map(|at| format::age(at.duration_since(now).as_secs())).unwrap_or_default(),
         ]
     });
-    table(["POD", "UID", "CONTAINER", "ATTEMPTS", "FILES", "SIZE", "LAST WRITTEN"], cells)
+    let columns = ["POD", "UID", "CONTAINER", "ATTEMPTS", "FILES", "SIZE", "LAST WRITTEN", "ENDED", "EXIT", "KEPT FOR"];
+    table(columns, cells)
+}
+
+/// Formats how an instance exited: `137 (OOMKilled)`.
+fn exit_text(instance: &ArchivedContainer) -> String {
+    let code = instance.exit_code.map(|code| code.to_string()).unwrap_or_default();
+    instance.reason.as_ref().map_or(code.clone(), |reason| format!("{code} ({reason})"))
 }
 
 /// Formats attempts: `1-4`, or `0, 3` where some are missing.
@@ -61,6 +125,7 @@ impl<'a> Row<'a> {
     fn of(pod: &'a PodRef, container: ContainerLogs) -> Self {
         let (attempts, modified_at) = (container.attempts(), container.modified_at());
         let size_bytes = container.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
-        Self { pod, attempts, modified_at, files: container.files.len(), size_bytes, container: container.name }
+        let (files, container) = (container.files.len(), container.name);
+        Self { pod, container, attempts, files, size_bytes, modified_at, instance: None, kept_until: None }
     }
 }

@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
 use super::*;
+use crate::model::{ArchivedContainer, ArchivedPod, Pod};
 
 const APP: &str = "var/log/pods/default_web_uid-1/app";
 const ARCHIVED: &str = "var/log/kubegc/archive/default_web_uid-1/app";
@@ -67,7 +68,7 @@ impl Kubelet {
             }
             Event::Rotate => {}
             Event::Look => {
-                let done = self.host.roots.archive_logs().unwrap();
+                let done = self.host.roots.archive_logs(None).unwrap();
                 assert!(done.refused.is_empty(), "{:?}", done.refused);
                 self.seen = self.lines;
             }
@@ -148,7 +149,7 @@ fn a_rotation_costs_no_second_copy() {
     let mode = |path: &str| fs::metadata(kubelet.host.at(path)).unwrap().mode() & 0o777;
     assert_eq!((mode("var/log/kubegc/archive"), mode(ARCHIVED)), (0o700, 0o700));
     kubelet.happens(Event::Look);
-    assert_eq!(kubelet.host.roots.archive_logs().unwrap().linked, 0, "nothing is new");
+    assert_eq!(kubelet.host.roots.archive_logs(None).unwrap().linked, 0, "nothing is new");
 }
 
 /// A pod with a hostPath can put anything below the log root.
@@ -168,7 +169,7 @@ fn only_files_with_one_name_get_another_one() {
     fs::create_dir_all(host.at("var/log/pods/no-pod/app")).unwrap();
     fs::write(host.at("var/log/pods/no-pod/app/0.log"), "line").unwrap();
     let outside = listing(&host.at("etc"));
-    let done = host.roots.archive_logs().unwrap();
+    let done = host.roots.archive_logs(None).unwrap();
     let refused: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
     assert_eq!((done.linked, refused.len()), (1, 3), "{refused:?}");
     assert!(refused.iter().any(|cause| cause.contains("0.log is left alone: it has another name too")), "{refused:?}");
@@ -184,17 +185,17 @@ fn an_archive_that_others_can_change_is_not_used() {
     let host = Host::new();
     host.file(&format!("{APP}/0.log"));
     symlink(host.at("etc"), host.at("var/log/kubegc")).unwrap();
-    let cause = |host: &Host| host.roots.archive_logs().unwrap_err().to_string();
+    let cause = |host: &Host| host.roots.archive_logs(None).unwrap_err().to_string();
     assert!(cause(&host).contains("kubegc is left alone: it is not a directory"), "{}", cause(&host));
     fs::remove_file(host.at("var/log/kubegc")).unwrap();
     fs::create_dir_all(host.at("var/log/kubegc/archive")).unwrap();
     fs::set_permissions(host.at("var/log/kubegc/archive"), fs::Permissions::from_mode(0o777)).unwrap();
     assert!(cause(&host).contains("another user can write to it"), "{}", cause(&host));
     fs::remove_dir_all(host.at("var/log/kubegc")).unwrap();
-    assert_eq!(host.roots.archive_logs().unwrap().linked, 1, "it is made again");
+    assert_eq!(host.roots.archive_logs(None).unwrap().linked, 1, "it is made again");
     fs::remove_dir_all(host.at("var/log/kubegc/archive/default_web_uid-1")).unwrap();
     symlink(host.at("etc"), host.at("var/log/kubegc/archive/default_web_uid-1")).unwrap();
-    let done = host.roots.archive_logs().unwrap();
+    let done = host.roots.archive_logs(None).unwrap();
     assert_eq!((done.linked, done.refused.len()), (0, 1), "{done:?}");
 }
 
@@ -202,7 +203,7 @@ fn an_archive_that_others_can_change_is_not_used() {
 fn a_file_leaves_the_archive_when_its_pod_has_it_no_more() {
     let host = Host::new();
     host.file(&format!("{APP}/0.log"));
-    host.roots.archive_logs().unwrap();
+    host.roots.archive_logs(None).unwrap();
     let path = Path::new("/").join(ARCHIVED).join("0.log");
     let cause = host.roots.remove_archived(&path).unwrap_err();
     assert!(cause.to_string().contains("its pod still has it"), "{cause}");
@@ -213,4 +214,98 @@ fn a_file_leaves_the_archive_when_its_pod_has_it_no_more() {
     assert!(host.roots.remove_archived(&path).unwrap().bytes > 0);
     assert!(!host.at("var/log/kubegc/archive/default_web_uid-1").exists());
     assert_eq!(host.roots.remove_archived(&path).unwrap(), RemovedStats::default());
+}
+
+/// What a pass saw of the pod: an instance of its container, which exited if there is a code.
+pub(super) fn seen(attempt: u32, exit_code: Option<i32>) -> ArchivedPod {
+    let pod = Pod { uid: "uid-1".into(), namespace: "default".into(), name: "web".into(), ..Pod::default() };
+    let app = ArchivedContainer { name: "app".into(), attempt, exit_code, ..ArchivedContainer::default() };
+    ArchivedPod { node: "node-1".into(), pod, containers: vec![app] }
+}
+
+fn document(host: &Host) -> PathBuf {
+    host.at("var/log/kubegc/archive/default_web_uid-1/pod.json")
+}
+
+pub(super) fn instances(host: &Host) -> Vec<(u32, Option<i32>)> {
+    let document: ArchivedPod = serde_json::from_slice(&fs::read(document(host)).unwrap()).unwrap();
+    document.containers.iter().map(|instance| (instance.attempt, instance.exit_code)).collect()
+}
+
+#[test]
+fn what_is_known_of_a_pod_is_beside_its_logs_as_long_as_these() {
+    let host = Host::new();
+    let describe = |pod: ArchivedPod| host.roots.describe_pods(vec![pod]).unwrap();
+    assert!(describe(seen(0, None)).is_empty() && !host.at("var/log/kubegc").exists(), "it has no logs in the archive");
+    host.file(&format!("{APP}/0.log"));
+    host.roots.archive_logs(None).unwrap();
+    describe(seen(0, Some(3)));
+    assert_eq!(fs::metadata(document(&host)).unwrap().mode() & 0o777, 0o600);
+    let inode = || fs::metadata(document(&host)).unwrap().ino();
+    let before = inode();
+    describe(seen(0, None));
+    assert_eq!((instances(&host), inode()), (vec![(0, Some(3))], before), "nothing is new");
+    describe(seen(1, None));
+    assert_eq!(instances(&host), [(0, Some(3)), (1, None)]);
+    fs::remove_file(host.at(ARCHIVED).join("0.log")).unwrap();
+    describe(seen(2, None));
+    assert_eq!(instances(&host), [(2, None)], "an instance without log files is of no use");
+    host.roots.archive_logs(None).unwrap();
+    host.remove_pod().unwrap();
+    host.roots.remove_archived(&Path::new("/").join(ARCHIVED).join("0.log")).unwrap();
+    assert_eq!(names(&host.at("var/log/kubegc/archive")), [""; 0]);
+}
+
+#[test]
+fn a_document_has_the_names_of_its_pod_alone() {
+    let host = Host::new();
+    host.file(&format!("{APP}/0.log"));
+    fs::create_dir(host.pod().join("pod.json")).unwrap();
+    fs::write(host.pod().join("pod.json/0.log"), "line").unwrap();
+    host.roots.archive_logs(None).unwrap();
+    let outside = listing(&host.at("etc"));
+    for (namespace, name) in [("default", "../../../../etc"), ("..", "web"), ("default", "web/app"), ("", "")] {
+        let mut pod = seen(0, None);
+        (pod.pod.namespace, pod.pod.name) = (namespace.into(), name.into());
+        assert!(host.roots.describe_pods(vec![pod]).unwrap().is_empty(), "{name}");
+    }
+    assert!(!document(&host).exists());
+    symlink(host.at("etc/passwd"), document(&host).with_extension("json.tmp")).unwrap();
+    let failed = host.roots.describe_pods(vec![seen(0, None)]).unwrap();
+    assert!(failed.len() == 1 && listing(&host.at("etc")) == outside, "a link is not followed: {failed:?}");
+}
+
+#[test]
+fn what_an_interrupted_removal_left_is_removed() {
+    let host = Host::new();
+    host.file(&format!("{APP}/0.log"));
+    host.roots.archive_logs(None).unwrap();
+    fs::create_dir_all(host.at("var/log/kubegc/archive/default_gone_uid-3/app")).unwrap();
+    let of_pod = host.at("var/log/kubegc/archive/default_half_uid-4");
+    fs::create_dir_all(of_pod.join("empty")).unwrap();
+    fs::create_dir_all(of_pod.join("app")).unwrap();
+    fs::write(of_pod.join("app/0.log"), "line").unwrap();
+    for at in [&of_pod, &host.at("var/log/kubegc/archive/default_gone_uid-3")] {
+        fs::write(at.join("pod.json"), "{}").unwrap();
+    }
+    host.roots.archive_logs(None).unwrap();
+    assert_eq!(names(&host.at("var/log/kubegc/archive")), ["default_half_uid-4", "default_web_uid-1"]);
+    assert_eq!(names(&of_pod), ["app", "pod.json"]);
+}
+
+#[test]
+fn a_look_at_some_pods_leaves_the_others() {
+    let host = Host::new();
+    let other = "var/log/pods/default_other_uid-2/app";
+    fs::create_dir_all(host.at(other)).unwrap();
+    for app in [APP, other] {
+        host.file(&format!("{app}/0.log"));
+    }
+    let some = |name: &str| host.roots.archive_logs(Some([name.to_owned()].into())).unwrap().linked;
+    assert_eq!(
+        ["default_web_uid-1", "default_web_uid-1", "default_gone_uid-3", "../pods-other"].map(some),
+        [1, 0, 0, 0]
+    );
+    assert_eq!(names(&host.at("var/log/kubegc/archive")), ["default_web_uid-1"]);
+    assert_eq!(host.roots.archive_logs(None).unwrap().linked, 1);
 }

@@ -40,7 +40,7 @@ impl Root {
     /// Returns the files of the container, and what was left out.
     fn files(&self) -> (Vec<LogFile>, Vec<String>) {
         let mut left_out = Vec::new();
-        let pods = PodLogs::find(Path::new("/"), &[self.0.path()], &mut left_out).unwrap();
+        let pods = PodLogs::find(Path::new("/"), (self.0.path(), Path::new("/missing")), &mut left_out).unwrap();
         let mut containers = pods[0].containers(&mut left_out);
         let here = format!("{}/", self.0.path().display());
         let left_out = left_out.into_iter().map(|path| path.replace(&here, "")).collect();
@@ -170,7 +170,7 @@ fn only_regular_files_with_names_of_a_kubelet_are_read() {
             no_log("0.log.evil"),
         ]
     );
-    let pods = PodLogs::find(Path::new("/"), &[root.0.path()], &mut Vec::new()).unwrap();
+    let pods = PodLogs::find(Path::new("/"), (root.0.path(), Path::new("/missing")), &mut Vec::new()).unwrap();
     assert!(pods[1].containers(&mut Vec::new()).is_empty(), "a linked directory of a pod");
 }
 

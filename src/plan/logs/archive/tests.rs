@@ -1,12 +1,13 @@
 use std::path::Path;
 
 use super::*;
-use crate::model::{NodeDisk, PodRef, Seen, Snapshot};
+use crate::model::{ArchivedPod, NodeDisk, Phase, Pod, PodRef, Seen, Snapshot};
 use crate::plan::Plan;
 use crate::plan::document::reason::KeepReason;
 use crate::plan::policy::Policy;
 use crate::plan::policy::pressure::Pressure;
 use crate::plan::tests::node::{Node, ago, node};
+use crate::rules::{RuleFor, RuleText, Rules, Then};
 
 const MIB: u64 = 1 << 20;
 
@@ -36,10 +37,13 @@ fn plan(node: Node, limits: &[&str]) -> Plan {
 fn removed(node: Node, limits: &[&str]) -> Vec<String> {
     let plan = plan(node, limits);
     let line = |action: &Action| {
-        let RemoveReason::OverArchiveLimit { limit } = &action.reason else { panic!("{action:?}") };
+        let limit = match &action.reason {
+            RemoveReason::OverArchiveLimit { limit } => limit.map_or("pressure".to_owned(), |limit| limit.to_string()),
+            RemoveReason::Rule(reason) => format!("{} {}", reason.rule, reason.limit.as_deref().unwrap()),
+            other => panic!("{other:?}"),
+        };
         let id = action.target.id();
         let name = Path::new(&id).strip_prefix("/var/log/kubegc/archive").unwrap();
-        let limit = limit.map_or_else(|| "pressure".to_owned(), |limit| limit.to_string());
         format!("{}: {limit}", name.display())
     };
     plan.actions.iter().map(line).collect()
@@ -110,4 +114,84 @@ fn a_removal_that_failed_waits() {
     let plan = plan(nodes().failed(&format!("log_file/{id}"), 1), &["keep 45m"]);
     assert!(plan.actions.is_empty());
     assert!(plan.kept.iter().any(|kept| kept.id == id && matches!(kept.reason, KeepReason::BackingOff { .. })));
+}
+
+/// Returns the nodes with a rule for logs, and what is known of the pod `shop/web`: it failed.
+fn ruled(when: &str, then: Then) -> Node {
+    let rule =
+        RuleText { name: "jobs".into(), of: RuleFor::Log, when: when.into(), then, until: None, note: String::new() };
+    let rules: Rules = [Rule::compile(rule).unwrap()].into_iter().collect();
+    let web = Pod {
+        uid: "u-web".into(),
+        namespace: "shop".into(),
+        name: "web".into(),
+        phase: Phase::Failed,
+        ..Pod::default()
+    };
+    let known = ArchivedPod { pod: web, ..ArchivedPod::default() };
+    let node = nodes().but(move |snapshot| snapshot.archived_pods = vec![known.clone()]);
+    node.set(move |policy: &mut Policy| policy.rules = rules.clone())
+}
+
+#[test]
+fn a_rule_decides_the_logs_of_its_pods_in_place_of_the_settings() {
+    let (web, lab) = ("shop_web_u-web/app", "lab_try_u-try/app");
+    let within = |keep_for: Option<u64>, budget: Option<u64>| {
+        let keep_for = keep_for.map(Duration::from_mins);
+        Then::Limits(Limits { keep_for, budget: budget.map(|mib| mib * MIB), ..Limits::default() })
+    };
+    let (web_alone, failed) = ("pod.name == 'web'", "pod.phase == 'failed'");
+    let rows: [(&str, Then, &[&str], Vec<String>); 6] = [
+        (
+            web_alone,
+            Then::Keep,
+            &["keep 1m", "pod 8MiB"],
+            vec![
+                "shop_db_u-db/app/30.log: keep 1m".into(),
+                format!("{lab}/20.log: keep 1m"),
+                format!("{lab}/10.log: keep 1m"),
+            ],
+        ),
+        (failed, within(Some(60), None), &["keep 25m"], vec!["shop_db_u-db/app/30.log: keep 25m".into()]),
+        (failed, within(Some(45), None), &["keep 1h"], vec![format!("{web}/50.log: jobs keep_for = 45m")]),
+        (
+            failed,
+            within(None, Some(4)),
+            &["keep 45m", "namespace 4MiB"],
+            vec![format!("{web}/50.log: keep 45m"), format!("{lab}/20.log: namespace 4MiB")],
+        ),
+        (failed, within(None, Some(4)), &["namespace 9MiB"], vec![format!("{web}/50.log: jobs budget = 4MiB")]),
+        (
+            "log.bytes > 4194304 && log.age < duration('15m')",
+            within(None, Some(8)),
+            &["keep 1h"],
+            vec![format!("{lab}/20.log: jobs budget = 8MiB")],
+        ),
+    ];
+    for (when, then, limits, expected) in rows {
+        assert_eq!(removed(ruled(when, then.clone()), limits), expected, "{when} {then:?} {limits:?}");
+    }
+    let kept = plan(ruled(web_alone, Then::Keep), &["keep 1m"]).kept;
+    assert!(
+        kept.iter().any(|kept| kept.id.contains("50.log") && matches!(kept.reason, KeepReason::Rule(_))),
+        "{kept:?}"
+    );
+}
+
+#[test]
+fn what_a_rule_keeps_stays_under_pressure() {
+    let pressure = Pressure::FreeBytes { mountpoint: "/var/log/pods".into(), free_bytes: 1, limit_bytes: 2 };
+    let node = ruled("pod.name == 'web'", Then::Keep);
+    let node = node.set(move |policy: &mut Policy| *policy = policy.under_pressure(pressure.clone()));
+    let removed = removed(node, &["keep 1h"]);
+    assert!(removed.len() == 3 && removed.iter().all(|line| !line.contains("u-web") && line.ends_with("pressure")));
+}
+
+#[test]
+fn the_end_of_a_file_is_that_of_its_limit_on_the_time() {
+    let (snapshot, mut policy) = (nodes().snapshot(), Policy::default());
+    policy.logs.archive = vec!["node 1MiB".parse().unwrap()];
+    assert_eq!(archive_ends(&snapshot, &policy), [None; 5]);
+    policy.logs.archive.push("keep 1h".parse().unwrap());
+    assert_eq!(archive_ends(&snapshot, &policy)[..2], [Some(ago(-10)), Some(ago(-20))]);
 }
