@@ -29,7 +29,7 @@ mod walk;
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
 pub use log_files::{
-    Archive, ContainerLogs, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, PodLogs, link_target,
+    Archive, ContainerLogs, LogEvents, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, PodLogs, link_target,
 };
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;

@@ -82,7 +82,8 @@ pub async fn run<T>(
     let reloaded = {
         let scheduled = schedule::run(&intervals, limits, &ends, progress, async |job| service.job(job).await);
         let orders = service.take_orders(orders, limits, progress);
-        let mut loops = Box::pin(async { tokio::join!(scheduled, orders, service.take_accounts()) });
+        let mut loops =
+            Box::pin(async { tokio::join!(scheduled, orders, service.take_accounts(), service.follow_logs()) });
         tokio::select! {
             // A reload comes before the pass that is due at the same time.
             biased;
@@ -226,6 +227,11 @@ where
             }
         };
         self.stop.run_until_cancelled(take).await;
+    }
+
+    /// Archives logs between passes, until `stop`.
+    async fn follow_logs(&self) {
+        self.stop.run_until_cancelled(self.cycle.follow_logs()).await;
     }
 
     /// Makes the passes that commands request, one after the other, until `stop`. The pass in progress has the same time

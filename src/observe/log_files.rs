@@ -5,6 +5,7 @@
 
 mod archived_logs;
 mod listed_logs;
+mod log_events;
 mod log_lines;
 mod pod_logs;
 
@@ -19,6 +20,7 @@ use crate::host_path::{HostFs, Resolved};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 
 pub use archived_logs::Archive;
+pub use log_events::LogEvents;
 pub use log_lines::{LogLine, LogLines, LogQuery, LogStream};
 pub use pod_logs::{ContainerLogs, LogFile, LogWatch, PodLogs};
 

@@ -1,5 +1,7 @@
 //! SIGKILL at any time of a run (I10): the store opens, the lock is free, and the next run finishes the work.
 
+mod log_archive;
+
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;

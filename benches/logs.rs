@@ -1,0 +1,132 @@
+//! The archive of logs: the first look at 5,000 files, and the watch of 500 pods whose logs rotate.
+//!
+//! `cargo bench --bench logs`. The same program without an archive is the peer.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    reason = "a benchmark may fail loudly, asks the clock and starts programs"
+)]
+
+#[path = "common/figures.rs"]
+mod figures;
+#[path = "common/program.rs"]
+mod program;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use figures::{median, mib};
+use kubegc::sim::{Node, Sim};
+
+const PODS: usize = 500;
+/// The files of each pod: one that is written, and rotated ones.
+const FILES: usize = 10;
+const ARCHIVE: &str = "logs.archive=keep 24h";
+const RUNS: usize = 5;
+/// The kubelet looks every 10 s whether a log must be rotated. So often each of them is.
+const ROTATION: Duration = Duration::from_secs(10);
+const ROTATIONS: usize = 2;
+
+fn main() {
+    let (mut without, mut first, mut later) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let sim = node();
+        let collect = |settings: &[&str]| {
+            let begun = Instant::now();
+            assert!(kubegc(&sim, "collect", settings).stdout(Stdio::null()).status().unwrap().success());
+            begun.elapsed().as_secs_f64()
+        };
+        without.push(collect(&[]));
+        first.push(collect(&[ARCHIVE]));
+        later.push(collect(&[ARCHIVE]));
+    }
+    let [without, first, later] = [without, first, later].map(|times| median(times) * 1e3);
+    println!("collect beside {} log files, median of {RUNS}: {without:.0} ms without an archive", PODS * FILES);
+    println!("with one: {first:.0} ms for the first look, {later:.0} ms for a later one");
+    let [without, with] = [&[][..], &[ARCHIVE]].map(service);
+    let seconds = ROTATION.as_secs_f64() * ROTATIONS as f64;
+    println!("service, {PODS} pods whose logs rotate every {} s, of {seconds} s:", ROTATION.as_secs());
+    for (what, (cpu, private)) in [("without an archive", without), ("with one", with)] {
+        println!("{what}: {:.1} % of a core, private {:.1} MiB", 100.0 * cpu / seconds, mib(private));
+    }
+    println!("more memory: {:.2} MiB (aim: at most 1)", mib(with.1) - mib(without.1));
+}
+
+/// A node with the log files of its pods.
+fn node() -> Sim {
+    let sim = Sim::start(Node::new().now(kubegc::daemon::now())).unwrap();
+    for pod in 0..PODS {
+        let app = app(&sim, pod);
+        fs::create_dir_all(&app).unwrap();
+        for file in 1..FILES {
+            fs::write(app.join(format!("0.log.20261121-{file:06}")), "2026-11-21T10:00:00Z stdout F line\n").unwrap();
+        }
+        fs::write(app.join("0.log"), "2026-11-21T10:00:00Z stdout F line\n").unwrap();
+    }
+    sim
+}
+
+fn app(sim: &Sim, pod: usize) -> PathBuf {
+    sim.log_roots().pods.join(format!("default_web-{pod}_uid-{pod}/app"))
+}
+
+/// A kubegc that knows nothing of this machine.
+fn kubegc(sim: &Sim, verb: &str, settings: &[&str]) -> Command {
+    let (state, roots) = (sim.dir().join("state/kubegc.db"), sim.log_roots());
+    let mut command = Command::new(program::kubegc());
+    command.arg(verb).env_clear();
+    let path = |key: &str, path: &Path| format!("--set={key}={}", path.display());
+    command.arg(format!("--set=runtime.endpoint={}", sim.endpoint()));
+    command.args([path("state.path", &state), path("state.lock", &state.with_extension("lock"))]);
+    command.args([path("logs.pods_root", &roots.pods), path("logs.containers_root", &roots.containers)]);
+    command.arg(path("kubelet_root", &sim.dir().join("kubelet")));
+    command.args(["--set=pods.source=none", "--set=images.high_threshold_percent=100", "--set=containers.interval=1h"]);
+    command.args(settings.iter().map(|setting| format!("--set={setting}")));
+    command
+}
+
+/// Rotates the logs of all pods beside the service, one after the other. Returns the processor time in seconds, and the private memory.
+fn service(settings: &[&str]) -> (f64, u64) {
+    let sim = node();
+    let mut service = kubegc(&sim, "run", settings).stderr(Stdio::piped()).spawn().unwrap();
+    let log = BufReader::new(service.stderr.take().unwrap());
+    let mut lines = log.lines().map_while(Result::ok);
+    assert_eq!(lines.by_ref().filter(|line| line.contains("pass done")).take(2).count(), 2, "the service ended");
+    let before = processor_seconds(service.id());
+    let step = ROTATION / u32::try_from(PODS).unwrap();
+    for rotation in 0..ROTATIONS {
+        for pod in 0..PODS {
+            let app = app(&sim, pod);
+            fs::rename(app.join("0.log"), app.join(format!("0.log.20261122-{rotation:06}"))).unwrap();
+            fs::write(app.join("0.log"), "").unwrap();
+            std::thread::sleep(step);
+            fs::write(app.join("0.log"), "2026-11-22T10:00:00Z stdout F line\n").unwrap();
+        }
+    }
+    let seconds = processor_seconds(service.id()) - before;
+    let status = fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+    let private = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    let private = private.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024;
+    let linked = (0..PODS).filter(|pod| is_linked(&app(&sim, *pod).join("0.log"))).count();
+    assert!(settings.is_empty() || linked > PODS * 9 / 10, "only {linked} current files are in the archive");
+    service.kill().unwrap();
+    service.wait().unwrap();
+    (seconds, private)
+}
+
+fn is_linked(file: &Path) -> bool {
+    std::os::unix::fs::MetadataExt::nlink(&fs::metadata(file).unwrap()) == 2
+}
+
+/// Returns the processor time of a process so far, in the kernel and outside. The kernel counts in hundredths of a second.
+fn processor_seconds(id: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    [11, 12].iter().map(|at| fields[*at].parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
