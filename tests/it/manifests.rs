@@ -24,7 +24,7 @@ pub use chart::{ALL, chart_text, helm_script};
 pub use kustomize::{copy, kubectl, rendered};
 
 /// The directories with kustomizations, beneath `packaging`.
-const KUSTOMIZATIONS: [&str; 14] = [
+const KUSTOMIZATIONS: [&str; 15] = [
     "controller",
     "daemonset",
     "overlays/audit-only",
@@ -33,6 +33,7 @@ const KUSTOMIZATIONS: [&str; 14] = [
     "overlays/k0s",
     "overlays/k3s",
     "overlays/kubelet",
+    "overlays/log-archive",
     "overlays/microk8s",
     "overlays/openshift",
     "overlays/pods-only",
@@ -42,7 +43,8 @@ const KUSTOMIZATIONS: [&str; 14] = [
 ];
 
 /// The parts that several kustomizations can use.
-const COMPONENTS: [&str; 3] = ["components/collect", "components/selinux", "components/workloads"];
+const COMPONENTS: [&str; 4] =
+    ["components/collect", "components/log-archive", "components/selinux", "components/workloads"];
 
 /// Returns a directory of manifests.
 pub fn packaging(within: &str) -> PathBuf {

@@ -21,10 +21,11 @@ pub struct Agent {
 }
 
 /// All kustomizations of the agent.
-pub const AGENTS: [Agent; 11] = [
+pub const AGENTS: [Agent; 12] = [
     containerd("daemonset"),
     containerd("overlays/collect"),
     containerd("overlays/kubelet"),
+    containerd("overlays/log-archive"),
     containerd("overlays/selinux"),
     containerd("overlays/workloads"),
     crio("overlays/crio"),
@@ -88,14 +89,21 @@ fn host_paths_are_mounted_where_the_agent_expects_them() {
         assert!(WELL_KNOWN.contains(&agent.socket), "{}: the agent finds the socket", agent.within);
         let parent = |path: &str| Path::new(path).parent().unwrap().display().to_string();
         let kubelet = |part: &str| format!("{}/{part}", agent.kubelet);
-        let mut expected = vec![
-            (settings.policy.logs.pods_root.display().to_string(), false, "DirectoryOrCreate"),
-            (settings.policy.logs.containers_root.display().to_string(), false, "DirectoryOrCreate"),
+        let logs = &settings.policy.logs;
+        let mut expected = if agent.within == "overlays/log-archive" {
+            assert!([&logs.pods_root, &logs.containers_root].iter().all(|root| root.starts_with("/var/log")));
+            vec![("/var/log".to_owned(), false, "Directory")]
+        } else {
+            [&logs.pods_root, &logs.containers_root]
+                .map(|root| (root.display().to_string(), false, "DirectoryOrCreate"))
+                .to_vec()
+        };
+        expected.extend([
             (parent(agent.socket), true, "Directory"),
             (agent.images.to_owned(), true, "Directory"),
             (kubelet("pods"), true, "Directory"),
             (kubelet("image_manager"), false, "DirectoryOrCreate"),
-        ];
+        ]);
         if agent.within == "overlays/kubelet" {
             expected.push((kubelet("pki"), true, "Directory"));
         }
