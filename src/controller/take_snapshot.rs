@@ -11,7 +11,7 @@ use super::watch::namespaces::{owners_in_namespaces, waits_in};
 use super::watch::served::{Served, served};
 use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
-    ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_metadata, read_metadata,
+    ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_metadata_in, read_metadata,
 };
 use crate::model::{Identity, ObjectMeta};
 use crate::owners::{
@@ -37,6 +37,8 @@ pub struct ClusterObserver {
     clock: Clock,
     /// Any 404 proves that an owner is absent, as in kube-controller-manager.
     trusts_any_404: bool,
+    /// The namespace of the lists; empty = all, and what has no namespace.
+    namespace: String,
 }
 
 // === impl ClusterObserver ===
@@ -44,7 +46,13 @@ pub struct ClusterObserver {
 impl ClusterObserver {
     /// Creates an observer of the API server behind `connection`, for a plan under these guards.
     pub fn new(connection: Arc<Connection>, limits: ObserverLimits, clock: Clock, guards: &OwnerGuards) -> Self {
-        Self { connection, limits, clock, trusts_any_404: !guards.strict_not_found }
+        Self { connection, limits, clock, trusts_any_404: !guards.strict_not_found, namespace: String::new() }
+    }
+
+    /// Lists only what is in a namespace, for which the permissions there are enough. An owner without a namespace is read by itself.
+    #[must_use]
+    pub fn within(self, namespace: Option<&str>) -> Self {
+        Self { namespace: namespace.unwrap_or_default().to_owned(), ..self }
     }
 
     /// Takes a snapshot. `watch` receives the number of resources that are listed and that there are.
@@ -75,7 +83,9 @@ impl ClusterObserver {
 
     async fn lists(&self, found: &Discovered, watch: &mut impl FnMut(usize, usize)) -> Vec<ListedResource> {
         let everything = ResourceFilter::default();
-        let wanted: Vec<_> = found.resources.iter().filter(|resource| everything.selects(resource)).collect();
+        let is_within = |resource: &&ApiResource| resource.namespaced || self.namespace.is_empty();
+        let wanted = found.resources.iter().filter(|resource| everything.selects(resource));
+        let wanted: Vec<_> = wanted.filter(is_within).collect();
         let lists = wanted.iter().map(|resource| self.list(resource));
         let mut lists = stream::iter(lists).buffered(self.limits.lists);
         let mut listed = Vec::new();
@@ -97,7 +107,7 @@ impl ClusterObserver {
     }
 
     async fn list(&self, resource: &ApiResource) -> ListedResource {
-        let objects = list_metadata(&self.connection, resource, self.limits.answer).await;
+        let objects = list_metadata_in(&self.connection, resource, &self.namespace, self.limits.answer).await;
         ListedResource {
             served: served(resource),
             objects: objects.map(|objects| objects.into_iter().map(as_in_documents).collect()).into(),

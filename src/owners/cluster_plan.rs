@@ -55,6 +55,9 @@ pub struct ClusterAction {
     pub propagation: Option<Propagation>,
     /// Why: the word of a [`DeleteReason`], or what the object waits for.
     pub reason: String,
+    /// The finalizers of others, which hold the object after its deletion.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<String>,
     /// Its owner references, and the state of each owner.
     pub owners: Vec<OwnerFinding>,
 }
@@ -86,6 +89,10 @@ pub struct OwnerFinding {
     pub state: String,
     /// What proves it.
     pub evidence: String,
+    /// Of an absent owner: the object that the reference may mean. It has the uid and is in another namespace, or of another kind or
+    /// name; or it has the name and another uid. `null` = there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<Identity>,
 }
 
 /// An object that is kept.
@@ -180,8 +187,10 @@ pub(super) fn action(cluster: &ClusterState<'_>, object: &Object, verdict: &Verd
         Verdict::EndForeground => (ActionWord::EndForeground, None, "no_blocking_dependents"),
         Verdict::Orphan(_) => (ActionWord::Orphan, None, "orphan_requested"),
     };
+    let is_deletion = action == ActionWord::Delete;
+    let held_by = object.foreign_finalizers().filter(|_| is_deletion).map(str::to_owned).collect();
     let (object, owners) = (object.identity.clone(), owners(cluster, object));
-    Some(ClusterAction { action, object, propagation, reason: reason.to_owned(), owners })
+    Some(ClusterAction { action, object, propagation, reason: reason.to_owned(), held_by, owners })
 }
 
 fn word(reason: DeleteReason) -> &'static str {
@@ -210,6 +219,7 @@ pub(super) fn owners(cluster: &ClusterState<'_>, object: &Object) -> Vec<OwnerFi
             reference: reference.clone(),
             state: <&str>::from(&state).to_owned(),
             evidence: evidence(cluster, object, reference, &state),
+            found: cluster.instead(object, reference).filter(|_| state == OwnerState::Absent),
         }
     };
     object.meta.owners.iter().map(finding).collect()

@@ -137,6 +137,18 @@ impl<'a> ClusterState<'a> {
         namespaces.any(|namespace| !namespace.is_empty() && *namespace != object.identity.namespace)
     }
 
+    /// Returns the object that a reference to an absent owner may mean: that with its uid, or that with its name and another uid.
+    pub(super) fn instead(&self, object: &Object, reference: &OwnerReference) -> Option<Identity> {
+        let of_uid = self.of_uid(&reference.uid).next().map(|found| found.identity.clone());
+        of_uid.or_else(|| {
+            let meant = self.meant(reference, object)?;
+            match &self.read(&meant)?.answer {
+                OwnerAnswer::OtherUid(uid) => Some(Identity { uid: uid.clone(), ..meant }),
+                _ => None,
+            }
+        })
+    }
+
     /// Returns the object that a reference of `object` means.
     pub(super) fn meant(&self, reference: &OwnerReference, object: &Object) -> Option<Identity> {
         self.served.owner(reference, &object.identity.namespace).ok()

@@ -1,5 +1,7 @@
 //! What is wrong with owner references, and which deletions hang. A finding changes nothing.
 
+use std::collections::{HashMap, HashSet};
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,8 @@ pub enum FindingKind {
     SharedUid,
     /// The deletion of the object is in progress.
     BeingDeleted,
+    /// The object is an owner of one of its own owners, or of itself, so that none of them is ever collected.
+    OwnerCycle,
 }
 
 /// Returns all findings, sorted.
@@ -64,7 +68,8 @@ pub(super) fn findings(cluster: &ClusterState<'_>) -> Vec<Finding> {
         objects().flat_map(|object| object.meta.owners.iter().filter_map(|owner| of_owner(cluster, object, owner)));
     let of_uids = objects().filter_map(|object| of_uid(cluster, object));
     let of_deletions = objects().filter_map(|object| of_deletion(cluster, object));
-    let mut findings: Vec<_> = of_owners.chain(of_uids).chain(of_deletions).collect();
+    let of_cycles = in_cycles(cluster).into_iter().map(|object| Finding::about(FindingKind::OwnerCycle, object));
+    let mut findings: Vec<_> = of_owners.chain(of_uids).chain(of_deletions).chain(of_cycles).collect();
     findings.sort_by_cached_key(|finding| (finding.kind, order(&finding.object)));
     findings
 }
@@ -80,6 +85,29 @@ fn of_owner(cluster: &ClusterState<'_>, object: &Object, owner: &OwnerReference)
         _ => return None,
     };
     Some(Finding { owner: Some(owner.clone()), found: found(), ..Finding::about(kind, object) })
+}
+
+/// Returns the objects whose owners form a cycle: what is left when those without existing owners are left out, and those of which no
+/// other one is a dependent, again and again. An object between two cycles is among them.
+fn in_cycles<'c>(cluster: &'c ClusterState<'_>) -> Vec<&'c Object> {
+    let owners = |object: &Object| -> Vec<usize> {
+        let references = object.meta.owners.iter().filter_map(|owner| cluster.meant(owner, object));
+        references.filter_map(|owner| cluster.position(&cluster.find(&owner)?.identity)).collect()
+    };
+    let named = cluster.objects.iter().enumerate().filter(|(_, object)| !object.meta.owners.is_empty());
+    let mut owners: HashMap<usize, Vec<usize>> = named.map(|(at, object)| (at, owners(object))).collect();
+    loop {
+        let before = owners.len();
+        let named: HashSet<usize> = owners.values().flatten().copied().collect();
+        let left: HashSet<usize> = owners.keys().copied().filter(|at| named.contains(at)).collect();
+        owners.retain(|at, owners| {
+            owners.retain(|owner| left.contains(owner));
+            left.contains(at) && !owners.is_empty()
+        });
+        if owners.len() == before {
+            return owners.keys().filter_map(|at| cluster.objects.get(*at)).collect();
+        }
+    }
 }
 
 /// Each object that shares its uid is a finding, except the first.

@@ -1,5 +1,6 @@
 //! The command line as a user sees it: hermetic, with transcripts.
 
+mod cluster;
 mod habits;
 mod images;
 mod past;

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::owners::ClusterSnapshot;
+use crate::owners::{ClusterPlan, ClusterSnapshot};
 use crate::plan::Plan;
 
 /// The supported version of these documents.
@@ -24,6 +24,12 @@ pub(in crate::cli) fn plan(path: &Path) -> Result<Plan, CliError> {
 pub(in crate::cli) fn cluster_snapshot(path: &Path) -> Result<ClusterSnapshot, CliError> {
     let snapshot = read(path, "kubegc.controller.snapshot", "a snapshot of a cluster");
     snapshot.map_err(|error| CliError::new(ErrorKind::Usage, error).hint("`kubegc controller snapshot` prints one"))
+}
+
+/// Reads a plan of a cluster; `-` is standard input.
+pub(in crate::cli) fn cluster_plan(path: &Path) -> Result<ClusterPlan, CliError> {
+    let plan = read(path, "kubegc.controller.plan", "a plan of a cluster");
+    plan.map_err(|error| CliError::new(ErrorKind::Usage, error).hint("`kubegc controller plan -o json` prints one"))
 }
 
 fn read<T: DeserializeOwned>(path: &Path, kind: &str, what: &str) -> anyhow::Result<T> {

@@ -145,7 +145,7 @@ fn run(args: &Args, start: &Start<'_>, output: &mut Output) -> Result<(), CliErr
 }
 
 fn snapshot(source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let snapshot = source::observe(source)?;
+    let snapshot = source::observe(source, None)?;
     output.document(&snapshot)?;
     source::all_listed(&snapshot.missing())
 }

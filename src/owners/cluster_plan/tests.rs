@@ -191,6 +191,58 @@ fn an_owner_in_another_namespace_counts_as_absent() {
     assert_eq!(names(&plan.actions), ["delete child"]);
     assert_eq!(finding_kinds(&plan), [FindingKind::WrongNamespace]);
     assert_eq!(plan.findings[0].found.as_ref(), Some(&owner));
+    assert_eq!(plan.actions[0].owners[0].found, Some(owner));
+}
+
+#[test]
+fn an_action_names_the_object_that_a_reference_may_mean() {
+    let (child, owner) = (config_map("child"), config_map("owner"));
+    let found = |snapshot: &ClusterSnapshot| plan(snapshot).actions[0].owners[0].found.clone();
+    let mut snapshot = cluster(&[object(&child, &[&owner])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    assert_eq!(found(&snapshot), None);
+    read(&mut snapshot, &OwnerAnswer::OtherUid(Uid::new("new")));
+    assert_eq!(found(&snapshot), Some(Identity { uid: Uid::new("new"), ..owner.clone() }));
+    let renamed = Identity { name: "renamed".into(), ..owner.clone() };
+    let mut snapshot = cluster(&[object(&child, &[&owner]), object(&renamed, &[])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    assert_eq!(found(&snapshot), Some(renamed));
+}
+
+#[test]
+fn an_object_that_others_hold_is_marked() {
+    let (child, owner) = (config_map("child"), config_map("owner"));
+    let (_, meta) = object(&child, &[&owner]);
+    let finalizers = ["example.com/hold", "foregroundDeletion"].map(str::to_owned).to_vec();
+    let mut snapshot = cluster(&[(child, ObjectMeta { finalizers, ..meta })]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let plan = plan(&snapshot);
+    assert_eq!(
+        (names(&plan.actions), &plan.actions[0].held_by[..]),
+        (vec!["delete child".to_owned()], &["example.com/hold".to_owned()][..])
+    );
+}
+
+#[test]
+fn owners_in_a_cycle_are_a_finding() {
+    let [a, b, c, itself, above, below] = ["a", "b", "c", "itself", "above", "below"].map(config_map);
+    let elsewhere = Identity { uid: Uid::new("elsewhere"), ..identity("v1", "ConfigMap", "ns2", "a") };
+    let objects = [
+        object(&a, &[&c]),
+        object(&b, &[&a, &above]),
+        object(&c, &[&b]),
+        object(&itself, &[&itself]),
+        object(&above, &[]),
+        object(&below, &[&a]),
+        object(&elsewhere, &[&elsewhere]),
+    ];
+    let mut snapshot = cluster(&objects);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let plan = plan(&snapshot);
+    let in_cycles = plan.findings.iter().filter(|finding| finding.kind == FindingKind::OwnerCycle);
+    let in_cycles: Vec<_> =
+        in_cycles.map(|finding| format!("{}/{}", finding.object.namespace, finding.object.name)).collect();
+    assert_eq!(in_cycles, ["ns1/a", "ns1/b", "ns1/c", "ns1/itself", "ns2/a"]);
 }
 
 #[test]

@@ -45,6 +45,7 @@ async fn plans_explanations_and_documents() {
         a_snapshot_gives_the_same_plan_without_the_api_server,
         every_document_follows_its_schema,
         what_may_not_be_read_is_named_and_deletes_nothing,
+        permissions_in_a_namespace_are_enough_for_its_plan,
         whatever_means_to_remove_nothing_does,
         the_status_says_whether_the_api_server_collects_and_who_leads
     ])
@@ -232,4 +233,19 @@ async fn what_may_not_be_read_is_named_and_deletes_nothing(node: &NodeRig) {
     let missing = node.kubegc(&["controller", "plan", "--kubeconfig", "/nowhere"]);
     assert_eq!(missing.code, 2, "nothing but the configuration can help");
     assert!(missing.stderr.contains("kubeconfig /nowhere does not exist"), "{}", missing.stderr);
+}
+
+async fn permissions_in_a_namespace_are_enough_for_its_plan(node: &NodeRig) {
+    create(node, "dangling", &[absent()]).await;
+    let all = json!({ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"] });
+    node.grant_in("default", "tenant", vec![serde_json::from_value(all).unwrap()]).await;
+    let kubeconfig = node.kubeconfig("tenant").display().to_string();
+    let plan = |more: &[&str]| {
+        node.kubegc(&[&["controller", "plan", "-o", "json", "--kubeconfig", &kubeconfig], more].concat())
+    };
+    assert_eq!(plan(&[]).code, 1, "it may not list the others");
+    let ran = plan(&["-n", "default"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((names(&plan, "actions"), &plan["errors"]), (vec!["dangling".to_owned()], &json!([])));
 }

@@ -71,6 +71,9 @@ fn reason(action: &ClusterAction) -> String {
     let decides = |owner: &&OwnerFinding| owner.state != "exists";
     let owners: Vec<_> = action.owners.iter().filter(decides).map(owner_text).collect();
     match action.action {
+        ActionWord::Delete if !action.held_by.is_empty() => {
+            format!("{}; held by {}", format::list(&owners), counted("finalizer", &action.held_by))
+        }
         ActionWord::Delete | ActionWord::DropReferences => format::list(&owners),
         ActionWord::EndForeground => "no blocking dependents left".to_owned(),
         ActionWord::Orphan => "deleted with the policy orphan".to_owned(),
@@ -78,11 +81,30 @@ fn reason(action: &ClusterAction) -> String {
 }
 
 fn owner_text(owner: &OwnerFinding) -> String {
-    format!("owner {}/{} {}", owner.reference.kind.kind, owner.reference.name, state(&owner.state))
+    format!("owner {}/{} {}", owner.reference.kind.kind, owner.reference.name, owner_state(owner))
+}
+
+/// Formats the state of an owner. Of an absent one it names the object that the reference may mean.
+pub(super) fn owner_state(owner: &OwnerFinding) -> String {
+    let named = &owner.reference;
+    match &owner.found {
+        None => state(&owner.state).to_owned(),
+        Some(found) if found.uid != named.uid => "has another uid".to_owned(),
+        Some(found) if (&found.kind, &found.name) == (&named.kind, &named.name) && !found.namespace.is_empty() => {
+            format!("is in namespace {}", found.namespace)
+        }
+        Some(found) => format!("is absent, and {found} has its uid"),
+    }
+}
+
+/// Formats some names: `finalizer a.example/x`, `finalizers a, b`.
+fn counted(what: &str, names: &[String]) -> String {
+    let plural = if names.len() == 1 { "" } else { "s" };
+    format!("{what}{plural} {}", names.join(", "))
 }
 
 /// Formats the word of an owner's state.
-pub(super) fn state(word: &str) -> &str {
+fn state(word: &str) -> &str {
     match word {
         "exists" => "exists",
         "waits_for_dependents" => "waits for its dependents",
@@ -110,6 +132,7 @@ fn finding_text(kind: FindingKind) -> &'static str {
         FindingKind::OwnerUnverified => "owner unverified",
         FindingKind::SharedUid => "shares one uid",
         FindingKind::BeingDeleted => "being deleted",
+        FindingKind::OwnerCycle => "owners in a cycle",
     }
 }
 
@@ -140,7 +163,8 @@ pub(super) fn detail(finding: &Finding) -> String {
 
 fn summary(plan: &ClusterPlan) -> String {
     let of = |actions: &[ClusterAction], word| actions.iter().filter(|action| action.action == word).count();
-    let deletes = of(&plan.actions, ActionWord::Delete);
+    let held = plan.actions.iter().filter(|action| !action.held_by.is_empty()).count();
+    let deletes = of(&plan.actions, ActionWord::Delete) - held;
     let follow = of(&plan.predicted, ActionWord::Delete);
     let head = match (deletes, follow) {
         (0, 0) if !plan.errors.is_empty() => "Nothing to delete among what could be read".to_owned(),
@@ -148,8 +172,9 @@ fn summary(plan: &ClusterPlan) -> String {
         (deletes, 0) => format!("{} to delete", format::count(deletes, "object")),
         (deletes, follow) => format!("{} to delete, then {follow} more", format::count(deletes, "object")),
     };
+    let held = if held == 0 { String::new() } else { format!("; finalizers hold {held} more") };
     let kept = kept(plan.kept.iter().map(|kept| &kept.reason), |reason| reason.replace('_', " "));
-    format!("{head}{kept}.\n")
+    format!("{head}{held}{kept}.\n")
 }
 
 /// Formats a report: one line for each change, then what is left, then the totals.

@@ -47,16 +47,16 @@ impl Source<'_> {
         self.connection().repeating()
     }
 
-    /// Returns the snapshot in `file`, or that of the cluster.
-    pub(super) fn snapshot(self, file: Option<&PathBuf>) -> Result<ClusterSnapshot, CliError> {
-        file.map_or_else(|| observe(self), |file| one_document::cluster_snapshot(file))
+    /// Returns the snapshot in `file`, or that of the cluster or a namespace.
+    pub(super) fn snapshot(self, file: Option<&PathBuf>, namespace: Option<&str>) -> Result<ClusterSnapshot, CliError> {
+        file.map_or_else(|| observe(self, namespace), |file| one_document::cluster_snapshot(file))
     }
 }
 
-/// Takes a snapshot of the cluster.
-pub(super) fn observe(source: Source<'_>) -> Result<ClusterSnapshot, CliError> {
+/// Takes a snapshot of the cluster, or of a namespace.
+pub(super) fn observe(source: Source<'_>, namespace: Option<&str>) -> Result<ClusterSnapshot, CliError> {
     let (connection, guards) = (Arc::new(source.patient_connection()), &source.settings().controller.guards);
-    let observer = ClusterObserver::new(connection, ObserverLimits::default(), now, guards);
+    let observer = ClusterObserver::new(connection, ObserverLimits::default(), now, guards).within(namespace);
     let progress = progress(0, "{bar:30} {pos} of {len} resources");
     progress.enable_steady_tick(Duration::from_millis(200));
     let watch = |done: usize, all: usize| {

@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         let message = format!("cannot explain {object:?}: not of the form KIND/NAME");
         return Err(CliError::message(ErrorKind::Usage, message).hint("write for example deployment/web"));
     };
-    let snapshot = source.snapshot(args.snapshot.as_ref())?;
+    let snapshot = source.snapshot(args.snapshot.as_ref(), None)?;
     let found = find_objects(&snapshot, kind, name, args.namespace.get());
     if found.is_empty() {
         return Err(not_found(args, &snapshot));
@@ -125,8 +125,8 @@ fn owner_tree(text: &mut String, owners: &[OwnerNode], indent: &str) {
         owners,
         indent,
         |node| {
-            let OwnerFinding { reference, state: word, evidence } = &node.owner;
-            format!("{}/{}: {}, {evidence}", reference.kind, reference.name, render::state(word))
+            let OwnerFinding { reference, evidence, .. } = &node.owner;
+            format!("{}/{}: {}, {evidence}", reference.kind, reference.name, render::owner_state(&node.owner))
         },
         |text, node, indent| owner_tree(text, &node.owners, indent),
     );

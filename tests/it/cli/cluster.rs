@@ -1,0 +1,105 @@
+//! Plans of a cluster from a snapshot, for a person and for a gate.
+
+use serde_json::{Value, json};
+
+use crate::shell::Shell;
+
+fn config_map(namespace: &str, name: &str, owner: Option<(&str, &str)>) -> Value {
+    let uid = |name: &str| format!("uid-{name}");
+    let owner =
+        owner.map(|(name, of)| json!({ "api_version": "v1", "kind": "ConfigMap", "name": name, "uid": uid(of) }));
+    let owners: Vec<_> = owner.into_iter().collect();
+    json!({ "namespace": namespace, "name": name, "uid": uid(name), "owners": owners })
+}
+
+/// A cluster with these objects; each owner that no list has is absent.
+fn snapshot(config_maps: &[Value], secrets: &Value) -> String {
+    let served = |kind: &str, resource: &str| json!({ "api_version": "v1", "kind": kind, "resource": resource, "namespaced": true });
+    let listed = |mut served: Value, objects: Value| {
+        served["objects"] = objects;
+        served
+    };
+    let owners = config_maps
+        .iter()
+        .flat_map(|object| object["owners"].as_array().unwrap().iter().map(move |owner| (object, owner)));
+    let owners = owners.map(|(object, owner)| {
+        let mut read = owner.clone();
+        read["namespace"] = object["namespace"].clone();
+        read["read_at"] = "2026-11-21T12:00:00Z".into();
+        read["answer"] = "not_found".into();
+        read
+    });
+    let kinds = [served("ConfigMap", "configmaps"), served("Secret", "secrets")];
+    let resources =
+        [listed(kinds[0].clone(), json!({ "seen": config_maps })), listed(kinds[1].clone(), secrets.clone())];
+    json!({
+        "kind": "kubegc.controller.snapshot", "version": 1, "taken_at": "2026-11-21T12:00:00Z", "server": "https://api.example",
+        "served": kinds, "resources": resources, "owners": owners.collect::<Vec<_>>(),
+    })
+    .to_string()
+}
+
+fn all() -> Vec<Value> {
+    let mut held = config_map("shop", "held", Some(("gone", "gone")));
+    held["finalizers"] = json!(["example.com/hold"]);
+    vec![
+        config_map("shop", "app", None),
+        config_map("lab", "elsewhere", Some(("app", "app"))),
+        config_map("shop", "renamed", Some(("application", "app"))),
+        config_map("shop", "orphan", Some(("gone", "gone"))),
+        config_map("shop", "one", Some(("other", "other"))),
+        config_map("shop", "other", Some(("one", "one"))),
+        held,
+    ]
+}
+
+#[test]
+fn a_plan_says_at_each_object_what_is_wrong_with_its_reference() {
+    let shell = Shell::new().with("cluster.json", &snapshot(&all(), &json!({ "seen": [] })));
+    insta::assert_snapshot!(shell.run(&["controller", "plan", "--snapshot", "cluster.json"]), @"
+    ACTION  KIND       NAMESPACE  NAME       WHY
+    delete  ConfigMap  lab        elsewhere  owner ConfigMap/app is in namespace shop
+    delete  ConfigMap  shop       held       owner ConfigMap/gone absent; held by finalizer example.com/hold
+    delete  ConfigMap  shop       orphan     owner ConfigMap/gone absent
+    delete  ConfigMap  shop       renamed    owner ConfigMap/application is absent, and ConfigMap.v1/app in namespace shop has its uid
+
+    Findings:
+    FINDING                     KIND       NAMESPACE  NAME       DETAIL
+    owner in another namespace  ConfigMap  lab        elsewhere  owner ConfigMap.v1/app; its uid is that of ConfigMap.v1/app in namespace shop
+    owner is another object     ConfigMap  shop       renamed    owner ConfigMap.v1/application; its uid is that of ConfigMap.v1/app in namespace shop
+    owners in a cycle           ConfigMap  shop       one
+    owners in a cycle           ConfigMap  shop       other
+
+    3 objects to delete; finalizers hold 1 more; kept: 2 owner exists.
+    ");
+}
+
+#[test]
+fn a_gate_fails_for_what_is_new_and_proven() {
+    let (known, new) =
+        (config_map("shop", "orphan", Some(("gone", "gone"))), config_map("shop", "new", Some(("gone", "gone"))));
+    let forbidden = json!({ "not_seen": "may not list secrets" });
+    let shell = Shell::new()
+        .with("known.json", &snapshot(std::slice::from_ref(&known), &json!({ "seen": [] })))
+        .with("new.json", &snapshot(&[known, new], &forbidden));
+    let known = shell.run(&["controller", "plan", "--snapshot", "known.json", "-o", "json"]);
+    let shell = shell.with("baseline.json", &known);
+    let plan = |file: &str, more: &[&str]| {
+        let text = shell.run(&[&["controller", "plan", "--snapshot", file], more].concat());
+        let status = text.lines().next().and_then(|line| line.strip_prefix("exit Some(")?.strip_suffix(')'));
+        (status.map_or(0, |status| status.parse().unwrap()), text)
+    };
+    let of_baseline = ["--fail-on", "dangling", "--baseline", "baseline.json"];
+    assert_eq!(plan("known.json", &["--fail-on", "dangling"]).0, 4);
+    assert_eq!(plan("known.json", &of_baseline).0, 0);
+    let (status, text) = plan("new.json", &of_baseline);
+    let cause =
+        "the plan has a condition of --fail-on: dangling; cannot list secrets (Secret.v1): may not list secrets";
+    assert!(status == 4 && text.contains(cause), "what could not be read does not make it uncertain: {text}");
+    assert_eq!(plan("new.json", &["--fail-on", "stuck"]).0, 1, "nothing is proven, and not all was read");
+    assert_eq!(plan("new.json", &["--fail-on", "unreadable"]).0, 4);
+    assert_eq!(plan("known.json", &["--fail-on", "unreadable"]).0, 0);
+    assert_eq!(plan("known.json", &["--baseline", "baseline.json"]).0, 2, "it is of use with --fail-on alone");
+    let (status, text) = plan("known.json", &["--fail-on", "stuck", "--baseline", "known.json"]);
+    assert!(status == 2 && text.contains("known.json is not a plan of a cluster"), "{text}");
+}
