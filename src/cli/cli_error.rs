@@ -50,6 +50,11 @@ pub struct CliError {
     hint: Option<String>,
 }
 
+/// Prints a sentence on standard error.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", lines(text));
+}
+
 /// Prints a warning on standard error.
 pub(super) fn warn(text: &str) {
     // If standard error is closed, there is no other output for the warning.

@@ -51,6 +51,8 @@ pub struct ClusterReport {
     pub kind: ClusterReportKind,
     /// The version of the document, 1.
     pub version: u32,
+    /// The address of the API server, and the credentials.
+    pub server: String,
     /// What was done, in order.
     pub outcomes: Vec<ClusterOutcome>,
     /// Objects in deletion that are still there, and what holds them.
@@ -111,7 +113,7 @@ pub async fn collect(
             kept.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         }
     };
-    let end = stop.child_token();
+    let (end, server) = (stop.child_token(), connection.cluster().await);
     let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found, options.dry_run);
     let calls = calls.until(end.clone());
     // The brake is for services: a person sees the plan before.
@@ -120,7 +122,7 @@ pub async fn collect(
     engine.is_in_waves = true;
     engine.limit_objects(options.max_objects);
     engine.queue.share_out(WORKERS);
-    let report = ClusterReport { version: 1, ..ClusterReport::default() };
+    let report = ClusterReport { version: 1, server, ..ClusterReport::default() };
     let collection = Collection { engine, settings, outcomes, report };
     tokio::select! {
         report = collection.run(options.dry_run) => report,

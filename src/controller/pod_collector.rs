@@ -80,7 +80,7 @@ impl PodCollector {
         let nodes = self.list::<ApiNode>(&ApiResource::nodes()).await?;
         Ok(PodsSnapshot {
             taken_at,
-            server: self.calls.connection.chosen_by().await,
+            server: self.calls.connection.cluster().await,
             pods: pods.iter().map(convert::pod).map(Arc::new).collect(),
             nodes: nodes.iter().map(convert::node).collect(),
         })

@@ -99,7 +99,7 @@ impl ClusterStatus {
             kind: ClusterStatusKind::ClusterStatus,
             version: 1,
             at,
-            server: connection.chosen_by().await,
+            server: connection.cluster().await,
             server_version: server_version(connection, limit).await.into(),
             resources: found.resources.iter().filter(|resource| resource.is_preferred).count(),
             collected_resources: collected(&found),

@@ -64,7 +64,7 @@ impl ClusterObserver {
         let taken_at = (self.clock)();
         let found = discover(&self.connection, self.limits.answer).await;
         let found = found.map_err(|source| ControllerError::Discover { source })?;
-        let server = self.connection.chosen_by().await;
+        let server = self.connection.cluster().await;
         let resources = self.lists(&found, &mut watch).await;
         let known = Served::from(&found);
         let mut snapshot = ClusterSnapshot {

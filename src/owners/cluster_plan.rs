@@ -24,7 +24,7 @@ pub struct ClusterPlan {
     pub version: u32,
     /// When the snapshot was taken.
     pub taken_at: Timestamp,
-    /// The address of the API server.
+    /// The address of the API server, and the credentials.
     pub server: String,
     /// What is done now, sorted by object.
     pub actions: Vec<ClusterAction>,

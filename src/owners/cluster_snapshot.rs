@@ -22,7 +22,7 @@ pub struct ClusterSnapshot {
     pub version: u32,
     /// When the first list began.
     pub taken_at: Timestamp,
-    /// The address of the API server.
+    /// The address of the API server, and the credentials.
     pub server: String,
     /// Every kind that the API server serves, in all its versions.
     pub served: Vec<ServedKind>,

@@ -13,7 +13,7 @@ pub struct PodPlan {
     pub version: u32,
     /// When the snapshot was taken.
     pub taken_at: Timestamp,
-    /// The address of the API server.
+    /// The address of the API server, and the credentials.
     pub server: String,
     /// The pods to delete, in order.
     pub actions: Vec<PodAction>,

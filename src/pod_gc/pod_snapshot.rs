@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct PodsSnapshot {
     /// When the first list began.
     pub taken_at: Timestamp,
-    /// The address of the API server.
+    /// The address of the API server, and the credentials.
     #[serde(default)]
     pub server: String,
     /// All pods. The service keeps each pod once, for all its passes.

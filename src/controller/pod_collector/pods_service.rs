@@ -59,7 +59,7 @@ impl PodsService {
             }
             self.health.has(PODS);
             self.health.progress().expect(PODS, Instant::now() + LONGEST_PASS);
-            let server = self.collector.calls.connection.chosen_by().await;
+            let server = self.collector.calls.connection.cluster().await;
             let snapshot = known.borrow().snapshot((self.collector.clock)(), server);
             let report = self.collector.pass(&snapshot, &stop).await;
             summarize(&snapshot, &report);

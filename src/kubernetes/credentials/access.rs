@@ -187,7 +187,8 @@ impl Access {
         if read.is_empty() && !paths.is_empty() {
             return Err(Cause::NoKubeconfig { path: joined(paths) });
         }
-        let (cluster, user) = self.from.overrides.select(&kubeconfig::merge(read)).map_err(unusable)?;
+        let merged = kubeconfig::merge(read);
+        let (cluster, user) = self.from.overrides.select(&merged).map_err(unusable)?;
         let is_by_program = user.exec.is_some() || user.auth_provider.as_ref().is_some_and(|it| it.name != "oidc");
         if is_by_program && (self.from.plugins == ExecPlugins::Never || user.exec.is_none()) {
             return Err(Cause::RunsProgram { path: joined(paths) });
@@ -195,7 +196,9 @@ impl Access {
         if let (Some(provider), Some(now)) = (&user.auth_provider, self.from.clock) {
             id_token::check(provider, now()).map_err(unusable)?;
         }
-        Target::new(&cluster, user, self.from.proxies.as_ref()).map_err(unusable)
+        let context = self.from.overrides.context.clone().or(merged.current_context).filter(|name| !name.is_empty());
+        let target = Target::new(&cluster, user, self.from.proxies.as_ref()).map_err(unusable)?;
+        Ok(Target { context, ..target })
     }
 
     /// Reads a kubeconfig. `None` = there is no such file.

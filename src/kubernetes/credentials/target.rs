@@ -30,6 +30,8 @@ pub(in crate::kubernetes) struct Target {
     pub(in crate::kubernetes) proxy: Option<Intercept>,
     /// The program that provides the credentials.
     pub(in crate::kubernetes) plugin: Option<ExecPlugin>,
+    /// The context of the kubeconfig.
+    pub(in crate::kubernetes) context: Option<String>,
 }
 
 // === impl Target ===
@@ -61,7 +63,7 @@ impl Target {
         (user.client_certificate, user.client_certificate_data) = (None, None);
         (user.client_key, user.client_key_data) = (None, None);
         config.auth_info = user;
-        Ok(Self { config, identity, verifier, proxy, plugin })
+        Ok(Self { config, identity, verifier, proxy, plugin, context: None })
     }
 
     /// Creates a target that has its credentials in `config`.
@@ -71,7 +73,7 @@ impl Target {
         if verifier.is_some() {
             (config.root_cert, config.root_cert_file) = (Some(Vec::new()), None);
         }
-        Self { config, identity: None, verifier, proxy: None, plugin: None }
+        Self { config, identity: None, verifier, proxy: None, plugin: None, context: None }
     }
 
     /// Uses the credentials that a plugin printed.

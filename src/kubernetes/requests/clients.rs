@@ -25,6 +25,10 @@ pub(in crate::kubernetes) struct Clients {
     /// The client for the other watches: each has a connection of its own.
     watches: Client,
     pub(super) chosen_by: String,
+    /// The address of the API server; empty = not known.
+    pub(super) server: String,
+    /// The context of the kubeconfig, if it has one.
+    context: Option<String>,
     /// When the credentials expire.
     pub(super) expires: Option<Timestamp>,
 }
@@ -61,6 +65,13 @@ impl Clients {
         shared.unwrap_or((&self.watches, None))
     }
 
+    /// Names the cluster: the address, the credentials and the context of the kubeconfig.
+    pub(super) fn cluster(&self) -> String {
+        let context = self.context.as_ref().map(|name| format!(", context {name}")).unwrap_or_default();
+        let by = format!("{}{context}", self.chosen_by);
+        if self.server.is_empty() { by } else { format!("{} ({by})", self.server) }
+    }
+
     /// Returns whether the credentials expired.
     pub(super) fn is_expired(&self, now: Option<Timestamp>) -> bool {
         self.expires.zip(now).is_some_and(|(expires, now)| now >= expires)
@@ -68,7 +79,9 @@ impl Clients {
 
     /// One client for everything.
     pub(super) fn of(client: Client, chosen_by: String) -> Self {
-        Self { calls: client.clone(), shared_watches: Vec::new(), watches: client, chosen_by, expires: None }
+        let (server, context) = Default::default();
+        let (shared_watches, calls) = (Vec::new(), client.clone());
+        Self { calls, shared_watches, watches: client, chosen_by, server, context, expires: None }
     }
 
     /// Makes the clients. No client opens a connection before its first request.
@@ -85,6 +98,8 @@ impl Clients {
         let permits = || Arc::new(Semaphore::new(WATCHES as usize));
         let shared = (0..shared).map(|_| Ok((factory.client(Sharing::Watches)?, permits())));
         let shared_watches = shared.collect::<Result<_, kube::Error>>()?;
-        Ok(Self { calls, shared_watches, watches, chosen_by, expires: None })
+        let (server, context) = (target.config.cluster_url.to_string(), target.context.clone());
+        let server = server.trim_end_matches('/').to_owned();
+        Ok(Self { calls, shared_watches, watches, chosen_by, server, context, expires: None })
     }
 }

@@ -205,6 +205,11 @@ impl Connection {
         self.held.lock().await.chosen_by.clone()
     }
 
+    /// Names the cluster: the address of the API server, the credentials and the context of the kubeconfig. Empty without credentials.
+    pub async fn cluster(&self) -> String {
+        self.clients().await.map(|clients| clients.cluster()).unwrap_or_default()
+    }
+
     /// Sends a request and returns the answer. Retries once with fresh credentials if the server does not accept them
     /// (401).
     ///
@@ -297,6 +302,12 @@ impl Connection {
         if opened.as_ref().is_err_and(Cause::is_of_connection) {
             self.renew_after(&clients).await;
         }
+        let opened = opened.map_err(|cause| match cause {
+            Cause::Unreachable { cause, was_open } if !clients.server.is_empty() => {
+                Cause::Unreachable { cause: format!("{}: {cause}", clients.server), was_open }
+            }
+            cause => cause,
+        });
         Ok((opened?, rest))
     }
 

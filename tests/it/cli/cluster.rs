@@ -57,6 +57,8 @@ fn all() -> Vec<Value> {
 fn a_plan_says_at_each_object_what_is_wrong_with_its_reference() {
     let shell = Shell::new().with("cluster.json", &snapshot(&all(), &json!({ "seen": [] })));
     insta::assert_snapshot!(shell.run(&["controller", "plan", "--snapshot", "cluster.json"]), @"
+    Cluster: https://api.example
+
     ACTION  KIND       NAMESPACE  NAME       WHY
     delete  ConfigMap  lab        elsewhere  owner ConfigMap/app is in namespace shop
     delete  ConfigMap  shop       held       owner ConfigMap/gone absent; held by finalizer example.com/hold

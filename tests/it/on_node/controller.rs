@@ -238,8 +238,8 @@ async fn what_may_not_be_read_is_named_and_deletes_nothing(node: &NodeRig) {
 async fn permissions_in_a_namespace_are_enough_for_its_plan(node: &NodeRig) {
     create(node, "dangling", &[absent()]).await;
     let all = json!({ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"] });
-    node.grant_in("default", "tenant", vec![serde_json::from_value(all).unwrap()]).await;
-    let kubeconfig = node.kubeconfig("tenant").display().to_string();
+    node.grant_in("default", "restricted", vec![serde_json::from_value(all).unwrap()]).await;
+    let kubeconfig = node.kubeconfig("restricted").display().to_string();
     let plan = |more: &[&str]| {
         node.kubegc(&[&["controller", "plan", "-o", "json", "--kubeconfig", &kubeconfig], more].concat())
     };

@@ -16,7 +16,7 @@ const ERRORS: usize = 5;
 
 /// Formats a plan as tables.
 pub(super) fn plan(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
-    let mut text = String::new();
+    let mut text = format!("Cluster: {}\n\n", format::printable(&plan.server));
     if !plan.actions.is_empty() {
         text += &actions(&plan.actions, wide);
         text.push('\n');

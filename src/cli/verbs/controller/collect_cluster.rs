@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::source::Source;
 use super::{cluster_tables as render, pod_tables as render_pods};
-use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::cli_error::{CliError, ErrorKind, note};
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
@@ -68,7 +68,13 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
     };
     let connection = Arc::new(source.patient_connection());
     let settings = source.settings().controller.clone();
-    let report = until_aborted(async |stop| collect(connection, settings, &options, now, stop, watch).await)?;
+    let report = until_aborted(async |stop| {
+        let cluster = connection.cluster().await;
+        if !cluster.is_empty() {
+            note(&format!("collecting in {cluster}"));
+        }
+        collect(connection, settings, &options, now, stop, watch).await
+    })?;
     bar.finish_and_clear();
     let deleted = report.outcomes.iter().filter(|outcome| outcome.action == ActionWord::Delete);
     let (names, paint) = (deleted.map(|outcome| render::name(&outcome.object)), output.paint);
