@@ -101,7 +101,6 @@ churn() {
   KUBEGC_SOUND_PODS=${KUBEGC_SOUND_PODS:-200} only nothing_of_sound_pods
   KUBEGC_LOG_PODS=${KUBEGC_LOG_PODS:-500} only thousands_of_log_files
   KUBEGC_LOG_WAVES=${KUBEGC_LOG_WAVES:-7} only lines_of_deleted_pods
-  KUBEGC_LOG_KILLS=${KUBEGC_LOG_KILLS:-50} only no_line_of_an_archived_file
   KUBEGC_CHURN_SECONDS=${KUBEGC_CHURN_SECONDS:-300} only on_node::churn
 }
 

@@ -124,3 +124,18 @@ fn the_end_of_a_deleted_pod_is_shown_with_its_logs() {
     let exported = format!("--set=logs.pods_root={}", dir.display());
     assert_eq!(host.run(&["logs", "default/report", &exported]), "done\n");
 }
+
+/// A pod with a hostPath can write to the log root, and not to the archive.
+#[test]
+fn a_document_below_the_log_root_counts_for_nothing() {
+    let host = host();
+    host.run(&["collect", ARCHIVE]);
+    let document = fs::read_to_string(archived(&host).with_file_name("pod.json")).unwrap();
+    let document = document.replace("\"exit_code\": null", "\"exit_code\": 77");
+    assert!(document.contains("77"));
+    fs::write(logs(&host).with_file_name("pod.json"), &document).unwrap();
+    let list = host.run(&["logs", ARCHIVE]);
+    assert!(!list.contains("77") && list.contains("web"), "{list}");
+    fs::write(archived(&host).with_file_name("pod.json"), &document).unwrap();
+    assert!(host.run(&["logs", ARCHIVE]).contains("77"));
+}

@@ -17,6 +17,7 @@ use nix::sys::signal::Signal;
 use super::Dice;
 use crate::agent::Home;
 
+const KILLS: usize = 50;
 /// The pods that exist at the same time.
 const PODS: usize = 6;
 /// The time between two actions of the kubelet.
@@ -140,13 +141,12 @@ fn start(root: PathBuf, seed: u64, stop: &Arc<AtomicBool>) -> thread::JoinHandle
 async fn no_line_of_an_archived_file_is_lost_by_a_kill() {
     let set = std::env::var("KUBEGC_KILL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = set.unwrap_or_else(|| RandomState::new().hash_one("seed"));
-    let kills = std::env::var("KUBEGC_LOG_KILLS").map_or(12, |kills| kills.parse().unwrap());
     let sim = Sim::start(Node::new().now(kubegc::daemon::now())).unwrap();
     let home = Home::new(&sim, "containers.interval = \"1s\"\nlogs.archive = [\"keep 1h\"]");
     home.replace("pods.source = \"runtime\"", "pods.source = \"none\"");
     let (mut dice, stop) = (Dice(seed), Arc::default());
     let kubelet = start(sim.log_roots().pods, seed, &stop);
-    for _ in 0..kills {
+    for _ in 0..KILLS {
         let mut service = home.start(&["run"]);
         // The time is random, so there is no event to wait for.
         tokio::time::sleep(Duration::from_millis(dice.below(RUNS))).await;
@@ -156,7 +156,7 @@ async fn no_line_of_an_archived_file_is_lost_by_a_kill() {
     stop.store(true, Ordering::Relaxed);
     let kubelet = kubelet.join().unwrap();
     assert!(
-        kubelet.archived.len() > kills / 4,
+        kubelet.archived.len() > KILLS / 4,
         "seed {seed}: the logs of {} pods were archived",
         kubelet.archived.len()
     );
