@@ -35,7 +35,7 @@ pub use cluster_snapshot::{
 };
 pub use decide::{DeleteReason, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, lives};
 pub use explain_owner::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
-pub use findings::{Finding, FindingKind};
+pub use findings::{Finding, FindingKind, NamespaceContent};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};
 pub use guards::OwnerGuards;
 pub use recent::Recent;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::cluster_state::{ClusterState, Object};
+use super::explain_owner::content;
 use super::findings::{Finding, findings};
 use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
 use crate::model::{Identity, OwnerReference};
@@ -148,6 +149,11 @@ pub fn predict_deletion(
     // What happens without the deletion is not a consequence of it.
     predict(&mut cluster);
     let at = cluster.position(object)?;
+    let content = content(snapshot, object).into_iter().flatten();
+    let content: Vec<_> = content.filter_map(|within| cluster.position(&within)).collect();
+    for within in content {
+        cluster.delete(within, Propagation::Background);
+    }
     cluster.delete(at, propagation);
     Some(predict(&mut cluster))
 }

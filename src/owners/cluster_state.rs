@@ -68,10 +68,15 @@ impl<'a> ClusterState<'a> {
         let held: HashSet<_> = held.map(|object| Arc::clone(&object.identity.namespace)).collect();
         // The API server ends no namespace whose content it cannot list.
         let is_known = self.unlisted.iter().all(|resource| resource.is_cluster_scoped);
-        let is_namespace = |kind: &ApiKind| (&*kind.api_version, &*kind.kind) == ("v1", "Namespace");
-        for object in self.objects.iter_mut().filter(|object| is_namespace(&object.identity.kind)) {
+        for object in self.objects.iter_mut().filter(|object| object.is_namespace()) {
             object.holds_content = !is_known || held.contains(&object.identity.name);
         }
+    }
+
+    /// Lists what may be in any namespace and has no list.
+    pub(super) fn unlisted_content(&self) -> impl Iterator<Item = String> {
+        let content = self.unlisted.iter().filter(|resource| !resource.is_cluster_scoped);
+        content.map(|resource| resource.name.clone())
     }
 
     fn add(&mut self, object: Object) {
@@ -266,6 +271,10 @@ impl Object {
     /// Returns whether another resource shows the same object, as the Project of a Namespace.
     fn is_mirrored_by(&self, other: &Self) -> bool {
         self.identity.is_named_as(&other.identity) && self.meta.owners == other.meta.owners
+    }
+
+    pub(super) fn is_namespace(&self) -> bool {
+        (&*self.identity.kind.api_version, &*self.identity.kind.kind) == ("v1", "Namespace")
     }
 
     pub(super) fn is_removed(&self) -> bool {

@@ -91,23 +91,25 @@ pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterE
     let dependents = dependents(&cluster, &object.identity, &mut above);
     let deletion = of_deletion(&cluster, object);
     let (content, object) = (content(snapshot, &object.identity), object.identity.clone());
+    let content = content.map(|objects| objects.len());
     Some(ClusterExplanation { object, decision, reason, deletion, content, owners, dependents })
 }
 
-/// Counts the objects that the API server deletes with an object. `None` = it has no content.
-fn content(snapshot: &ClusterSnapshot, object: &Identity) -> Option<usize> {
+/// Returns the objects that the API server deletes with an object. `None` = it has no content.
+pub(super) fn content(snapshot: &ClusterSnapshot, object: &Identity) -> Option<Vec<Identity>> {
     let listed = || snapshot.resources.iter();
-    let count = |listed: &ListedResource, is_it: &dyn Fn(&ObjectMeta) -> bool| {
-        listed.objects.as_ref().into_iter().flatten().filter(|meta| is_it(meta)).count()
+    let those = |listed: &ListedResource, is_it: &dyn Fn(&ObjectMeta) -> bool| -> Vec<_> {
+        let objects = listed.objects.as_ref().into_iter().flatten().filter(|meta| is_it(meta));
+        objects.map(|meta| meta.identity(&listed.served.kind)).collect()
     };
     match (object.kind.group(), &*object.kind.kind) {
-        ("", "Namespace") => Some(listed().map(|it| count(it, &|meta| meta.namespace == object.name)).sum()),
+        ("", "Namespace") => Some(listed().flat_map(|it| those(it, &|meta| meta.namespace == object.name)).collect()),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => {
             let is_defined = |it: &&ListedResource| {
                 let ServedKind { kind, resource, .. } = &it.served;
                 *object.name == format!("{resource}.{}", kind.group())
             };
-            Some(listed().filter(is_defined).map(|it| count(it, &|_| true)).sum())
+            Some(listed().filter(is_defined).flat_map(|it| those(it, &|_| true)).collect())
         }
         _ => None,
     }
@@ -177,6 +179,7 @@ fn dependents(cluster: &ClusterState<'_>, owner: &Identity, above: &mut Vec<Iden
 mod tests {
     use super::*;
     use crate::owners::cluster_plan::tests::{cluster, config_map, node, object};
+    use crate::owners::{Propagation, predict_deletion};
 
     #[test]
     fn an_object_is_explained_with_its_owners_and_dependents() {
@@ -225,6 +228,19 @@ mod tests {
         }
         let content = |object| explain(&snapshot, object).unwrap().content;
         assert_eq!([&namespace, &definition, &pod].map(content), [Some(2), Some(1), None]);
+        // What others own of it follows.
+        let (below, owned) = (config_map("below"), config_map("owned"));
+        for (identity, owner) in [(&owned, &widget), (&below, &owned)] {
+            let maps = snapshot.resources.iter_mut().find(|listed| *listed.served.kind.kind == *"ConfigMap").unwrap();
+            let crate::model::Seen::Seen(objects) = &mut maps.objects else { panic!("it is listed") };
+            objects.push(object(identity, &[owner]).1);
+        }
+        snapshot.served.extend(snapshot.resources.iter().map(|listed| listed.served.clone()));
+        let follows = |object| {
+            let actions = predict_deletion(&snapshot, object, Propagation::Background).unwrap();
+            actions.into_iter().map(|action| action.object.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!([&definition, &namespace].map(follows), [vec!["owned", "below"], vec![]]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is wrong with owner references, and which deletions hang. A finding changes nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -33,9 +33,24 @@ pub struct Finding {
     /// The dependents that the deletion waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<Identity>,
-    /// The resources without a list that the deletion waits for: they may have dependents.
+    /// The resources without a list that the deletion waits for: they may have dependents, or be content of the namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for_lists: Vec<String>,
+    /// Of a namespace: what is still in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<NamespaceContent>,
+}
+
+/// The objects of one kind in a namespace.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct NamespaceContent {
+    /// The kind, as `ConfigMap.v1`.
+    pub kind: String,
+    /// How many there are.
+    pub objects: usize,
+    /// The finalizers of others that hold some of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
 }
 
 /// The kind of a finding.
@@ -139,7 +154,32 @@ pub(super) fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option
     };
     let finalizers = object.foreign_finalizers().map(str::to_owned).collect();
     let since = object.meta.deletion_timestamp;
-    Some(Finding { since, finalizers, waits_for, waits_for_lists, ..Finding::about(FindingKind::BeingDeleted, object) })
+    let content = if object.is_namespace() { content(cluster, &object.identity.name) } else { Vec::new() };
+    if object.is_namespace() {
+        waits_for_lists.extend(cluster.unlisted_content());
+    }
+    let about = Finding::about(FindingKind::BeingDeleted, object);
+    Some(Finding { since, finalizers, waits_for, waits_for_lists, content, ..about })
+}
+
+/// Returns what is in a namespace, by kind.
+fn content(cluster: &ClusterState<'_>, namespace: &str) -> Vec<NamespaceContent> {
+    let mut kinds = BTreeMap::<_, (usize, BTreeSet<&str>)>::new();
+    let within =
+        cluster.objects.iter().filter(|object| !object.is_removed() && *object.identity.namespace == *namespace);
+    for object in within {
+        let (objects, finalizers) = kinds.entry(object.identity.kind.to_string()).or_insert_with(Default::default);
+        *objects += 1;
+        finalizers.extend(object.foreign_finalizers());
+    }
+    kinds
+        .into_iter()
+        .map(|(kind, (objects, finalizers))| NamespaceContent {
+            kind,
+            objects,
+            finalizers: finalizers.into_iter().map(str::to_owned).collect(),
+        })
+        .collect()
 }
 
 // === impl Finding ===
@@ -155,6 +195,7 @@ impl Finding {
             finalizers: Vec::new(),
             waits_for: Vec::new(),
             waits_for_lists: Vec::new(),
+            content: Vec::new(),
         }
     }
 }

@@ -321,6 +321,24 @@ fn what_a_namespace_owns_waits_for_lists_of_its_content() {
 }
 
 #[test]
+fn a_namespace_in_deletion_names_what_is_in_it() {
+    let namespace = identity("v1", "Namespace", "", "ns1");
+    let (held, meta) = object(&config_map("held"), &[]);
+    let held = (held, ObjectMeta { finalizers: vec!["example.com/hold".to_owned()], ..meta });
+    let elsewhere = object(&identity("v1", "ConfigMap", "ns2", "other"), &[]);
+    let mut snapshot = cluster(&[deleting(&namespace, &[]), held, object(&config_map("plain"), &[]), elsewhere]);
+    let [finding] = &plan(&snapshot).findings[..] else { panic!("one finding") };
+    let [maps] = &finding.content[..] else { panic!("one kind: {finding:?}") };
+    assert_eq!(
+        (&*maps.kind, maps.objects, &maps.finalizers[..]),
+        ("ConfigMap.v1", 2, &["example.com/hold".to_owned()][..])
+    );
+    assert_eq!(finding.waits_for_lists, [""; 0]);
+    is_unlisted(&mut snapshot, "Deployment");
+    assert_eq!(plan(&snapshot).findings[0].waits_for_lists, ["deployments.apps"]);
+}
+
+#[test]
 fn a_deletion_in_progress_names_what_it_waits_for() {
     let (owner, child) = (config_map("owner"), config_map("child"));
     let held = deleting(&config_map("held"), &["example.com/hold"]);

@@ -39,6 +39,28 @@ fn snapshot(config_maps: &[Value], secrets: &Value) -> String {
     .to_string()
 }
 
+/// A namespace whose deletion cannot end says why, in a plan and by itself.
+#[test]
+fn a_stuck_namespace_names_its_content() {
+    let mut held = config_map("team", "held", None);
+    held["finalizers"] = json!(["example.com/hold"]);
+    let text = snapshot(&[held, config_map("team", "plain", None)], &json!({ "not_seen": "no answer" }));
+    let mut cluster: Value = serde_json::from_str(&text).unwrap();
+    let kind = json!({ "api_version": "v1", "kind": "Namespace", "resource": "namespaces", "namespaced": false });
+    let mut listed = kind.clone();
+    listed["objects"] =
+        json!({ "seen": [{ "name": "team", "uid": "uid-team", "deletion_timestamp": "2026-11-21T00:00:00Z" }] });
+    cluster["served"].as_array_mut().unwrap().push(kind);
+    cluster["resources"].as_array_mut().unwrap().push(listed);
+    let shell = Shell::new().with("cluster.json", &cluster.to_string());
+    let why = "since 2026-11-21T00:00:00Z; waits for its content: 2 ConfigMap.v1 (finalizer example.com/hold); waits for the list of \
+        secrets, which may be in it";
+    for command in [&["plan"][..], &["why", "ns/team"]] {
+        let text = shell.run(&[&["controller"], command, &["--snapshot", "cluster.json"]].concat());
+        assert!(text.contains(why), "{text}");
+    }
+}
+
 fn all() -> Vec<Value> {
     let mut held = config_map("shop", "held", Some(("gone", "gone")));
     held["finalizers"] = json!(["example.com/hold"]);

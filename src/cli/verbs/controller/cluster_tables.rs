@@ -7,7 +7,9 @@ use crate::cli::render::grid::table;
 use crate::cli::render::{Paint, format};
 use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
 use crate::model::Identity;
-use crate::owners::{ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, OwnerFinding, Propagation};
+use crate::owners::{
+    ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, NamespaceContent, OwnerFinding, Propagation,
+};
 
 /// Predicted actions in a table, unless it is wide.
 const PREDICTED: usize = 20;
@@ -146,10 +148,13 @@ pub(super) fn detail(finding: &Finding) -> String {
             [one] => Some(format!("waits for {one}")),
             [first, others @ ..] => Some(format!("waits for {first} and {} more", others.len())),
         };
-        let lists = (!finding.waits_for_lists.is_empty()).then(|| {
-            format!("waits for the list of {}, which may have dependents", finding.waits_for_lists.join(", "))
-        });
-        return [since, finalizers, waits, lists].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let is_namespace = *finding.object.kind.kind == *"Namespace";
+        let what = if is_namespace { "be in it" } else { "have dependents" };
+        let lists = (!finding.waits_for_lists.is_empty())
+            .then(|| format!("waits for the list of {}, which may {what}", finding.waits_for_lists.join(", ")));
+        let content: Vec<_> = finding.content.iter().map(content_text).collect();
+        let content = (!content.is_empty()).then(|| format!("waits for its content: {}", content.join(", ")));
+        return [since, finalizers, content, waits, lists].into_iter().flatten().collect::<Vec<_>>().join("; ");
     }
     if let (FindingKind::SharedUid, Some(first)) = (finding.kind, &finding.found) {
         return format!("with {first}");
@@ -159,6 +164,13 @@ pub(super) fn detail(finding: &Finding) -> String {
         Some(found) => format!("{owner}; its uid is that of {found}"),
         None => owner,
     }
+}
+
+/// Formats what is in a namespace: `2 ConfigMap.v1 (finalizer example.com/hold)`.
+fn content_text(content: &NamespaceContent) -> String {
+    let NamespaceContent { kind, objects, finalizers } = content;
+    let held = if finalizers.is_empty() { String::new() } else { format!(" ({})", counted("finalizer", finalizers)) };
+    format!("{objects} {kind}{held}")
 }
 
 fn summary(plan: &ClusterPlan) -> String {
