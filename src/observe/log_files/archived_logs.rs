@@ -46,11 +46,19 @@ impl Observer {
 // === impl Archive ===
 
 impl Archive {
-    /// Reads the archive of the pod log root `pods`, a path of the host.
+    /// Reads the archive of the pod log root `pods`; both are paths of the host. Without an archive there is nothing in it.
     ///
     /// # Errors
     /// A directory cannot be read.
-    pub fn read(host: &HostFs, archive: &Path, pods: &Path, with_pods: bool) -> io::Result<Self> {
+    pub fn of(host_root: &Path, archive: &Path, pods: &Path) -> io::Result<Self> {
+        let host = HostFs::new(host_root);
+        match host.resolve(archive)? {
+            Resolved::Exists(at) => Self::read(&host, &at, pods, true),
+            Resolved::Missing(_) => Ok(Self::default()),
+        }
+    }
+
+    fn read(host: &HostFs, archive: &Path, pods: &Path, with_pods: bool) -> io::Result<Self> {
         let pods = match host.resolve(pods)? {
             Resolved::Exists(at) => Some(open_directory(CWD, &*at)?),
             Resolved::Missing(_) => None,

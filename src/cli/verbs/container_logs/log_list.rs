@@ -12,7 +12,6 @@ use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::config::Settings;
 use crate::daemon::now;
-use crate::host_path::HostFs;
 use crate::model::{ArchivedContainer, PodRef, Seen, Snapshot};
 use crate::observe::{Archive, ContainerLogs, PodLogs};
 use crate::plan::archive_ends;
@@ -60,17 +59,12 @@ pub(super) fn print(
 
 /// Reads until when the archive keeps logs.
 fn ends(settings: &Settings, left_out: &mut Vec<String>) -> Ends {
-    let (host, logs) = (HostFs::new(&settings.host_root), &settings.policy.logs);
-    let archive = logs.archive_root();
-    let read = host.resolve(&archive).and_then(|at| Archive::read(&host, &at.into_path(), &logs.pods_root, true));
-    let Archive { logs, pods } = match read {
-        Ok(archive) => archive,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ends::new(),
-        Err(error) => {
-            left_out.push(format!("{}: {error}", archive.display()));
-            return Ends::new();
-        }
-    };
+    let archive = settings.policy.logs.archive_root();
+    let read = Archive::of(&settings.host_root, &archive, &settings.policy.logs.pods_root);
+    let Archive { logs, pods } = read.unwrap_or_else(|error| {
+        left_out.push(format!("{}: {error}", archive.display()));
+        Archive::default()
+    });
     let Ok(snapshot) = serde_json::from_value::<Snapshot>(json!({ "taken_at": now() })) else { return Ends::new() };
     let snapshot = Snapshot { archived_logs: Seen::Seen(logs), archived_pods: pods, ..snapshot };
     let mut ends = Ends::new();
