@@ -82,9 +82,11 @@ impl Rig {
         Self::start_on(version, |config| config, |dir| disk::small(dir, mib)).await
     }
 
-    /// Starts the same. containerd removes what nothing refers to with an image only, and not after a hundred changes.
+    /// Starts the same. containerd removes what nothing refers to with an image only, and neither a moment after its start nor after a
+    /// hundred changes.
     pub async fn start_with_leftovers(version: Version, mib: u64) -> Self {
-        let rarely = "\n[plugins.\"io.containerd.gc.v1.scheduler\"]\n  mutation_threshold = 1000000\n";
+        let rarely =
+            "\n[plugins.\"io.containerd.gc.v1.scheduler\"]\n  mutation_threshold = 1000000\n  startup_delay = \"1h\"\n";
         Self::start_on(version, |config| config + rarely, |dir| disk::small(dir, mib)).await
     }
 
