@@ -17,6 +17,7 @@ const REFERENCES: usize = 20_000;
 const LIMIT_KIB: u64 = 128 << 10;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-kills: it takes four minutes"]
 async fn run_needs_few_connections_and_little_memory_for_one_tenant() {
     let node = NodeRig::start_api_alone().await;
     let run = node.controller("run", &["--owners-only", "--kube-api-qps", "0"]);
