@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Host, node};
 
@@ -123,6 +123,28 @@ fn the_end_of_a_deleted_pod_is_shown_with_its_logs() {
     );
     let exported = format!("--set=logs.pods_root={}", dir.display());
     assert_eq!(host.run(&["logs", "default/report", &exported]), "done\n");
+}
+
+#[test]
+fn each_container_is_listed_with_its_newest_instance() {
+    let host = host();
+    host.run(&["collect", ARCHIVE]);
+    for container in ["app", "init", "proxy"] {
+        let files = archived(&host).with_file_name(container);
+        fs::create_dir_all(&files).unwrap();
+        fs::write(files.join("0.log"), "2026-11-21T10:00:00Z stdout F one\n").unwrap();
+    }
+    let instances =
+        [("app", 0, 10), ("app", 1, 11), ("init", 0, 20), ("init", 1, 21), ("proxy", 0, 30), ("proxy", 1, 31)];
+    let instances =
+        instances.map(|(name, attempt, code)| json!({ "name": name, "attempt": attempt, "exit_code": code }));
+    let pod = json!({ "uid": "u-web", "namespace": "default", "name": "web" });
+    let document = json!({ "pod": pod, "containers": instances }).to_string();
+    fs::write(archived(&host).with_file_name("pod.json"), document).unwrap();
+    let list = host.run(&["logs", ARCHIVE]);
+    let codes =
+        list.lines().filter(|line| line.contains("default/web")).map(|line| line.split_whitespace().last().unwrap());
+    assert_eq!(codes.collect::<Vec<_>>(), ["11", "21", "31"], "{list}");
 }
 
 /// A pod with a hostPath can write to the log root, and not to the archive.

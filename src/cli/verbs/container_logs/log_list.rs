@@ -44,11 +44,10 @@ pub(super) fn print(
 ) -> Result<(), CliError> {
     let (mut rows, mut ends) = (Vec::new(), ends(settings, left_out));
     for pod in pods {
-        let mut known = pod.document().map(|document| document.containers).unwrap_or_default();
+        let known = pod.document().map(|document| document.containers).unwrap_or_default();
         for logs in pod.containers(left_out) {
             let mut row = Row::of(&pod.pod, logs);
-            let newest = known.iter().rposition(|instance| instance.name == row.container);
-            row.instance = newest.map(|at| known.swap_remove(at));
+            row.instance = known.iter().rfind(|instance| instance.name == row.container).cloned();
             let end = ends.remove(&(pod.pod.clone(), row.container.clone())).flatten();
             row.kept_until = end.filter(|_| pod.is_deleted());
             rows.push(row);
