@@ -12,8 +12,8 @@
 
 #[path = "common/figures.rs"]
 mod figures;
-#[path = "common/program.rs"]
-mod program;
+#[path = "common/on_sim.rs"]
+mod on_sim;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -76,17 +76,11 @@ fn app(sim: &Sim, pod: usize) -> PathBuf {
     sim.log_roots().pods.join(format!("default_web-{pod}_uid-{pod}/app"))
 }
 
-/// A kubegc that knows nothing of this machine.
+/// A kubegc that makes a pass over containers at its start only.
 fn kubegc(sim: &Sim, verb: &str, settings: &[&str]) -> Command {
-    let (state, roots) = (sim.dir().join("state/kubegc.db"), sim.log_roots());
-    let mut command = Command::new(program::kubegc());
-    command.arg(verb).env_clear();
-    let path = |key: &str, path: &Path| format!("--set={key}={}", path.display());
-    command.arg(format!("--set=runtime.endpoint={}", sim.endpoint()));
-    command.args([path("state.path", &state), path("state.lock", &state.with_extension("lock"))]);
-    command.args([path("logs.pods_root", &roots.pods), path("logs.containers_root", &roots.containers)]);
-    command.arg(path("kubelet_root", &sim.dir().join("kubelet")));
-    command.args(["--set=pods.source=none", "--set=images.high_threshold_percent=100", "--set=containers.interval=1h"]);
+    let words = on_sim::kubegc(sim, &sim.dir().join("state/kubegc.db"), &[verb]);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).env_clear().arg("--set=containers.interval=1h");
     command.args(settings.iter().map(|setting| format!("--set={setting}")));
     command
 }

@@ -14,8 +14,8 @@
 
 #[path = "common/figures.rs"]
 mod figures;
-#[path = "common/program.rs"]
-mod program;
+#[path = "common/on_sim.rs"]
+mod on_sim;
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -28,6 +28,7 @@ use kubegc::cri::generated as pb;
 use kubegc::cri::{CriOptions, Only, RuntimeReader, SnapshotUsages};
 use kubegc::sim::{Node, Rpc, Sim};
 use nix::sys::resource::{UsageWho, getrusage};
+use on_sim::kubegc;
 use tonic::transport::Endpoint;
 
 const CONTAINERS: usize = 10_000;
@@ -200,26 +201,6 @@ fn first_removal(disk: &Path) -> f64 {
     service.wait().unwrap();
     std::fs::remove_file(disk.join("other")).unwrap();
     seconds
-}
-
-/// The command line of a kubegc that knows nothing of this machine.
-fn kubegc(sim: &Sim, state: &Path, verb: &[&str]) -> Vec<String> {
-    let roots = sim.log_roots();
-    let mut words = vec![program::kubegc()];
-    words.extend(verb.iter().map(|word| (*word).to_owned()));
-    for set in [
-        format!("runtime.endpoint={}", sim.socket().display()),
-        format!("state.path={}", state.display()),
-        format!("state.lock={}", state.with_extension("lock").display()),
-        format!("logs.pods_root={}", roots.pods.display()),
-        format!("logs.containers_root={}", roots.containers.display()),
-        format!("kubelet_root={}", sim.dir().join("kubelet").display()),
-        "pods.source=none".to_owned(),
-        "images.high_threshold_percent=100".to_owned(),
-    ] {
-        words.extend(["--set".to_owned(), set]);
-    }
-    words
 }
 
 /// Runs a command beneath a small process that measures it; seconds and peak bytes.
