@@ -166,6 +166,11 @@ impl ApiKind {
         Self { api_version: api_version.into(), kind: kind.into() }
     }
 
+    /// Returns whether it is the kind of namespaces.
+    pub fn is_namespace(&self) -> bool {
+        (&*self.api_version, &*self.kind) == ("v1", "Namespace")
+    }
+
     /// Returns the group; empty for the core group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)

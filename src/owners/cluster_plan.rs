@@ -225,7 +225,7 @@ pub(super) fn owners(cluster: &ClusterState<'_>, object: &Object) -> Vec<OwnerFi
             reference: reference.clone(),
             state: <&str>::from(&state).to_owned(),
             evidence: evidence(cluster, object, reference, &state),
-            found: cluster.instead(object, reference).filter(|_| state == OwnerState::Absent),
+            found: (state == OwnerState::Absent).then(|| cluster.instead(object, reference)).flatten(),
         }
     };
     object.meta.owners.iter().map(finding).collect()

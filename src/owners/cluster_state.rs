@@ -274,7 +274,7 @@ impl Object {
     }
 
     pub(super) fn is_namespace(&self) -> bool {
-        (&*self.identity.kind.api_version, &*self.identity.kind.kind) == ("v1", "Namespace")
+        self.identity.kind.is_namespace()
     }
 
     pub(super) fn is_removed(&self) -> bool {

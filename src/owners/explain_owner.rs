@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster_plan::{self as plan, OwnerFinding, order};
 use super::cluster_state::{ClusterState, Object};
-use super::findings::{Finding, of_deletion};
+use super::findings::{Finding, add_content, of_deletion};
 use super::{ClusterSnapshot, Dependent, ListedResource, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 
@@ -89,7 +89,8 @@ pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterE
     let mut above = vec![object.identity.clone()];
     let owners = owners(&cluster, object, &mut above);
     let dependents = dependents(&cluster, &object.identity, &mut above);
-    let deletion = of_deletion(&cluster, object);
+    let mut deletion = of_deletion(&cluster, object);
+    add_content(&cluster, deletion.iter_mut());
     let (content, object) = (content(snapshot, &object.identity), object.identity.clone());
     let content = content.map(|objects| objects.len());
     Some(ClusterExplanation { object, decision, reason, deletion, content, owners, dependents })

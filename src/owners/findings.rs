@@ -1,6 +1,7 @@
 //! What is wrong with owner references, and which deletions hang. A finding changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -86,6 +87,7 @@ pub(super) fn findings(cluster: &ClusterState<'_>) -> Vec<Finding> {
     let of_cycles = in_cycles(cluster).into_iter().map(|object| Finding::about(FindingKind::OwnerCycle, object));
     let mut findings: Vec<_> = of_owners.chain(of_uids).chain(of_deletions).chain(of_cycles).collect();
     findings.sort_by_cached_key(|finding| (finding.kind, order(&finding.object)));
+    add_content(cluster, findings.iter_mut());
     findings
 }
 
@@ -102,27 +104,41 @@ fn of_owner(cluster: &ClusterState<'_>, object: &Object, owner: &OwnerReference)
     Some(Finding { owner: Some(owner.clone()), found: found(), ..Finding::about(kind, object) })
 }
 
-/// Returns the objects whose owners form a cycle: what is left when those without existing owners are left out, and those of which no
-/// other one is a dependent, again and again. An object between two cycles is among them.
+/// Returns the objects whose owners form a cycle, and those between two cycles.
 fn in_cycles<'c>(cluster: &'c ClusterState<'_>) -> Vec<&'c Object> {
-    let owners = |object: &Object| -> Vec<usize> {
-        let references = object.meta.owners.iter().filter_map(|owner| cluster.meant(owner, object));
-        references.filter_map(|owner| cluster.position(&cluster.find(&owner)?.identity)).collect()
+    let place = |owner: Identity| cluster.position(&cluster.find(&owner)?.identity);
+    let owners_of = |(at, object): (usize, &Object)| {
+        let owners = object.meta.owners.iter().filter_map(|owner| place(cluster.meant(owner, object)?));
+        owners.map(|owner| (at, owner)).collect::<Vec<_>>()
     };
-    let named = cluster.objects.iter().enumerate().filter(|(_, object)| !object.meta.owners.is_empty());
-    let mut owners: HashMap<usize, Vec<usize>> = named.map(|(at, object)| (at, owners(object))).collect();
-    loop {
-        let before = owners.len();
-        let named: HashSet<usize> = owners.values().flatten().copied().collect();
-        let left: HashSet<usize> = owners.keys().copied().filter(|at| named.contains(at)).collect();
-        owners.retain(|at, owners| {
-            owners.retain(|owner| left.contains(owner));
-            left.contains(at) && !owners.is_empty()
-        });
-        if owners.len() == before {
-            return owners.keys().filter_map(|at| cluster.objects.get(*at)).collect();
+    let owners = cluster.objects.iter().enumerate().flat_map(owners_of).collect();
+    // From an object outside of all cycles the way ends in one of the two directions.
+    let dependents = without_ends(owners).into_iter().map(|(object, owner)| (owner, object)).collect();
+    let left: BTreeSet<_> = without_ends(dependents).into_iter().map(|(at, _)| at).collect();
+    left.into_iter().filter_map(|at| cluster.objects.get(at)).collect()
+}
+
+/// Returns the edges between the nodes that are left when those without an edge to another one are removed, again and again. It takes time by
+/// their number: a tenant can make a chain of any length.
+fn without_ends(mut edges: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+    let (mut out, mut into) = (HashMap::<_, usize>::new(), HashMap::<_, Vec<_>>::new());
+    for (from, to) in &edges {
+        *out.entry(*from).or_default() += 1;
+        into.entry(*to).or_default().push(*from);
+    }
+    let mut ends: Vec<_> = into.keys().copied().filter(|node| !out.contains_key(node)).collect();
+    while let Some(end) = ends.pop() {
+        for from in into.remove(&end).unwrap_or_default() {
+            let Some(left) = out.get_mut(&from) else { continue };
+            *left -= 1;
+            if *left == 0 {
+                out.remove(&from);
+                ends.push(from);
+            }
         }
     }
+    edges.retain(|(from, to)| out.contains_key(from) && out.contains_key(to));
+    edges
 }
 
 /// Each object that shares its uid is a finding, except the first.
@@ -154,32 +170,35 @@ pub(super) fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option
     };
     let finalizers = object.foreign_finalizers().map(str::to_owned).collect();
     let since = object.meta.deletion_timestamp;
-    let content = if object.is_namespace() { content(cluster, &object.identity.name) } else { Vec::new() };
     if object.is_namespace() {
         waits_for_lists.extend(cluster.unlisted_content());
     }
     let about = Finding::about(FindingKind::BeingDeleted, object);
-    Some(Finding { since, finalizers, waits_for, waits_for_lists, content, ..about })
+    Some(Finding { since, finalizers, waits_for, waits_for_lists, ..about })
 }
 
-/// Returns what is in a namespace, by kind.
-fn content(cluster: &ClusterState<'_>, namespace: &str) -> Vec<NamespaceContent> {
+/// Adds what is in them to the findings of namespaces, in one look at all objects.
+pub(super) fn add_content<'f>(cluster: &ClusterState<'_>, findings: impl Iterator<Item = &'f mut Finding>) {
+    let is_namespace =
+        |finding: &&mut Finding| finding.kind == FindingKind::BeingDeleted && finding.object.kind.is_namespace();
+    let mut findings: HashMap<_, _> =
+        findings.filter(is_namespace).map(|finding| (Arc::clone(&finding.object.name), finding)).collect();
     let mut kinds = BTreeMap::<_, (usize, BTreeSet<&str>)>::new();
-    let within =
-        cluster.objects.iter().filter(|object| !object.is_removed() && *object.identity.namespace == *namespace);
-    for object in within {
-        let (objects, finalizers) = kinds.entry(object.identity.kind.to_string()).or_insert_with(Default::default);
-        *objects += 1;
-        finalizers.extend(object.foreign_finalizers());
+    for object in cluster.objects.iter().filter(|object| !object.is_removed()) {
+        if findings.contains_key(&object.identity.namespace) {
+            let key = (Arc::clone(&object.identity.namespace), object.identity.kind.to_string());
+            let (objects, finalizers) = kinds.entry(key).or_default();
+            *objects += 1;
+            finalizers.extend(object.foreign_finalizers());
+        }
     }
-    kinds
-        .into_iter()
-        .map(|(kind, (objects, finalizers))| NamespaceContent {
-            kind,
-            objects,
-            finalizers: finalizers.into_iter().map(str::to_owned).collect(),
-        })
-        .collect()
+    for ((namespace, kind), (objects, finalizers)) in kinds {
+        let finalizers = finalizers.into_iter().map(str::to_owned).collect();
+        let content = findings.get_mut(&namespace).map(|finding| &mut finding.content);
+        if let Some(content) = content {
+            content.push(NamespaceContent { kind, objects, finalizers });
+        }
+    }
 }
 
 // === impl Finding ===

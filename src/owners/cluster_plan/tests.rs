@@ -223,6 +223,15 @@ fn an_object_that_others_hold_is_marked() {
     );
 }
 
+/// A tenant can make a chain of any length. With a look at all for each of its ends this would take minutes.
+#[test]
+fn a_long_chain_of_owners_is_no_cycle() {
+    let names: Vec<_> = (0..20_000).map(|number| config_map(&format!("link-{number}"))).collect();
+    let links = names.windows(2).map(|pair| object(&pair[1], &[&pair[0]]));
+    let chain: Vec<_> = std::iter::once(object(&names[0], &[])).chain(links).collect();
+    assert_eq!(finding_kinds(&plan(&cluster(&chain))), []);
+}
+
 #[test]
 fn owners_in_a_cycle_are_a_finding() {
     let [a, b, c, itself, above, below] = ["a", "b", "c", "itself", "above", "below"].map(config_map);

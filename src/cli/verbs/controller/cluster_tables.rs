@@ -148,8 +148,7 @@ pub(super) fn detail(finding: &Finding) -> String {
             [one] => Some(format!("waits for {one}")),
             [first, others @ ..] => Some(format!("waits for {first} and {} more", others.len())),
         };
-        let is_namespace = *finding.object.kind.kind == *"Namespace";
-        let what = if is_namespace { "be in it" } else { "have dependents" };
+        let what = if finding.object.kind.is_namespace() { "be in it" } else { "have dependents" };
         let lists = (!finding.waits_for_lists.is_empty())
             .then(|| format!("waits for the list of {}, which may {what}", finding.waits_for_lists.join(", ")));
         let content: Vec<_> = finding.content.iter().map(content_text).collect();

@@ -69,11 +69,10 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     let deleted = plan.actions.iter().filter(|action| action.action == ActionWord::Delete);
     let (names, paint) = (deleted.map(|action| render::name(&action.object)), output.paint);
     output.list(&plan, names, |wide| render::plan(&plan, wide, paint))?;
-    let new = args.baseline.as_ref().map_or(Ok(plan.clone()), |file| {
-        let known = one_document::cluster_plan(file)?;
-        Ok::<_, CliError>(without(plan.clone(), &known))
-    })?;
-    let met: Vec<_> = args.fail_on.iter().filter(|condition| condition.is_met(&new)).collect();
+    let known = args.baseline.as_deref().map(one_document::cluster_plan).transpose()?;
+    let new = known.map(|known| without(plan.clone(), &known));
+    let new = new.as_ref().unwrap_or(&plan);
+    let met: Vec<_> = args.fail_on.iter().filter(|condition| condition.is_met(new)).collect();
     if met.is_empty() {
         return source::all_listed(&plan.errors);
     }
