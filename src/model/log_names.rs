@@ -89,8 +89,12 @@ pub fn log_dir_name(pod: &PodRef) -> String {
 
 /// Returns the directory of a container's logs beneath the pod log root, if both its names can be the kubelet's.
 pub fn container_log_dir(pod: &PodRef, container: &str) -> Option<PathBuf> {
-    let dir = log_dir_name(pod);
-    (pod_of_dir(&dir).as_ref() == Some(pod) && is_name(container)).then(|| Path::new(&dir).join(container))
+    log_dir_of(pod).filter(|_| is_name(container)).map(|dir| Path::new(&dir).join(container))
+}
+
+/// Returns the name of a pod's log directory, if the pod's names can be the kubelet's.
+pub fn log_dir_of(pod: &PodRef) -> Option<String> {
+    Some(log_dir_name(pod)).filter(|dir| pod_of_dir(dir).as_ref() == Some(pod))
 }
 
 /// Returns the name of the log file of an instance, which is not rotated yet.

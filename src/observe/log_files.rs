@@ -19,7 +19,7 @@ use super::ObserveError;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 
-pub use archived_logs::Archive;
+pub use archived_logs::{Archive, read_archived_pod};
 pub use log_events::LogEvents;
 pub use log_lines::{LogLine, LogLines, LogQuery, LogStream};
 pub use pod_logs::{ContainerLogs, LogFile, LogWatch, PodLogs};

@@ -1,16 +1,14 @@
 //! The directories of pods in the archive: each has a document of what is known of its pod, and goes with its last log file.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Read as _;
 
 use super::dir::Dir;
 use super::{LogError, LogRoots};
 use crate::model::{ArchivedContainer, ArchivedPod, attempt_of_log};
+use crate::observe::read_archived_pod;
 
 /// The most entries of one directory that are looked at.
 const MOST_NAMES: usize = 100_000;
-/// The most bytes of a document. The labels and annotations of a pod have at most 256 KiB.
-const MOST_BYTES: u64 = 4 << 20;
 /// The name of a document that is being written.
 const NEW: &str = "pod.json.tmp";
 
@@ -36,7 +34,7 @@ impl LogRoots {
 fn describe(archive: &Dir, pod: ArchivedPod) -> Result<(), LogError> {
     let Some(dir) = pod.dir() else { return Ok(()) };
     let Some(dir) = archive.enter(dir.as_ref())? else { return Ok(()) };
-    let before = read(&dir);
+    let before = dir.open_file(ArchivedPod::FILE.as_ref()).ok().and_then(read_archived_pod);
     let pod = match before.clone() {
         Some(before) => pod.after(before, |container| has_files(&dir, container)),
         None => pod,
@@ -46,13 +44,6 @@ fn describe(archive: &Dir, pod: ArchivedPod) -> Result<(), LogError> {
     }
     let failed = |error: serde_json::Error| LogError::io("write", &dir.path_of(ArchivedPod::FILE.as_ref()), error);
     dir.replace(ArchivedPod::FILE.as_ref(), NEW.as_ref(), &serde_json::to_vec_pretty(&pod).map_err(failed)?)
-}
-
-/// Returns the document in a directory; `None` = there is none that can be read.
-fn read(dir: &Dir) -> Option<ArchivedPod> {
-    let (file, mut text) = (dir.open_file(ArchivedPod::FILE.as_ref()).ok()?, Vec::new());
-    file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
 }
 
 /// Returns whether the archive has a log file of an instance.

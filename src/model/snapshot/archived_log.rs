@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Container, Phase, Pod, PodRef, Snapshot, container_log_dir, log_dir_name, pod_of_dir};
+use crate::model::{Container, Phase, Pod, PodRef, Snapshot, container_log_dir, log_dir_of};
 
 /// A log file in the archive that its pod has no more.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -101,8 +101,7 @@ impl ArchivedPod {
     /// Returns the name of its directory in the archive, if its names can be the kubelet's.
     pub fn dir(&self) -> Option<String> {
         let Pod { uid, namespace, name, .. } = self.pod.clone();
-        let pod = PodRef { uid, namespace, name };
-        Some(log_dir_name(&pod)).filter(|dir| pod_of_dir(dir) == Some(pod))
+        log_dir_of(&PodRef { uid, namespace, name })
     }
 
     /// Adds what was known before: not each pass sees all. `keeps` returns whether an instance that the runtime has no more is of use.

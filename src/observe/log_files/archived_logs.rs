@@ -1,6 +1,7 @@
 //! Reads the log files in the archive that their pods have no more, and what is known of these pods.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::observe::log_sizes::size_on_disk;
 use crate::observe::walk::{names, open_directory, open_file, stat};
 use crate::observe::{MEASURING, Observer};
 
-/// The most bytes of a document.
+/// The most bytes of a document. The labels and annotations of a pod have at most 256 KiB.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// What only the archive has.
@@ -77,6 +78,8 @@ impl Archive {
                 found.pods.extend(document(&of_pod).filter(|document| document.pod.is(&pod)));
             }
         }
+        // As those of the memory are, to be found by it.
+        found.pods.sort_by(|one, other| one.pod.uid.cmp(&other.pod.uid));
         Ok(found)
     }
 }
@@ -92,7 +95,12 @@ fn entered(at: &OwnedFd, name: &str) -> Result<Option<OwnedFd>, Errno> {
 
 /// Reads what is known of a pod from its directory in the archive.
 pub(super) fn document(of_pod: &OwnedFd) -> Option<ArchivedPod> {
-    let (file, mut text) = (open_file(of_pod.as_fd(), ArchivedPod::FILE).ok()?, Vec::new());
+    read_archived_pod(open_file(of_pod.as_fd(), ArchivedPod::FILE).ok()?)
+}
+
+/// Reads what is known of a pod. `None` = the file is no such document.
+pub fn read_archived_pod(file: File) -> Option<ArchivedPod> {
+    let mut text = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }
@@ -126,8 +134,8 @@ fn changed_at(file: &Statx) -> Option<Timestamp> {
     Timestamp::new(file.stx_ctime.tv_sec, nanos).ok()
 }
 
-/// Returns the names in a directory that are text.
-fn texts(directory: &OwnedFd) -> impl Iterator<Item = String> {
+/// Returns the names in a directory as text. One that is none is that of no file.
+pub(super) fn texts(directory: &OwnedFd) -> impl Iterator<Item = String> + use<> {
     let names: Vec<_> = names(directory);
     names.into_iter().map(|name| name.to_string_lossy().into_owned())
 }

@@ -16,9 +16,10 @@ use rustix::fs::CWD;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::{Errno, retry_on_intr};
 
+use super::archived_logs::texts;
 use crate::host_path::HostFs;
 use crate::model::{is_current_log, pod_of_dir};
-use crate::observe::walk::{names, open_directory, stat};
+use crate::observe::walk::{open_directory, stat};
 
 /// The most directories and files that are watched: those of some thousand pods.
 const MOST_WATCHES: usize = if cfg!(test) { 20 } else { 20_000 };
@@ -176,11 +177,6 @@ impl LogEvents {
 /// Returns the path of a name in an open directory.
 fn path_of(directory: &OwnedFd, name: &str) -> String {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
-}
-
-/// Returns the names in a directory that are text.
-fn texts(directory: &OwnedFd) -> Vec<String> {
-    names(directory).iter().filter_map(|name| name.to_str().ok().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]

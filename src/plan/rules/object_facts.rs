@@ -167,10 +167,13 @@ impl<'a> FactSource<'a> {
 
     /// Returns a deleted pod as a pass last saw it, from the memory or its document in the archive.
     fn remembered(&self, pod: &PodRef) -> Option<&Pod> {
-        let known = &self.snapshot.memory.log_pods;
-        let at = known.binary_search_by(|known| known.uid.cmp(&pod.uid)).ok();
-        let mut documents = self.snapshot.archived_pods.iter().map(|document| &document.pod);
-        at.and_then(|at| known.get(at)).filter(|known| known.is(pod)).or_else(|| documents.find(|known| known.is(pod)))
+        let Snapshot { memory, archived_pods: archived, .. } = self.snapshot;
+        let known = memory.log_pods.binary_search_by(|known| known.uid.cmp(&pod.uid)).ok();
+        let known = known.and_then(|at| memory.log_pods.get(at)).filter(|known| known.is(pod));
+        known.or_else(|| {
+            let at = archived.binary_search_by(|known| known.pod.uid.cmp(&pod.uid)).ok()?;
+            archived.get(at).map(|known| &known.pod).filter(|known| known.is(pod))
+        })
     }
 
     /// Adds the facts of the pod of an object.
