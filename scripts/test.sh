@@ -73,11 +73,25 @@ leave_out() {
   say "left out, because $2:${names:+$'\n'}${names:- $1}"
 }
 
-# prepare: downloads and builds what the tests need beside the tests themselves.
+# prepare: downloads and builds what the tests need, and the tests at the same time: one waits for the network, the other for
+# the processor.
 prepare() {
+  local building
   say "preparing containerd and Kubernetes; the first run builds Kubernetes, about 5 minutes"
+  scripts/setup.sh build
+  build_tests &
+  building=$!
   scripts/setup.sh
+  wait "$building"
   left_out
+}
+
+build_tests() {
+  if has_nextest; then
+    cargo nextest run --locked --no-run
+  else
+    cargo test --locked --no-run
+  fi
 }
 
 fast() {
@@ -129,6 +143,7 @@ release() {
   export KUBEGC_RELEASE
   only of_a_release --run-ignored only
   only lintian_finds_no_error --run-ignored only
+  only the_go_helper --run-ignored only
 }
 
 node() { say "the tests on a real node or API server: about 8 minutes on 2 cores" && only on_node; }
