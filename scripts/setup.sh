@@ -21,7 +21,8 @@ wanted=(cc:gcc make:make)
   zsh:zsh fish:fish python3:python3 pip3:python3-pip ssh-keygen:openssh-client jq:jq rpm:rpm
   rpmlint:rpmlint)
 
-[ "${1:-}" != release ] || wanted+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64-static:qemu-user-static)
+[ "${1:-}" != release ] || wanted+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64-static:qemu-user-static
+  go:golang-go)
 
 PATH=$PATH:/usr/sbin:/sbin # a normal user's PATH does not have mkfs.ext4 and losetup
 missing=()

@@ -77,6 +77,30 @@ async fn the_go_commands_collect_with_an_envtest_kubeconfig() {
     assert!(collected && status.success(), "{status}");
 }
 
+/// The package for tests in Go starts kubegc, which collects, and stops it.
+#[tokio::test]
+#[ignore = "make test-release: it needs Go"]
+async fn the_go_helper_starts_and_stops_a_collector() {
+    let node = NodeRig::start_api_alone().await;
+    let absent = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "absent",
+        "uid": "00000000-0000-4000-8000-000000000001" }]);
+    let dangling = json!({ "metadata": { "name": "dangling", "ownerReferences": absent } });
+    maps(&node).create(&PostParams::default(), &serde_json::from_value(dangling).unwrap()).await.unwrap();
+    let (helper, pki) = (concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/envtest"), node.dir().join("pki"));
+    let mut go = Command::new("go");
+    go.args(["test", "-count=1", "./..."]).current_dir(helper).env("GOFLAGS", "-mod=mod").env("GOPROXY", "off");
+    go.env("HOST", format!("https://{}:6443", node.name())).env("CA", pki.join("ca.crt"));
+    go.env("CERT", pki.join("apiserver-client.crt")).env("KEY", pki.join("apiserver-client.key"));
+    go.env("KUBEBUILDER_ASSETS", Path::new(BINARY).parent().unwrap());
+    let ran = tokio::task::spawn_blocking(move || go.output()).await.unwrap().unwrap();
+    let output = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && output.contains("ok "), "{output}");
+    let left = Command::new("pgrep").args(["-f", "controller run --kubeconfig /tmp/TestStart"]).output().unwrap();
+    assert!(left.stdout.is_empty(), "kubegc is stopped");
+    let code = std::fs::read_to_string(format!("{helper}/kubegc.go")).unwrap();
+    assert!(code.lines().count() <= 80);
+}
+
 /// `AuthenticatedUser.KubeConfig` of controller-runtime: the certificates are inline, and the URL ends with a slash.
 fn kubeconfig_of_envtest(node: &NodeRig) -> String {
     let inline = |name: &str| {

@@ -1,0 +1,3 @@
+module github.com/kubegc/kubegc/packaging/envtest
+
+go 1.19
