@@ -11,8 +11,8 @@ mod changes;
 mod collect;
 mod controller_error;
 mod events;
-mod filter;
 mod leader;
+mod namespace_collector;
 mod pod_collector;
 mod run;
 mod settings;
@@ -26,16 +26,18 @@ mod tests;
 
 pub use attention::Attention;
 pub use calls::CallLimits;
-pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, WaitingObject, collect};
+pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, Keep, SaveOptions, WaitingObject, collect};
 pub use controller_error::ControllerError;
-pub use filter::{InvalidResourceName, ResourceFilter, ResourceName};
 pub use leader::Candidate;
 pub use pod_collector::{
     PodCollector, PodFailure, PodGcSettings, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult, PodsService,
 };
 pub use run::OwnersService;
 pub use settings::ControllerSettings;
+use status::upstream_leader;
+
 pub use status::{ClusterStatus, ClusterStatusKind, Collector, Leader};
 pub use take_snapshot::{ClusterObserver, ObserverLimits};
+pub use watch::filter::{InvalidResourceName, ObjectFilter, ResourceFilter, ResourceName};
 pub use work::outcome::{ClusterFailure, ClusterOutcome, ClusterResult};
 pub use work::queue::QueueLength;

@@ -20,6 +20,7 @@ pub use credentials::proxies::Proxies;
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use kubernetes_error::{Cause, KubernetesError};
 pub use monitor::{Follower, Monitor, MonitorEvent};
+pub use objects::api_namespace::{ApiNamespace, NamespaceCondition, finalize_namespace, read_namespace};
 pub use objects::api_node::{ApiNode, NodeInfo, read_node};
 pub use objects::api_pod::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use objects::discovery::{Discovered, discover, server_version};
@@ -29,11 +30,14 @@ pub use objects::resource::ApiResource;
 pub use objects::workloads::list_workloads;
 pub use requests::connection::Connection;
 pub use requests::list::{Watched, list_objects};
-pub use requests::metadata::{MetadataOnly, list_metadata, list_metadata_in, read_metadata};
+pub use requests::metadata::{
+    MetadataOnly, list_details_in, list_metadata, list_metadata_in, read_metadata, read_object,
+};
 pub use requests::path::is_path_segment;
 pub use requests::watch::{KnownPods, PodWatch};
 pub use requests::writer::{
-    Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_object, patch_object, patch_status,
+    Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_collection, delete_object, patch_object,
+    patch_status,
 };
 
 use std::time::Duration;

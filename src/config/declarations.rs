@@ -360,6 +360,11 @@ settings! {
     /// Calls to the API server per second. 0 = no limit.
     "controller.calls_per_second": COUNT = controller.calls.per_second, flags ["kube-api-qps"];
 
+    /// Delete the content of namespaces in deletion, then end the deletion (`controller collect` and `run`).
+    ///
+    /// For API servers without kube-controller-manager, which does this itself. While one has its Lease, nothing is done.
+    "controller.namespaces": SWITCH = controller.namespaces;
+
     /// Namespace of the Lease, with `--leader-elect`.
     "controller.lease_namespace": NAME = controller.lease.namespace, flags ["leader-elect-resource-namespace"];
 

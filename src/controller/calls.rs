@@ -8,7 +8,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::kubernetes::{ApiNode, ApiResource, Cause, Connection, KubernetesError, read_metadata, read_node};
+use super::SaveOptions;
+use crate::kubernetes::{
+    ApiNamespace, ApiNode, ApiResource, Cause, Connection, KubernetesError, list_metadata_in, read_metadata,
+    read_namespace, read_node,
+};
 use crate::model::ObjectMeta;
 
 /// Calls in flight at once: more than [`WORKERS`](super::settings::WORKERS), as each makes one call or two, and few enough
@@ -36,6 +40,8 @@ pub(super) struct Calls {
     trusts_any_404: bool,
     /// Nothing is changed: changes are answered with the object as it is.
     pub(super) is_dry_run: bool,
+    /// Each object is saved before it is deleted.
+    pub(super) save: Option<SaveOptions>,
     /// How many changes were made.
     pub(super) made: AtomicUsize,
 }
@@ -68,6 +74,7 @@ impl Calls {
             end: CancellationToken::new(),
             trusts_any_404,
             is_dry_run,
+            save: None,
             made: AtomicUsize::new(0),
         }
     }
@@ -75,6 +82,11 @@ impl Calls {
     /// Returns the same, of which no call begins after `end`.
     pub(super) fn until(self, end: CancellationToken) -> Self {
         Self { end, ..self }
+    }
+
+    /// Returns the same, which saves each object before it is deleted.
+    pub(super) fn saving(self, save: Option<SaveOptions>) -> Self {
+        Self { save, ..self }
     }
 
     /// Waits until a call may be made. The call counts as in flight while the permit is held.
@@ -112,6 +124,22 @@ impl Calls {
     pub(super) async fn read_node(&self, name: &str) -> Result<Option<ApiNode>, KubernetesError> {
         let _permit = self.permit().await?;
         self.checked(read_node(&self.connection, name, self.answer).await)
+    }
+
+    /// Reads a namespace. `None` = it is proven absent.
+    pub(super) async fn read_namespace(&self, name: &str) -> Result<Option<ApiNamespace>, KubernetesError> {
+        let _permit = self.permit().await?;
+        self.checked(read_namespace(&self.connection, name, self.answer).await)
+    }
+
+    /// Lists the objects of a resource in a namespace.
+    pub(super) async fn list_in(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+    ) -> Result<Vec<ObjectMeta>, KubernetesError> {
+        let _permit = self.permit().await?;
+        list_metadata_in(&self.connection, resource, namespace, None, self.answer).await
     }
 
     fn checked<T>(&self, read: Result<Option<T>, KubernetesError>) -> Result<Option<T>, KubernetesError> {

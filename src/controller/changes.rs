@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::calls::Calls;
 use crate::kubernetes::{
-    Cause, Connection, Deleted, Deletion, KubernetesError, PropagationPolicy, WriteTarget, delete_object, patch_object,
-    patch_status,
+    ApiNamespace, ApiResource, Cause, Connection, Deleted, Deletion, KubernetesError, PropagationPolicy, WriteTarget,
+    delete_collection, delete_object, finalize_namespace, patch_object, patch_status, read_object,
 };
 use crate::model::{FOREGROUND, ObjectMeta, OwnerReference};
 use crate::owners::Propagation;
@@ -58,8 +58,22 @@ impl Calls {
         if self.is_dry_run {
             return Ok(Deleted::Accepted(Box::new(live.clone())));
         }
+        self.save(target).await?;
         let _permit = self.permit().await?;
         self.counted(delete_object(&self.connection, target, &deletion, self.answer).await)
+    }
+
+    /// Saves an object before its deletion, if objects are saved. One that is gone needs no copy.
+    async fn save(&self, target: WriteTarget<'_>) -> Result<(), KubernetesError> {
+        let Some(save) = &self.save else { return Ok(()) };
+        let _permit = self.permit().await?;
+        let WriteTarget { resource, namespace, name, uid } = target;
+        match read_object(&self.connection, resource, namespace, name, self.answer).await? {
+            Some(object) if object.pointer("/metadata/uid").and_then(Value::as_str) == Some(&uid.to_string()) => {
+                save.save(object).map_err(|cause| Cause::InvalidRequest(cause).of(format!("save {name:?}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Replaces the owner references of the object that was read.
@@ -98,17 +112,35 @@ impl Calls {
         self.counted(delete_object(&self.connection, target, &deletion, self.answer).await)
     }
 
-    /// Changes the status of a pod.
-    pub(super) async fn patch_pod_status(
+    /// Deletes all objects of a resource in a namespace.
+    pub(super) async fn delete_collection(
         &self,
-        target: WriteTarget<'_>,
-        status: &Value,
+        resource: &ApiResource,
+        namespace: &str,
     ) -> Result<(), KubernetesError> {
         if self.is_dry_run {
             return Ok(());
         }
         let _permit = self.permit().await?;
-        self.counted(patch_status(&self.connection, target, status, self.answer).await).map(drop)
+        self.counted(delete_collection(&self.connection, resource, namespace, self.answer).await)
+    }
+
+    /// Removes a finalizer from the `spec` of a namespace that was read.
+    pub(super) async fn finalize(&self, namespace: &ApiNamespace, finalizer: &str) -> Result<(), KubernetesError> {
+        if self.is_dry_run {
+            return Ok(());
+        }
+        let _permit = self.permit().await?;
+        self.counted(finalize_namespace(&self.connection, namespace, finalizer, self.answer).await)
+    }
+
+    /// Changes the status of a pod or a namespace. It is no change of what is collected, and not counted.
+    pub(super) async fn patch_status(&self, target: WriteTarget<'_>, status: &Value) -> Result<(), KubernetesError> {
+        if self.is_dry_run {
+            return Ok(());
+        }
+        let _permit = self.permit().await?;
+        patch_status(&self.connection, target, status, self.answer).await.map(drop)
     }
 
     /// Uid and version make the API server refuse a patch of another object, and of one that has changed since the read.

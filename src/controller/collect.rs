@@ -4,6 +4,7 @@
 //! It works in waves ([`wave`]). The service decides and changes object by object, and the end of a foreground deletion
 //! waits for the dependents that are being checked.
 
+mod saved;
 mod wave;
 
 use std::collections::{HashMap, HashSet};
@@ -18,15 +19,19 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+pub use self::saved::{Keep, SaveOptions};
 use self::wave::{Wave, WaveEnd};
 use super::calls::Calls;
+use super::namespace_collector::{NamespaceCollector, alone};
 use super::settings::{LISTS, WORKERS};
 use super::watch::namespaces::{owners_in_namespaces, waits_in};
 use super::watch::resources::DEFINITIONS;
 use super::watch::served::{Served, served};
 use super::work::engine::{Engine, Notice};
-use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ResourceFilter};
-use crate::kubernetes::{ApiResource, Clock, Connection, discover, list_metadata};
+use super::{
+    ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ObjectFilter, ResourceFilter,
+};
+use crate::kubernetes::{ApiResource, Clock, Connection, discover, list_metadata_in};
 use crate::model::{Identity, ObjectMeta};
 use crate::owners::{ActionWord, Event, OwnerGuards, UnavailableGroup};
 
@@ -40,8 +45,19 @@ pub struct CollectOptions {
     pub dry_run: bool,
     /// The most objects to change, where an owner and the dependents that are released count as one; `None` = no limit.
     pub max_objects: Option<usize>,
-    /// When the collection ends, whatever is left.
+    /// When the collection ends, whatever is left. Default 60 s.
     pub timeout: Duration,
+    /// The objects that may be changed. Of a namespace, only what is in it is listed, for which the permissions there are enough.
+    pub only: ObjectFilter,
+    /// Each object is saved before it is deleted. Default: it is not.
+    pub save: Option<SaveOptions>,
+}
+
+impl Default for CollectOptions {
+    fn default() -> Self {
+        let timeout = Duration::from_mins(1);
+        Self { dry_run: false, max_objects: None, timeout, only: ObjectFilter::default(), save: None }
+    }
 }
 
 /// What a collection did.
@@ -115,15 +131,19 @@ pub async fn collect(
     };
     let (end, server) = (stop.child_token(), connection.cluster().await);
     let calls = Calls::new(connection, &settings.calls, !settings.guards.strict_not_found, options.dry_run);
-    let calls = calls.until(end.clone());
+    let calls = calls.until(end.clone()).saving(options.save.clone());
     // The brake is for services: a person sees the plan before.
     let guards = OwnerGuards { brake_count: 0, ..settings.guards.clone() };
     let mut engine = Engine::new(calls, guards, clock, report);
     engine.is_in_waves = true;
+    engine.filter = options.only.clone();
     engine.limit_objects(options.max_objects);
     engine.queue.share_out(WORKERS);
     let report = ClusterReport { version: 1, server, ..ClusterReport::default() };
     let collection = Collection { engine, settings, outcomes, report };
+    if collection.settings.namespaces {
+        alone(&collection.engine).await?;
+    }
     tokio::select! {
         report = collection.run(options.dry_run) => report,
         never = ends_at(Instant::now() + options.timeout, &end) => match never {},
@@ -149,7 +169,10 @@ impl Collection {
                 () = end.cancelled() => {}
             }
             self.report.rounds += 1;
-            let ended = self.work(dry_run).await;
+            let mut ended = self.work(dry_run).await;
+            if self.settings.namespaces && ended != WaveEnd::Interrupted {
+                tokio::select! { () = self.namespaces() => {}, () = end.cancelled() => ended = WaveEnd::Interrupted }
+            }
             self.report.interrupted = ended == WaveEnd::Interrupted;
             let is_idle = self.engine.calls.changes() == before;
             if dry_run || ended != WaveEnd::Idle || is_idle && !self.awaits_termination() {
@@ -173,10 +196,13 @@ impl Collection {
         (report.errors, report.waiting) = (Vec::new(), Vec::new());
         report.errors.extend(now.unavailable.iter().map(UnavailableGroup::to_string));
         engine.set_served(now);
-        let everything = ResourceFilter::default();
-        let wanted = found.resources.iter().filter(|resource| everything.selects(resource));
+        let (everything, namespace) = (ResourceFilter::default(), &*engine.filter.namespace);
+        let is_within = |it: &&ApiResource| everything.selects(it) && (it.namespaced || namespace.is_empty());
+        let wanted = found.resources.iter().filter(is_within);
         let (connection, limit) = (&engine.calls.connection, settings.calls.answer);
-        let lists = wanted.map(|resource| async move { (resource, list_metadata(connection, resource, limit).await) });
+        let lists = wanted.map(|resource| async move {
+            (resource, list_metadata_in(connection, resource, namespace, None, limit).await)
+        });
         let mut lists = stream::iter(lists).buffered(LISTS);
         let (mut ids, mut unlisted) = (Vec::new(), Vec::new());
         while let Some((resource, list)) = lists.next().await {
@@ -207,6 +233,15 @@ impl Collection {
             if dry_run || ended != WaveEnd::Worked {
                 return ended;
             }
+        }
+    }
+
+    /// Ends the deletions of the namespaces that the last list has shown.
+    async fn namespaces(&self) {
+        let collector = NamespaceCollector::new(&self.engine);
+        let objects = self.report.waiting.iter().map(|waiting| &waiting.object);
+        for namespace in objects.filter(|object| object.kind.is_namespace()) {
+            collector.collect(namespace).await;
         }
     }
 

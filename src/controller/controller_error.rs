@@ -11,6 +11,15 @@ pub enum ControllerError {
     /// The pods or nodes cannot be listed completely.
     #[error("cannot observe the pods and nodes of the cluster")]
     Pods { source: KubernetesError },
+    /// A kube-controller-manager may delete namespaces itself.
+    #[error("cannot see whether a kube-controller-manager deletes namespaces")]
+    Upstream { source: KubernetesError },
+    /// A kube-controller-manager deletes namespaces itself.
+    #[error("kube-controller-manager {leader} has its Lease, and deletes namespaces itself")]
+    Beside { leader: String },
+    /// A person did not confirm that this is the right cluster.
+    #[error("nothing was deleted: the answer was not yes")]
+    Declined,
 }
 
 // === impl ControllerError ===
@@ -18,7 +27,11 @@ pub enum ControllerError {
 impl ControllerError {
     /// Returns whether the credentials are missing or invalid, so that no request was sent to the API server.
     pub fn is_of_credentials(&self) -> bool {
-        let (Self::Discover { source } | Self::Pods { source }) = self;
-        source.cause.is_of_credentials()
+        match self {
+            Self::Discover { source } | Self::Pods { source } | Self::Upstream { source } => {
+                source.cause.is_of_credentials()
+            }
+            Self::Beside { .. } | Self::Declined => false,
+        }
     }
 }

@@ -61,16 +61,16 @@ impl ClusterEvents {
 
     /// Writes events until `stop`.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let mut is_failing = false;
+        // The namespace of an event may be in deletion, so a success says little about the next one.
+        let mut has_failed = false;
         loop {
             let next = tokio::select! { next = self.events.recv() => next, () = stop.cancelled() => None };
             let Some(ClusterEvent { namespace, body }) = next else { return };
             match create_event(&self.connection, &namespace, &body, ANSWER).await {
-                Ok(()) => is_failing = false,
-                Err(error) if !std::mem::replace(&mut is_failing, true) => {
-                    tracing::warn!(cause = %error, "cannot write events for now");
+                Err(error) if !std::mem::replace(&mut has_failed, true) => {
+                    tracing::warn!(cause = %error, "some events are not written");
                 }
-                Err(_) => {}
+                _ => {}
             }
             sleep(INTERVAL).await;
         }

@@ -51,18 +51,21 @@ impl Candidate {
         Self { connection, name, identity, clock, attention, seen: None }
     }
 
-    /// Waits until this candidate has the lease.
-    pub async fn lead(&mut self) {
+    /// Waits until this candidate has the lease. `show` receives after each attempt why it cannot have it; `None` = another one
+    /// has it.
+    pub async fn lead(&mut self, show: impl Fn(Option<String>)) {
         let mut is_failing = false;
         loop {
-            match self.attempt().await {
+            let fault = match self.attempt().await {
                 Ok(true) => return tracing::info!(lease = self.name.name, identity = self.identity, "leading"),
-                Ok(false) => is_failing = false,
-                Err(error) if !std::mem::replace(&mut is_failing, true) => {
-                    tracing::warn!(cause = %error, "cannot take the lease for now");
-                }
-                Err(_) => {}
+                Ok(false) => None,
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(cause) = fault.as_ref().filter(|_| !is_failing) {
+                tracing::warn!(cause, "cannot take the lease for now");
             }
+            is_failing = fault.is_some();
+            show(fault);
             sleep(RETRY).await;
         }
     }

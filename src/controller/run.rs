@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::OptionFuture;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -14,10 +16,10 @@ use super::settings::WORKERS;
 use super::watch::monitors::Monitors;
 use super::work::engine::{Engine, Notice};
 use super::work::queue::WorkQueue;
-use super::{ControllerSettings, QueueLength, ResourceFilter};
+use super::{ControllerSettings, QueueLength, ResourceFilter, namespace_collector};
 use crate::kubernetes::{Clock, Connection, discover};
 use crate::metrics::ControllerMetrics;
-use crate::model::Backoff;
+use crate::model::{Backoff, Identity};
 use crate::serve::{Health, Pages};
 
 /// Kinds that change together are discovered once.
@@ -37,6 +39,8 @@ pub struct OwnersService {
     events: ClusterEvents,
     metrics: ControllerMetrics,
     health: Health,
+    /// The namespaces in deletion, if they are collected.
+    deleted_namespaces: Option<UnboundedReceiver<Identity>>,
 }
 
 // === impl OwnersService ===
@@ -60,9 +64,11 @@ impl OwnersService {
         let queue = Some(queue).filter(|_| !dry_run);
         let report = move |notice| announce(&notice, &counted, queue.as_ref());
         let mut engine = Engine::new(calls, settings.guards.clone(), clock, report);
-        engine.filter = filter;
+        engine.filter = filter.into();
         engine.queue = WorkQueue::timed(metrics.timings());
-        Self { engine: Arc::new(engine), settings, events, metrics, health }
+        let (sender, deleted_namespaces) = settings.namespaces.then(unbounded_channel).unzip();
+        engine.deleted_namespaces = sender;
+        Self { engine: Arc::new(engine), settings, events, metrics, health, deleted_namespaces }
     }
 
     /// Returns the metrics, which are those of the whole process.
@@ -87,7 +93,7 @@ impl OwnersService {
 
     /// Runs until `stop`. Then the calls in flight end, and nothing new begins.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { engine, settings, events, metrics, health } = self;
+        let Self { engine, settings, events, metrics, health, deleted_namespaces } = self;
         let mut monitors = Monitors::new(Arc::clone(&engine), &settings);
         let mut tasks = JoinSet::new();
         tasks.spawn(events.run(stop.clone()));
@@ -110,7 +116,10 @@ impl OwnersService {
                 let engine = Arc::clone(&engine);
                 tasks.spawn(async move { engine.work().await });
             }
-            discovery.repeat(settings.discovery, &health).await;
+            let namespaces = OptionFuture::from(
+                deleted_namespaces.map(|deleted| Box::pin(namespace_collector::follow(&engine, deleted, &health))),
+            );
+            tokio::join!(discovery.repeat(settings.discovery, &health), namespaces);
         };
         tokio::select! { () = follow => {}, () = stop.cancelled() => {} }
         engine.queue.close();

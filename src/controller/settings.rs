@@ -25,6 +25,8 @@ pub struct ControllerSettings {
     pub discovery: Duration,
     /// The Lease of the leader election, with `--leader-elect`.
     pub lease: LeaseName,
+    /// Ends the deletions of namespaces too, which needs all resources. Default off.
+    pub namespaces: bool,
     /// How long a start waits for the first list of each resource before objects are checked. Default 30 s.
     pub first_lists: Duration,
 }
@@ -38,6 +40,7 @@ impl Default for ControllerSettings {
             guards: OwnerGuards::default(),
             discovery: Duration::from_secs(30),
             lease: LeaseName { namespace: "kubegc-system".to_owned(), name: "kubegc-controller".to_owned() },
+            namespaces: false,
             first_lists: Duration::from_secs(30),
         }
     }

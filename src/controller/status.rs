@@ -93,7 +93,6 @@ impl ClusterStatus {
         clock: Clock,
     ) -> Result<Self, ControllerError> {
         let found = discover(connection, limit).await.map_err(|source| ControllerError::Discover { source })?;
-        let upstream = LeaseName { namespace: UPSTREAM.0.to_owned(), name: UPSTREAM.1.to_owned() };
         let at = clock();
         Ok(Self {
             kind: ClusterStatusKind::ClusterStatus,
@@ -107,7 +106,7 @@ impl ClusterStatus {
             garbage_collection: garbage_collection(connection, limit).await.into(),
             collectors: vec![
                 Collector::read(connection, "kubegc controller run", lease, limit, at).await,
-                Collector::read(connection, "kube-controller-manager", &upstream, limit, at).await,
+                Collector::read(connection, "kube-controller-manager", &upstream(), limit, at).await,
             ],
         })
     }
@@ -121,6 +120,23 @@ impl ClusterStatus {
         }
         faults
     }
+}
+
+/// Returns the kube-controller-manager that has its Lease, or had it last.
+///
+/// # Errors
+///
+/// The Lease cannot be read.
+pub(super) async fn upstream_leader(
+    connection: &Connection,
+    limit: Duration,
+    now: Timestamp,
+) -> Result<Option<Leader>, KubernetesError> {
+    Ok(read_lease(connection, &upstream(), limit).await?.and_then(|lease| Leader::of(lease, now)))
+}
+
+fn upstream() -> LeaseName {
+    LeaseName { namespace: UPSTREAM.0.to_owned(), name: UPSTREAM.1.to_owned() }
 }
 
 fn collected(found: &Discovered) -> usize {

@@ -1,7 +1,7 @@
 //! Takes a snapshot of a cluster: discovery, one list of metadata for each resource, one live read for each owner that
 //! the lists leave doubtful.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use super::watch::namespaces::{owners_in_namespaces, waits_in};
 use super::watch::served::{Served, served};
 use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
-    ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_metadata_in, read_metadata,
+    ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_details_in, list_metadata_in,
+    read_metadata,
 };
-use crate::model::{Identity, ObjectMeta};
+use crate::model::{Identity, ObjectDetails, ObjectMeta, Uid};
 use crate::owners::{
     ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, OwnersByNamespace,
     doubtful_owners,
@@ -39,6 +40,8 @@ pub struct ClusterObserver {
     trusts_any_404: bool,
     /// The namespace of the lists; empty = all, and what has no namespace.
     namespace: String,
+    /// The labels in the details of objects; `None` = details are not read.
+    details: Option<Vec<String>>,
 }
 
 // === impl ClusterObserver ===
@@ -46,13 +49,26 @@ pub struct ClusterObserver {
 impl ClusterObserver {
     /// Creates an observer of the API server behind `connection`, for a plan under these guards.
     pub fn new(connection: Arc<Connection>, limits: ObserverLimits, clock: Clock, guards: &OwnerGuards) -> Self {
-        Self { connection, limits, clock, trusts_any_404: !guards.strict_not_found, namespace: String::new() }
+        Self {
+            connection,
+            limits,
+            clock,
+            trusts_any_404: !guards.strict_not_found,
+            namespace: String::new(),
+            details: None,
+        }
     }
 
     /// Lists only what is in a namespace, for which the permissions there are enough. An owner without a namespace is read by itself.
     #[must_use]
     pub fn within(self, namespace: Option<&str>) -> Self {
         Self { namespace: namespace.unwrap_or_default().to_owned(), ..self }
+    }
+
+    /// Reads details too, with these labels. `None` = it does not.
+    #[must_use]
+    pub fn with_details(self, labels: Option<Vec<String>>) -> Self {
+        Self { details: labels, ..self }
     }
 
     /// Takes a snapshot. `watch` receives the number of resources that are listed and that there are.
@@ -65,7 +81,8 @@ impl ClusterObserver {
         let found = discover(&self.connection, self.limits.answer).await;
         let found = found.map_err(|source| ControllerError::Discover { source })?;
         let server = self.connection.cluster().await;
-        let resources = self.lists(&found, &mut watch).await;
+        let mut details = BTreeMap::new();
+        let resources = self.lists(&found, &mut details, &mut watch).await;
         let known = Served::from(&found);
         let mut snapshot = ClusterSnapshot {
             kind: ClusterSnapshotKind::ClusterSnapshot,
@@ -76,21 +93,53 @@ impl ClusterObserver {
             unavailable: known.unavailable.clone(),
             resources,
             owners: Vec::new(),
+            details,
         };
         snapshot.owners = self.reads(&known, &snapshot).await;
         Ok(snapshot)
     }
 
-    async fn lists(&self, found: &Discovered, watch: &mut impl FnMut(usize, usize)) -> Vec<ListedResource> {
-        let everything = ResourceFilter::default();
-        let is_within = |resource: &&ApiResource| resource.namespaced || self.namespace.is_empty();
-        let wanted = found.resources.iter().filter(|resource| everything.selects(resource));
-        let wanted: Vec<_> = wanted.filter(is_within).collect();
+    /// Returns the uids of the objects that a selector of labels matches, and which resources cannot be listed.
+    ///
+    /// # Errors
+    ///
+    /// Discovery failed.
+    pub async fn labeled(&self, selector: &str) -> Result<(HashSet<Uid>, Vec<String>), ControllerError> {
+        let found = discover(&self.connection, self.limits.answer).await;
+        let found = found.map_err(|source| ControllerError::Discover { source })?;
+        let lists = self.wanted(&found).map(|resource| {
+            list_metadata_in(&self.connection, resource, &self.namespace, Some(selector), self.limits.answer)
+        });
+        let lists: Vec<_> = stream::iter(lists).buffered(self.limits.lists).collect().await;
+        let (mut uids, mut errors) = (HashSet::new(), Vec::new());
+        for list in lists {
+            match list {
+                Ok(objects) => uids.extend(objects.into_iter().map(|object| object.uid)),
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        Ok((uids, errors))
+    }
+
+    /// Lists the resources that are read.
+    fn wanted<'f>(&self, found: &'f Discovered) -> impl Iterator<Item = &'f ApiResource> {
+        let (everything, is_everywhere) = (ResourceFilter::default(), self.namespace.is_empty());
+        found.resources.iter().filter(move |it| everything.selects(it) && (it.namespaced || is_everywhere))
+    }
+
+    async fn lists(
+        &self,
+        found: &Discovered,
+        details: &mut BTreeMap<Uid, ObjectDetails>,
+        watch: &mut impl FnMut(usize, usize),
+    ) -> Vec<ListedResource> {
+        let wanted: Vec<_> = self.wanted(found).collect();
         let lists = wanted.iter().map(|resource| self.list(resource));
         let mut lists = stream::iter(lists).buffered(self.limits.lists);
         let mut listed = Vec::new();
-        while let Some(list) = lists.next().await {
+        while let Some((list, of_list)) = lists.next().await {
             listed.push(list);
+            details.extend(of_list);
             watch(listed.len(), wanted.len());
         }
         let objects = listed.iter().flat_map(|it| it.objects.as_ref().into_iter().flatten());
@@ -106,13 +155,21 @@ impl ClusterObserver {
         listed
     }
 
-    async fn list(&self, resource: &ApiResource) -> ListedResource {
-        let objects = list_metadata_in(&self.connection, resource, &self.namespace, self.limits.answer).await;
-        ListedResource {
-            served: served(resource),
-            objects: objects.map(|objects| objects.into_iter().map(as_in_documents).collect()).into(),
-            namespaces: OwnersByNamespace::new(),
-        }
+    async fn list(&self, resource: &ApiResource) -> (ListedResource, Vec<(Uid, ObjectDetails)>) {
+        let (connection, namespace, limit) = (&self.connection, &self.namespace, self.limits.answer);
+        let mut details = Vec::new();
+        let objects = match &self.details {
+            None => list_metadata_in(connection, resource, namespace, None, limit).await,
+            Some(labels) => list_details_in(connection, resource, namespace, labels, limit).await.map(|objects| {
+                let is_concerned = |it: &ObjectMeta| !it.owners.is_empty() || it.is_deleting();
+                let concerned = objects.iter().filter(|(object, _)| is_concerned(object));
+                details = concerned.map(|(object, details)| (object.uid.clone(), details.clone())).collect();
+                objects.into_iter().map(|(object, _)| object).collect()
+            }),
+        };
+        let objects = objects.map(|objects| objects.into_iter().map(as_in_documents).collect()).into();
+        let namespaces = OwnersByNamespace::new();
+        (ListedResource { served: served(resource), objects, namespaces }, details)
     }
 
     async fn reads(&self, served: &Served, snapshot: &ClusterSnapshot) -> Vec<OwnerRead> {

@@ -11,6 +11,7 @@ mod holds;
 mod identity;
 mod matrix;
 mod mirrors;
+mod namespaces;
 mod paths;
 mod shares;
 

@@ -1,5 +1,6 @@
-//! What is read and written: discovery, nodes, pods, leases, workloads.
+//! What is read and written: discovery, namespaces, nodes, pods, leases, workloads.
 
+pub(super) mod api_namespace;
 pub(super) mod api_node;
 pub(super) mod api_pod;
 pub(super) mod discovery;

@@ -4,6 +4,7 @@
 //! A time that a tenant can write, and that no type of ours can hold, concerns its own object only: the API server stores
 //! times of any year, and none may make a list unreadable (G5).
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -54,6 +55,21 @@ pub struct ObjectMeta {
     /// an object, and its references are not changed.
     #[serde(skip_serializing_if = "is_zero")]
     pub left_out_owners: usize,
+}
+
+/// What people ask about an object, and what decides nothing. It is read on request only: a service may know a million objects.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct ObjectDetails {
+    /// Its labels, of those that were asked for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// When it was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+    /// The client that changed it last, as the API server knows it (`managedFields`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_manager: Option<String>,
 }
 
 /// The metadata as the API or a document has them.
@@ -143,6 +159,23 @@ impl ObjectMeta {
     }
 }
 
+// === impl ObjectDetails ===
+
+impl ObjectDetails {
+    /// Reads the details from the metadata of the API, with these labels. What cannot be read is left out.
+    pub fn of_api(metadata: &Value, labels: &[String]) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let label = |name: &String| Some((name.clone(), text(metadata.get("labels")?.get(name)?)?));
+        let entries = metadata.get("managedFields").and_then(Value::as_array).into_iter().flatten();
+        let changes = entries.filter_map(|it| Some((time(it.get("time")?)?, text(it.get("manager")?)?)));
+        Self {
+            labels: labels.iter().filter_map(label).collect(),
+            created_at: metadata.get("creationTimestamp").and_then(time),
+            last_manager: changes.max_by_key(|(at, _)| *at).map(|(_, manager)| manager),
+        }
+    }
+}
+
 /// Says why nothing is decided by the owners of an object, so many of whose references are not kept. `None` = all are.
 pub fn left_out_owners(count: usize) -> Option<String> {
     let owners = count_text(count, "owner reference");
@@ -203,6 +236,22 @@ mod tests {
         let meta = read(&json!({ "name": "a", "ownerReferences": [{ "kind": "ConfigMap" }] }));
         assert!(meta.owners.iter().all(|owner| owner.uid.is_empty() && owner.name.is_empty()));
         assert_eq!(meta.owners.len(), 1);
+    }
+
+    #[test]
+    fn details_are_those_that_were_asked_for() {
+        let metadata = json!({
+            "labels": {"app": "web", "team": "a"}, "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [
+                {"manager": "helm", "time": "2026-01-03T00:00:00Z"}, {"manager": "kubectl", "time": "2026-01-02T00:00:00Z"},
+                {"manager": 7, "time": "2026-01-09T00:00:00Z"}, {"manager": "odd", "time": "+12026-01-09"}, "text",
+            ],
+        });
+        let details = ObjectDetails::of_api(&metadata, &["team".to_owned(), "absent".to_owned()]);
+        assert_eq!(details.labels, BTreeMap::from([("team".to_owned(), "a".to_owned())]));
+        assert_eq!(details.last_manager.as_deref(), Some("helm"));
+        assert_eq!(details.created_at, "2026-01-01T00:00:00Z".parse().ok());
+        assert_eq!(ObjectDetails::of_api(&json!({"labels": 7}), &["a".to_owned()]), ObjectDetails::default());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A prediction carries out the plan on the snapshot, wave by wave, with the rules of the API server for finalizers.
 //! The 149 forests that kube-controller-manager 1.36.2 collected end in the recorded states (`plan/tests`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -11,10 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::cluster_state::{ClusterState, Object};
-use super::explain_owner::content;
 use super::findings::{Finding, findings};
 use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
-use crate::model::{Identity, OwnerReference};
+use crate::model::{Identity, ObjectDetails, OwnerReference, Uid};
 
 /// What `kubegc controller plan` shows.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -37,6 +37,9 @@ pub struct ClusterPlan {
     pub findings: Vec<Finding>,
     /// What could not be read, so that the plan may lack something.
     pub errors: Vec<String>,
+    /// By uid: details of the objects above, if they were asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<Uid, ObjectDetails>,
 }
 
 crate::model::document_kind! {
@@ -59,6 +62,9 @@ pub struct ClusterAction {
     /// The finalizers of others, which hold the object after its deletion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_by: Vec<String>,
+    /// Of the deletion of a namespace or of a `CustomResourceDefinition`: how many objects the API server deletes with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<usize>,
     /// Its owner references, and the state of each owner.
     pub owners: Vec<OwnerFinding>,
 }
@@ -78,6 +84,8 @@ pub enum ActionWord {
     EndForeground,
     /// The references of its dependents are removed, then the finalizer `orphan`.
     Orphan,
+    /// The finalizer `kubernetes` of an empty namespace in deletion is removed.
+    EndNamespace,
 }
 
 /// The state of one owner.
@@ -135,6 +143,7 @@ pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPl
         kept,
         findings,
         errors: snapshot.missing(),
+        details: snapshot.details.clone(),
     }
 }
 
@@ -149,12 +158,7 @@ pub fn predict_deletion(
     // What happens without the deletion is not a consequence of it.
     predict(&mut cluster);
     let at = cluster.position(object)?;
-    let content = content(snapshot, object).into_iter().flatten();
-    let content: Vec<_> = content.filter_map(|within| cluster.position(&within)).collect();
-    for within in content {
-        cluster.delete(within, Propagation::Background);
-    }
-    cluster.delete(at, propagation);
+    cluster.delete_all(at, propagation);
     Some(predict(&mut cluster))
 }
 
@@ -195,8 +199,9 @@ pub(super) fn action(cluster: &ClusterState<'_>, object: &Object, verdict: &Verd
     };
     let is_deletion = action == ActionWord::Delete;
     let held_by = object.foreign_finalizers().filter(|_| is_deletion).map(str::to_owned).collect();
+    let content = cluster.content(&object.identity).filter(|_| is_deletion).map(|content| content.len());
     let (object, owners) = (object.identity.clone(), owners(cluster, object));
-    Some(ClusterAction { action, object, propagation, reason: reason.to_owned(), held_by, owners })
+    Some(ClusterAction { action, object, propagation, reason: reason.to_owned(), held_by, content, owners })
 }
 
 fn word(reason: DeleteReason) -> &'static str {

@@ -1,6 +1,7 @@
 //! The objects of a snapshot, and the verdict on each. A plan has the verdicts on the snapshot. A prediction carries out each
 //! verdict, and repeats that on the result. Who names whom is in the same graph as in a service, which sees each change.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,18 @@ pub(super) struct ClusterState<'a> {
     reads: HashMap<&'a Identity, &'a OwnerRead>,
     /// What a finalizer of garbage collection may wait for, because it has no list.
     unlisted: Vec<Unlisted>,
+    /// The positions of what the API server deletes with another object.
+    contents: OnceCell<HashMap<Container, Vec<usize>>>,
+    /// The resources by the names of definitions, as `widgets.example.com`.
+    defined: HashMap<String, ResourceId>,
+}
+
+/// What has content that the API server deletes with it.
+#[derive(Eq, Hash, PartialEq)]
+enum Container {
+    Namespace(Arc<str>),
+    /// The definition of this resource.
+    Definition(ResourceId),
 }
 
 #[derive(Clone, Debug)]
@@ -45,11 +58,15 @@ impl<'a> ClusterState<'a> {
             graph: Graph::default(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
             unlisted: snapshot.without_list(),
+            contents: OnceCell::new(),
+            defined: HashMap::new(),
         };
         // The core group first: if two groups serve one object, that of the core group counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
         resources.sort_by_key(|listed| (!listed.served.kind.group().is_empty(), &listed.served.kind));
         for (number, listed) in (0..).zip(resources) {
+            let served = &listed.served;
+            cluster.defined.insert(format!("{}.{}", served.resource, served.kind.group()), ResourceId(number));
             for meta in listed.objects.as_ref().into_iter().flatten() {
                 cluster.add(Object::new(&listed.served.kind, ResourceId(number), meta));
             }
@@ -201,6 +218,44 @@ impl<'a> ClusterState<'a> {
 // === impl ClusterState: predictions ===
 
 impl ClusterState<'_> {
+    /// Returns the positions of what the API server deletes with an object, whatever the policy is: the objects of a namespace,
+    /// or those of the resource that a `CustomResourceDefinition` defines. `None` = it has no content.
+    pub(super) fn content(&self, object: &Identity) -> Option<Vec<usize>> {
+        let container = match (object.kind.group(), &*object.kind.kind) {
+            ("", "Namespace") => Container::Namespace(Arc::clone(&object.name)),
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+                Container::Definition(self.defined.get(&*object.name).copied()?)
+            }
+            _ => return None,
+        };
+        let all = self.contents.get_or_init(|| self.contents()).get(&container).map(Vec::as_slice).unwrap_or_default();
+        let is_left = |at: &&usize| self.objects.get(**at).is_some_and(|object| !object.is_removed);
+        Some(all.iter().filter(is_left).copied().collect())
+    }
+
+    fn contents(&self) -> HashMap<Container, Vec<usize>> {
+        let mut contents = HashMap::<_, Vec<_>>::new();
+        for (at, object) in self.objects.iter().enumerate() {
+            let namespace = &object.identity.namespace;
+            if !namespace.is_empty() {
+                contents.entry(Container::Namespace(Arc::clone(namespace))).or_default().push(at);
+            }
+            contents.entry(Container::Definition(object.resource)).or_default().push(at);
+        }
+        contents
+    }
+
+    /// Deletes an object with its content, of which only what is not in deletion changes.
+    pub(super) fn delete_all(&mut self, at: usize, propagation: Propagation) {
+        let content = self.objects.get(at).and_then(|object| self.content(&object.identity)).unwrap_or_default();
+        for within in content {
+            if self.objects.get(within).is_some_and(|object| !object.meta.is_deleting()) {
+                self.delete(within, Propagation::Background);
+            }
+        }
+        self.delete(at, propagation);
+    }
+
     /// Carries out what a verdict says.
     pub(super) fn carry_out(&mut self, at: usize, verdict: &Verdict) {
         match verdict {
@@ -212,7 +267,7 @@ impl ClusterState<'_> {
                 if *unblock {
                     self.change(at, |object| object.meta.owners.iter_mut().for_each(OwnerReference::unblock));
                 }
-                self.delete(at, *propagation);
+                self.delete_all(at, *propagation);
             }
             Verdict::EndForeground => self.change(at, |object| object.remove_finalizer(FOREGROUND)),
             Verdict::Orphan(dependents) => {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::cluster_plan::{self as plan, OwnerFinding, order};
 use super::cluster_state::{ClusterState, Object};
 use super::findings::{Finding, add_content, of_deletion};
-use super::{ClusterSnapshot, Dependent, ListedResource, ServedKind, Verdict};
+use super::{ClusterSnapshot, Dependent, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 
 /// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
@@ -91,29 +91,9 @@ pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterE
     let dependents = dependents(&cluster, &object.identity, &mut above);
     let mut deletion = of_deletion(&cluster, object);
     add_content(&cluster, deletion.iter_mut());
-    let (content, object) = (content(snapshot, &object.identity), object.identity.clone());
-    let content = content.map(|objects| objects.len());
+    let content = cluster.content(&object.identity).map(|objects| objects.len());
+    let object = object.identity.clone();
     Some(ClusterExplanation { object, decision, reason, deletion, content, owners, dependents })
-}
-
-/// Returns the objects that the API server deletes with an object. `None` = it has no content.
-pub(super) fn content(snapshot: &ClusterSnapshot, object: &Identity) -> Option<Vec<Identity>> {
-    let listed = || snapshot.resources.iter();
-    let those = |listed: &ListedResource, is_it: &dyn Fn(&ObjectMeta) -> bool| -> Vec<_> {
-        let objects = listed.objects.as_ref().into_iter().flatten().filter(|meta| is_it(meta));
-        objects.map(|meta| meta.identity(&listed.served.kind)).collect()
-    };
-    match (object.kind.group(), &*object.kind.kind) {
-        ("", "Namespace") => Some(listed().flat_map(|it| those(it, &|meta| meta.namespace == object.name)).collect()),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            let is_defined = |it: &&ListedResource| {
-                let ServedKind { kind, resource, .. } = &it.served;
-                *object.name == format!("{resource}.{}", kind.group())
-            };
-            Some(listed().filter(is_defined).flat_map(|it| those(it, &|_| true)).collect())
-        }
-        _ => None,
-    }
 }
 
 /// Returns the objects of a snapshot that a name means: `KIND/NAME`, where the kind may also be the resource or kubectl's
@@ -180,7 +160,7 @@ fn dependents(cluster: &ClusterState<'_>, owner: &Identity, above: &mut Vec<Iden
 mod tests {
     use super::*;
     use crate::owners::cluster_plan::tests::{cluster, config_map, node, object};
-    use crate::owners::{Propagation, predict_deletion};
+    use crate::owners::{ListedResource, Propagation, predict_deletion};
 
     #[test]
     fn an_object_is_explained_with_its_owners_and_dependents() {

@@ -24,7 +24,7 @@ pub use chart::{ALL, chart_text, helm_script};
 pub use kustomize::{copy, kubectl, rendered};
 
 /// The directories with kustomizations, beneath `packaging`.
-const KUSTOMIZATIONS: [&str; 15] = [
+const KUSTOMIZATIONS: [&str; 16] = [
     "controller",
     "daemonset",
     "overlays/audit-only",
@@ -35,6 +35,7 @@ const KUSTOMIZATIONS: [&str; 15] = [
     "overlays/kubelet",
     "overlays/log-archive",
     "overlays/microk8s",
+    "overlays/namespaces",
     "overlays/openshift",
     "overlays/pods-only",
     "overlays/rke2",
@@ -43,8 +44,13 @@ const KUSTOMIZATIONS: [&str; 15] = [
 ];
 
 /// The parts that several kustomizations can use.
-const COMPONENTS: [&str; 4] =
-    ["components/collect", "components/log-archive", "components/selinux", "components/workloads"];
+const COMPONENTS: [&str; 5] = [
+    "components/collect",
+    "components/log-archive",
+    "components/namespaces",
+    "components/selinux",
+    "components/workloads",
+];
 
 /// Returns a directory of manifests.
 pub fn packaging(within: &str) -> PathBuf {
@@ -82,7 +88,7 @@ fn every_kustomization_is_tested() {
     };
     let (parents, alone): (Vec<_>, Vec<_>) = subdirectories("")
         .into_iter()
-        .filter(|name| !["chart", "deb", "monitoring", "release-signers", "rpm"].contains(&name.as_str()))
+        .filter(|name| !["chart", "deb", "envtest", "monitoring", "release-signers", "rpm"].contains(&name.as_str()))
         .partition(|name| ["components", "overlays"].contains(&name.as_str()));
     let found: BTreeSet<_> = alone.into_iter().chain(parents.iter().flat_map(beneath)).collect();
     assert_eq!(found, KUSTOMIZATIONS.into_iter().chain(COMPONENTS).map(str::to_owned).collect());

@@ -10,6 +10,9 @@ use crate::cli::verb::{Verb, VerbFacts};
 
 /// The formats of a list of objects.
 pub(in crate::cli) const LIST: &[Format] = &[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name];
+/// The formats of a plan of a cluster.
+pub(in crate::cli) const CLUSTER_PLAN: &[Format] =
+    &[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name, Format::Csv];
 /// The formats of a list of what has no name.
 pub(in crate::cli) const ROWS: &[Format] = &[Format::Table, Format::Wide, Format::Json, Format::Yaml];
 /// The formats of a text about one thing.

@@ -23,6 +23,9 @@ pub enum Format {
     Yaml,
     /// KIND/ID of each object, one per line
     Name,
+    /// CSV, of `controller plan` alone
+    #[value(hide = true)]
+    Csv,
     /// HTML page, of `report` alone
     #[value(hide = true)]
     Html,

@@ -276,7 +276,7 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         None => output.text(&loaded.to_toml()),
         Some(Format::Json) => output.pretty_json(&loaded.to_json()),
         Some(Format::Yaml) => output.yaml(&loaded.to_json()),
-        Some(Format::Table | Format::Wide | Format::Name | Format::Html) => {
+        Some(Format::Table | Format::Wide | Format::Name | Format::Csv | Format::Html) => {
             let rows = KEYS.iter().map(|key| {
                 [key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]
             });

@@ -1,9 +1,12 @@
 //! `kubegc controller`: garbage collection at cluster level.
 
+mod cluster_csv;
+mod cluster_groups;
 pub(super) mod cluster_tables;
 pub(super) mod collect_cluster;
 pub(super) mod controller_status;
 mod kubectl_args;
+mod object_args;
 pub(super) mod plan_cluster;
 pub(super) mod pod_tables;
 pub(super) mod run_controller;
@@ -33,9 +36,9 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Plan(plan_cluster::Args),
+    Plan(Box<plan_cluster::Args>),
     Why(why_object::Args),
-    Collect(collect_cluster::Args),
+    Collect(Box<collect_cluster::Args>),
     Run(run_controller::Args),
     Snapshot(SnapshotArgs),
     Status(controller_status::Args),
@@ -59,7 +62,7 @@ impl Verb for Args {
                     ("Fail if all owners of an object are absent", "kubegc controller plan --fail-on dangling"),
                     ("Show the pods that no kubelet finishes", "kubegc controller plan --pods-only"),
                 ],
-                formats: formats::LIST,
+                formats: formats::CLUSTER_PLAN,
                 statuses: &[0, 1, 2, 3, 4, 130],
                 words: &[],
             },
@@ -145,7 +148,7 @@ fn run(args: &Args, start: &Start<'_>, output: &mut Output) -> Result<(), CliErr
 }
 
 fn snapshot(source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let snapshot = source::observe(source, None)?;
+    let snapshot = source::observe(source, None, None)?;
     output.document(&snapshot)?;
     source::all_listed(&snapshot.missing())
 }

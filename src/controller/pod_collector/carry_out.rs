@@ -89,7 +89,7 @@ impl PodCollector {
         let target = WriteTarget { resource: &resource, namespace, name, uid: &Uid::new(uid) };
         if let Some(mark) = &action.mark {
             let status = convert::failed_status(mark, (self.clock)());
-            let marked = self.calls.patch_pod_status(target, &status).await;
+            let marked = self.calls.patch_status(target, &status).await;
             if let Err(error) = marked {
                 return self.not_needed(action, error);
             }

@@ -39,7 +39,7 @@ fn dangling(count: usize) -> impl Iterator<Item = Value> {
 }
 
 fn options() -> CollectOptions {
-    CollectOptions { dry_run: false, max_objects: None, timeout: Duration::from_mins(1) }
+    CollectOptions::default()
 }
 
 async fn collects(server: &FakeApi, options: &CollectOptions, per_second: u64) -> ClusterReport {
@@ -51,13 +51,19 @@ async fn collects(server: &FakeApi, options: &CollectOptions, per_second: u64) -
 
 /// Plans, and lists what is to be done, sorted.
 async fn planned(server: &FakeApi) -> Vec<String> {
+    planned_with_namespaces(server).await.0
+}
+
+/// As [`planned`], and the namespaces that are deleted: what is in them goes with them, by a plan, and not from this server.
+async fn planned_with_namespaces(server: &FakeApi) -> (Vec<String>, Vec<Identity>) {
     let (connection, guards) = (Arc::new(server.connection()), OwnerGuards::default());
     let observer = ClusterObserver::new(connection, ObserverLimits::default(), CLOCK, &guards);
     let plan = plan(&observer.snapshot(|_, _| {}).await.unwrap());
     let actions = plan.actions.iter().chain(&plan.predicted);
     let mut planned: Vec<_> = actions.map(|it| text(it.action, &it.object, it.propagation, &it.reason)).collect();
     planned.sort();
-    planned
+    let actions = plan.actions.iter().chain(&plan.predicted).filter(|it| it.content.is_some());
+    (planned, actions.map(|it| it.object.clone()).collect())
 }
 
 /// Lists what a collection did, sorted. A plan has the releases of dependents in one action.

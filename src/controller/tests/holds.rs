@@ -79,7 +79,7 @@ async fn a_dependent_excluded_by_filter_holds_the_finalizer() {
     for filter in filters {
         for finalizer in ["orphan", "foregroundDeletion"] {
             let (mut cluster, owner, child) = family(finalizer, secret);
-            cluster.engine.filter = filter();
+            cluster.engine.filter = filter().into();
             assert!(holds(&cluster, &owner).await, "{finalizer}");
             assert_eq!(cluster.server.get(&child).unwrap()["metadata"]["ownerReferences"], json!([blocking(&owner)]));
             let causes = cluster.failures().into_iter().map(|failure| failure.cause).collect::<String>();
@@ -96,7 +96,7 @@ async fn a_dependent_excluded_by_filter_holds_the_finalizer() {
 #[tokio::test(start_paused = true)]
 async fn objects_that_the_filter_leaves_out_are_not_changed() {
     let mut cluster = Cluster::new();
-    cluster.engine.filter.ignore = vec!["secrets".parse().unwrap()];
+    cluster.engine.filter.resources.ignore = vec!["secrets".parse().unwrap()];
     let absent = pod("absent", &[]);
     let (shown, named) = (("shown", true), ("named", false));
     for (name, is_shown) in [shown, named] {

@@ -98,7 +98,7 @@ impl Monitors {
 
     /// Logs names of `--only` and `--ignore` that no resource has, once.
     fn warn_of_names(&mut self, found: &Discovered) {
-        let unknown = self.engine.filter.unknown(&found.resources);
+        let unknown = self.engine.filter.resources.unknown(&found.resources);
         if unknown != self.unknown {
             for name in &unknown {
                 tracing::warn!(name, "the API server serves no such resource, which --only or --ignore names");

@@ -32,7 +32,7 @@ pub(in crate::controller) async fn owners_in_namespaces(
     let numbered = resources.iter().enumerate().filter(|(_, resource)| resource.namespaced);
     let pairs = numbered.flat_map(|(at, resource)| namespaces.iter().map(move |namespace| (at, resource, namespace)));
     let lists = pairs.map(|(at, resource, namespace)| async move {
-        let objects = list_metadata_in(connection, resource, namespace, limit).await.ok()?;
+        let objects = list_metadata_in(connection, resource, namespace, None, limit).await.ok()?;
         let owners = objects.into_iter().flat_map(|object| object.owners).map(|owner| owner.uid);
         Some((at, Arc::clone(namespace), owners.collect()))
     });

@@ -1,17 +1,19 @@
 //! Carries out what was decided about one object.
 
+use std::time::Duration;
+
 use super::decision::{Checked, Next, unless_conflict};
 use super::engine::{Engine, Key, Notice, State, observed};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
 use crate::kubernetes::{Deleted, KubernetesError, WriteTarget};
-use crate::model::{FOREGROUND, Identity, ObjectMeta, OwnerReference, Uid};
+use crate::model::{FOREGROUND, ObjectMeta, OwnerReference, Uid};
 use crate::owners::{ActionWord, BrakeAnswer, DeleteReason, Event, Item, Propagation, Verdict};
 
 /// How often a deletion begins again at once because a writer of something else came first.
 const CONFLICTS: usize = 5;
 /// The wait for the ends of deletions that count for the brake.
-const BRAKE: std::time::Duration = std::time::Duration::from_millis(100);
+const BRAKE: Duration = Duration::from_millis(100);
 
 // === impl Engine ===
 
@@ -20,7 +22,7 @@ impl Engine {
     pub(super) async fn change(&self, checked: Checked, verdict: Verdict) -> Result<Next, KubernetesError> {
         match verdict {
             Verdict::Keep(_) => Ok(Next::Done),
-            Verdict::WaitForDependents(dependents) => Ok(self.wait(&checked.item.identity, dependents)),
+            Verdict::WaitForDependents(dependents) => Ok(self.wait(&checked, dependents)),
             Verdict::Orphan(_) => {
                 self.add(Key::Orphan(checked.item.identity.uid.clone()));
                 Ok(Next::Done)
@@ -35,8 +37,12 @@ impl Engine {
         }
     }
 
-    fn wait(&self, owner: &Identity, dependents: Vec<Uid>) -> Next {
-        self.waits(owner, &dependents);
+    fn wait(&self, checked: &Checked, dependents: Vec<Uid>) -> Next {
+        let owner = &checked.item.identity;
+        let deleted = checked.live.deletion_timestamp.map(|at| (self.clock)().duration_since(at));
+        // The clock of the API server may be ahead.
+        let waited = deleted.and_then(|it| Duration::try_from(it).ok()).unwrap_or_default();
+        self.waits(owner, waited, &dependents);
         let all = self.state().graph.dependents(&owner.uid);
         let is_held = self.is_held(owner, all.iter().filter(|dependent| dependent.reference.blocks()));
         for dependent in dependents {

@@ -136,7 +136,7 @@ impl Engine {
         let Some(resource) = served.resource(&item.identity.kind) else {
             return Ok(self.not_served(&served, item).into());
         };
-        if self.filter.leaves_out(resource) && !item.is_virtual {
+        if self.filter.leaves_out(resource, &item.identity).is_some() && !item.is_virtual {
             return Ok(Next::Done.into());
         }
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done.into()) };
@@ -165,15 +165,15 @@ impl Engine {
             // References may mean another object of this uid, which is to be verified then.
             return Ok(if self.item(&item.identity.uid).is_some() { Next::Again } else { Next::Done }.into());
         };
-        if self.filter.leaves_out(resource) {
-            return Ok(self.until_shown().into());
-        }
         // A collection changes only what a list shows, as its plan says.
         if item.is_virtual && self.is_in_waves {
             if live.waits_for_dependents() {
                 self.check_dependents(&item.identity.uid);
             }
             return Ok(Next::Done.into());
+        }
+        if self.filter.leaves_out(resource, &item.identity).is_some() {
+            return Ok(self.until_shown().into());
         }
         self.judge(served, Checked { item, resource: Arc::clone(resource), live }).await
     }

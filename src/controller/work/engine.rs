@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, timeout};
 
 use super::outcome::{ClusterFailure, ClusterOutcome};
 use super::queue::{QueueLength, WorkQueue};
 use super::waiting::Waiting;
 use super::waves::Waves;
-use crate::controller::ResourceFilter;
+use crate::controller::ObjectFilter;
 use crate::controller::calls::Calls;
 use crate::controller::watch::resources::Resources;
 use crate::controller::watch::served::Served;
@@ -46,12 +47,14 @@ pub(in crate::controller) struct Engine {
     pub(in crate::controller) calls: Calls,
     pub(in crate::controller) queue: WorkQueue<Key>,
     pub(super) guards: OwnerGuards,
-    pub(super) clock: Clock,
-    /// The resources whose objects are changed. The objects of the others are known, and hold their owners (G4).
-    pub(in crate::controller) filter: ResourceFilter,
+    pub(in crate::controller) clock: Clock,
+    /// The objects that may be changed.
+    pub(in crate::controller) filter: ObjectFilter,
     /// All decisions of a wave come before its first change, and the graph learns what was changed after the wave. Otherwise
     /// monitors show each change.
     pub(in crate::controller) is_in_waves: bool,
+    /// Receives the namespaces in deletion, if they are collected.
+    pub(in crate::controller) deleted_namespaces: Option<UnboundedSender<Identity>>,
     /// Receives what was done.
     pub(super) report: Box<dyn Fn(Notice) + Send + Sync>,
     started: Instant,
@@ -118,8 +121,9 @@ impl Engine {
             queue: WorkQueue::default(),
             guards,
             clock,
-            filter: ResourceFilter::default(),
+            filter: ObjectFilter::default(),
             is_in_waves: false,
+            deleted_namespaces: None,
             report: Box::new(report),
             started: Instant::now(),
             state: Mutex::default(),
@@ -198,6 +202,10 @@ impl Engine {
 
     /// Applies what the API server shows of an object.
     pub(in crate::controller) fn show(&self, kind: &ApiKind, resource: ResourceId, meta: ObjectMeta) {
+        if let Some(deleted) = self.deleted_namespaces.as_ref().filter(|_| meta.is_deleting() && kind.is_namespace()) {
+            // The receiver lives as long as the service.
+            let _ = deleted.send(meta.identity(kind));
+        }
         self.apply(Event::Seen(observed(kind, resource, meta)));
     }
 
@@ -293,7 +301,7 @@ impl Engine {
 
 impl Engine {
     /// Records a failure; the same cause is reported once.
-    pub(super) fn failed(&self, object: Identity, cause: String) {
+    pub(in crate::controller) fn failed(&self, object: Identity, cause: String) {
         let failure = ClusterFailure { object, cause };
         let before = {
             let failures = &mut self.state().failures;
@@ -305,8 +313,13 @@ impl Engine {
         }
     }
 
+    /// Reports what was done with an object.
+    pub(in crate::controller) fn done(&self, outcome: ClusterOutcome) {
+        (self.report)(Notice::Done(outcome));
+    }
+
     /// Forgets the failure of an object.
-    pub(super) fn recovered(&self, uid: &Uid) {
+    pub(in crate::controller) fn recovered(&self, uid: &Uid) {
         self.state().failures.remove(uid);
     }
 
@@ -315,11 +328,11 @@ impl Engine {
         self.state().failures.values().map(|(_, failure)| failure.clone()).collect()
     }
 
-    /// Records that a foreground deletion waits for these dependents, and reports one that waits for long.
-    pub(super) fn waits(&self, owner: &Identity, dependents: &[Uid]) {
+    /// Records that a foreground deletion waits, for so long, for these dependents, and reports one that waits for long.
+    pub(super) fn waits(&self, owner: &Identity, waited: Duration, dependents: &[Uid]) {
         let dependent = {
             let State { graph, waiting, .. } = &mut *self.state();
-            let is_due = waiting.note(&owner.uid);
+            let is_due = waiting.note(&owner.uid, waited);
             dependents.iter().filter(|_| is_due).find_map(|uid| graph.item(uid))
         };
         if let Some(dependent) = dependent {

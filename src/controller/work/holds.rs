@@ -34,8 +34,7 @@ impl Engine {
     fn out_of_reach(&self, served: &Served, object: &Identity) -> Option<String> {
         match served.resource(&object.kind) {
             None => Some(served.why_not(&object.kind)),
-            Some(resource) if self.filter.leaves_out(resource) => Some("excluded by --only or --ignore".to_owned()),
-            Some(_) => None,
+            Some(resource) => self.filter.leaves_out(resource, object).map(str::to_owned),
         }
     }
 

@@ -20,7 +20,7 @@ impl Engine {
         let Some(item) = self.item(uid) else { return Ok(Next::Done) };
         let served = self.served();
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(self.not_served(&served, item)) };
-        if !item.is_deleting || self.filter.leaves_out(resource) {
+        if !item.is_deleting || self.filter.leaves_out(resource, &item.identity).is_some() {
             return Ok(Next::Done);
         }
         if let Some(next) = self.lacks_lists(&item.identity) {

@@ -15,7 +15,7 @@ pub(in crate::controller) struct Waiting(HashMap<Uid, Wait>);
 
 #[derive(Debug)]
 struct Wait {
-    /// When this process first saw that it waits.
+    /// When its deletion began: a restart of this process does not change that.
     since: Instant,
     reported: Instant,
 }
@@ -23,11 +23,12 @@ struct Wait {
 // === impl Waiting ===
 
 impl Waiting {
-    /// Records that a deletion waits. Returns whether it is to be reported. The end of each dependent is a reason to check
+    /// Records that a deletion waits, for so long. Returns whether it is to be reported. The end of each dependent is a reason to check
     /// the owner again, so it may wait often and long without being stuck.
-    pub(super) fn note(&mut self, uid: &Uid) -> bool {
+    pub(super) fn note(&mut self, uid: &Uid, waited: Duration) -> bool {
         let now = Instant::now();
-        let wait = self.0.entry(uid.clone()).or_insert(Wait { since: now, reported: now });
+        let since = now.checked_sub(waited).unwrap_or(now);
+        let wait = self.0.entry(uid.clone()).or_insert(Wait { since, reported: now });
         let is_due = now - wait.reported >= STUCK;
         if is_due {
             wait.reported = now;

@@ -125,7 +125,7 @@ impl Engine {
     }
 
     /// Takes one object from the limit. Returns false if the limit is reached.
-    pub(super) fn may_change_one_more(&self) -> bool {
+    pub(in crate::controller) fn may_change_one_more(&self) -> bool {
         match &mut self.state().waves.objects_left {
             None => true,
             Some(0) => false,

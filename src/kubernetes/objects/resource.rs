@@ -30,6 +30,11 @@ impl ApiResource {
         Self::known("v1", "nodes", "Node", false)
     }
 
+    /// Returns the namespaces, which every API server serves.
+    pub fn namespaces() -> Self {
+        Self::known("v1", "namespaces", "Namespace", false)
+    }
+
     /// Returns the ConfigMaps, which every API server serves.
     pub fn config_maps() -> Self {
         Self::known("v1", "configmaps", "ConfigMap", true)
@@ -68,9 +73,13 @@ impl ApiResource {
 
     /// Returns whether objects of it can be collected. Events are left out: they are many, and never have owners.
     pub fn is_collectable(&self) -> bool {
-        let can = |verb: &str| self.verbs.iter().any(|known| known == verb);
         let is_event = self.resource == "events" && matches!(&*self.group(), "" | "events.k8s.io");
-        ["delete", "list", "watch"].into_iter().all(can) && !is_event
+        ["delete", "list", "watch"].into_iter().all(|verb| self.can(verb)) && !is_event
+    }
+
+    /// Returns whether the API server offers a verb for it.
+    pub fn can(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
     }
 
     /// Returns the group; empty for the core group.

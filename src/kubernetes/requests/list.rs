@@ -42,6 +42,8 @@ pub(in crate::kubernetes) struct Listing {
     namespace: String,
     /// Selects objects by their fields.
     fields: Option<String>,
+    /// Selects objects by their labels.
+    labels: Option<String>,
     /// As `pods (v1)`; completes "cannot list …" in errors.
     objects: String,
     /// The most objects of a page.
@@ -93,6 +95,7 @@ impl Listing {
             resource: resource.clone(),
             namespace: String::new(),
             fields: None,
+            labels: None,
             objects: format!("{} ({})", resource.resource, resource.api_version),
             page: LARGE_PAGE,
             kinds: kinds.to_vec(),
@@ -103,6 +106,11 @@ impl Listing {
     /// The objects of a resource in one namespace.
     pub(super) fn of_namespace(resource: &ApiResource, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..Self::all(resource) }
+    }
+
+    /// Those of them that a selector of labels matches.
+    pub(super) fn labeled(self, selector: Option<&str>) -> Self {
+        Self { labels: selector.map(str::to_owned), ..self }
     }
 
     /// The pods that are bound to a node.
@@ -210,7 +218,8 @@ impl Listing {
         limit: Duration,
         mut hand_over: impl FnMut(Vec<T>),
     ) -> Result<String, Cause> {
-        let mut params = ListParams { field_selector: self.fields.clone(), ..ListParams::default().limit(self.page) };
+        let (field_selector, label_selector) = (self.fields.clone(), self.labels.clone());
+        let mut params = ListParams { field_selector, label_selector, ..ListParams::default().limit(self.page) };
         let (mut version, begun) = (String::new(), Instant::now());
         loop {
             if begun.elapsed() > LONGEST_LIST {

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use super::list::Listing;
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched};
-use crate::model::ObjectMeta;
+use crate::model::{ObjectDetails, ObjectMeta};
 
 /// Only metadata, and whole objects from a server that does not know that form.
 pub(super) const ACCEPT_ONE: HeaderValue =
@@ -26,6 +27,21 @@ pub struct MetadataOnly {
 
 fn null_is_none<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+/// An object, reduced to all of its metadata.
+#[derive(Clone, Debug, Deserialize)]
+struct AllMetadata {
+    #[serde(default)]
+    metadata: Value,
+}
+
+impl Watched for AllMetadata {
+    const METADATA_ONLY: bool = true;
+
+    fn resource_version(&self) -> &str {
+        self.metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or_default()
+    }
 }
 
 /// The answer to a request for one object.
@@ -57,10 +73,11 @@ pub async fn list_metadata(
     resource: &ApiResource,
     limit: Duration,
 ) -> Result<Vec<ObjectMeta>, KubernetesError> {
-    list_metadata_in(connection, resource, "", limit).await
+    list_metadata_in(connection, resource, "", None, limit).await
 }
 
-/// As [`list_metadata`], of one namespace; of all of them if that is empty.
+/// As [`list_metadata`], of one namespace, or of all of them if that is empty; of those that a selector of labels matches, if
+/// there is one.
 ///
 /// # Errors
 ///
@@ -69,10 +86,32 @@ pub async fn list_metadata_in(
     connection: &Connection,
     resource: &ApiResource,
     namespace: &str,
+    selector: Option<&str>,
     limit: Duration,
 ) -> Result<Vec<ObjectMeta>, KubernetesError> {
-    let objects = Listing::of_namespace(resource, namespace).complete::<MetadataOnly>(connection, limit).await?;
+    let listing = Listing::of_namespace(resource, namespace).labeled(selector);
+    let objects = listing.complete::<MetadataOnly>(connection, limit).await?;
     Ok(objects.into_iter().map(|object| object.metadata).collect())
+}
+
+/// As [`list_metadata_in`], with the details of each object. The labels among them are these.
+///
+/// # Errors
+///
+/// The list is not complete.
+pub async fn list_details_in(
+    connection: &Connection,
+    resource: &ApiResource,
+    namespace: &str,
+    labels: &[String],
+    limit: Duration,
+) -> Result<Vec<(ObjectMeta, ObjectDetails)>, KubernetesError> {
+    let objects = Listing::of_namespace(resource, namespace).complete::<AllMetadata>(connection, limit).await?;
+    let read = |AllMetadata { metadata }| {
+        let details = ObjectDetails::of_api(&metadata, labels);
+        (ObjectMeta::deserialize(metadata).unwrap_or_default(), details)
+    };
+    Ok(objects.into_iter().map(read).collect())
 }
 
 /// Reads the metadata of one object from the server's store. `None` = the API server itself answers that it does not
@@ -94,6 +133,32 @@ pub async fn read_metadata(
         match connection.request::<OneObject>(request, limit).await {
             Ok(found) if found.is(resource, namespace, name) => Ok(Some(found.metadata)),
             Ok(_) => Err(Cause::another_object()),
+            Err(cause) if cause.proves_absence(resource, name) => Ok(None),
+            Err(cause) => Err(cause),
+        }
+    };
+    attempt(what, read).await
+}
+
+/// Reads one whole object, as [`read_metadata`].
+///
+/// # Errors
+///
+/// Any other answer, and none: it proves nothing.
+pub async fn read_object(
+    connection: &Connection,
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+    limit: Duration,
+) -> Result<Option<Value>, KubernetesError> {
+    let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
+    let read = async {
+        match connection.request::<Value>(resource.get(namespace, name)?, limit).await {
+            Ok(found) => {
+                let head = OneObject::deserialize(&found).map_err(|error| Cause::Unreadable(error.to_string()))?;
+                if head.is(resource, namespace, name) { Ok(Some(found)) } else { Err(Cause::another_object()) }
+            }
             Err(cause) if cause.proves_absence(resource, name) => Ok(None),
             Err(cause) => Err(cause),
         }

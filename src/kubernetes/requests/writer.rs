@@ -7,11 +7,12 @@ use std::time::Duration;
 use http::Request;
 use kube::core::Request as Path;
 pub use kube::core::params::PropagationPolicy;
-use kube::core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::connection::built;
-use super::metadata::{ACCEPT_ONE, OneObject, accepting};
+use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, OneObject, accepting};
 use super::path::segment;
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
@@ -75,6 +76,31 @@ pub async fn delete_object(
         Ok(if now.is_held() { Deleted::Accepted(Box::new(now)) } else { Deleted::Unheld })
     };
     attempt(target.what("delete"), delete).await
+}
+
+/// Deletes all objects of a resource in one namespace, with the policy `Background`. Each one's finalizers hold it.
+///
+/// # Errors
+///
+/// The API server did not delete all of them, or gave no answer. An answer that is too large proves neither.
+pub async fn delete_collection(
+    connection: &Connection,
+    resource: &ApiResource,
+    namespace: &str,
+    limit: Duration,
+) -> Result<(), KubernetesError> {
+    let delete = async {
+        if namespace.is_empty() || !resource.namespaced {
+            return Err(Cause::InvalidRequest("it would delete the objects of all namespaces".to_owned()));
+        }
+        let propagation_policy = Some(PropagationPolicy::Background);
+        let params = DeleteParams { propagation_policy, ..DeleteParams::default() };
+        let path = Path::new(resource.path(namespace)?);
+        let request = built(path.delete_collection(&params, &ListParams::default()))?;
+        connection.request::<IgnoredAny>(accepting(request, ACCEPT_LIST), limit).await.map(drop)
+    };
+    let what = format!("delete all {} ({}) in namespace {namespace:?}", resource.resource, resource.api_version);
+    attempt(what, delete).await
 }
 
 /// Changes a field of an object's metadata with a merge patch, and returns its metadata afterward. `version` is that of
@@ -144,7 +170,7 @@ pub async fn create_event(
     let create = async {
         let path = Path::new(format!("/api/v1/namespaces/{}/events", segment(namespace)?));
         let request = built(path.create(&PostParams::default(), built(serde_json::to_vec(event))?))?;
-        connection.request::<serde::de::IgnoredAny>(request, limit).await.map(drop)
+        connection.request::<IgnoredAny>(request, limit).await.map(drop)
     };
     attempt(format!("create an event in namespace {namespace}"), create).await
 }

@@ -23,6 +23,7 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
         Seen::Seen(of_kind.map(|(_, meta)| meta.clone()).collect())
     };
     ClusterSnapshot {
+        details: std::collections::BTreeMap::new(),
         kind: ClusterSnapshotKind::ClusterSnapshot,
         version: 1,
         taken_at: Timestamp::UNIX_EPOCH,

@@ -59,18 +59,26 @@ impl Made {
         }
     }
 
-    /// Each change names the uid and the version.
+    /// Each change of one object names the uid and the version. Those of a status need no version.
     pub(super) fn identifies(&self) {
         let Self { method, body, .. } = self;
+        if self.path().ends_with("/status") || self.is_of_collection() {
+            return;
+        }
         let condition = match *method {
             Method::DELETE => &body["preconditions"],
-            Method::PATCH => &body["metadata"],
+            Method::PATCH | Method::PUT => &body["metadata"],
             _ => return,
         };
         for field in ["uid", "resourceVersion"] {
             let is_named = condition[field].as_str().is_some_and(|value| !value.is_empty());
             assert!(is_named, "{method} without {field}: {body}");
         }
+    }
+
+    /// Returns whether it is about all objects of a resource in a namespace.
+    fn is_of_collection(&self) -> bool {
+        self.path().split_once("/namespaces/").is_some_and(|(_, rest)| rest.split('/').count() == 2)
     }
 
     /// Returns the resource and the name, and the namespace if it is not ns1.

@@ -65,8 +65,40 @@ impl State {
                 (None, None) if self.serves(path) => (404, missing(path)),
                 (None, None) => (404, failure(404, "NotFound", &json!({}))),
             },
+            (path, &Method::DELETE) if self.is_list(path) => (200, self.delete_collection(path, &made.body)),
+            (path, &Method::PUT) => self.finalize(path.strip_suffix("/finalize").unwrap(), &made.body),
+            (path, &Method::PATCH) if path.ends_with("/status") => self.patch_status(path, &made.body),
             (path, method) => self.change(path, method, &made.body),
         }
+    }
+
+    fn delete_collection(&mut self, list: &str, options: &Value) -> Value {
+        let objects = self.objects.iter().filter(|(path, _)| path.rsplit_once('/').is_some_and(|(of, _)| of == list));
+        let objects: Vec<_> = objects.map(|(path, object)| (path.clone(), object.clone())).collect();
+        for (path, object) in objects {
+            self.delete(&path, object, options);
+        }
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
+    }
+
+    fn finalize(&mut self, path: &str, body: &Value) -> (u16, Value) {
+        let Some(mut object) = self.objects.get(path).cloned() else { return (404, missing(path)) };
+        if !meets(&object, body) {
+            return (409, failure(409, "Conflict", &json!({})));
+        }
+        object["spec"]["finalizers"] = body["spec"]["finalizers"].clone();
+        let now = self.write(path, object);
+        (200, now)
+    }
+
+    fn patch_status(&mut self, path: &str, patch: &Value) -> (u16, Value) {
+        let path = path.strip_suffix("/status").unwrap();
+        let Some(mut object) = self.objects.get(path).cloned() else { return (404, missing(path)) };
+        for (field, value) in patch["status"].as_object().unwrap() {
+            object["status"][field] = value.clone();
+        }
+        let now = self.write(path, object);
+        (200, now)
     }
 
     /// Returns the kind of the resource whose objects are at this path.
@@ -193,6 +225,7 @@ impl State {
             }
         }
         let ends = !metadata["deletionTimestamp"].is_null() && metadata["finalizers"] == json!([]);
+        let ends = ends && object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
         let is_removed = ends && !self.holds_content(&object);
         if is_removed {
             self.objects.remove(path);

@@ -99,6 +99,41 @@ fn a_plan_says_at_each_object_what_is_wrong_with_its_reference() {
 }
 
 #[test]
+fn a_plan_has_groups_for_people_and_csv_for_their_lists() {
+    let objects: Vec<_> =
+        (0..700).map(|number| config_map("shop", &format!("map{number}"), Some(("gone", "gone")))).collect();
+    let more = [config_map("lab", "=cmd", Some(("gone", "gone"))), config_map("lab", "other", Some(("lost", "lost")))];
+    let shell =
+        Shell::new().with("cluster.json", &snapshot(&[objects, more.to_vec()].concat(), &json!({ "seen": [] })));
+    let groups = |by: &str| shell.run(&["controller", "plan", "--snapshot", "cluster.json", "--group-by", by]);
+    let rows =
+        |text: String| text.lines().skip(2).take_while(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(
+        rows(groups("owner")),
+        [
+            "ACTION  OBJECTS  KIND       NAMESPACE  WHY",
+            "delete  700      ConfigMap  shop       owner ConfigMap/gone absent",
+            "delete  1        ConfigMap  lab        owner ConfigMap/gone absent",
+            "delete  1        ConfigMap  lab        owner ConfigMap/lost absent",
+        ]
+    );
+    assert_eq!(
+        rows(groups("namespace"))[1..],
+        [
+            "delete  700      ConfigMap  shop       owner ConfigMap/gone absent",
+            "delete  2        ConfigMap  lab        owner ConfigMap/gone absent, owner ConfigMap/lost absent",
+        ]
+    );
+    assert_eq!(rows(groups("kind")).len(), 2);
+    let csv = shell.run(&["controller", "plan", "--snapshot", "cluster.json", "-o", "csv"]);
+    let lines: Vec<_> = csv.split("\r\n").collect();
+    assert_eq!(lines[0], "part,what,api_version,kind,namespace,name,uid,created_at,last_manager,held_by,why");
+    assert_eq!(lines.len(), 704);
+    let formula = "action,delete,v1,ConfigMap,lab,\"'=cmd\",uid-=cmd,,,,owner ConfigMap/gone absent";
+    assert!(lines.contains(&formula), "{}", lines[1]);
+}
+
+#[test]
 fn a_gate_fails_for_what_is_new_and_proven() {
     let (known, new) =
         (config_map("shop", "orphan", Some(("gone", "gone"))), config_map("shop", "new", Some(("gone", "gone"))));

@@ -13,7 +13,7 @@ use super::{KUSTOMIZATIONS, packaging, rendered, settings_of, understood};
 use crate::rig::run;
 
 /// The values that give each kustomization.
-const PRESETS: [(&str, &str); 15] = [
+const PRESETS: [(&str, &str); 16] = [
     ("controller", "agent.enabled=false,controller.enabled=true"),
     ("daemonset", "dryRun=true"),
     ("overlays/audit-only", "agent.enabled=false,audit.enabled=true"),
@@ -24,6 +24,7 @@ const PRESETS: [(&str, &str); 15] = [
     ("overlays/kubelet", "podSource=kubelet"),
     ("overlays/log-archive", r"logArchive=keep 24h\,node 5GiB\,namespace 1GiB"),
     ("overlays/microk8s", "distribution=microk8s"),
+    ("overlays/namespaces", "agent.enabled=false,controller.enabled=true,controller.namespaces=true"),
     ("overlays/openshift", "distribution=openshift"),
     ("overlays/pods-only", "agent.enabled=false,controller.enabled=true,controller.podsOnly=true"),
     ("overlays/rke2", "distribution=rke2"),
@@ -32,7 +33,7 @@ const PRESETS: [(&str, &str); 15] = [
 ];
 
 /// Everything that a value can turn on, except what excludes something else.
-pub const ALL: &str = "dryRun=false,controller.enabled=true,audit.enabled=true,selinux=true,keepWorkloadImages=true,logArchive=keep 24h,podMonitor.enabled=true,podMonitor.interval=30s,\
+pub const ALL: &str = "dryRun=false,controller.enabled=true,controller.namespaces=true,audit.enabled=true,selinux=true,keepWorkloadImages=true,logArchive=keep 24h,podMonitor.enabled=true,podMonitor.interval=30s,\
     serviceMonitor.enabled=true,serviceMonitor.interval=30s,prometheusRule.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,\
     imagePullSecrets[0].name=registry,config=profile = \"kubelet\",controller.config=controller.calls_per_second = 5";
 

@@ -327,7 +327,7 @@ async fn the_brake_pauses_run_and_collect_continues(node: &NodeRig) {
         assert_eq!(count().await, 20);
     };
     cluster.beside_run(settings.clone(), play).await;
-    let options = CollectOptions { dry_run: false, max_objects: Some(5), timeout: Duration::from_mins(1) };
+    let options = CollectOptions { max_objects: Some(5), ..CollectOptions::default() };
     let collect = async |options: &CollectOptions| {
         collect(cluster.connection(), settings.clone(), options, now, CancellationToken::new(), |_| {}).await.unwrap()
     };

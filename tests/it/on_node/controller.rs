@@ -2,8 +2,8 @@
 
 mod since_1_36;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Api, ListParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::rig::{NodeRig, Program, becomes_true, scenarios};
@@ -46,6 +46,9 @@ async fn plans_explanations_and_documents() {
         every_document_follows_its_schema,
         what_may_not_be_read_is_named_and_deletes_nothing,
         permissions_in_a_namespace_are_enough_for_its_plan,
+        flags_limit_a_plan_and_a_collection_to_some_objects,
+        saved_objects_can_be_created_again,
+        the_unit_of_a_control_plane_ends_its_namespaces,
         whatever_means_to_remove_nothing_does,
         the_status_says_whether_the_api_server_collects_and_who_leads
     ])
@@ -248,4 +251,118 @@ async fn permissions_in_a_namespace_are_enough_for_its_plan(node: &NodeRig) {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((names(&plan, "actions"), &plan["errors"]), (vec!["dangling".to_owned()], &json!([])));
+    let why = |args: &[&str]| {
+        let kubeconfig = ["--kubeconfig", &kubeconfig];
+        node.kubegc(&[&["controller", "why", "configmap/dangling"], args, &kubeconfig].concat())
+    };
+    let ran = why(&["-n", "default"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("delete, owners absent"), "{}", ran.stdout);
+    assert_ne!(why(&[]).code, 0, "it may not list the others");
+}
+
+/// Neither `plan` nor `collect` shows or changes anything else.
+async fn flags_limit_a_plan_and_a_collection_to_some_objects(node: &NodeRig) {
+    let kubeconfig = node.kubeconfig("restricted").display().to_string();
+    let all = json!({ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "patch", "delete"] });
+    node.grant_in("default", "restricted", vec![serde_json::from_value(all).unwrap()]).await;
+    for name in ["one", "two", "three", "four"] {
+        create(node, name, &[absent()]).await;
+    }
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    for name in ["one", "two"] {
+        let label = json!({ "metadata": { "labels": { "app": name } } });
+        maps.patch(name, &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
+    }
+    let planned = |args: &[&str]| {
+        let mut names = names(&controller(node, &[&["plan", "-o", "json"], args].concat()).json(), "actions");
+        names.sort();
+        names
+    };
+    let wide = controller(node, &["plan", "-L", "app"]).stdout;
+    let row = wide.lines().find(|line| line.contains("one")).unwrap_or_default().split_whitespace().collect::<Vec<_>>();
+    assert!(row.contains(&"app=one") && wide.contains("CHANGED BY"), "{wide}");
+    assert_eq!(planned(&["-l", "app"]), ["one", "two"]);
+    assert_eq!(planned(&["-l", "app=one"]), ["one"]);
+    assert_eq!(planned(&["--only", "secrets"]), [""; 0]);
+    assert_eq!(planned(&["--ignore", "secrets", "-n", "default"]), ["four", "one", "three", "two"]);
+    let file = node.dir().join("cluster-plan.json");
+    std::fs::write(&file, controller(node, &["plan", "-o", "json", "-l", "app=one"]).stdout).unwrap();
+    assert_eq!(planned(&["--plan", file.to_str().unwrap()]), ["one"]);
+
+    let collect = async |args: &[&str]| {
+        let ran =
+            node.kubegc(&[&["controller", "collect", "-n", "default", "--kubeconfig", &kubeconfig], args].concat());
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        let left = maps.list(&ListParams::default()).await.unwrap().items.into_iter().filter_map(|it| it.metadata.name);
+        left.filter(|name| ["one", "two", "three", "four"].contains(&&**name)).collect::<Vec<_>>()
+    };
+    assert_eq!(collect(&["--only", "secrets"]).await, ["four", "one", "three", "two"]);
+    assert_eq!(collect(&["--plan", file.to_str().unwrap()]).await, ["four", "three", "two"]);
+    assert_eq!(collect(&["-l", "app=two"]).await, ["four", "three"]);
+    assert_eq!(collect(&["--ignore", "configmaps"]).await, ["four", "three"]);
+    assert_eq!(collect(&[]).await, [""; 0]);
+}
+
+/// What was deleted by mistake comes back with `kubectl create -f`.
+async fn saved_objects_can_be_created_again(node: &NodeRig) {
+    let gone = absent();
+    create(node, "saved", std::slice::from_ref(&gone)).await;
+    let secret = json!({ "apiVersion": "v1", "kind": "Secret", "stringData": { "password": "hunter2" },
+        "metadata": { "name": "saved", "namespace": "default", "ownerReferences": [gone] } });
+    node.create_object(&secret).await;
+    let directory = node.dir().join("saved");
+    let ran = controller(node, &["collect", "-n", "default", "--save", directory.to_str().unwrap()]);
+    assert_eq!(ran.code, 0, "{ran:#?}");
+    let text = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
+    assert!(!text("Secret_default_saved.json").contains("password"), "{}", text("Secret_default_saved.json"));
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    assert!(maps.get_opt("saved").await.unwrap().is_none());
+    let mut create = std::process::Command::new(crate::manifests::kubectl());
+    create.args(["create", "-f", directory.to_str().unwrap(), "--kubeconfig"]).arg(node.kubeconfig("admin"));
+    crate::rig::run(create.env("HOME", node.dir()));
+    assert!(maps.get_opt("saved").await.unwrap().is_some());
+    assert_eq!(
+        controller(node, &["collect", "-n", "default"]).stdout,
+        "0 objects deleted, 0 changed.\n",
+        "no owner is absent"
+    );
+
+    // An object that cannot be saved stays.
+    create_dangling(node, "unsaved").await;
+    let file = node.dir().join("a-file");
+    std::fs::write(&file, "").unwrap();
+    std::fs::create_dir(directory.join("ConfigMap_default_unsaved.json")).unwrap();
+    let ran =
+        controller(node, &["collect", "-n", "default", "--save", directory.to_str().unwrap(), "--timeout", "10s"]);
+    assert!(ran.code == 1 && ran.stderr.contains("cannot save \"unsaved\""), "{ran:#?}");
+    assert!(maps.get_opt("unsaved").await.unwrap().is_some());
+    let ran = controller(node, &["collect", "--save", file.to_str().unwrap()]);
+    assert_eq!(ran.code, 2, "{ran:#?}");
+}
+
+async fn create_dangling(node: &NodeRig, name: &str) {
+    create(node, name, &[absent()]).await;
+}
+
+/// As `systemctl start kubegc-controller@NAME` does, with `KUBEGC_ARGS=--namespaces`.
+async fn the_unit_of_a_control_plane_ends_its_namespaces(node: &NodeRig) {
+    let unit = include_str!("../../../systemd/kubegc-controller@.service");
+    let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=kubegc ")).unwrap();
+    let kubeconfig = node.kubeconfig("admin").display().to_string();
+    let command =
+        command.replace("${CREDENTIALS_DIRECTORY}/kubeconfig", &kubeconfig).replace("$KUBEGC_ARGS", "--namespaces");
+    let mut run = std::process::Command::new(crate::rig::binary());
+    run.args(command.split_whitespace());
+    let run = crate::rig::Daemon::start(run, node.dir().join("unit.log"));
+    let namespaces: Api<Namespace> = Api::all(node.kube());
+    let plane: Namespace = serde_json::from_value(json!({ "metadata": { "name": "plane" } })).unwrap();
+    namespaces.create(&PostParams::default(), &plane).await.unwrap();
+    let content =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "content", "namespace": "plane" } });
+    node.create_object(&content).await;
+    namespaces.delete("plane", &DeleteParams::default()).await.unwrap();
+    let ended = becomes_true(async || namespaces.get_opt("plane").await.unwrap().is_none()).await;
+    assert!(ended, "{}", run.log());
+    assert_eq!(run.terminate(), 0);
 }

@@ -34,6 +34,25 @@ async fn the_collector_uses_exactly_the_permissions_that_it_has() {
     ends_and_has_used_its_permissions(&node, "controller").await;
 }
 
+#[tokio::test]
+async fn the_collector_of_namespaces_uses_exactly_the_permissions_that_it_has() {
+    let node = NodeRig::start_api_alone().await;
+    install(&node, "overlays/namespaces").await;
+    leave_forest(&node).await;
+    let namespaces: Api<Namespace> = Api::all(node.kube());
+    let gone: Namespace = serde_json::from_value(json!({ "metadata": { "name": "gone" } })).unwrap();
+    namespaces.create(&PostParams::default(), &gone).await.unwrap();
+    create(&node, "gone", "content", &[]).await;
+
+    launch(&node, "overlays/namespaces", &[]);
+    let collected = becomes_true(async || differences(&node).await.is_empty()).await;
+    assert!(collected, "{:#?}\n{}", differences(&node).await, node.log_of(Program::Kubegc));
+    namespaces.delete("gone", &DeleteParams::default()).await.unwrap();
+    let ended = becomes_true(async || namespaces.get_opt("gone").await.unwrap().is_none()).await;
+    assert!(ended, "{}", node.log_of(Program::Kubegc));
+    ends_and_has_used_its_permissions(&node, "overlays/namespaces").await;
+}
+
 /// With the commands of `docs/cluster-gc.md`.
 #[tokio::test]
 async fn a_role_that_names_each_resource_suffices() {

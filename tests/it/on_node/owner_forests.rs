@@ -66,7 +66,7 @@ async fn collect_after_each_step_matches_kube_controller_manager() {
     let node = NodeRig::start_api_alone().await;
     let player = Player::create(&node, forests_without(&[COLLECTED_EARLY])).await;
     let collect_all = async |steps| {
-        let options = CollectOptions { dry_run: false, max_objects: None, timeout: Duration::from_mins(2) };
+        let options = CollectOptions { timeout: Duration::from_mins(2), ..CollectOptions::default() };
         let report = collect(connection(&node), upstream(), &options, now, CancellationToken::new(), |_| {}).await;
         let report = report.unwrap();
         assert!(!report.interrupted && report.errors.is_empty(), "{:?} {:?}", report.errors, report.failures);

@@ -18,7 +18,7 @@ use self::guards::Guarded;
 use self::replays::Replays;
 use super::owner_forests::forest::Forest;
 use super::owner_forests::player::{Patience, Player};
-use crate::rig::{Daemon, NodeRig, Program};
+use crate::rig::{Daemon, NodeRig, Program, kubernetes_minor};
 
 /// Two API servers and two collectors share a machine with other tests.
 const PATIENCE: Patience = Patience { limit: Duration::from_mins(5), quiet: Duration::from_secs(3), tolerated: 0 };
@@ -42,10 +42,10 @@ struct Contest {
 impl Contest {
     /// Creates the objects before the collectors start, because a collector may delete an object before its circle is
     /// closed.
-    async fn start(args: &[&str]) -> Self {
+    async fn start(args: &[&str], with_namespaces: bool) -> Self {
         let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
         let (seed, count) = (number("KUBEGC_SEED", 1), usize::try_from(number("KUBEGC_FORESTS", 40)).unwrap());
-        let forests = || random_forests::forests(seed, count);
+        let forests = || random_forests::forests(seed, count, with_namespaces);
         let (upstream, ours) = tokio::join!(plant(forests()), plant(forests()));
         upstream.0.launch(Program::ControllerManager);
         let run = ours.0.controller("run", &[LIMITS.as_slice(), args].concat());
@@ -88,6 +88,8 @@ impl Contest {
         let (upstream, ours) = tokio::try_join!(self.upstream.1.states(), self.ours.1.states())?;
         let mut waits = sentinel::waits(steps, &upstream, "kube-controller-manager");
         waits.extend(sentinel::waits(steps, &ours, "kubegc"));
+        waits.extend(sentinel::waits_in_namespaces(self.forests(), &upstream, "kube-controller-manager"));
+        waits.extend(sentinel::waits_in_namespaces(self.forests(), &ours, "kubegc"));
         Ok((waits, compare(self.forests(), (&upstream, &ours))))
     }
 
@@ -109,6 +111,9 @@ fn is_of(forest: &Forest, different: &[Difference]) -> bool {
 /// Creates the objects of these forests, and of one sentinel for each step, on an API server of their own.
 async fn plant(mut forests: Vec<Forest>) -> (NodeRig, Player) {
     let node = NodeRig::start_api_alone().await;
+    if kubernetes_minor() >= 36 {
+        node.add_flag(Program::ControllerManager, "--controllers=namespace-controller");
+    }
     let steps = forests.iter().map(|forest| forest.steps.len()).max().unwrap();
     forests.extend((0..steps).map(sentinel::forest));
     let player = Player::create(&node, forests).await;
@@ -117,7 +122,11 @@ async fn plant(mut forests: Vec<Forest>) -> (NodeRig, Player) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn run_leaves_what_kube_controller_manager_leaves() {
-    let contest = Contest::start(&["--profile", "upstream"]).await;
+    // Before 1.33 pods are not deleted before what else is in a namespace.
+    let with_namespaces = kubernetes_minor() >= 36;
+    let args = ["--profile", "upstream", "--namespaces"];
+    let args = if with_namespaces { &args[..] } else { &args[..2] };
+    let contest = Contest::start(args, with_namespaces).await;
     Box::pin(contest.play(async |different| different)).await;
 }
 
@@ -126,7 +135,7 @@ async fn run_leaves_what_kube_controller_manager_leaves() {
 #[ignore = "make test-forests: only many forests have a case for the brake"]
 async fn a_guard_explains_each_difference_of_the_profile_safe() {
     let args = ["--profile", "safe", "--set", "guards.brake_count=40"];
-    let contest = Contest::start(&args).await;
+    let contest = Contest::start(&args, false).await;
     let (mut guarded, mut last) = (Guarded::default(), Vec::new());
     let unexplained = async |different: Vec<Difference>| {
         // A plan reads each doubtful owner. Made again and again while the collectors work, plans take most of the machine.

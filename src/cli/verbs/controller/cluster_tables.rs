@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::cluster_groups::{GroupBy, groups};
 use crate::cli::render::grid::table;
 use crate::cli::render::{Paint, format};
 use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
-use crate::model::Identity;
+use crate::model::{Identity, ObjectDetails};
 use crate::owners::{
     ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, NamespaceContent, OwnerFinding, Propagation,
 };
@@ -17,26 +18,9 @@ const PREDICTED: usize = 20;
 const ERRORS: usize = 5;
 
 /// Formats a plan as tables.
-pub(super) fn plan(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
+pub(super) fn plan(plan: &ClusterPlan, wide: bool, by: Option<GroupBy>, paint: Paint) -> String {
     let mut text = format!("Cluster: {}\n\n", format::printable(&plan.server));
-    if !plan.actions.is_empty() {
-        text += &actions(&plan.actions, wide);
-        text.push('\n');
-    }
-    if !plan.predicted.is_empty() {
-        let shown = if wide { plan.predicted.len() } else { plan.predicted.len().min(PREDICTED) };
-        let _ = writeln!(text, "{}", paint.bold("Then (predicted):"));
-        text += &actions(plan.predicted.get(..shown).unwrap_or_default(), wide);
-        if shown < plan.predicted.len() {
-            let _ = writeln!(text, "and {} more; -o wide shows all", plan.predicted.len() - shown);
-        }
-        text.push('\n');
-    }
-    if !plan.findings.is_empty() {
-        let _ = writeln!(text, "{}", paint.bold("Findings:"));
-        text += &findings(&plan.findings, wide);
-        text.push('\n');
-    }
+    text += &by.map_or_else(|| objects(plan, wide, paint), |by| groups(plan, by, paint));
     let shown = if wide { plan.errors.len() } else { plan.errors.len().min(ERRORS) };
     for error in plan.errors.get(..shown).unwrap_or_default() {
         let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(error));
@@ -47,12 +31,61 @@ pub(super) fn plan(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
     text + &summary(plan)
 }
 
+/// Formats a row for each object.
+fn objects(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
+    let mut text = String::new();
+    if !plan.actions.is_empty() {
+        text += &actions_of(plan, &plan.actions, wide);
+        text.push('\n');
+    }
+    if !plan.predicted.is_empty() {
+        let shown = if wide { plan.predicted.len() } else { plan.predicted.len().min(PREDICTED) };
+        let _ = writeln!(text, "{}", paint.bold("Then (predicted):"));
+        text += &actions_of(plan, plan.predicted.get(..shown).unwrap_or_default(), wide);
+        if shown < plan.predicted.len() {
+            let _ = writeln!(text, "and {} more; -o wide shows all", plan.predicted.len() - shown);
+        }
+        text.push('\n');
+    }
+    if !plan.findings.is_empty() {
+        let _ = writeln!(text, "{}", paint.bold("Findings:"));
+        text += &findings(plan, wide);
+        text.push('\n');
+    }
+    text
+}
+
+/// Formats actions of which no details are known.
 pub(super) fn actions(actions: &[ClusterAction], wide: bool) -> String {
     let rows = actions.iter().map(|action| {
         let [kind, namespace, name] = columns(&action.object, wide);
-        [words(action.action, action.propagation), kind, namespace, name, reason(action)]
+        [action_text(action), kind, namespace, name, reason(action)]
     });
     table(["ACTION", "KIND", "NAMESPACE", "NAME", "WHY"], rows)
+}
+
+fn actions_of(plan: &ClusterPlan, actions: &[ClusterAction], wide: bool) -> String {
+    let rows = actions.iter().map(|action| {
+        let [kind, namespace, name] = columns(&action.object, wide);
+        let [age, manager, labels] = details(plan, &action.object);
+        [action_text(action), kind, namespace, name, age, manager, labels, reason(action)]
+    });
+    table(["ACTION", "KIND", "NAMESPACE", "NAME", "AGE", "CHANGED BY", "LABELS", "WHY"], rows)
+}
+
+/// Returns the age, the last manager and the labels of an object. Columns without a value are not shown.
+fn details(plan: &ClusterPlan, object: &Identity) -> [String; 3] {
+    let Some(ObjectDetails { labels, created_at, last_manager }) = plan.details.get(&object.uid) else {
+        return Default::default();
+    };
+    let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let age = created_at.map(|at| format::age(plan.taken_at.duration_since(at).as_secs()));
+    [age.unwrap_or_default(), last_manager.clone().unwrap_or_default(), labels.join(",")]
+}
+
+/// Formats what is done.
+pub(super) fn action_text(action: &ClusterAction) -> String {
+    words(action.action, action.propagation)
 }
 
 fn words(action: ActionWord, propagation: Option<Propagation>) -> String {
@@ -61,6 +94,7 @@ fn words(action: ActionWord, propagation: Option<Propagation>) -> String {
         ActionWord::DropReferences => "drop references",
         ActionWord::EndForeground => "end foreground deletion",
         ActionWord::Orphan => "orphan dependents",
+        ActionWord::EndNamespace => "end namespace deletion",
     };
     match propagation {
         None | Some(Propagation::Background) => text.to_owned(),
@@ -69,16 +103,24 @@ fn words(action: ActionWord, propagation: Option<Propagation>) -> String {
 }
 
 /// Names the owners that decide: those that do not exist any more, or wait.
-fn reason(action: &ClusterAction) -> String {
+pub(super) fn reason(action: &ClusterAction) -> String {
     let decides = |owner: &&OwnerFinding| owner.state != "exists";
     let owners: Vec<_> = action.owners.iter().filter(decides).map(owner_text).collect();
     match action.action {
-        ActionWord::Delete if !action.held_by.is_empty() => {
-            format!("{}; held by {}", format::list(&owners), counted("finalizer", &action.held_by))
+        ActionWord::Delete => {
+            let mut text = format::list(&owners);
+            if !action.held_by.is_empty() {
+                let _ = write!(text, "; held by {}", counted("finalizer", &action.held_by));
+            }
+            if let Some(content) = action.content {
+                let _ = write!(text, "; and its content: {}", format::count(content, "object"));
+            }
+            text
         }
-        ActionWord::Delete | ActionWord::DropReferences => format::list(&owners),
+        ActionWord::DropReferences => format::list(&owners),
         ActionWord::EndForeground => "no blocking dependents left".to_owned(),
         ActionWord::Orphan => "deleted with the policy orphan".to_owned(),
+        ActionWord::EndNamespace => "no content left".to_owned(),
     }
 }
 
@@ -117,15 +159,16 @@ fn state(word: &str) -> &str {
     }
 }
 
-fn findings(findings: &[Finding], wide: bool) -> String {
-    let rows = findings.iter().map(|finding| {
+fn findings(plan: &ClusterPlan, wide: bool) -> String {
+    let rows = plan.findings.iter().map(|finding| {
         let [kind, namespace, name] = columns(&finding.object, wide);
-        [finding_text(finding.kind).to_owned(), kind, namespace, name, detail(finding)]
+        let [age, manager, labels] = details(plan, &finding.object);
+        [finding_text(finding.kind).to_owned(), kind, namespace, name, age, manager, labels, detail(finding)]
     });
-    table(["FINDING", "KIND", "NAMESPACE", "NAME", "DETAIL"], rows)
+    table(["FINDING", "KIND", "NAMESPACE", "NAME", "AGE", "CHANGED BY", "LABELS", "DETAIL"], rows)
 }
 
-fn finding_text(kind: FindingKind) -> &'static str {
+pub(super) fn finding_text(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::KindNotServed => "owner kind not served",
         FindingKind::WrongNamespace => "owner in another namespace",
@@ -183,9 +226,12 @@ fn summary(plan: &ClusterPlan) -> String {
         (deletes, 0) => format!("{} to delete", format::count(deletes, "object")),
         (deletes, follow) => format!("{} to delete, then {follow} more", format::count(deletes, "object")),
     };
+    let content: usize = plan.actions.iter().chain(&plan.predicted).filter_map(|action| action.content).sum();
+    let content =
+        if content == 0 { String::new() } else { format!(", and {} with them", format::count(content, "object")) };
     let held = if held == 0 { String::new() } else { format!("; finalizers hold {held} more") };
     let kept = kept(plan.kept.iter().map(|kept| &kept.reason), |reason| reason.replace('_', " "));
-    format!("{head}{held}{kept}.\n")
+    format!("{head}{content}{held}{kept}.\n")
 }
 
 /// Formats a report: one line for each change, then what is left, then the totals.

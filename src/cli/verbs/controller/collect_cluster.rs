@@ -1,23 +1,36 @@
 //! `kubegc controller collect`.
 
+use std::fs::{DirBuilder, OpenOptions};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
+use serde_json::Value;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::source::Source;
+use super::object_args::ObjectArgs;
+use super::source::{self, Source};
 use super::{cluster_tables as render, pod_tables as render_pods};
 use crate::cli::cli_error::{CliError, ErrorKind, note};
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
 use crate::cli::verbs::collect::{is_dry, observing};
-use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, ControllerError, PodCollector, collect};
+use crate::controller::{
+    ClusterOutcome, ClusterReport, CollectOptions, ControllerError, Keep, PodCollector, SaveOptions, collect,
+};
 use crate::daemon::now;
 pub(super) use crate::daemon::process::signals;
+use crate::kubernetes::Connection;
 use crate::owners::ActionWord;
 
+/// The longest name of a file without its end.
+const LONGEST_NAME: usize = 220;
 /// What continues a collection that its timeout has ended.
 const AGAIN: &str = "run it again, or raise --timeout or --kube-api-qps";
 
@@ -42,8 +55,26 @@ pub struct Args {
     ///
     /// Pods of a missing node are kept unless `pod_gc.node_quarantine` is 0: a single command cannot measure how long the
     /// node has been missing.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["namespaces", "namespace", "selector", "only", "ignore", "plan"])]
     pods_only: bool,
+    /// Also delete the content of namespaces in deletion, then end the deletion
+    ///
+    /// Only for an API server without kube-controller-manager, which does this itself.
+    #[arg(long)]
+    namespaces: bool,
+    #[command(flatten)]
+    only: ObjectArgs,
+    /// Save each object before its deletion, as a file in this directory that `kubectl create -f` takes
+    ///
+    /// An object that cannot be saved is not deleted. Owner references and the data of Secrets are left out.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "pods_only")]
+    save: Option<PathBuf>,
+    /// Save the data of Secrets too
+    #[arg(long, requires = "save")]
+    save_secrets: bool,
+    /// Do not ask, on a terminal, if no flag names a context or a server
+    #[arg(short, long)]
+    yes: bool,
 }
 
 /// Collects and prints what was done.
@@ -58,7 +89,9 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
 }
 
 fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let options = CollectOptions { dry_run, max_objects: args.max, timeout: args.timeout };
+    let only = args.only.filter(source)?;
+    let settings = source::with_namespaces(source, args.namespaces, !only.is_empty())?;
+    let options = CollectOptions { dry_run, max_objects: args.max, timeout: args.timeout, only, save: args.saves()? };
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(200));
     let shown = bar.clone();
@@ -67,12 +100,9 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
         shown.inc(1);
     };
     let connection = Arc::new(source.patient_connection());
-    let settings = source.settings().controller.clone();
+    let asks = args.asks(dry_run, source);
     let report = until_aborted(async |stop| {
-        let cluster = connection.cluster().await;
-        if !cluster.is_empty() {
-            note(&format!("collecting in {cluster}"));
-        }
+        confirm(&connection, asks, &stop).await?;
         collect(connection, settings, &options, now, stop, watch).await
     })?;
     bar.finish_and_clear();
@@ -85,8 +115,9 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
 fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let connection = Arc::new(source.patient_connection());
     let mut collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), dry_run, now, |_| {});
-    let (max, timeout) = (args.max, args.timeout);
+    let (max, timeout, asks) = (args.max, args.timeout, args.asks(dry_run, source));
     let report = until_aborted(async |stop| {
+        confirm(&connection, asks, &stop).await?;
         let end = stop.clone();
         tokio::spawn(async move {
             tokio::time::sleep(timeout).await;
@@ -101,6 +132,81 @@ fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> 
         _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "stopped before all objects were done")),
         None => Ok(()),
         Some(cause) => Err(CliError::message(ErrorKind::Partial, cause.clone())),
+    }
+}
+
+// === impl Args ===
+
+impl Args {
+    /// Returns how objects are saved, for an existing or a new directory that no one else may read.
+    fn saves(&self) -> Result<Option<SaveOptions>, CliError> {
+        let Some(directory) = self.save.clone() else { return Ok(None) };
+        let created = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        created.map_err(|error| CliError::message(ErrorKind::Usage, cannot_save(&directory, &error)))?;
+        let keep: Keep = Arc::new(move |object| {
+            let file = directory.join(file_name(object));
+            let text = serde_json::to_vec_pretty(object).map_err(|error| error.to_string())?;
+            let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file);
+            open.and_then(|mut open| open.write_all(&text)).map_err(|error| cannot_save(&file, &error))
+        });
+        Ok(Some(SaveOptions { keep, secrets: self.save_secrets }))
+    }
+
+    /// Returns whether a person is asked if this is the right cluster: a kubeconfig may have many, and its current context may
+    /// be of yesterday.
+    fn asks(&self, dry_run: bool, source: Source<'_>) -> bool {
+        let on_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        on_terminal && !dry_run && !self.yes && source.kubectl.names_no_cluster()
+    }
+}
+
+/// Names the cluster, and asks if it is the right one.
+async fn confirm(connection: &Connection, asks: bool, stop: &CancellationToken) -> Result<(), ControllerError> {
+    let cluster = connection.cluster().await;
+    if asks && !confirmed(&cluster, stop).await {
+        return Err(ControllerError::Declined);
+    }
+    if !asks && !cluster.is_empty() {
+        note(&format!("collecting in {cluster}"));
+    }
+    Ok(())
+}
+
+fn cannot_save(path: &Path, error: &io::Error) -> String {
+    format!("cannot write {}: {error}", path.display())
+}
+
+/// Returns the name of a file for an object: kind, group, namespace and name. A tenant may have chosen them, so what is no name of
+/// Kubernetes is escaped, and none is a path (G2).
+fn file_name(object: &Value) -> PathBuf {
+    let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    let (group, _) = text("/apiVersion").rsplit_once('/').unwrap_or_default();
+    let parts = [text("/kind"), group, text("/metadata/namespace"), text("/metadata/name")];
+    let escaped = |character: char| match character {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' => character.to_string(),
+        other => format!("%{:X}", u32::from(other)),
+    };
+    let parts = parts.iter().filter(|part| !part.is_empty()).map(|part| part.chars().map(escaped).collect::<String>());
+    let name = parts.collect::<Vec<_>>().join("_");
+    // The longest name of a file has 255 bytes, and all characters are ASCII.
+    match name.get(..LONGEST_NAME) {
+        Some(start) if name.len() > LONGEST_NAME => {
+            let mut hasher = DefaultHasher::new();
+            name.hash(&mut hasher);
+            PathBuf::from(format!("{start}_{:016x}.json", hasher.finish()))
+        }
+        _ => PathBuf::from(format!("{name}.json")),
+    }
+}
+
+async fn confirmed(cluster: &str, stop: &CancellationToken) -> bool {
+    eprint!("Delete in {} what `kubegc controller plan` shows? [y/N] ", format::printable(cluster));
+    let (sender, answer) = oneshot::channel();
+    // A thread of its own: the runtime would wait for an answer even after a signal.
+    std::thread::spawn(move || sender.send(io::stdin().lines().next()));
+    tokio::select! {
+        answer = answer => matches!(answer, Ok(Some(Ok(line))) if ["y", "yes"].contains(&&*line.trim().to_lowercase())),
+        () = stop.cancelled() => false,
     }
 }
 

@@ -64,7 +64,7 @@ fn attention(collector: &Collector) -> impl Iterator<Item = &String> {
 
 fn leader(collector: &Collector, now: Timestamp) -> String {
     format::seen(&collector.leader, "unknown", |leader| match leader {
-        None => format!("no leader (lease {})", collector.lease),
+        None => format!("no leader: it does not run, or not with leader election (lease {})", collector.lease),
         Some(Leader { identity, renewed_at, is_active, .. }) => {
             let age = renewed_at.map_or(0, |renewed| now.duration_since(renewed).as_secs());
             let word = if *is_active { "active" } else { "not active" };

@@ -49,6 +49,11 @@ impl KubectlArgs {
         }
     }
 
+    /// Returns whether the kubeconfig alone says which cluster it is.
+    pub(super) fn names_no_cluster(&self) -> bool {
+        self.context.is_none() && self.cluster.is_none() && self.server.is_none()
+    }
+
     /// Returns the limit of each call; `None` = that of the request. kubectl means no limit by 0.
     pub(super) fn request_timeout(&self) -> Option<Duration> {
         self.request_timeout.map(|limit| if limit.is_zero() { NO_LIMIT } else { limit })

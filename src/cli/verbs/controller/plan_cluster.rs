@@ -1,22 +1,23 @@
 //! `kubegc controller plan`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
 
+use super::cluster_groups::GroupBy;
+use super::object_args::ObjectArgs;
 use super::source::{self, Source};
-use super::{cluster_tables as render, pod_tables as render_pods};
-use crate::cli::args::namespace::NamespaceArgs;
+use super::{cluster_csv, cluster_tables as render, pod_tables as render_pods};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
-use crate::cli::render::output::Output;
-use crate::controller::PodCollector;
+use crate::cli::render::output::{Format, Output};
+use crate::controller::{ObjectFilter, PodCollector};
 use crate::daemon::now;
 use crate::model::Identity;
-use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan_under};
+use crate::owners::{ActionWord, ClusterPlan, ClusterSnapshot, FindingKind, plan_under};
 
 /// Show what would be deleted because of owner references, and why
 ///
@@ -24,10 +25,18 @@ use crate::owners::{ActionWord, ClusterPlan, FindingKind, plan_under};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan for a snapshot in a file (- for standard input)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "selector")]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
-    namespace: NamespaceArgs,
+    only: ObjectArgs,
+    /// Show groups of objects in the table, not single ones
+    #[arg(long, value_enum, value_name = "WHAT")]
+    group_by: Option<GroupBy>,
+    /// Show the values of these labels
+    ///
+    /// As -o wide and -o csv, this also shows when an object was created, and which client changed it last.
+    #[arg(short = 'L', long, value_delimiter = ',', value_name = "LABEL", conflicts_with = "snapshot")]
+    label_columns: Vec<String>,
     /// Exit with status 4 if the plan has one of these
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CONDITION")]
     fail_on: Vec<Condition>,
@@ -37,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "fail_on")]
     baseline: Option<PathBuf>,
     /// Show the pods that no kubelet finishes, instead of objects whose owners are deleted
-    #[arg(long, conflicts_with_all = ["snapshot", "fail_on"])]
+    #[arg(long, conflicts_with_all = ["snapshot", "fail_on", "selector", "only", "ignore", "plan"])]
     pods_only: bool,
 }
 
@@ -60,15 +69,22 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         return pods(args, source, output);
     }
     let guards = source.settings().controller.guards.clone();
-    let namespace = args.namespace.get();
-    let mut plan = plan_under(&source.snapshot(args.snapshot.as_ref(), namespace)?, &guards);
-    if let Some(namespace) = namespace {
-        keep_only(&mut plan, namespace);
+    let filter = args.only.filter(source)?;
+    let snapshot = match &args.snapshot {
+        Some(file) => one_document::cluster_snapshot(file)?,
+        None => source::observe(source, args.only.namespace.get(), args.details(output.format))?,
+    };
+    let mut plan = plan_under(&snapshot, &guards);
+    if !filter.is_empty() {
+        keep_only(&mut plan, &filter, &snapshot);
     }
     // The other objects lose only a reference or a finalizer.
     let deleted = plan.actions.iter().filter(|action| action.action == ActionWord::Delete);
     let (names, paint) = (deleted.map(|action| render::name(&action.object)), output.paint);
-    output.list(&plan, names, |wide| render::plan(&plan, wide, paint))?;
+    match (output.format, args.group_by) {
+        (Some(Format::Csv), _) => output.text(&cluster_csv::csv(&plan, &args.label_columns))?,
+        (_, by) => output.list(&plan, names, |wide| render::plan(&plan, wide, by, paint))?,
+    }
     let known = args.baseline.as_deref().map(one_document::cluster_plan).transpose()?;
     let new = known.map(|known| without(plan.clone(), &known));
     let new = new.as_ref().unwrap_or(&plan);
@@ -82,6 +98,14 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     let errors = source::all_listed(&plan.errors).err().map(|error| format!("; {error}")).unwrap_or_default();
     let message = format!("the plan has a condition of --fail-on: {}{errors}", met.join(", "));
     Err(CliError::message(ErrorKind::Condition, message))
+}
+
+impl Args {
+    /// Returns the labels that are shown; `None` = no details are.
+    fn details(&self, format: Option<Format>) -> Option<Vec<String>> {
+        let are_shown = !self.label_columns.is_empty() || matches!(format, Some(Format::Wide | Format::Csv));
+        are_shown.then(|| self.label_columns.clone())
+    }
 }
 
 /// Returns a plan without the deletions and the findings that another one has.
@@ -102,7 +126,7 @@ fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliE
         let snapshot = collector.snapshot().await?;
         Ok(collector.plan(&snapshot).await)
     })?;
-    if let Some(namespace) = args.namespace.get() {
+    if let Some(namespace) = args.only.namespace.get() {
         plan.actions.retain(|action| action.namespace == namespace);
         plan.kept.retain(|kept| kept.namespace == namespace);
     }
@@ -111,11 +135,16 @@ fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliE
     source::all_listed(&plan.errors)
 }
 
-fn keep_only(plan: &mut ClusterPlan, namespace: &str) {
-    plan.actions.retain(|action| *action.object.namespace == *namespace);
-    plan.predicted.retain(|action| *action.object.namespace == *namespace);
-    plan.kept.retain(|kept| *kept.object.namespace == *namespace);
-    plan.findings.retain(|finding| *finding.object.namespace == *namespace);
+fn keep_only(plan: &mut ClusterPlan, filter: &ObjectFilter, snapshot: &ClusterSnapshot) {
+    let resources: HashMap<_, _> = snapshot.served.iter().map(|served| (&served.kind, &*served.resource)).collect();
+    let selects = |object: &Identity| {
+        let resource = resources.get(&object.kind).copied().unwrap_or_default();
+        filter.leaves_out_named(object.kind.group(), resource, object).is_none()
+    };
+    plan.actions.retain(|action| selects(&action.object));
+    plan.predicted.retain(|action| selects(&action.object));
+    plan.kept.retain(|kept| selects(&kept.object));
+    plan.findings.retain(|finding| selects(&finding.object));
 }
 
 // === impl Condition ===

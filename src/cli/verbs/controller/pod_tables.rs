@@ -10,7 +10,7 @@ use crate::pod_gc::{PodAction, PodKeepReason, PodKept, PodPlan, PodReason};
 
 /// Formats a plan as a table.
 pub(super) fn plan(plan: &PodPlan, wide: bool, paint: Paint) -> String {
-    let mut text = String::new();
+    let mut text = format!("Cluster: {}\n\n", format::printable(&plan.server));
     if !plan.actions.is_empty() {
         text += &actions(&plan.actions);
         text.push('\n');
@@ -119,12 +119,12 @@ mod tests {
             kind: crate::pod_gc::PodPlanKind::PodPlan,
             version: 1,
             taken_at: jiff::Timestamp::UNIX_EPOCH,
-            server: String::new(),
+            server: "https://api.example".to_owned(),
             actions: vec![over, orphaned],
             kept: vec![kept],
             errors: vec!["cannot read node \"n4\": down".to_owned()],
         };
-        let table = "ACTION               NAMESPACE  NAME  NODE  WHY\n\
+        let table = "Cluster: https://api.example\n\nACTION               NAMESPACE  NAME  NODE  WHY\n\
             delete               default    old   n1    over per_namespace\n\
             mark failed, delete  default    web   gone  node deleted\n\n";
         let rest = "Error: cannot read node \"n4\": down\n2 pods to delete; kept: 1 node missing, in quarantine.\n";
@@ -133,6 +133,9 @@ mod tests {
             default    db    n3    node missing, in quarantine since 2026-01-02T03:04:05Z\n\n";
         assert_eq!(super::plan(&plan, true, Paint { on: false }), format!("{table}{kept}{rest}"));
         let empty = PodPlan { actions: vec![], kept: vec![], errors: vec![], ..plan };
-        assert_eq!(super::plan(&empty, false, Paint { on: false }), "No pod to delete.\n");
+        assert_eq!(
+            super::plan(&empty, false, Paint { on: false }),
+            "Cluster: https://api.example\n\nNo pod to delete.\n"
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::source::Source;
+use super::source::{self, Source};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::block_on;
 use crate::cli::verbs::collect::is_dry;
@@ -62,6 +62,11 @@ pub struct Args {
     /// Only collect by owner references
     #[arg(long)]
     owners_only: bool,
+    /// Also delete the content of namespaces in deletion, then end the deletion
+    ///
+    /// Only for an API server without kube-controller-manager, which does this itself.
+    #[arg(long, conflicts_with = "pods_only")]
+    namespaces: bool,
 }
 
 /// Runs the service. `load` loads the settings from `files` and all other sources.
@@ -84,7 +89,9 @@ pub(super) fn run(
         if dry_run {
             tracing::warn!("nothing is changed: --dry-run or mode = \"observe\"");
         }
-        let owners = OwnersService::new(&connection, source.settings().controller.clone(), filter, dry_run, now);
+        let settings =
+            source::with_namespaces(source, args.namespaces, !(args.only.is_empty() && args.ignore.is_empty()))?;
+        let owners = OwnersService::new(&connection, settings, filter, dry_run, now);
         let (metrics, pages, attention) = (owners.metrics().clone(), owners.pages(), owners.attention());
         let health = pages.health.clone();
         let _server = serve_pages(source, pages);
@@ -116,13 +123,18 @@ async fn serve(
         return Ok(());
     }
     health.note(LEASE, "standby, another process may collect");
+    let show = |fault: Option<String>| match fault {
+        Some(cause) => health.lacks(LEASE, cause),
+        None => health.has(LEASE),
+    };
     let (lease, identity) = (source.settings().controller.lease.clone(), identity(&source.settings().node));
     let mut candidate = Candidate::new(Arc::clone(connection), lease, identity, now, attention);
     tokio::select! {
-        () = candidate.lead() => {}
+        () = candidate.lead(show) => {}
         () = stop.cancelled() => return Ok(()),
     }
     metrics.leads(true);
+    health.has(LEASE);
     health.note(LEASE, "leading");
     let lost = tokio::select! {
         () = service => false,

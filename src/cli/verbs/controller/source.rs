@@ -10,7 +10,7 @@ use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
 use crate::cli::render::progress;
 use crate::config::{Loaded, Settings};
-use crate::controller::{ClusterObserver, ControllerError, ObserverLimits};
+use crate::controller::{ClusterObserver, ControllerError, ControllerSettings, ObserverLimits};
 use crate::daemon::node::credential_candidates;
 use crate::daemon::now;
 use crate::kubernetes::{Connection, CredentialCandidates};
@@ -49,14 +49,40 @@ impl Source<'_> {
 
     /// Returns the snapshot in `file`, or that of the cluster or a namespace.
     pub(super) fn snapshot(self, file: Option<&PathBuf>, namespace: Option<&str>) -> Result<ClusterSnapshot, CliError> {
-        file.map_or_else(|| observe(self, namespace), |file| one_document::cluster_snapshot(file))
+        file.map_or_else(|| observe(self, namespace, None), |file| one_document::cluster_snapshot(file))
     }
 }
 
-/// Takes a snapshot of the cluster, or of a namespace.
-pub(super) fn observe(source: Source<'_>, namespace: Option<&str>) -> Result<ClusterSnapshot, CliError> {
-    let (connection, guards) = (Arc::new(source.patient_connection()), &source.settings().controller.guards);
-    let observer = ClusterObserver::new(connection, ObserverLimits::default(), now, guards).within(namespace);
+/// Returns what reads the cluster, or a namespace.
+pub(super) fn observer(connection: Arc<Connection>, source: Source<'_>, namespace: Option<&str>) -> ClusterObserver {
+    let guards = &source.settings().controller.guards;
+    ClusterObserver::new(connection, ObserverLimits::default(), now, guards).within(namespace)
+}
+
+/// Returns the settings of the collection by owner references, with those of a command. The deletion of a namespace needs all
+/// objects, so it excludes flags that leave some out.
+pub(super) fn with_namespaces(
+    source: Source<'_>,
+    namespaces: bool,
+    is_limited: bool,
+) -> Result<ControllerSettings, CliError> {
+    let mut settings = source.settings().controller.clone();
+    settings.namespaces |= namespaces;
+    if settings.namespaces && is_limited {
+        let text =
+            "namespaces go with all that is in them: controller.namespaces excludes flags that leave objects out";
+        return Err(CliError::message(ErrorKind::Usage, text));
+    }
+    Ok(settings)
+}
+
+/// Takes a snapshot of the cluster, or of a namespace. `details` are the labels in the details of objects; `None` = there are none.
+pub(super) fn observe(
+    source: Source<'_>,
+    namespace: Option<&str>,
+    details: Option<Vec<String>>,
+) -> Result<ClusterSnapshot, CliError> {
+    let observer = observer(Arc::new(source.patient_connection()), source, namespace).with_details(details);
     let progress = progress(0, "{bar:30} {pos} of {len} resources");
     progress.enable_steady_tick(Duration::from_millis(200));
     let watch = |done: usize, all: usize| {
@@ -80,7 +106,14 @@ pub(super) fn all_listed(errors: &[String]) -> Result<(), CliError> {
 
 impl From<ControllerError> for CliError {
     fn from(error: ControllerError) -> Self {
-        let kind = if error.is_of_credentials() { ErrorKind::Config } else { ErrorKind::Runtime };
+        let kind = match &error {
+            ControllerError::Declined => {
+                return Self::new(ErrorKind::Partial, error).hint("--context names the cluster");
+            }
+            ControllerError::Beside { .. } => return Self::new(ErrorKind::Config, error).hint("omit --namespaces"),
+            error if error.is_of_credentials() => ErrorKind::Config,
+            _ => ErrorKind::Runtime,
+        };
         Self::new(kind, error).hint("--kubeconfig selects the credentials and the API server")
     }
 }

@@ -51,8 +51,14 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         let message = format!("cannot explain {object:?}: not of the form KIND/NAME");
         return Err(CliError::message(ErrorKind::Usage, message).hint("write for example deployment/web"));
     };
-    let snapshot = source.snapshot(args.snapshot.as_ref(), None)?;
-    let found = find_objects(&snapshot, kind, name, args.namespace.get());
+    let namespace = args.namespace.get();
+    // What is around an object of a namespace is in it. Only its owners can be outside, and they are read by themselves.
+    let mut snapshot = source.snapshot(args.snapshot.as_ref(), namespace)?;
+    let mut found = find_objects(&snapshot, kind, name, namespace);
+    if found.is_empty() && namespace.is_some() && args.snapshot.is_none() {
+        snapshot = source.snapshot(None, None)?;
+        found = find_objects(&snapshot, kind, name, namespace);
+    }
     if found.is_empty() {
         return Err(not_found(args, &snapshot));
     }

@@ -198,7 +198,7 @@ impl MatrixCluster {
     async fn collect(&self) {
         let connection = Arc::new(self.server.connection());
         let clock = || "2026-01-02T03:04:05Z".parse().unwrap();
-        let options = CollectOptions { dry_run: false, max_objects: None, timeout: BOUND };
+        let options = CollectOptions { timeout: BOUND, ..CollectOptions::default() };
         let settings = ControllerSettings::default();
         self.happens_later();
         let report = collect(connection, settings, &options, clock, CancellationToken::new(), |_| {}).await.unwrap();

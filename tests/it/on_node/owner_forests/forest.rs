@@ -56,6 +56,7 @@ pub struct Reference {
 pub enum Step {
     Delete { delete: String, policy: String },
     Release { release: String },
+    DeleteNamespace { delete_namespace: u8 },
 }
 
 /// The objects that are left, by id.
@@ -90,7 +91,12 @@ impl Forest {
 
     /// Returns the namespace of an object, if it has one.
     pub fn namespace_of(&self, object: &ForestObject) -> Option<String> {
-        object.ns.map(|ns| format!("p-{}-{}", self.name, if ns == 0 { "a" } else { "b" }))
+        object.ns.map(|ns| self.namespace(ns))
+    }
+
+    /// Returns the name of a namespace. In states its id is `a` or `b`.
+    pub fn namespace(&self, ns: u8) -> String {
+        format!("p-{}-{}", self.name, if ns == 0 { "a" } else { "b" })
     }
 
     /// Returns the object as it is created.

@@ -149,6 +149,15 @@ impl Player {
         });
         let objects = stream::iter(lists).buffer_unordered(KINDS.len()).try_collect::<Vec<_>>().await?;
         let mut states = BTreeMap::<_, State>::new();
+        let namespaces = all(&self.client, "v1", "Namespace").list(&ListParams::default()).await?;
+        for namespace in namespaces.items {
+            let name = namespace.metadata.name.clone().unwrap();
+            if let Some((forest, id)) = name.strip_prefix("p-").and_then(|name| name.split_once('-'))
+                && namespace.metadata.deletion_timestamp.is_some()
+            {
+                states.entry(forest.to_owned()).or_default().insert(id.to_owned(), left_namespace(&namespace));
+            }
+        }
         for object in objects.into_iter().flatten() {
             let name = object.name.clone().unwrap();
             let Some((forest, id)) = name.strip_prefix("p-").and_then(|name| name.split_once('-')) else { continue };
@@ -209,6 +218,14 @@ async fn make_step(client: &Client, forest: &Forest, uids: &BTreeMap<String, Str
             // The collector may have deleted it in an earlier step.
             assert!(deleted.as_ref().map_or_else(is_not_found, |_| true), "{deleted:?}");
         }
+        Step::DeleteNamespace { delete_namespace } => {
+            let name = forest.namespace(*delete_namespace);
+            let deleted = all(client, "v1", "Namespace").delete(&name, &DeleteParams::default()).await;
+            // An earlier step may have deleted it.
+            let is_done =
+                |error: &kube::Error| matches!(error, kube::Error::Api(status) if [404, 409].contains(&status.code));
+            assert!(deleted.as_ref().map_or_else(is_done, |_| true), "{deleted:?}");
+        }
         Step::Release { release } => {
             let object = forest.object(release);
             let name = forest.name_of(release);
@@ -228,6 +245,18 @@ async fn change(client: &Client, forest: &Forest, object: &ForestObject, patch: 
 
 fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// Returns the state of a namespace in deletion: the finalizers of its `spec`, and its conditions in place of owners.
+fn left_namespace(namespace: &DynamicObject) -> Left {
+    let texts = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let conditions = texts(&namespace.data["status"]["conditions"]).into_iter().map(|condition| {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        (text("type"), format!("{}: {}", text("reason"), text("message")), text("status") == "True")
+    });
+    let finalizers = texts(&namespace.data["spec"]["finalizers"]).into_iter();
+    let finalizers = finalizers.map(|finalizer| finalizer.as_str().unwrap().to_owned()).collect();
+    Left { terminating: true, finalizers, owners: conditions.collect::<BTreeSet<_>>().into_iter().collect() }
 }
 
 fn left(object: kube::api::ObjectMeta, uids: &BTreeMap<String, String>) -> Left {

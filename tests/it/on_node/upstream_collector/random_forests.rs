@@ -23,20 +23,23 @@ const FOREIGN: &str = "example.com/hold";
 /// One forest that grows.
 struct Nursery {
     random: Random,
+    /// Some steps delete a namespace.
+    with_namespaces: bool,
     objects: Vec<ForestObject>,
 }
 
 /// Returns `count` forests. Each depends on the seed and its number only.
-pub fn forests(seed: u64, count: usize) -> Vec<Forest> {
-    (0..count as u64).map(|number| Nursery::of(seed, number).grow(format!("r{number}"))).collect()
+pub fn forests(seed: u64, count: usize, with_namespaces: bool) -> Vec<Forest> {
+    let nurseries = (0..count as u64).map(|number| (number, Nursery::of(seed, number, with_namespaces)));
+    nurseries.map(|(number, nursery)| nursery.grow(format!("r{number}"))).collect()
 }
 
 // === impl Nursery ===
 
 impl Nursery {
-    fn of(seed: u64, number: u64) -> Self {
+    fn of(seed: u64, number: u64, with_namespaces: bool) -> Self {
         let seed = seed.wrapping_mul(0x2545_F491_4F6C_DD1D) ^ number.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        Self { random: Random::new(seed), objects: Vec::new() }
+        Self { random: Random::new(seed), with_namespaces, objects: Vec::new() }
     }
 
     fn grow(mut self, name: String) -> Forest {
@@ -172,6 +175,9 @@ impl Nursery {
     }
 
     fn step(&self) -> Step {
+        if self.with_namespaces && self.random.percent(30) {
+            return Step::DeleteNamespace { delete_namespace: u8::from(self.random.percent(20)) };
+        }
         let held: Vec<_> =
             self.objects.iter().filter(|object| object.finalizers.iter().any(|it| it == FOREIGN)).collect();
         if !held.is_empty() && self.random.percent(25) {

@@ -128,6 +128,7 @@ async fn settled(player: &Player, steps: usize) -> BTreeMap<String, State> {
     let look = async || match player.states().await {
         Ok(states) => {
             let mut waits = sentinel::waits(steps, &states, "kube-controller-manager");
+            waits.extend(sentinel::waits_in_namespaces(player.forests(), &states, "kube-controller-manager"));
             waits.extend((states != last).then(|| "objects change".to_owned()));
             last = states;
             waits

@@ -38,6 +38,29 @@ pub fn without_steps(number: usize) -> Forest {
     Forest { name: format!("{PREFIX}withoutsteps{number}"), objects, steps: Vec::new(), states: Vec::new() }
 }
 
+/// Lists the namespaces in deletion whose conditions do not show yet what is in them, or with which nothing was done yet.
+pub fn waits_in_namespaces(forests: &[Forest], states: &BTreeMap<String, State>, collector: &str) -> Vec<String> {
+    let namespaces = forests.iter().flat_map(|forest| [(forest, 0, "a"), (forest, 1, "b")]);
+    let waits = |(forest, ns, id): (&Forest, u8, &str)| {
+        let state = states.get(&forest.name)?;
+        let namespace = state.get(id)?;
+        let objects = forest.objects.iter().filter(|object| object.ns == Some(ns));
+        let left: Vec<_> = objects.filter_map(|object| Some((&*object.kind, state.get(&object.id)?))).collect();
+        let pods = left.iter().filter(|(kind, _)| *kind == "Pod").count();
+        let are_deleted = left.iter().all(|(kind, left)| left.terminating || pods > 0 && *kind != "Pod");
+        let shown = namespace.owners.iter().find(|(kind, ..)| kind == "NamespaceContentRemaining");
+        let numbers =
+            shown.iter().flat_map(|(_, text, _)| text.split_whitespace()).filter_map(|it| it.parse::<usize>().ok());
+        // kube-controller-manager shows no pods.
+        let expected = if pods > 0 { [0, pods] } else { [left.len(); 2] };
+        let is_shown = shown.is_some() && expected.contains(&numbers.sum());
+        let is_done = !left.is_empty() && are_deleted && is_shown;
+        (!is_done)
+            .then(|| format!("{collector} is not done with namespace {id} of {}: {namespace:?}, {left:?}", forest.name))
+    };
+    namespaces.filter_map(waits).collect()
+}
+
 /// Lists what a collector has still to do after `steps` steps: it drops the missing owner at the start, and deletes both
 /// dependents when their owner is deleted.
 pub fn waits(steps: usize, states: &BTreeMap<String, State>, collector: &str) -> Vec<String> {

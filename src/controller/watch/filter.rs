@@ -1,9 +1,11 @@
 //! Which resources are collected.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::kubernetes::ApiResource;
+use crate::model::{Identity, Uid};
 
 /// A resource as `apps/deployments`, or `configmaps` of the core group.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -21,6 +23,17 @@ pub struct ResourceFilter {
     pub ignore: Vec<ResourceName>,
 }
 
+/// Selects the objects that may be changed. The others are known, and hold their owners (G4).
+#[derive(Clone, Debug, Default)]
+pub struct ObjectFilter {
+    /// Of these resources.
+    pub resources: ResourceFilter,
+    /// In this namespace; empty = in all, and without one.
+    pub namespace: String,
+    /// With one of these uids; `None` = with any.
+    pub uids: Option<HashSet<Uid>>,
+}
+
 /// A name that is not `GROUP/RESOURCE`.
 #[derive(Debug, thiserror::Error)]
 #[error("expected GROUP/RESOURCE such as apps/deployments, or a core resource such as configmaps")]
@@ -35,15 +48,53 @@ impl ResourceFilter {
     }
 
     /// Lists the names that no resource has: they may have a typing error.
-    pub(super) fn unknown(&self, served: &[ApiResource]) -> Vec<String> {
+    pub(in crate::controller) fn unknown(&self, served: &[ApiResource]) -> Vec<String> {
         let is_unknown = |name: &&ResourceName| !served.iter().any(|resource| name.is(resource));
         self.only.iter().chain(&self.ignore).filter(is_unknown).map(ToString::to_string).collect()
     }
 
     /// Returns whether objects of a resource are left as they are, in all its versions.
     pub fn leaves_out(&self, resource: &ApiResource) -> bool {
-        let names = |names: &[ResourceName]| names.iter().any(|name| name.is(resource));
+        self.leaves_out_named(&resource.group(), &resource.resource)
+    }
+
+    /// As [`Self::leaves_out`], by the names of group and resource.
+    pub fn leaves_out_named(&self, group: &str, resource: &str) -> bool {
+        let names = |names: &[ResourceName]| names.iter().any(|name| name.is_named(group, resource));
         !self.only.is_empty() && !names(&self.only) || names(&self.ignore)
+    }
+}
+
+// === impl ObjectFilter ===
+
+impl ObjectFilter {
+    /// Returns whether it limits anything.
+    pub fn is_empty(&self) -> bool {
+        let Self { resources, namespace, uids } = self;
+        resources.only.is_empty() && resources.ignore.is_empty() && namespace.is_empty() && uids.is_none()
+    }
+
+    /// Says why an object is left as it is. `None` = it is not.
+    pub fn leaves_out(&self, resource: &ApiResource, object: &Identity) -> Option<&'static str> {
+        self.leaves_out_named(&resource.group(), &resource.resource, object)
+    }
+
+    /// As [`Self::leaves_out`], by the names of group and resource.
+    pub fn leaves_out_named(&self, group: &str, resource: &str, object: &Identity) -> Option<&'static str> {
+        let is_elsewhere = !self.namespace.is_empty() && *self.namespace != *object.namespace;
+        let is_other = self.uids.as_ref().is_some_and(|uids| !uids.contains(&object.uid));
+        match self.resources.leaves_out_named(group, resource) {
+            true => Some("excluded by --only or --ignore"),
+            false if is_elsewhere => Some("excluded by --namespace"),
+            false if is_other => Some("excluded by --selector or --plan"),
+            false => None,
+        }
+    }
+}
+
+impl From<ResourceFilter> for ObjectFilter {
+    fn from(resources: ResourceFilter) -> Self {
+        Self { resources, ..Self::default() }
     }
 }
 
@@ -51,7 +102,11 @@ impl ResourceFilter {
 
 impl ResourceName {
     fn is(&self, resource: &ApiResource) -> bool {
-        self.group == resource.group() && self.resource == resource.resource
+        self.is_named(&resource.group(), &resource.resource)
+    }
+
+    fn is_named(&self, group: &str, resource: &str) -> bool {
+        self.group == group && self.resource == resource
     }
 }
 

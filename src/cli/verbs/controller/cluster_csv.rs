@@ -1,0 +1,81 @@
+//! Formats a plan as CSV (RFC 4180), for a spreadsheet that goes to those whose objects they are.
+
+use super::cluster_tables::{action_text, detail, finding_text, reason};
+use crate::model::Identity;
+use crate::owners::ClusterPlan;
+
+/// The columns before those of the labels.
+const COLUMNS: [&str; 11] =
+    ["part", "what", "api_version", "kind", "namespace", "name", "uid", "created_at", "last_manager", "held_by", "why"];
+
+/// Formats the actions, the predicted actions and the findings, with a column for each of these labels.
+pub(super) fn csv(plan: &ClusterPlan, labels: &[String]) -> String {
+    let titles = COLUMNS.iter().map(|title| (*title).to_owned());
+    let titles: Vec<_> = titles.chain(labels.iter().map(|label| format!("label {label}"))).collect();
+    let mut text = line(&titles);
+    let parts = [("action", &plan.actions), ("predicted", &plan.predicted)];
+    for (part, action) in parts.into_iter().flat_map(|(part, actions)| actions.iter().map(move |it| (part, it))) {
+        let held_by = action.held_by.join(" ");
+        text += &row(plan, labels, part, action_text(action), &action.object, held_by, reason(action));
+    }
+    for finding in &plan.findings {
+        let (what, held_by) = (finding_text(finding.kind).to_owned(), finding.finalizers.join(" "));
+        text += &row(plan, labels, "finding", what, &finding.object, held_by, detail(finding));
+    }
+    text
+}
+
+fn row(
+    plan: &ClusterPlan,
+    labels: &[String],
+    part: &str,
+    what: String,
+    object: &Identity,
+    held_by: String,
+    why: String,
+) -> String {
+    let details = plan.details.get(&object.uid);
+    let Identity { kind, namespace, name, uid } = object;
+    let created_at = details.and_then(|details| details.created_at).map(|at| at.to_string()).unwrap_or_default();
+    let manager = details.and_then(|details| details.last_manager.clone()).unwrap_or_default();
+    let of_object = [part.to_owned(), what, kind.api_version.to_string(), kind.kind.to_string(), namespace.to_string()];
+    let mut cells: Vec<_> =
+        of_object.into_iter().chain([name.to_string(), uid.to_string(), created_at, manager]).collect();
+    cells.extend([held_by, why]);
+    let value = |label: &String| details.and_then(|details| details.labels.get(label)).cloned().unwrap_or_default();
+    cells.extend(labels.iter().map(value));
+    line(&cells)
+}
+
+fn line(cells: &[String]) -> String {
+    let cells: Vec<_> = cells.iter().map(|cell| quoted(cell)).collect();
+    format!("{}\r\n", cells.join(","))
+}
+
+/// A spreadsheet carries out a cell that begins as a formula, and tenants choose names and owners (G5).
+fn quoted(cell: &str) -> String {
+    let guard = if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    if guard.is_empty() && !cell.contains([',', '"', '\n', '\r']) {
+        return cell.to_owned();
+    }
+    format!("\"{guard}{}\"", cell.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_text() {
+        for (cell, expected) in [
+            ("plain", "plain"),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"\n", "\"say \"\"x\"\"\n\""),
+            ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
+            ("-1", "\"'-1\""),
+            ("@x", "\"'@x\""),
+        ] {
+            assert_eq!(quoted(cell), expected);
+        }
+    }
+}
