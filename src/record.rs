@@ -22,6 +22,7 @@
 //! **One agent per node.** A writer holds a [`Lock`] first. A reader needs none.
 
 mod database;
+mod deletions;
 pub mod events;
 mod faults;
 mod history;
@@ -39,6 +40,7 @@ mod tests;
 mod usage;
 
 pub use database::reader::{StoreReader, read_within};
+pub use deletions::{DeletionEntry, DeletionLog};
 #[doc(hidden)]
 pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};

@@ -360,6 +360,11 @@ settings! {
     /// Calls to the API server per second. 0 = no limit.
     "controller.calls_per_second": COUNT = controller.calls.per_second, flags ["kube-api-qps"];
 
+    /// File for the history of what `controller collect` and `run` delete, for `controller history`. Empty = none.
+    ///
+    /// It keeps the last 100,000 changes.
+    "controller.history": OPTIONAL_FILE = controller_history, flags ["controller-history"];
+
     /// Delete the content of namespaces in deletion, then end the deletion (`controller collect` and `run`).
     ///
     /// For API servers without kube-controller-manager, which does this itself. While one has its Lease, nothing is done.

@@ -47,6 +47,8 @@ pub struct Settings {
     pub log_level: LogLevel,
     /// `controller.address`
     pub controller_address: Option<SocketAddr>,
+    /// `controller.history`
+    pub controller_history: Option<PathBuf>,
     /// `controller.*`, and the guards of the controller in `guards.*`
     pub controller: ControllerSettings,
     /// `pod_gc.*`, and the guards for pods in `guards.*`
@@ -218,6 +220,7 @@ impl Default for Settings {
             log_format: LogFormat::default(),
             log_level: LogLevel::default(),
             controller_address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 10274))),
+            controller_history: None,
             controller: ControllerSettings::default(),
             pod_gc: PodGcPolicy::default(),
         }

@@ -17,9 +17,6 @@ pub enum ControllerError {
     /// A kube-controller-manager deletes namespaces itself.
     #[error("kube-controller-manager {leader} has its Lease, and deletes namespaces itself")]
     Beside { leader: String },
-    /// A person did not confirm that this is the right cluster.
-    #[error("nothing was deleted: the answer was not yes")]
-    Declined,
 }
 
 // === impl ControllerError ===
@@ -31,7 +28,7 @@ impl ControllerError {
             Self::Discover { source } | Self::Pods { source } | Self::Upstream { source } => {
                 source.cause.is_of_credentials()
             }
-            Self::Beside { .. } | Self::Declined => false,
+            Self::Beside { .. } => false,
         }
     }
 }

@@ -232,7 +232,14 @@ impl<'a> NamespaceCollector<'a> {
         reason: &str,
         result: ClusterResult,
     ) {
-        self.engine.done(ClusterOutcome { action, object, propagation, reason: reason.to_owned(), result });
+        self.engine.done(ClusterOutcome {
+            action,
+            object,
+            propagation,
+            owners: Vec::new(),
+            reason: reason.to_owned(),
+            result,
+        });
     }
 
     /// Shows in the conditions of the namespace what is left.

@@ -1,6 +1,6 @@
 //! The service: discovery, monitors and workers until a signal stops it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::OptionFuture;
@@ -16,7 +16,7 @@ use super::settings::WORKERS;
 use super::watch::monitors::Monitors;
 use super::work::engine::{Engine, Notice};
 use super::work::queue::WorkQueue;
-use super::{ControllerSettings, QueueLength, ResourceFilter, namespace_collector};
+use super::{ClusterOutcome, ControllerSettings, QueueLength, ResourceFilter, namespace_collector};
 use crate::kubernetes::{Clock, Connection, discover};
 use crate::metrics::ControllerMetrics;
 use crate::model::{Backoff, Identity};
@@ -32,6 +32,9 @@ const LISTS: &str = "lists";
 /// How long a discovery may take. One of an old API server has a call for each group, and some of them may not answer.
 const LONGEST_DISCOVERY: Duration = Duration::from_mins(30);
 
+/// Keeps a change of an object.
+type KeepChange = Box<dyn Fn(&ClusterOutcome) + Send + Sync>;
+
 /// The collection by owner references as a service.
 pub struct OwnersService {
     engine: Arc<Engine>,
@@ -41,6 +44,8 @@ pub struct OwnersService {
     health: Health,
     /// The namespaces in deletion, if they are collected.
     deleted_namespaces: Option<UnboundedReceiver<Identity>>,
+    /// What keeps each change of an object, if it is set.
+    history: Arc<OnceLock<KeepChange>>,
 }
 
 // === impl OwnersService ===
@@ -62,13 +67,28 @@ impl OwnersService {
         let counted = metrics.clone();
         // A dry run changes nothing, events included.
         let queue = Some(queue).filter(|_| !dry_run);
-        let report = move |notice| announce(&notice, &counted, queue.as_ref());
+        let history = Arc::<OnceLock<KeepChange>>::default();
+        let kept = Arc::clone(&history);
+        let report = move |notice| {
+            if let (Notice::Done(outcome), Some(keep)) = (&notice, kept.get()) {
+                keep(outcome);
+            }
+            announce(&notice, &counted, queue.as_ref());
+        };
         let mut engine = Engine::new(calls, settings.guards.clone(), clock, report);
         engine.filter = filter.into();
         engine.queue = WorkQueue::timed(metrics.timings());
         let (sender, deleted_namespaces) = settings.namespaces.then(unbounded_channel).unzip();
         engine.deleted_namespaces = sender;
-        Self { engine: Arc::new(engine), settings, events, metrics, health, deleted_namespaces }
+        Self { engine: Arc::new(engine), settings, events, metrics, health, deleted_namespaces, history }
+    }
+
+    /// Sets what keeps each change of an object.
+    #[must_use]
+    pub fn with_history(self, keep: impl Fn(&ClusterOutcome) + Send + Sync + 'static) -> Self {
+        // Only this sets it, at most once.
+        let _ = self.history.set(Box::new(keep));
+        self
     }
 
     /// Returns the metrics, which are those of the whole process.
@@ -93,7 +113,7 @@ impl OwnersService {
 
     /// Runs until `stop`. Then the calls in flight end, and nothing new begins.
     pub async fn run(self, stop: CancellationToken) {
-        let Self { engine, settings, events, metrics, health, deleted_namespaces } = self;
+        let Self { engine, settings, events, metrics, health, deleted_namespaces, .. } = self;
         let mut monitors = Monitors::new(Arc::clone(&engine), &settings);
         let mut tasks = JoinSet::new();
         tasks.spawn(events.run(stop.clone()));

@@ -5,6 +5,7 @@ mod cluster_groups;
 pub(super) mod cluster_tables;
 pub(super) mod collect_cluster;
 pub(super) mod controller_status;
+pub(super) mod history_of_cluster;
 mod kubectl_args;
 mod object_args;
 pub(super) mod plan_cluster;
@@ -20,7 +21,7 @@ use self::source::Source;
 use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::render::output::{Format, Output};
-use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts, formats_of};
+use crate::cli::verb::{LOOKS, READS_FILES, Start, Verb, VerbFacts, formats_of};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
 ///
@@ -41,6 +42,7 @@ enum Command {
     Collect(Box<collect_cluster::Args>),
     Run(run_controller::Args),
     Snapshot(SnapshotArgs),
+    History(history_of_cluster::Args),
     Status(controller_status::Args),
 }
 
@@ -104,6 +106,16 @@ impl Verb for Args {
                 words: &[],
             },
             VerbFacts {
+                name: "controller history",
+                examples: &[(
+                    "Show what was deleted last",
+                    "kubegc controller history --controller-history /var/lib/kubegc/controller.db",
+                )],
+                formats: formats::LIST,
+                statuses: READS_FILES,
+                words: &[],
+            },
+            VerbFacts {
                 name: "controller status",
                 examples: &[("Show which process collects", "kubegc controller status")],
                 formats: formats::TEXT,
@@ -120,6 +132,7 @@ impl Verb for Args {
             Command::Why(_) => "controller why",
             Command::Status(_) => "controller status",
             Command::Snapshot(_) => "controller snapshot",
+            Command::History(_) => "controller history",
             Command::Run(_) => "controller run",
         };
         formats_of(Self::facts(), name)
@@ -143,6 +156,7 @@ fn run(args: &Args, start: &Start<'_>, output: &mut Output) -> Result<(), CliErr
         Command::Collect(args) => collect_cluster::run(args, source, output),
         Command::Run(args) => run_controller::run(args, source, start.files(), || start.load()),
         Command::Snapshot(SnapshotArgs {}) => snapshot(source, output),
+        Command::History(args) => history_of_cluster::run(args, source, output),
         Command::Status(args) => controller_status::run(args, source, output),
     }
 }

@@ -199,8 +199,9 @@ impl Engine {
             self.changed(Event::ProvenAbsent(identity.clone()));
         }
         let (object, propagation) = (identity.clone(), Some(propagation));
-        let reason = reason.to_owned();
-        (self.report)(Notice::Done(ClusterOutcome { action: ActionWord::Delete, object, propagation, reason, result }));
+        let (reason, action) = (reason.to_owned(), ActionWord::Delete);
+        let owners = checked.live.owners.iter().map(|owner| format!("{}/{}", owner.kind.kind, owner.name)).collect();
+        (self.report)(Notice::Done(ClusterOutcome { action, object, propagation, owners, reason, result }));
     }
 
     /// Reports a change, and shows the graph what became of the object.
@@ -217,7 +218,8 @@ impl Engine {
         }
         let result = if is_dry_run { ClusterResult::DryRun } else { ClusterResult::Changed };
         let (object, reason) = (item.identity.clone(), reason.to_owned());
-        (self.report)(Notice::Done(ClusterOutcome { action, object, propagation: None, reason, result }));
+        let (propagation, owners) = (None, Vec::new());
+        (self.report)(Notice::Done(ClusterOutcome { action, object, propagation, owners, reason, result }));
     }
 }
 

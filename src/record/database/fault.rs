@@ -9,7 +9,7 @@ use crate::record::store_error::{StoreError, is_damage};
 
 /// Why the file cannot be used.
 #[derive(Debug)]
-pub(super) enum FileFault {
+pub(in crate::record) enum FileFault {
     /// There is no free space; the cause.
     Full(String),
     /// The file is damaged; SQLite's description.
@@ -66,7 +66,7 @@ impl FileFault {
     }
 
     /// Returns the error for a command that only reads.
-    pub(super) fn into_error(self, path: &Path) -> StoreError {
+    pub(in crate::record) fn into_error(self, path: &Path) -> StoreError {
         match self {
             Self::Error(error) => error,
             Self::Damaged(detail) => StoreError::Damaged { path: path.to_owned(), detail },

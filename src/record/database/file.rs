@@ -31,7 +31,7 @@ const HEADER: &[u8; 16] = b"SQLite format 3\0";
 
 /// Opens the file for writing, creates it and its directory if they do not exist, and migrates it to the current
 /// schema.
-pub(super) fn open(path: &Path) -> Result<Connection, FileFault> {
+pub(in crate::record) fn open(path: &Path) -> Result<Connection, FileFault> {
     make_dir(dir_of(path))?;
     make_file(path)?;
     let had_log = with_suffix(path, LOG).exists();

@@ -312,8 +312,19 @@ async fn saved_objects_can_be_created_again(node: &NodeRig) {
         "metadata": { "name": "saved", "namespace": "default", "ownerReferences": [gone] } });
     node.create_object(&secret).await;
     let directory = node.dir().join("saved");
-    let ran = controller(node, &["collect", "-n", "default", "--save", directory.to_str().unwrap()]);
+    let history = ["--controller-history".to_owned(), node.dir().join("controller.db").display().to_string()];
+    let history = [&*history[0], &history[1]];
+    let ran = controller(
+        node,
+        &[&["collect", "-n", "default", "--save", directory.to_str().unwrap()][..], &history].concat(),
+    );
     assert_eq!(ran.code, 0, "{ran:#?}");
+    let past = controller(node, &[&["history", "-n", "default"][..], &history].concat()).stdout;
+    let rows: Vec<_> =
+        past.lines().skip(1).map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(rows.len(), 2, "{past}");
+    let row = "controller collect delete Secret default saved removed owners absent: ConfigMap/absent";
+    assert!(rows.iter().any(|it| it == row), "{past}");
     let text = |name: &str| std::fs::read_to_string(directory.join(name)).unwrap();
     assert!(!text("Secret_default_saved.json").contains("password"), "{}", text("Secret_default_saved.json"));
     let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");

@@ -21,9 +21,7 @@ use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
 use crate::cli::verbs::collect::{is_dry, observing};
-use crate::controller::{
-    ClusterOutcome, ClusterReport, CollectOptions, ControllerError, Keep, PodCollector, SaveOptions, collect,
-};
+use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, Keep, PodCollector, SaveOptions, collect};
 use crate::daemon::now;
 pub(super) use crate::daemon::process::signals;
 use crate::kubernetes::Connection;
@@ -93,17 +91,19 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
     let settings = source::with_namespaces(source, args.namespaces, !only.is_empty())?;
     let options = CollectOptions { dry_run, max_objects: args.max, timeout: args.timeout, only, save: args.saves()? };
     let bar = ProgressBar::new_spinner();
-    bar.enable_steady_tick(Duration::from_millis(200));
     let shown = bar.clone();
-    let watch = move |outcome: &ClusterOutcome| {
-        shown.set_message(outcome.object.to_string());
-        shown.inc(1);
-    };
     let connection = Arc::new(source.patient_connection());
     let asks = args.asks(dry_run, source);
     let report = until_aborted(async |stop| {
-        confirm(&connection, asks, &stop).await?;
-        collect(connection, settings, &options, now, stop, watch).await
+        let cluster = confirm(&connection, asks, &stop).await?;
+        let keep = source::history(source, "controller collect", cluster)?;
+        shown.enable_steady_tick(Duration::from_millis(200));
+        let watch = move |outcome: &ClusterOutcome| {
+            shown.set_message(outcome.object.to_string());
+            shown.inc(1);
+            keep(outcome);
+        };
+        Ok(collect(connection, settings, &options, now, stop, watch).await?)
     })?;
     bar.finish_and_clear();
     let deleted = report.outcomes.iter().filter(|outcome| outcome.action == ActionWord::Delete);
@@ -123,7 +123,7 @@ fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> 
             tokio::time::sleep(timeout).await;
             end.cancel();
         });
-        collector.collect(max, &stop).await
+        Ok(collector.collect(max, &stop).await?)
     })?;
     let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion());
     let names = deleted.map(|outcome| render_pods::name(&outcome.action));
@@ -160,16 +160,17 @@ impl Args {
     }
 }
 
-/// Names the cluster, and asks if it is the right one.
-async fn confirm(connection: &Connection, asks: bool, stop: &CancellationToken) -> Result<(), ControllerError> {
+/// Names the cluster, asks if it is the right one, and returns it.
+async fn confirm(connection: &Connection, asks: bool, stop: &CancellationToken) -> Result<String, CliError> {
     let cluster = connection.cluster().await;
     if asks && !confirmed(&cluster, stop).await {
-        return Err(ControllerError::Declined);
+        let error = CliError::message(ErrorKind::Partial, "nothing was deleted: the answer was not yes");
+        return Err(error.hint("--context names the cluster"));
     }
     if !asks && !cluster.is_empty() {
         note(&format!("collecting in {cluster}"));
     }
-    Ok(())
+    Ok(cluster)
 }
 
 fn cannot_save(path: &Path, error: &io::Error) -> String {
@@ -211,13 +212,11 @@ async fn confirmed(cluster: &str, stop: &CancellationToken) -> bool {
 }
 
 /// Runs a collection. The first signal ends it in order, the second at once.
-fn until_aborted<T>(
-    collection: impl AsyncFnOnce(CancellationToken) -> Result<T, ControllerError>,
-) -> Result<T, CliError> {
+fn until_aborted<T>(collection: impl AsyncFnOnce(CancellationToken) -> Result<T, CliError>) -> Result<T, CliError> {
     block_on(async {
         let (signals, stop, _) = signals::listen()?;
         tokio::select! {
-            report = collection(stop) => Ok(report?),
+            report = collection(stop) => report,
             signal = signals.aborted() => Err(CliError::aborted(signal)),
         }
     })

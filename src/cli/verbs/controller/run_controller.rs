@@ -91,7 +91,8 @@ pub(super) fn run(
         }
         let settings =
             source::with_namespaces(source, args.namespaces, !(args.only.is_empty() && args.ignore.is_empty()))?;
-        let owners = OwnersService::new(&connection, settings, filter, dry_run, now);
+        let keep = source::history(source, "controller run", connection.cluster().await)?;
+        let owners = OwnersService::new(&connection, settings, filter, dry_run, now).with_history(keep);
         let (metrics, pages, attention) = (owners.metrics().clone(), owners.pages(), owners.attention());
         let health = pages.health.clone();
         let _server = serve_pages(source, pages);

@@ -10,11 +10,15 @@ use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
 use crate::cli::render::progress;
 use crate::config::{Loaded, Settings};
-use crate::controller::{ClusterObserver, ControllerError, ControllerSettings, ObserverLimits};
+use crate::controller::{
+    ClusterObserver, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ObserverLimits,
+};
 use crate::daemon::node::credential_candidates;
 use crate::daemon::now;
 use crate::kubernetes::{Connection, CredentialCandidates};
+use crate::model::Identity;
 use crate::owners::ClusterSnapshot;
+use crate::record::{DeletionEntry, DeletionLog};
 
 /// The cluster that the settings and the flags select.
 #[derive(Clone, Copy)]
@@ -51,6 +55,40 @@ impl Source<'_> {
     pub(super) fn snapshot(self, file: Option<&PathBuf>, namespace: Option<&str>) -> Result<ClusterSnapshot, CliError> {
         file.map_or_else(|| observe(self, namespace, None), |file| one_document::cluster_snapshot(file))
     }
+}
+
+/// Returns what adds each change of an object to the history, if there is one.
+///
+/// # Errors
+///
+/// Its file cannot be written. Without it nothing is deleted.
+pub(super) fn history(
+    source: Source<'_>,
+    command: &'static str,
+    cluster: String,
+) -> Result<impl Fn(&ClusterOutcome) + Send + Sync + 'static, CliError> {
+    let path = source.settings().controller_history.as_deref();
+    let log = path.map(DeletionLog::open).transpose()?;
+    Ok(move |outcome: &ClusterOutcome| {
+        let is_change = !matches!(outcome.result, ClusterResult::DryRun | ClusterResult::AlreadyDeleted);
+        if let Some(log) = log.as_ref().filter(|_| is_change) {
+            let Identity { kind, namespace, name, uid } = &outcome.object;
+            log.add(DeletionEntry {
+                at: now(),
+                command: command.to_owned(),
+                cluster: cluster.clone(),
+                action: outcome.action.to_string(),
+                api_version: kind.api_version.to_string(),
+                kind: kind.kind.to_string(),
+                namespace: namespace.to_string(),
+                name: name.to_string(),
+                uid: uid.to_string(),
+                owners: outcome.owners.join(", "),
+                reason: outcome.reason.clone(),
+                result: outcome.result.to_string(),
+            });
+        }
+    })
 }
 
 /// Returns what reads the cluster, or a namespace.
@@ -107,9 +145,6 @@ pub(super) fn all_listed(errors: &[String]) -> Result<(), CliError> {
 impl From<ControllerError> for CliError {
     fn from(error: ControllerError) -> Self {
         let kind = match &error {
-            ControllerError::Declined => {
-                return Self::new(ErrorKind::Partial, error).hint("--context names the cluster");
-            }
             ControllerError::Beside { .. } => return Self::new(ErrorKind::Config, error).hint("omit --namespaces"),
             error if error.is_of_credentials() => ErrorKind::Config,
             _ => ErrorKind::Runtime,

@@ -1,0 +1,59 @@
+//! `kubegc controller history`.
+
+use super::source::Source;
+use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::record::{DeletionEntry, StoreReader};
+
+/// Show what collect and run deleted and changed, and why, newest first
+///
+/// They write the history to the file of `controller.history`. Without that setting there is none.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Maximum number of entries
+    #[arg(long, default_value_t = 50, value_name = "NUMBER")]
+    limit: usize,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
+}
+
+/// Reads and prints the history.
+pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+    let Some(path) = &source.settings().controller_history else {
+        let error = CliError::message(ErrorKind::Usage, "controller.history names no file");
+        return Err(error.hint("--controller-history FILE names one"));
+    };
+    let reader = StoreReader::open(path)?;
+    let found = reader.map(|reader| reader.deletions(args.limit, args.namespace.get())).transpose()?;
+    let entries = found.unwrap_or_default();
+    let names = entries.iter().map(|it| format!("{}/{}", it.kind.to_lowercase(), it.name)).collect::<Vec<_>>();
+    output.entries(&entries, names, |wide| text(&entries, wide))
+}
+
+fn text(entries: &[DeletionEntry], wide: bool) -> String {
+    if entries.is_empty() {
+        return "Nothing was deleted.\n".to_owned();
+    }
+    let words = |text: &str| text.replace('_', " ");
+    let rows = entries.iter().map(|it| {
+        let cluster = if wide { it.cluster.clone() } else { String::new() };
+        let why =
+            if it.owners.is_empty() { words(&it.reason) } else { format!("{}: {}", words(&it.reason), it.owners) };
+        let of_object = [it.kind.clone(), it.namespace.clone(), it.name.clone()];
+        let [kind, namespace, name] = of_object;
+        [
+            it.at.to_string(),
+            it.command.clone(),
+            cluster,
+            words(&it.action),
+            kind,
+            namespace,
+            name,
+            words(&it.result),
+            why,
+        ]
+    });
+    table(["TIME", "COMMAND", "CLUSTER", "ACTION", "KIND", "NAMESPACE", "NAME", "RESULT", "WHY"], rows)
+}
