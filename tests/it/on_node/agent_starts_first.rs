@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use crate::on_node::pod_source_outages::LEAVES_CONTAINERS;
@@ -56,6 +58,11 @@ async fn an_early_agent_waits_for_its_nodes_pod_list() {
 async fn register(node: &NodeRig) {
     std::fs::create_dir(node.dir().join("kubelet/pods")).unwrap();
     node.create_object(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name()}})).await;
+    // Without a capacity, a kubelet that starts later rejects the pod for good if it sees the pod before it has reported one.
+    let capacity = json!({"pods": "110", "cpu": "2", "memory": "8Gi", "ephemeral-storage": "100Gi"});
+    let status = json!({"status": {"capacity": capacity, "allocatable": capacity}});
+    let nodes: Api<Node> = Api::all(node.kube());
+    nodes.patch_status(node.name(), &PatchParams::default(), &Patch::Strategic(&status)).await.unwrap();
 }
 
 /// Makes passes until the service reports why the pods are unavailable, and then some more.
