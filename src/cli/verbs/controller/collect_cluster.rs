@@ -96,7 +96,7 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
     let asks = args.asks(dry_run, source);
     let report = until_aborted(async |stop| {
         let cluster = confirm(&connection, asks, &stop).await?;
-        let keep = source::history(source, "controller collect", cluster)?;
+        let keep = source::history(source, "controller collect", cluster, dry_run)?;
         shown.enable_steady_tick(Duration::from_millis(200));
         let watch = move |outcome: &ClusterOutcome| {
             shown.set_message(outcome.object.to_string());

@@ -91,7 +91,7 @@ pub(super) fn run(
         }
         let settings =
             source::with_namespaces(source, args.namespaces, !(args.only.is_empty() && args.ignore.is_empty()))?;
-        let keep = source::history(source, "controller run", connection.cluster().await)?;
+        let keep = source::history(source, "controller run", connection.cluster().await, dry_run)?;
         let owners = OwnersService::new(&connection, settings, filter, dry_run, now).with_history(keep);
         let (metrics, pages, attention) = (owners.metrics().clone(), owners.pages(), owners.attention());
         let health = pages.health.clone();

@@ -66,8 +66,9 @@ pub(super) fn history(
     source: Source<'_>,
     command: &'static str,
     cluster: String,
+    dry_run: bool,
 ) -> Result<impl Fn(&ClusterOutcome) + Send + Sync + 'static, CliError> {
-    let path = source.settings().controller_history.as_deref();
+    let path = source.settings().controller_history.as_deref().filter(|_| !dry_run);
     let log = path.map(DeletionLog::open).transpose()?;
     Ok(move |outcome: &ClusterOutcome| {
         let is_change = !matches!(outcome.result, ClusterResult::DryRun | ClusterResult::AlreadyDeleted);
