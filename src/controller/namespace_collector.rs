@@ -20,7 +20,7 @@ use super::watch::served::served;
 use super::work::engine::Engine;
 use super::{ClusterOutcome, ClusterResult, ControllerError, upstream_leader};
 use crate::kubernetes::{ApiNamespace, ApiResource, Discovered, KubernetesError, WriteTarget, discover};
-use crate::model::{ApiKind, Identity, ObjectMeta, Uid};
+use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, Uid};
 use crate::owners::{ActionWord, Propagation};
 
 pub(super) use following::follow;
@@ -161,7 +161,9 @@ impl<'a> NamespaceCollector<'a> {
             return Ok(Vec::new());
         }
         let found = self.list(resource, name).await?;
-        let alive: Vec<_> = found.iter().filter(|object| !object.is_deleting()).collect();
+        // A deletion with `Background` replaces one that waits for its dependents or releases them: all of them go.
+        let waits = |object: &ObjectMeta| object.has(FOREGROUND) || object.has(ORPHAN);
+        let alive: Vec<_> = found.iter().filter(|object| !object.is_deleting() || waits(object)).collect();
         let wanted: Vec<_> = alive.iter().take_while(|_| self.may_change_one_more()).copied().collect();
         if wanted.is_empty() || self.read(name, &namespace.metadata.uid).await?.is_none() {
             return Ok(found);

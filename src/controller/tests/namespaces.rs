@@ -161,6 +161,16 @@ async fn pods_end_before_anything_else_is_deleted() {
     assert_eq!(server.names(), ["other", "node"]);
 }
 
+/// Otherwise an owner would wait for a dependent that finalizers hold, and its namespace for both.
+#[tokio::test(start_paused = true)]
+async fn a_foreground_deletion_in_a_namespace_does_not_wait() {
+    let owner = deleted_with("foregroundDeletion", object("v1", "Secret", "ns1", "owner", &[]));
+    let held = with(object("v1", "ConfigMap", "ns1", "held", &[blocking(&owner)]), "finalizers", json!([HOLD]));
+    let server = server([owner, held, namespace("ns1", &["kubernetes"])]);
+    collects(&server, &options()).await.unwrap();
+    assert_eq!(server.names(), ["ns1", "held"]);
+}
+
 /// What cannot be listed may be there, and so may what is not discovered.
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_seen_holds_the_namespace() {
