@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
-use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, read_object};
 use crate::model::ObjectMeta;
 
 /// A namespace as the API server has it.
@@ -42,7 +42,6 @@ pub struct NamespaceCondition {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Fields {
-    kind: String,
     metadata: ObjectMeta,
     spec: Spec,
     status: Status,
@@ -70,15 +69,9 @@ pub async fn read_namespace(
     name: &str,
     limit: Duration,
 ) -> Result<Option<ApiNamespace>, KubernetesError> {
-    let resource = ApiResource::namespaces();
-    let read = async {
-        match connection.request::<Value>(resource.get("", name)?, limit).await {
-            Ok(whole) => ApiNamespace::of(whole, name).map(Some),
-            Err(cause) if cause.proves_absence(&resource, name) => Ok(None),
-            Err(cause) => Err(cause),
-        }
-    };
-    attempt(format!("read namespace {name:?}"), read).await
+    let whole = read_object(connection, &ApiResource::namespaces(), "", name, limit).await?;
+    let of = |whole| ApiNamespace::of(whole).map_err(|cause| cause.of(format!("read namespace {name:?}")));
+    whole.map(of).transpose()
 }
 
 /// Removes a finalizer from `spec`. The last one ends the deletion.
@@ -105,11 +98,11 @@ pub async fn finalize_namespace(
 // === impl ApiNamespace ===
 
 impl ApiNamespace {
-    fn of(whole: Value, name: &str) -> Result<Self, Cause> {
+    fn of(whole: Value) -> Result<Self, Cause> {
         let fields = Fields::deserialize(&whole).map_err(|error| Cause::Unreadable(error.to_string()))?;
-        let Fields { kind, metadata, spec, status } = fields;
+        let Fields { metadata, spec, status } = fields;
         // Without a version the request would replace whatever there is.
-        if kind != "Namespace" || *metadata.name != *name || metadata.uid.is_empty() || metadata.version.is_empty() {
+        if metadata.version.is_empty() {
             return Err(Cause::another_object());
         }
         let (finalizers, conditions) = (spec.finalizers.unwrap_or_default(), status.conditions.unwrap_or_default());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -63,21 +64,8 @@ impl Watched for MetadataOnly {
     }
 }
 
-/// Lists the metadata of all objects of a resource, past the server's cache.
-///
-/// # Errors
-///
-/// The list is not complete.
-pub async fn list_metadata(
-    connection: &Connection,
-    resource: &ApiResource,
-    limit: Duration,
-) -> Result<Vec<ObjectMeta>, KubernetesError> {
-    list_metadata_in(connection, resource, "", None, limit).await
-}
-
-/// As [`list_metadata`], of one namespace, or of all of them if that is empty; of those that a selector of labels matches, if
-/// there is one.
+/// Lists the metadata of all objects of a resource, past the server's cache: of one namespace, or of all of them if that is empty;
+/// of those that a selector of labels matches, if there is one.
 ///
 /// # Errors
 ///
@@ -127,17 +115,9 @@ pub async fn read_metadata(
     name: &str,
     limit: Duration,
 ) -> Result<Option<ObjectMeta>, KubernetesError> {
-    let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
-    let read = async {
-        let request = accepting(resource.get(namespace, name)?, ACCEPT_ONE);
-        match connection.request::<OneObject>(request, limit).await {
-            Ok(found) if found.is(resource, namespace, name) => Ok(Some(found.metadata)),
-            Ok(_) => Err(Cause::another_object()),
-            Err(cause) if cause.proves_absence(resource, name) => Ok(None),
-            Err(cause) => Err(cause),
-        }
-    };
-    attempt(what, read).await
+    let is = |found: &OneObject| found.is(resource, namespace, name);
+    let read = read_one(connection, resource, (namespace, name), Some(ACCEPT_ONE), is, limit).await?;
+    Ok(read.map(|found| found.metadata))
 }
 
 /// Reads one whole object, as [`read_metadata`].
@@ -152,13 +132,26 @@ pub async fn read_object(
     name: &str,
     limit: Duration,
 ) -> Result<Option<Value>, KubernetesError> {
+    let is = |found: &Value| OneObject::deserialize(found).is_ok_and(|head| head.is(resource, namespace, name));
+    read_one(connection, resource, (namespace, name), None, is, limit).await
+}
+
+/// Reads one object in a form, whole without one. An answer counts only if it is that object.
+async fn read_one<T: DeserializeOwned>(
+    connection: &Connection,
+    resource: &ApiResource,
+    (namespace, name): (&str, &str),
+    form: Option<HeaderValue>,
+    is: impl Fn(&T) -> bool,
+    limit: Duration,
+) -> Result<Option<T>, KubernetesError> {
     let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
     let read = async {
-        match connection.request::<Value>(resource.get(namespace, name)?, limit).await {
-            Ok(found) => {
-                let head = OneObject::deserialize(&found).map_err(|error| Cause::Unreadable(error.to_string()))?;
-                if head.is(resource, namespace, name) { Ok(Some(found)) } else { Err(Cause::another_object()) }
-            }
+        let request = resource.get(namespace, name)?;
+        let request = form.into_iter().fold(request, accepting);
+        match connection.request::<T>(request, limit).await {
+            Ok(found) if is(&found) => Ok(Some(found)),
+            Ok(_) => Err(Cause::another_object()),
             Err(cause) if cause.proves_absence(resource, name) => Ok(None),
             Err(cause) => Err(cause),
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::{ApiResource, Discovered, KubernetesError, discover, list_metadata, read_metadata};
+use crate::kubernetes::{ApiResource, Discovered, KubernetesError, discover, list_metadata_in, read_metadata};
 use crate::testing::fake_api::{Answer, FakeApi, Made, failure, not_found};
 
 /// Returns an API server that answers each path with a code and a text.
@@ -170,7 +170,7 @@ async fn a_list_requests_metadata_and_accepts_whole_objects() {
         let list = json!({"apiVersion": "v1", "kind": kind, "metadata": {"resourceVersion": "7"}, "items": [object]})
             .to_string();
         let server = server(move |_| (200, list.clone()));
-        let listed = list_metadata(&server.connection(), &pods(), seconds(1)).await.unwrap();
+        let listed = list_metadata_in(&server.connection(), &pods(), "", None, seconds(1)).await.unwrap();
         assert_eq!((&*listed[0].name, &*listed[0].uid.to_string(), listed[0].is_deleting()), ("a", "u", true));
         let owner = &listed[0].owners[0];
         assert_eq!((&*owner.name, owner.blocking, owner.controller), ("o", Some(true), None));
@@ -187,7 +187,7 @@ async fn a_list_with_expired_pages_restarts_a_few_times() {
         if path.contains("continue=") { (410, status_text(410, "Expired")) } else { (200, page.to_string()) }
     };
     let server = server(answer);
-    let error = list_metadata(&server.connection(), &pods(), seconds(1)).await.unwrap_err();
+    let error = list_metadata_in(&server.connection(), &pods(), "", None, seconds(1)).await.unwrap_err();
     assert!(error.to_string().contains("its pages expire"), "{error}");
     assert_eq!(server.requests().len(), 6);
 }

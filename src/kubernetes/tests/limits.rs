@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::kubernetes::objects::node_pods::NodePod;
 use crate::kubernetes::requests::list::Listing;
-use crate::kubernetes::{ApiPod, ApiResource, Cause, list_metadata, list_objects};
+use crate::kubernetes::{ApiPod, ApiResource, Cause, list_metadata_in, list_objects};
 use crate::testing::fake_api::Answer;
 
 #[tokio::test(start_paused = true)]
@@ -49,7 +49,7 @@ fn page(query: &str, objects: usize, bytes: usize) -> String {
 async fn large_metadata_is_read_in_smaller_pages() {
     let api = large(24, 1 << 20);
     let connection = api.connection();
-    let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await.unwrap();
+    let listed = list_metadata_in(&connection, &ApiResource::pods(), "", None, seconds(60)).await.unwrap();
     let names: Vec<_> = listed.iter().map(|object| object.name.to_string()).collect();
     assert_eq!(names, (0..24).map(|at| format!("o{at}")).collect::<Vec<_>>());
     assert!(api.requests().len() < 24);
@@ -71,7 +71,7 @@ async fn large_node_pods_are_read_in_smaller_pages() {
 async fn an_object_that_is_too_large_is_an_error() {
     let api = large(2, 17 << 20);
     let connection = api.connection();
-    let listed = list_metadata(&connection, &ApiResource::pods(), seconds(60)).await;
+    let listed = list_metadata_in(&connection, &ApiResource::pods(), "", None, seconds(60)).await;
     assert!(listed.unwrap_err().to_string().contains("bytes"));
     assert!(api.requests().len() < 10);
 }
@@ -82,7 +82,7 @@ async fn a_list_without_an_end_fails() {
     let api = large(usize::MAX, 1);
     let connection = api.connection();
     let pods = ApiResource::pods();
-    let listing = list_metadata(&connection, &pods, seconds(30));
+    let listing = list_metadata_in(&connection, &pods, "", None, seconds(30));
     let bounded = async {
         while api.requests().len() < 5_000 {
             pass(seconds(1)).await;

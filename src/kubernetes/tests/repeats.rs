@@ -4,7 +4,7 @@ use http::Request;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kubernetes::{ApiResource, Connection, list_metadata};
+use crate::kubernetes::{ApiResource, Connection, list_metadata_in};
 use crate::testing::fake_api::{Answer, Call, failure};
 
 /// Returns a server with these answers, which then lists no pods.
@@ -33,7 +33,7 @@ fn busy() -> Answer {
 }
 
 async fn list(connection: &Connection) -> Result<usize, String> {
-    let listed = list_metadata(connection, &ApiResource::pods(), seconds(30)).await;
+    let listed = list_metadata_in(connection, &ApiResource::pods(), "", None, seconds(30)).await;
     listed.map(|listed| listed.len()).map_err(|error| error.to_string())
 }
 

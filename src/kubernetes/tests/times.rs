@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::discovery::server;
 use super::*;
-use crate::kubernetes::{ApiPod, ApiResource, list_metadata, list_objects};
+use crate::kubernetes::{ApiPod, ApiResource, list_metadata_in, list_objects};
 
 /// A time of the year 33658 is that of a deletion with a long grace period, which any owner of a pod can begin.
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn a_time_that_is_unreadable_stops_no_list() {
         assert_eq!((pods.len(), pods[0].finished_at()), (2, None), "{time}");
         assert!(pods[0].metadata.deletion_timestamp.is_some(), "{time}: it is being deleted");
         assert!(pods[1].finished_at().is_some() && pods[1].metadata.deletion_timestamp.is_none());
-        let metadata = list_metadata(&connection, &resource, seconds(9)).await.unwrap();
+        let metadata = list_metadata_in(&connection, &resource, "", None, seconds(9)).await.unwrap();
         assert!(metadata[0].deletion_timestamp.is_some() && metadata[1].deletion_timestamp.is_none(), "{time}");
     }
 }
