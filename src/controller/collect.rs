@@ -24,13 +24,12 @@ use self::wave::{Wave, WaveEnd};
 use super::calls::Calls;
 use super::namespace_collector::{NamespaceCollector, alone};
 use super::settings::{LISTS, WORKERS};
+use super::watch::filter::read_in;
 use super::watch::namespaces::{owners_in_namespaces, waits_in};
 use super::watch::resources::DEFINITIONS;
 use super::watch::served::{Served, served};
 use super::work::engine::{Engine, Notice};
-use super::{
-    ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ObjectFilter, ResourceFilter,
-};
+use super::{ClusterFailure, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ObjectFilter};
 use crate::kubernetes::{ApiResource, Clock, Connection, discover, list_metadata_in};
 use crate::model::{Identity, ObjectMeta};
 use crate::owners::{ActionWord, Event, OwnerGuards, UnavailableGroup};
@@ -196,11 +195,9 @@ impl Collection {
         (report.errors, report.waiting) = (Vec::new(), Vec::new());
         report.errors.extend(now.unavailable.iter().map(UnavailableGroup::to_string));
         engine.set_served(now);
-        let (everything, namespace) = (ResourceFilter::default(), &*engine.filter.namespace);
-        let is_within = |it: &&ApiResource| everything.selects(it) && (it.namespaced || namespace.is_empty());
-        let wanted = found.resources.iter().filter(is_within);
+        let namespace = &*engine.filter.namespace;
         let (connection, limit) = (&engine.calls.connection, settings.calls.answer);
-        let lists = wanted.map(|resource| async move {
+        let lists = read_in(&found, namespace).map(|resource| async move {
             (resource, list_metadata_in(connection, resource, namespace, None, limit).await)
         });
         let mut lists = stream::iter(lists).buffered(LISTS);

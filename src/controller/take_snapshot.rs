@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
+use super::ControllerError;
+use super::watch::filter::read_in;
 use super::watch::namespaces::{owners_in_namespaces, waits_in};
 use super::watch::served::{Served, served};
-use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_details_in, list_metadata_in,
     read_metadata,
@@ -107,7 +108,7 @@ impl ClusterObserver {
     pub async fn labeled(&self, selector: &str) -> Result<(HashSet<Uid>, Vec<String>), ControllerError> {
         let found = discover(&self.connection, self.limits.answer).await;
         let found = found.map_err(|source| ControllerError::Discover { source })?;
-        let lists = self.wanted(&found).map(|resource| {
+        let lists = read_in(&found, &self.namespace).map(|resource| {
             list_metadata_in(&self.connection, resource, &self.namespace, Some(selector), self.limits.answer)
         });
         let lists: Vec<_> = stream::iter(lists).buffered(self.limits.lists).collect().await;
@@ -121,19 +122,13 @@ impl ClusterObserver {
         Ok((uids, errors))
     }
 
-    /// Lists the resources that are read.
-    fn wanted<'f>(&self, found: &'f Discovered) -> impl Iterator<Item = &'f ApiResource> {
-        let (everything, is_everywhere) = (ResourceFilter::default(), self.namespace.is_empty());
-        found.resources.iter().filter(move |it| everything.selects(it) && (it.namespaced || is_everywhere))
-    }
-
     async fn lists(
         &self,
         found: &Discovered,
         details: &mut BTreeMap<Uid, ObjectDetails>,
         watch: &mut impl FnMut(usize, usize),
     ) -> Vec<ListedResource> {
-        let wanted: Vec<_> = self.wanted(found).collect();
+        let wanted: Vec<_> = read_in(found, &self.namespace).collect();
         let lists = wanted.iter().map(|resource| self.list(resource));
         let mut lists = stream::iter(lists).buffered(self.limits.lists);
         let mut listed = Vec::new();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::kubernetes::ApiResource;
+use crate::kubernetes::{ApiResource, Discovered};
 use crate::model::{Identity, Uid};
 
 /// A resource as `apps/deployments`, or `configmaps` of the core group.
@@ -63,6 +63,15 @@ impl ResourceFilter {
         let names = |names: &[ResourceName]| names.iter().any(|name| name.is_named(group, resource));
         !self.only.is_empty() && !names(&self.only) || names(&self.ignore)
     }
+}
+
+/// Lists the resources whose objects are read: of a namespace, only those that can be in it.
+pub(in crate::controller) fn read_in<'f>(
+    found: &'f Discovered,
+    namespace: &str,
+) -> impl Iterator<Item = &'f ApiResource> {
+    let (everything, is_everywhere) = (ResourceFilter::default(), namespace.is_empty());
+    found.resources.iter().filter(move |it| everything.selects(it) && (it.namespaced || is_everywhere))
 }
 
 // === impl ObjectFilter ===
