@@ -35,13 +35,13 @@ pub(super) fn plan(plan: &ClusterPlan, wide: bool, by: Option<GroupBy>, paint: P
 fn objects(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
     let mut text = String::new();
     if !plan.actions.is_empty() {
-        text += &actions_of(plan, &plan.actions, wide);
+        text += &actions(&plan.actions, wide, |object| details(plan, object));
         text.push('\n');
     }
     if !plan.predicted.is_empty() {
         let shown = if wide { plan.predicted.len() } else { plan.predicted.len().min(PREDICTED) };
         let _ = writeln!(text, "{}", paint.bold("Then (predicted):"));
-        text += &actions_of(plan, plan.predicted.get(..shown).unwrap_or_default(), wide);
+        text += &actions(plan.predicted.get(..shown).unwrap_or_default(), wide, |object| details(plan, object));
         if shown < plan.predicted.len() {
             let _ = writeln!(text, "and {} more; -o wide shows all", plan.predicted.len() - shown);
         }
@@ -55,19 +55,11 @@ fn objects(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
     text
 }
 
-/// Formats actions of which no details are known.
-pub(super) fn actions(actions: &[ClusterAction], wide: bool) -> String {
+/// Formats actions. `details` returns the age, the last manager and the labels of an object, as far as they are known.
+pub(super) fn actions(actions: &[ClusterAction], wide: bool, details: impl Fn(&Identity) -> [String; 3]) -> String {
     let rows = actions.iter().map(|action| {
         let [kind, namespace, name] = columns(&action.object, wide);
-        [action_text(action), kind, namespace, name, reason(action)]
-    });
-    table(["ACTION", "KIND", "NAMESPACE", "NAME", "WHY"], rows)
-}
-
-fn actions_of(plan: &ClusterPlan, actions: &[ClusterAction], wide: bool) -> String {
-    let rows = actions.iter().map(|action| {
-        let [kind, namespace, name] = columns(&action.object, wide);
-        let [age, manager, labels] = details(plan, &action.object);
+        let [age, manager, labels] = details(&action.object);
         [action_text(action), kind, namespace, name, age, manager, labels, reason(action)]
     });
     table(["ACTION", "KIND", "NAMESPACE", "NAME", "AGE", "CHANGED BY", "LABELS", "WHY"], rows)

@@ -120,7 +120,7 @@ fn consequences(actions: &[ClusterAction], content: Option<usize>) -> String {
     let rest = match (actions, &content) {
         ([], None) => "If it were deleted: nothing else would change\n".to_owned(),
         ([], Some(_)) => String::new(),
-        _ => format!("If it were deleted (predicted):\n{}", render::actions(actions, true)),
+        _ => format!("If it were deleted (predicted):\n{}", render::actions(actions, true, |_| Default::default())),
     };
     content.unwrap_or_default() + &rest
 }
