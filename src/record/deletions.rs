@@ -136,10 +136,10 @@ fn write_all(connection: &Connection, path: &Path, entries: &Receiver<DeletionEn
 
 fn write(connection: &Connection, batch: &[DeletionEntry]) -> rusqlite::Result<()> {
     let transaction = connection.unchecked_transaction()?;
+    let insert =
+        format!("INSERT INTO deletions ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
     for entry in batch {
         let DeletionEntry { command, cluster, action, api_version, kind, namespace, name, uid, .. } = entry;
-        let insert =
-            format!("INSERT INTO deletions ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
         let at = nanos(entry.at);
         let (owners, reason, result) = (&entry.owners, &entry.reason, &entry.result);
         let values =

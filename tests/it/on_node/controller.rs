@@ -304,7 +304,7 @@ async fn flags_limit_a_plan_and_a_collection_to_some_objects(node: &NodeRig) {
     assert_eq!(collect(&[]).await, [""; 0]);
 }
 
-/// What was deleted by mistake comes back with `kubectl create -f`.
+/// `kubectl create -f` creates what was deleted again.
 async fn saved_objects_can_be_created_again(node: &NodeRig) {
     let gone = absent();
     create(node, "saved", std::slice::from_ref(&gone)).await;
