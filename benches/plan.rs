@@ -95,7 +95,7 @@ fn rule(number: usize) -> Rule {
         (RuleFor::Container, format!("pod.namespace == 'none-{number}' && container.age > duration('1h')"))
     };
     let (name, note) = (format!("rule {number}"), String::new());
-    Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, note }).unwrap()
+    Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, resource: String::new(), note }).unwrap()
 }
 
 /// A node with so many containers: pods of five, each with a dead instance or two, half of the pods gone; an image for

@@ -1,5 +1,5 @@
 //! Garbage collection at cluster level: reads the API server for the pure rooms `owners` and `pod_gc`, and carries out
-//! what they decide. It holds no policy.
+//! what they decide. It holds no policy but that of the operator, as `rules` evaluates it.
 //!
 //! [`ClusterObserver`] takes snapshots and cannot write. The engine keeps the ownership graph; lists ([`collect()`]) or
 //! monitors show it the objects, and its workers check what the graph names, with live reads. [`PodCollector`] deletes pods
@@ -26,6 +26,7 @@ mod tests;
 
 pub use attention::Attention;
 pub use calls::CallLimits;
+pub use collect::object_rules::ObjectRules;
 pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, Keep, SaveOptions, WaitingObject, collect};
 pub use controller_error::ControllerError;
 pub use leader::Candidate;

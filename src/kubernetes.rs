@@ -30,7 +30,9 @@ pub use objects::resource::ApiResource;
 pub use objects::workloads::list_workloads;
 pub use requests::connection::Connection;
 pub use requests::list::{Watched, list_objects};
-pub use requests::metadata::{MetadataOnly, list_details_in, list_metadata_in, read_metadata, read_object};
+pub use requests::metadata::{
+    LabeledObject, MetadataOnly, each_labeled_in, list_details_in, list_metadata_in, read_metadata, read_object,
+};
 pub use requests::path::is_path_segment;
 pub use requests::watch::{KnownPods, PodWatch};
 pub use requests::writer::{

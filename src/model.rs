@@ -36,7 +36,9 @@ pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
     RuntimeMemory,
 };
-pub use object_meta::{FOREGROUND, ORPHAN, ObjectDetails, ObjectMeta, known_time, latest_time, left_out_owners};
+pub use object_meta::{
+    FOREGROUND, LAST_APPLIED, ORPHAN, ObjectDetails, ObjectMeta, known_time, latest_time, left_out_owners,
+};
 pub use objects::{
     Container, ContainerState, EntryKind, FileSystem, Image, ImageDetails, LeftoverLog, LinkTarget, LogDir, LogLink,
     Runtime, Sandbox, SandboxState,

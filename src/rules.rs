@@ -1,7 +1,7 @@
 //! Rules of the operator: conditions in the Common Expression Language (CEL), and what follows.
 //!
 //! Rules are ordered. The first whose condition holds for an object decides. Where none holds, the settings decide. `keep` keeps
-//! an object; `remove` removes an unused image or a dead container that no guard keeps; limits apply in place of those in the
+//! an object; `remove` removes an unused image or a dead container that no guard keeps; `delete` deletes an object of a cluster; limits apply in place of those in the
 //! settings. An error of an evaluation, such as a fact that is not available, counts as a condition that holds for `keep`, and as
 //! one that does not otherwise.
 //!
@@ -51,6 +51,8 @@ pub enum RuleFor {
     Log,
     /// Checkpoints of containers that the kubelet made.
     Checkpoint,
+    /// Objects of a cluster, which only `kubegc controller` deletes.
+    Object,
 }
 
 /// What follows if the condition of a rule holds.
@@ -61,6 +63,8 @@ pub enum Then {
     /// The object is removed: an unused image, whatever the disk usage, a dead container, whatever the limits, or a checkpoint. The
     /// guards and the minimum age apply.
     Remove,
+    /// The object of a cluster is deleted.
+    Delete,
     /// These limits apply to the object in place of those in the settings.
     Limits(Limits),
 }
@@ -87,6 +91,8 @@ pub struct RuleText {
     pub name: String,
     /// What it is about.
     pub of: RuleFor,
+    /// Of a rule for objects: their resource, as `jobs.batch`. Empty otherwise.
+    pub resource: String,
     /// The condition.
     pub when: String,
     /// What follows.
@@ -192,7 +198,7 @@ impl Rule {
     pub fn limits(&self) -> Option<&Limits> {
         match &self.text.then {
             Then::Limits(limits) => Some(limits),
-            Then::Keep | Then::Remove => None,
+            Then::Keep | Then::Remove | Then::Delete => None,
         }
     }
 

@@ -365,6 +365,12 @@ settings! {
     /// It keeps the last 100,000 changes.
     "controller.history": OPTIONAL_FILE = controller_history, flags ["controller-history"];
 
+    /// Resources whose objects may end by the annotations `janitor/ttl` and `janitor/expires` of kube-janitor.
+    ///
+    /// As `["deployments.apps", "namespaces"]`. A user who may change such an object decides when it ends. Rules with
+    /// `for = "object"` come first.
+    "controller.janitor_annotations": RESOURCES = controller.rules.annotated;
+
     /// Delete the content of namespaces in deletion, then end the deletion (`controller collect` and `run`).
     ///
     /// For API servers without kube-controller-manager, which does this itself. While one has its Lease, nothing is done.

@@ -14,6 +14,7 @@ pub use then::then_text;
 
 use super::entry::WrongValue;
 use super::position::OfPart;
+use crate::controller::ResourceName;
 use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
 
 /// The most rules. Each is evaluated for each object.
@@ -21,7 +22,8 @@ const MOST: usize = 64;
 /// The key of all rules.
 pub(super) const KEY: &str = "rule";
 /// The keys of a rule.
-const FIELDS: [&str; 6] = ["name", "for", "when", "then", "until", "note"];
+const FIELDS: [&str; 7] = ["name", "for", RESOURCE, "when", "then", "until", "note"];
+const RESOURCE: &str = "resource";
 
 /// Reads the rules, or returns all their faults.
 pub(super) fn read(value: &Value) -> Result<Rules, WrongValue> {
@@ -92,6 +94,7 @@ fn faults_of_condition(table: &Table) -> Vec<OfPart> {
     let condition = of.zip(text("when")).map(|(of, when)| RuleText {
         name: String::new(),
         of,
+        resource: String::new(),
         when: when.to_owned(),
         then: Then::Keep,
         until: None,
@@ -116,6 +119,7 @@ fn text(table: &Table, faults: &mut Vec<OfPart>) -> Option<RuleText> {
     let (name, when) = (string("name"), string("when"));
     let of = word(table, "for", RuleFor::VARIANTS, faults);
     let then = of.and_then(|of| then::read(of, table.get("then"), faults));
+    let resource = of.and_then(|of| resource(of, table.get(RESOURCE), faults));
     let until = match table.get("until") {
         None => None,
         Some(until) => {
@@ -134,7 +138,22 @@ fn text(table: &Table, faults: &mut Vec<OfPart>) -> Option<RuleText> {
         }
         note => note.flatten().unwrap_or_default().to_owned(),
     };
-    Some(RuleText { name: name?, of: of?, when: when?, then: then?, until, note })
+    Some(RuleText { name: name?, of: of?, resource: resource?, when: when?, then: then?, until, note })
+}
+
+/// Reads the resource of a rule: one for objects has one, and no other has.
+fn resource(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>) -> Option<String> {
+    let name = value.and_then(Value::as_str).filter(|name| name.parse::<ResourceName>().is_ok());
+    match (of == RuleFor::Object, value, name) {
+        (false, None, _) => Some(String::new()),
+        (true, _, Some(name)) => Some(name.to_owned()),
+        (is_wanted, ..) => {
+            let wanted =
+                if is_wanted { "expected a resource such as \"jobs.batch\"" } else { "only a rule for object has it" };
+            faults.push(OfPart::new(RESOURCE, wanted.to_owned()));
+            None
+        }
+    }
 }
 
 fn word<T: FromStr>(table: &Table, key: &str, words: &[&str], faults: &mut Vec<OfPart>) -> Option<T> {
@@ -152,11 +171,12 @@ pub(super) fn print(rules: &Rules) -> Value {
 }
 
 fn table(rule: &RuleText) -> Table {
-    let RuleText { name, of, when, then, until, note } = rule;
+    let RuleText { name, of, resource, when, then, until, note } = rule;
     let word = |word: &'static str| Some(Value::from(word));
     let entries = [
         ("name", Some(name.as_str().into())),
         ("for", word(of.into())),
+        (RESOURCE, Some(resource.as_str().into()).filter(|_| !resource.is_empty())),
         ("when", Some(when.as_str().into())),
         ("then", Some(then::print(then))),
         // As a text, because JSON has no dates.
@@ -176,6 +196,7 @@ pub(super) fn schema() -> serde_json::Value {
         "properties": {
             "name": text,
             "for": {"enum": RuleFor::VARIANTS},
+            RESOURCE: text,
             "when": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},
             "then": then::schema(),
             "until": {"type": "string"},

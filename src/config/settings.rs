@@ -228,6 +228,13 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Returns the settings of the collection by owner references, with the rules for objects.
+    pub fn owners_of_cluster(&self) -> ControllerSettings {
+        let mut settings = self.controller.clone();
+        settings.rules.rules.clone_from(&self.policy.rules);
+        settings
+    }
+
     /// Returns the settings of the collection of pods. It shares limits with the collection by owner references.
     pub fn pods_of_cluster(&self) -> PodGcSettings {
         let ControllerSettings { calls, guards, .. } = self.controller.clone();

@@ -16,6 +16,7 @@ use super::parse::{
 };
 use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
+use crate::controller::ResourceName;
 use crate::model::{LeftoverKind, PodSourceName, duration_text, exact_size_text};
 use crate::plan::{AgeFrom, ArchiveLimit, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
@@ -177,6 +178,17 @@ pub(super) const PATTERNS: ValueType<Vec<Pattern>> = ValueType::other(
     || json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
     |value| patterns(value, IMAGE_NAMES),
     |patterns| patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().into(),
+);
+
+/// Resources of a cluster: a list, or a text with commas between them.
+pub(super) const RESOURCES: ValueType<Vec<ResourceName>> = ValueType::other(
+    "a list of resources such as [\"jobs.batch\", \"configmaps\"]",
+    || json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
+    |value| {
+        let names = texts(value, ',').ok_or(NotAllowed)?.into_iter().map(str::trim).filter(|name| !name.is_empty());
+        names.map(str::parse).collect::<Result<_, _>>().map_err(|_| NotAllowed)
+    },
+    |names| names.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 
 /// Targets for images: a list, or a text with commas between them.

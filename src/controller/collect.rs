@@ -4,6 +4,8 @@
 //! It works in waves ([`wave`]). The service decides and changes object by object, and the end of a foreground deletion
 //! waits for the dependents that are being checked.
 
+mod janitor;
+pub(super) mod object_rules;
 mod saved;
 mod wave;
 
@@ -171,6 +173,13 @@ impl Collection {
             let mut ended = self.work(dry_run).await;
             if self.settings.namespaces && ended != WaveEnd::Interrupted {
                 tokio::select! { () = self.namespaces() => {}, () = end.cancelled() => ended = WaveEnd::Interrupted }
+            }
+            // Only at first: what their controllers create again at once must not hold up the end.
+            if self.report.rounds == 1 && ended != WaveEnd::Interrupted {
+                tokio::select! {
+                    errors = object_rules::once(&self.engine, &self.settings.rules) => self.report.errors.extend(errors),
+                    () = end.cancelled() => ended = WaveEnd::Interrupted,
+                }
             }
             self.report.interrupted = ended == WaveEnd::Interrupted;
             let is_idle = self.engine.calls.changes() == before;

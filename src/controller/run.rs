@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::attention::Attention;
 use super::calls::Calls;
+use super::collect::object_rules;
 use super::events::{ClusterEvents, EventQueue};
 use super::settings::WORKERS;
 use super::watch::monitors::Monitors;
@@ -139,7 +140,8 @@ impl OwnersService {
             let namespaces = OptionFuture::from(
                 deleted_namespaces.map(|deleted| Box::pin(namespace_collector::follow(&engine, deleted, &health))),
             );
-            tokio::join!(discovery.repeat(settings.discovery, &health), namespaces);
+            let by_rules = object_rules::follow(&engine, &settings.rules, &health);
+            tokio::join!(discovery.repeat(settings.discovery, &health), namespaces, by_rules);
         };
         tokio::select! { () = follow => {}, () = stop.cancelled() => {} }
         engine.queue.close();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::CallLimits;
+use super::{CallLimits, ObjectRules};
 use crate::kubernetes::LeaseName;
 use crate::owners::OwnerGuards;
 
@@ -25,6 +25,8 @@ pub struct ControllerSettings {
     pub discovery: Duration,
     /// The Lease of the leader election, with `--leader-elect`.
     pub lease: LeaseName,
+    /// What deletes objects by their metadata and age. Default: nothing.
+    pub rules: ObjectRules,
     /// Ends the deletions of namespaces too, which needs all resources. Default off.
     pub namespaces: bool,
     /// How long a start waits for the first list of each resource before objects are checked. Default 30 s.
@@ -40,6 +42,7 @@ impl Default for ControllerSettings {
             guards: OwnerGuards::default(),
             discovery: Duration::from_secs(30),
             lease: LeaseName { namespace: "kubegc-system".to_owned(), name: "kubegc-controller".to_owned() },
+            rules: ObjectRules::default(),
             namespaces: false,
             first_lists: Duration::from_secs(30),
         }

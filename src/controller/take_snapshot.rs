@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
-use super::ControllerError;
 use super::watch::filter::read_in;
 use super::watch::namespaces::{owners_in_namespaces, waits_in};
 use super::watch::served::{Served, served};
+use super::{ControllerError, ObjectRules};
 use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_details_in, list_metadata_in,
     read_metadata,
@@ -41,6 +41,7 @@ pub struct ClusterObserver {
     trusts_any_404: bool,
     /// The namespace of the lists; empty = all, and what has no namespace.
     namespace: String,
+    rules: ObjectRules,
     /// The labels in the details of objects; `None` = details are not read.
     details: Option<Vec<String>>,
 }
@@ -56,6 +57,7 @@ impl ClusterObserver {
             clock,
             trusts_any_404: !guards.strict_not_found,
             namespace: String::new(),
+            rules: ObjectRules::default(),
             details: None,
         }
     }
@@ -64,6 +66,12 @@ impl ClusterObserver {
     #[must_use]
     pub fn within(self, namespace: Option<&str>) -> Self {
         Self { namespace: namespace.unwrap_or_default().to_owned(), ..self }
+    }
+
+    /// Selects the objects of these rules too.
+    #[must_use]
+    pub fn with_rules(self, rules: ObjectRules) -> Self {
+        Self { rules, ..self }
     }
 
     /// Reads details too, with these labels. `None` = it does not.
@@ -94,8 +102,17 @@ impl ClusterObserver {
             unavailable: known.unavailable.clone(),
             resources,
             owners: Vec::new(),
+            selected: BTreeMap::new(),
+            rule_errors: Vec::new(),
             details,
         };
+        match self.rules.select(&self.connection, &self.namespace, taken_at, self.limits.answer).await {
+            Ok(selection) => {
+                snapshot.rule_errors = selection.errors;
+                snapshot.selected = selection.objects.into_iter().map(|it| (it.meta.uid, it.reason)).collect();
+            }
+            Err(error) => snapshot.rule_errors.push(error.to_string()),
+        }
         snapshot.owners = self.reads(&known, &snapshot).await;
         Ok(snapshot)
     }

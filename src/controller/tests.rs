@@ -12,6 +12,7 @@ mod identity;
 mod matrix;
 mod mirrors;
 mod namespaces;
+mod object_rules;
 mod paths;
 mod shares;
 

@@ -21,6 +21,9 @@ pub const ORPHAN: &str = "orphan";
 /// The finalizer of garbage collection that waits for the dependents.
 pub const FOREGROUND: &str = "foregroundDeletion";
 
+/// The annotation of `kubectl apply`, which has the whole object.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// The metadata of an object that decide about it. Nothing else of an object is kept.
 #[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]

@@ -57,7 +57,7 @@ pub struct ClusterAction {
     /// Of a deletion: what happens to the dependents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation: Option<Propagation>,
-    /// Why: the word of a [`DeleteReason`], or what the object waits for.
+    /// Why: the word of a [`DeleteReason`], what the object waits for, or the rule that selects it.
     pub reason: String,
     /// The finalizers of others, which hold the object after its deletion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -131,7 +131,10 @@ pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPl
     let mut cluster = if guards.orphan_wait.is_zero() { cluster.without_wait() } else { cluster };
     let (mut kept, findings) = (kept(&cluster), findings(&cluster));
     kept.sort_by_cached_key(|kept| order(&kept.object));
-    let actions = wave(&mut cluster);
+    let mut actions = wave(&mut cluster);
+    actions.extend(by_rules(&mut cluster, &snapshot.selected));
+    actions.sort_by_cached_key(|action| order(&action.object));
+    kept.retain(|kept| !snapshot.selected.contains_key(&kept.object.uid));
     let predicted = if actions.is_empty() { Vec::new() } else { predict(&mut cluster) };
     ClusterPlan {
         kind: ClusterPlanKind::ClusterPlan,
@@ -178,6 +181,21 @@ fn wave(cluster: &mut ClusterState<'_>) -> Vec<ClusterAction> {
     let verdicts: Vec<_> = verdicts.into_iter().map(|(at, _, verdict)| (at, verdict)).collect();
     for (at, verdict) in &verdicts {
         cluster.carry_out(*at, verdict);
+    }
+    actions
+}
+
+/// Deletes the objects that rules select and that are not in deletion, and returns these actions.
+fn by_rules(cluster: &mut ClusterState<'_>, selected: &BTreeMap<Uid, String>) -> Vec<ClusterAction> {
+    let mut actions = Vec::new();
+    for (uid, reason) in selected {
+        let object = cluster.of_uid(uid).next().filter(|object| !object.meta.is_deleting());
+        let Some(at) = object.and_then(|object| cluster.position(&object.identity)) else { continue };
+        let propagation = Propagation::Background;
+        let verdict = Verdict::Delete { propagation, unblock: false, reason: DeleteReason::OwnersAbsent };
+        let action = object.and_then(|object| action(cluster, object, &verdict));
+        actions.extend(action.map(|action| ClusterAction { reason: reason.clone(), ..action }));
+        cluster.delete_all(at, propagation);
     }
     actions
 }

@@ -34,6 +34,12 @@ pub struct ClusterSnapshot {
     /// Live reads of the owners that the lists leave doubtful.
     #[serde(default)]
     pub owners: Vec<OwnerRead>,
+    /// By uid: the objects that rules of the operator delete, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub selected: BTreeMap<Uid, String>,
+    /// What the rules could not select, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rule_errors: Vec<String>,
     /// By uid: details of the objects with owners and of those in deletion, if they were asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<Uid, ObjectDetails>,
@@ -49,7 +55,8 @@ impl ClusterSnapshot {
             let cause = listed.objects.cause()?;
             Some(format!("cannot list {} ({}): {cause}", listed.served.resource, listed.served.kind))
         });
-        let mut missing: Vec<_> = groups.chain(lists).chain(self.unread_owners()).collect();
+        let mut missing: Vec<_> =
+            groups.chain(lists).chain(self.unread_owners()).chain(self.rule_errors.iter().cloned()).collect();
         missing.sort();
         missing
     }

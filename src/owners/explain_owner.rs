@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::cluster_plan::{self as plan, OwnerFinding, order};
 use super::cluster_state::{ClusterState, Object};
 use super::findings::{Finding, add_content, of_deletion};
-use super::{ClusterSnapshot, Dependent, ServedKind, Verdict};
+use super::{ActionWord, ClusterSnapshot, Dependent, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 
 /// The short names of kubectl for kinds that have owners, dependents or finalizers in most clusters.
@@ -81,8 +81,10 @@ pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterE
     let cluster = ClusterState::new(snapshot);
     let object = cluster.objects.get(cluster.position(object)?)?;
     let verdict = cluster.verdict(object);
+    let by_rule = snapshot.selected.get(&object.identity.uid).filter(|_| !object.meta.is_deleting());
     let (decision, reason) = match (plan::action(&cluster, object, &verdict), &verdict) {
         (Some(action), _) => (action.action.to_string(), action.reason),
+        (None, Verdict::Keep(_)) if let Some(reason) = by_rule => (ActionWord::Delete.to_string(), reason.clone()),
         (None, Verdict::Keep(reason)) => ("keep".to_owned(), <&str>::from(reason).to_owned()),
         (None, _) => ("wait".to_owned(), "waits_for_dependents".to_owned()),
     };

@@ -249,7 +249,7 @@ mod tests {
     fn a_checkpoint_goes_by_a_rule() {
         let checkpoint = |age| node().left_over(LeftoverKind::Checkpoint, "c.tar", age);
         let rule = |then: Then, when: &'static str| move |policy: &mut Policy| {
-            let text = RuleText { name: "r".into(), of: RuleFor::Checkpoint, when: when.into(), then: then.clone(), until: None, note: String::new() };
+            let text = RuleText { name: "r".into(), of: RuleFor::Checkpoint, when: when.into(), then: then.clone(), until: None, resource: String::new(), note: String::new() };
             policy.rules = [Rule::compile(text).unwrap()].into_iter().collect();
         };
         let hour = "checkpoint.age > duration('1h')";

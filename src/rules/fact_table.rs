@@ -40,6 +40,8 @@ pub enum Need {
     WritableLayers,
     /// The sizes of logs.
     LogSizes,
+    /// A list of objects of a cluster.
+    ClusterList,
 }
 
 /// The facts that conditions use.
@@ -118,6 +120,14 @@ facts! {
     PodAnnotations: "pod.annotations", "map of strings", PodDetails, "The annotations, without those of `kubectl apply`; absent as above.", "{'team': 'shop'}";
     PodOwnerKind: "pod.owner_kind", "string", PodDetails, "The kind of the owner that controls it; absent if none does.", "'ReplicaSet'";
     PodOwnerName: "pod.owner_name", "string", PodDetails, "The name of that owner.", "'web-6d4cf56db6'";
+    ObjectName: "object.name", "string", ClusterList, "The name.", "'nightly-28913'";
+    ObjectNamespace: "object.namespace", "string", ClusterList, "The namespace; empty if it has none.", "'shop'";
+    ObjectLabels: "object.labels", "map of strings", ClusterList, "The labels.", "{'app': 'web'}";
+    ObjectAnnotations: "object.annotations", "map of strings", ClusterList, "The annotations, without those of `kubectl apply`.", "{'team': 'shop'}";
+    ObjectCreated: "object.created", "timestamp", ClusterList, "When it was created.", "timestamp('2026-11-20T00:00:00Z')";
+    ObjectAge: "object.age", "duration", ClusterList, "The time since it was created.", "duration('24h')";
+    ObjectOwnerKind: "object.owner_kind", "string", ClusterList, "The kind of the owner that controls it; absent if none does.", "'CronJob'";
+    ObjectOwnerName: "object.owner_name", "string", ClusterList, "The name of that owner.", "'nightly'";
     NodeName: "node.name", "string", Lists, "The name of the node.", "'node-1'";
     NodeLabels: "node.labels", "map of strings", NodeLabels, "The labels of the node; absent without the pod source kube-api.", "{'pool': 'build'}";
     DiskUsedPercent: "disk.used_percent", "int, percent", Lists, "The used space of the image disk, rounded up.", "91";

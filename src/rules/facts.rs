@@ -27,7 +27,7 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()
 /// The values of the examples: the parser takes its time, and each rule is tried on them.
 static EXAMPLES: LazyLock<Values> = LazyLock::new(|| Fact::ALL.iter().map(|fact| (*fact, example(*fact))).collect());
 
-/// The objects that all objects of a pass share.
+/// The objects that all objects of a pass over a node share.
 const SHARED: [&str; 2] = ["node", "disk"];
 
 /// The facts that all objects of a pass share.
@@ -38,7 +38,8 @@ pub struct Facts<'w>(Context<'w, 'static>);
 
 /// Returns the names that a condition can use.
 pub(super) fn objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
-    own_objects(of).chain(SHARED).chain([Fact::Now.row().name])
+    let shared = SHARED.into_iter().filter(move |_| of != RuleFor::Object);
+    own_objects(of).chain(shared).chain([Fact::Now.row().name])
 }
 
 fn own_objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
@@ -48,6 +49,7 @@ fn own_objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
         RuleFor::Sandbox => ("sandbox", Some("pod")),
         RuleFor::Log => ("log", Some("pod")),
         RuleFor::Checkpoint => ("checkpoint", None),
+        RuleFor::Object => ("object", None),
     };
     [own].into_iter().chain(pod)
 }

@@ -5,7 +5,7 @@ use super::*;
 
 fn rule(of: RuleFor, when: &str) -> Result<Rule, Vec<Fault>> {
     let (name, note, when) = ("r".to_owned(), String::new(), when.to_owned());
-    Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, note })
+    Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, resource: String::new(), note })
 }
 
 fn faults(when: &str) -> Vec<String> {

@@ -374,6 +374,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     address = "127.0.0.1:10274"                  # built-in
     calls_per_second = 100                       # built-in
     history = ""                                 # built-in
+    janitor_annotations = []                     # built-in
     namespaces = false                           # built-in
     lease_namespace = "kubegc-system"            # built-in
 

@@ -60,6 +60,6 @@ fn run(args: &Args, start: &Start<'_>) -> Result<(), CliError> {
     let loaded = load()?;
     let page: agent::PageOf = |settings, outlook| html(&document(settings, &settings.node, outlook));
     let mut again = || load().map_err(|error| error.to_string());
-    let aborted = block_on(async { Ok(agent::run(loaded, &files, &mut again, page, environment).await?) })?;
+    let aborted = block_on(async { Ok(Box::pin(agent::run(loaded, &files, &mut again, page, environment)).await?) })?;
     aborted.map_or(Ok(()), |signal| Err(CliError::aborted(signal)))
 }

@@ -21,6 +21,14 @@ fn rules_are_read_and_printed() {
     let limits = "[[rule]]\nname = 'ci'\nfor = 'container'\nwhen = 'true'\nthen = { max_per_pod_container = 0, min_age = '10m' }\n\
         [[rule]]\nname = 'old'\nfor = 'image'\nwhen = 'true'\nthen = { max_age = '72h', min_age = 0 }\n\
         [[rule]]\nname = 'logs'\nfor = 'log'\nwhen = 'true'\nthen = { keep_for = '24h', budget = '1GiB' }\n";
+    let of_objects =
+        "[[rule]]\nname = 'jobs'\nfor = 'object'\nresource = 'jobs.batch'\nwhen = 'true'\nthen = 'delete'\n";
+    let of_objects =
+        of_toml(&format!("{of_objects}\n[controller]\njanitor_annotations = ['pods', 'jobs.batch']")).unwrap();
+    assert_eq!(of_toml(&of_objects.to_toml()).unwrap().settings, of_objects.settings);
+    let rules_of = of_objects.settings.owners_of_cluster().rules;
+    assert_eq!(rules_of.rules.iter().next().unwrap().text().resource, "jobs.batch");
+    assert_eq!(rules_of.annotated.iter().map(ToString::to_string).collect::<Vec<_>>(), ["pods", "batch/jobs"]);
     let with_limits = of_toml(limits).unwrap();
     let read: Vec<_> = with_limits.settings.policy.rules.iter().map(|rule| rule.limits().cloned().unwrap()).collect();
     let hours = |hours: u64| Some(Duration::from_secs(3600 * hours));
@@ -63,7 +71,7 @@ fn all_faults_of_all_rules_are_named_at_once() {
             "rule \"base\": then.max_per_pod_container: expected a number from 0 on",
         ),
         ("'image'", "'pod'", "rule \"base\": for: expected \"image\" or \"container\" or \"sandbox\" or \"log\""),
-        ("then", "than", "rule \"base\": than: no such key; a rule has name, for, when, then, until, note"),
+        ("then", "than", "rule \"base\": than: no such key; a rule has name, for, resource, when, then, until, note"),
         ("name = 'base'", "name = ''", "rule \"\": name: expected a text"),
         ("name = 'base'\n", "", "rule 1: name: expected a text"),
         (
@@ -72,6 +80,27 @@ fn all_faults_of_all_rules_are_named_at_once() {
             "rule \"base\": until: expected a day such as 2027-06-30",
         ),
         ("then = 'keep'", "then = 'keep'\nnote = 5", "rule \"base\": note: expected a text"),
+        ("'image'\n", "'image'\nresource = 'jobs.batch'\n", "rule \"base\": resource: only a rule for object has it"),
+        (
+            "'image'\nwhen = 'image.pinned'",
+            "'object'\nwhen = 'true'",
+            "rule \"base\": resource: expected a resource such as \"jobs.batch\"",
+        ),
+        (
+            "'image'\nwhen = 'image.pinned'\nthen = 'keep'",
+            "'object'\nresource = 'jobs batch'\nwhen = 'disk.used_percent > 1'\nthen = 'remove'",
+            "rule \"base\": resource: expected a resource such as \"jobs.batch\"",
+        ),
+        (
+            "'image'\nwhen = 'image.pinned'\nthen = 'keep'",
+            "'object'\nresource = 'jobs.batch'\nwhen = 'disk.used_percent > 1'\nthen = 'remove'",
+            "rule \"base\": then: expected \"keep\", \"delete\" for object",
+        ),
+        (
+            "'image'\nwhen = 'image.pinned'\nthen = 'keep'",
+            "'object'\nresource = 'jobs.batch'\nwhen = 'disk.used_percent > 1'\nthen = 'delete'",
+            "rule \"base\": when: unknown name \"disk\"; known are object, now",
+        ),
     ] {
         let other = "[[rule]]\nname = 'b'\nfor = 'image'\nwhen = 'a ='\nthen = 'keep'\n";
         let messages = messages(&format!("{}{other}", RULE.replace(from, to)));

@@ -12,6 +12,7 @@ use crate::rules::{Limits, RuleFor, Then};
 
 const KEEP: &str = "keep";
 const REMOVE: &str = "remove";
+const DELETE: &str = "delete";
 /// The limits that are durations.
 const TIMES: [&str; 3] = ["min_age", "max_age", "keep_for"];
 const MAX_PER_POD_CONTAINER: &str = "max_per_pod_container";
@@ -22,6 +23,7 @@ pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>)
     let then = match value {
         Some(Value::String(word)) if word == KEEP => Some(Then::Keep),
         Some(Value::String(word)) if word == REMOVE && can_remove(of) => Some(Then::Remove),
+        Some(Value::String(word)) if word == DELETE && of == RuleFor::Object => Some(Then::Delete),
         Some(Value::Table(table)) if !table.is_empty() => return limits(of, table, faults).map(Then::Limits),
         _ => None,
     };
@@ -41,14 +43,18 @@ fn names(of: RuleFor) -> &'static [&'static str] {
     match of {
         RuleFor::Image => &["min_age", "max_age"],
         RuleFor::Container => &["min_age", MAX_PER_POD_CONTAINER],
-        RuleFor::Sandbox | RuleFor::Checkpoint => &[],
+        RuleFor::Sandbox | RuleFor::Checkpoint | RuleFor::Object => &[],
         RuleFor::Log => &["keep_for", BUDGET],
     }
 }
 
 fn wanted(of: RuleFor) -> String {
     let kind: &str = of.into();
-    let words = if can_remove(of) { "\"keep\", \"remove\"" } else { "\"keep\"" };
+    let words = match of {
+        RuleFor::Object => "\"keep\", \"delete\"",
+        of if can_remove(of) => "\"keep\", \"remove\"",
+        _ => "\"keep\"",
+    };
     match names(of) {
         [] => format!("{words} for {kind}"),
         names => format!("{words} or a table with {} for {kind}", names.join(", ")),
@@ -96,6 +102,7 @@ pub(super) fn print(then: &Then) -> Value {
     match then {
         Then::Keep => KEEP.into(),
         Then::Remove => REMOVE.into(),
+        Then::Delete => DELETE.into(),
         Then::Limits(limits) => {
             let mut limits = limits.clone();
             let count = limits.max_per_pod_container.map(|count| Value::Integer(count.try_into().unwrap_or(i64::MAX)));
@@ -123,7 +130,7 @@ pub(super) fn schema() -> serde_json::Value {
     let budget = (BUDGET.to_owned(), json!({"type": "string", "pattern": "^[0-9]+[KMGT]?i?B?$"}));
     let limits: serde_json::Map<_, _> = times.chain([count, budget]).collect();
     json!({"oneOf": [
-        {"enum": [KEEP, REMOVE]},
+        {"enum": [KEEP, REMOVE, DELETE]},
         {"type": "object", "additionalProperties": false, "minProperties": 1, "properties": limits},
     ]})
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::model::LAST_APPLIED;
+
 /// What the API server sets itself, and what it refuses or would act on when the object is created again: the owners are gone.
 const LEFT_OUT: [&str; 9] = [
     "uid",
@@ -18,7 +20,6 @@ const LEFT_OUT: [&str; 9] = [
 ];
 /// What has the data of a Secret. An annotation of kubectl has them again.
 const SECRET: [&str; 2] = ["data", "stringData"];
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Keeps an object. If that fails, the object is not deleted.
 pub type Keep = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;

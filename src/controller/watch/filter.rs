@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::kubernetes::{ApiResource, Discovered};
 use crate::model::{Identity, Uid};
 
-/// A resource as `apps/deployments`, or `configmaps` of the core group.
+/// A resource as `apps/deployments` or, as kubectl has it, `deployments.apps`; or `configmaps` of the core group.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ResourceName {
     group: String,
@@ -36,7 +36,7 @@ pub struct ObjectFilter {
 
 /// A name that is not `GROUP/RESOURCE`.
 #[derive(Debug, thiserror::Error)]
-#[error("expected GROUP/RESOURCE such as apps/deployments, or a core resource such as configmaps")]
+#[error("expected RESOURCE.GROUP such as deployments.apps, or a core resource such as configmaps")]
 pub struct InvalidResourceName;
 
 // === impl ResourceFilter ===
@@ -110,7 +110,8 @@ impl From<ResourceFilter> for ObjectFilter {
 // === impl ResourceName ===
 
 impl ResourceName {
-    fn is(&self, resource: &ApiResource) -> bool {
+    /// Returns whether this is the name of a resource, in any version.
+    pub(in crate::controller) fn is(&self, resource: &ApiResource) -> bool {
         self.is_named(&resource.group(), &resource.resource)
     }
 
@@ -123,7 +124,9 @@ impl FromStr for ResourceName {
     type Err = InvalidResourceName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (group, resource) = text.rsplit_once('/').unwrap_or(("", text));
+        // The name of a resource has no dot.
+        let of_kubectl = || text.split_once('.').map_or(("", text), |(resource, group)| (group, resource));
+        let (group, resource) = text.rsplit_once('/').unwrap_or_else(of_kubectl);
         let is_name = |text: &str| text.chars().all(|it| it.is_ascii_alphanumeric() || "-.".contains(it));
         if resource.is_empty() || !is_name(resource) || !is_name(group) {
             return Err(InvalidResourceName);
@@ -165,6 +168,7 @@ mod tests {
             (filter(&[], &[]), true, true),
             (filter(&["pods"], &[]), true, false),
             (filter(&["/pods"], &[]), true, false),
+            (filter(&[], &["pods.metrics.k8s.io"]), true, false),
             (filter(&[], &["metrics.k8s.io/pods"]), true, false),
             (filter(&["pods", "metrics.k8s.io/pods"], &["pods"]), false, true),
         ];

@@ -104,13 +104,24 @@ impl Engine {
         let deleted = self.delete_now(&checked, propagation).await;
         self.brake_ends(&checked.item, &deleted);
         let Some(deleted) = deleted? else { return Ok(Next::Again) };
-        let Some(deleted) = self.confirmed(&checked, deleted).await else {
+        Ok(self.confirm_and_report(&checked, propagation, reason.into(), deleted).await)
+    }
+
+    /// Reports a deletion that has begun.
+    pub(super) async fn confirm_and_report(
+        &self,
+        checked: &Checked,
+        propagation: Propagation,
+        reason: &str,
+        deleted: DeleteResult,
+    ) -> Next {
+        let Some(deleted) = self.confirmed(checked, deleted).await else {
             self.calls.take_back();
-            self.failed(checked.item.identity, "its deletion was accepted, and has not begun".to_owned());
-            return Ok(Next::Again);
+            self.failed(checked.item.identity.clone(), "its deletion was accepted, and has not begun".to_owned());
+            return Next::Again;
         };
-        self.deleted(&checked, propagation, reason.into(), deleted);
-        Ok(Next::Done)
+        self.deleted(checked, propagation, reason, deleted);
+        Next::Done
     }
 
     /// Deletes the object as it was read. After a conflict that concerns neither its owners nor its deletion it is deleted

@@ -11,10 +11,14 @@
 
 use std::sync::Arc;
 
+use futures::{StreamExt as _, stream};
+
 use super::decision::{Checked, Decision, Next, unless_conflict};
 use super::engine::Engine;
+use crate::controller::collect::object_rules::SelectedObject;
+use crate::controller::settings::WORKERS;
 pub(super) use crate::controller::watch::resources::METRICS;
-use crate::controller::watch::served::Served;
+use crate::controller::watch::served::{Served, served};
 use crate::kubernetes::{ApiResource, KubernetesError};
 use crate::model::{Identity, ObjectMeta, Uid};
 use crate::owners::{DeleteReason, Item, OwnerState, Propagation, ShownVersion, VALID, Verdict, decide};
@@ -78,6 +82,36 @@ impl Engine {
         let begun = self.now();
         let states = self.owner_states(served, &shown.namespace, shown).await?;
         Ok(Some(states).filter(|_| self.now().saturating_sub(begun) <= VALID))
+    }
+
+    /// Deletes the objects that rules select.
+    pub(in crate::controller) async fn delete_all_selected(&self, objects: Vec<SelectedObject>) {
+        let deletions = objects.into_iter().map(|selected| self.delete_selected(selected));
+        stream::iter(deletions).buffer_unordered(WORKERS).collect::<()>().await;
+    }
+
+    /// Deletes an object that a rule selects, as it was listed. One that has changed since is left for the next time, and so is
+    /// one that no list or monitor has shown as this object.
+    async fn delete_selected(&self, selected: SelectedObject) {
+        let SelectedObject { resource, meta: live, reason, .. } = selected;
+        let identity = live.identity(&served(&resource).kind);
+        let item = self.item(&identity.uid).filter(|item| item.identity == identity && !item.is_deleting);
+        let is_shared = !self.state().graph.others_of(&identity.uid).is_empty();
+        let Some(item) = item.filter(|_| !is_shared) else { return };
+        if self.filter.leaves_out(&resource, &identity).is_some() || !self.may_change_one_more() {
+            return;
+        }
+        let checked = Checked { item, resource, live };
+        let propagation = Propagation::Background;
+        let deleted = self.calls.delete(checked.target(), &checked.live, &checked.live.version, propagation).await;
+        match unless_conflict(checked.or_missing(deleted)) {
+            Ok(Some(deleted)) => {
+                self.recovered(&identity.uid);
+                self.confirm_and_report(&checked, propagation, &reason, deleted).await;
+            }
+            Ok(None) => self.may_change_another(),
+            Err(error) => self.failed(identity, error.to_string()),
+        }
     }
 
     /// Deletes an object as it was shown. `None` = it is not as it was shown.

@@ -46,7 +46,7 @@ pub(in crate::controller) enum Key {
 pub(in crate::controller) struct Engine {
     pub(in crate::controller) calls: Calls,
     pub(in crate::controller) queue: WorkQueue<Key>,
-    pub(super) guards: OwnerGuards,
+    pub(in crate::controller) guards: OwnerGuards,
     pub(in crate::controller) clock: Clock,
     /// The objects that may be changed.
     pub(in crate::controller) filter: ObjectFilter,

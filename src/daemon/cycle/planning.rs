@@ -118,7 +118,7 @@ pub fn needs_of_rules(policy: &Policy, scope: Scope) -> Needs {
 fn needs_of_fact(need: Need, scope: Scope) -> &'static [Part] {
     let (has_images, has_containers) = (scope != Scope::Containers, scope != Scope::Images);
     let (is_of_use, parts): (bool, &[Part]) = match need {
-        Need::Lists | Need::ListedPod => (true, &[]),
+        Need::Lists | Need::ListedPod | Need::ClusterList => (true, &[]),
         Need::PodDetails => (has_containers, &[Part::PodDetails]),
         Need::NodeLabels => (true, &[Part::PodDetails]),
         Need::ImageDetails => (has_images, &[Part::ImageDetails]),
@@ -162,7 +162,9 @@ mod tests {
 
     fn policy(of: RuleFor, when: &str) -> Policy {
         let (name, note, when) = ("r".to_owned(), String::new(), when.to_owned());
-        let rule = Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, note }).unwrap();
+        let rule =
+            Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, resource: String::new(), note })
+                .unwrap();
         Policy { rules: [rule].into_iter().collect(), ..Policy::default() }
     }
 

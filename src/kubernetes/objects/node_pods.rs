@@ -7,12 +7,10 @@ use serde::Deserialize;
 
 use super::api_pod::{PodSpec, PodStatus, cri_uid, phase};
 use crate::kubernetes::Watched;
-use crate::model::{Pod, PodDetails, latest_time};
+use crate::model::{LAST_APPLIED, Pod, PodDetails, latest_time};
 
 /// The most bytes of the labels or of the annotations of a pod.
 const MAX_TEXT: usize = 16 << 10;
-/// A copy of the whole manifest.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const HASH: &str = "kubernetes.io/config.hash";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The kubelet's source of the pod. Only answers of the kubelet contain it.

@@ -1,8 +1,10 @@
 //! The metadata of any object: complete lists, and the live read of one object.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -10,7 +12,7 @@ use serde_json::Value;
 use super::list::Listing;
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched};
-use crate::model::{ObjectDetails, ObjectMeta};
+use crate::model::{LAST_APPLIED, ObjectDetails, ObjectMeta};
 
 /// Only metadata, and whole objects from a server that does not know that form.
 pub(super) const ACCEPT_ONE: HeaderValue =
@@ -35,6 +37,41 @@ fn null_is_none<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Err
 struct AllMetadata {
     #[serde(default)]
     metadata: Value,
+}
+
+/// An object with what rules of the operator see of it, besides its metadata.
+#[derive(Clone, Debug, Default)]
+pub struct LabeledObject {
+    /// The metadata. An object without them has no uid, and counts for nothing.
+    pub meta: ObjectMeta,
+    /// All labels.
+    pub labels: BTreeMap<String, String>,
+    /// All annotations, without that of `kubectl apply`, which has the whole object.
+    pub annotations: BTreeMap<String, String>,
+    /// When it was created, by the clock of the API server. `None` = unknown.
+    pub created_at: Option<Timestamp>,
+}
+
+impl<'de> Deserialize<'de> for LabeledObject {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let AllMetadata { metadata } = AllMetadata::deserialize(from)?;
+        let texts = |field| {
+            let entries = metadata.get(field).and_then(Value::as_object).into_iter().flatten();
+            let entries = entries.filter(|(key, _)| *key != LAST_APPLIED);
+            entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+        };
+        let (labels, annotations) = (texts("labels"), texts("annotations"));
+        let created_at = ObjectDetails::of_api(&metadata, &[]).created_at;
+        Ok(Self { labels, annotations, created_at, meta: ObjectMeta::deserialize(metadata).unwrap_or_default() })
+    }
+}
+
+impl Watched for LabeledObject {
+    const METADATA_ONLY: bool = true;
+
+    fn resource_version(&self) -> &str {
+        &self.meta.version
+    }
 }
 
 impl Watched for AllMetadata {
@@ -100,6 +137,22 @@ pub async fn list_details_in(
         (ObjectMeta::deserialize(metadata).unwrap_or_default(), details)
     };
     Ok(objects.into_iter().map(read).collect())
+}
+
+/// As [`list_metadata_in`], with what rules see of each object, page by page: a tenant can write much of it. If the list is not
+/// complete, what was handed over is no list.
+///
+/// # Errors
+///
+/// The list is not complete.
+pub async fn each_labeled_in(
+    connection: &Connection,
+    resource: &ApiResource,
+    namespace: &str,
+    limit: Duration,
+    hand_over: impl FnMut(Vec<LabeledObject>),
+) -> Result<(), KubernetesError> {
+    Listing::of_namespace(resource, namespace).pages(connection, limit, hand_over).await.map(drop)
 }
 
 /// Reads the metadata of one object from the server's store. `None` = the API server itself answers that it does not

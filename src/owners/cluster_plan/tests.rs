@@ -23,6 +23,8 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
         Seen::Seen(of_kind.map(|(_, meta)| meta.clone()).collect())
     };
     ClusterSnapshot {
+        selected: std::collections::BTreeMap::new(),
+        rule_errors: Vec::new(),
         details: std::collections::BTreeMap::new(),
         kind: ClusterSnapshotKind::ClusterSnapshot,
         version: 1,

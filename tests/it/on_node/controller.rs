@@ -1,10 +1,13 @@
 //! `kubegc controller plan` and `why` on a real API server, without any controller beside it.
 
+mod by_rules;
 mod since_1_36;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+
+use by_rules::rules_delete_objects_by_their_metadata_and_age;
 
 use crate::rig::{NodeRig, Program, becomes_true, scenarios};
 
@@ -48,6 +51,7 @@ async fn plans_explanations_and_documents() {
         permissions_in_a_namespace_are_enough_for_its_plan,
         flags_limit_a_plan_and_a_collection_to_some_objects,
         saved_objects_can_be_created_again,
+        rules_delete_objects_by_their_metadata_and_age,
         the_unit_of_a_control_plane_ends_its_namespaces,
         whatever_means_to_remove_nothing_does,
         the_status_says_whether_the_api_server_collects_and_who_leads

@@ -318,7 +318,7 @@ fn some_rules() -> impl Strategy<Value = Rules> {
         ];
         let rule = |(of, then, when): (RuleFor, Then, &str)| {
             let (name, note, when) = (when.to_owned(), String::new(), when.to_owned());
-            Rule::compile(RuleText { name, of, when, then, until: None, note }).unwrap()
+            Rule::compile(RuleText { name, of, when, then, until: None, resource: String::new(), note }).unwrap()
         };
         rules.map(rule).into()
     });

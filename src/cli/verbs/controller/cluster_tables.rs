@@ -100,7 +100,8 @@ pub(super) fn reason(action: &ClusterAction) -> String {
     let owners: Vec<_> = action.owners.iter().filter(decides).map(owner_text).collect();
     match action.action {
         ActionWord::Delete => {
-            let mut text = format::list(&owners);
+            let is_by_owners = matches!(&*action.reason, "owners_absent" | "owner_waits");
+            let mut text = if is_by_owners { format::list(&owners) } else { action.reason.clone() };
             if !action.held_by.is_empty() {
                 let _ = write!(text, "; held by {}", counted("finalizer", &action.held_by));
             }
@@ -249,7 +250,7 @@ fn outcomes(outcomes: &[ClusterOutcome], wide: bool) -> String {
     let rows = outcomes.iter().map(|outcome| {
         let [kind, namespace, name] = columns(&outcome.object, wide);
         let (action, result) = (words(outcome.action, outcome.propagation), outcome.result.to_string());
-        [action, kind, namespace, name, result.replace('_', " "), outcome.reason.replace('_', " ")]
+        [action, kind, namespace, name, result.replace('_', " "), reason_text(&outcome.reason)]
     });
     table(["ACTION", "KIND", "NAMESPACE", "NAME", "RESULT", "WHY"], rows)
 }
@@ -265,6 +266,12 @@ fn waiting(waiting: &[WaitingObject], wide: bool) -> String {
         [kind, namespace, name, format::list(&causes)]
     });
     table(["KIND", "NAMESPACE", "NAME", "WAITS FOR"], rows)
+}
+
+/// Formats a reason: a word, or the rule that selects an object.
+pub(super) fn reason_text(reason: &str) -> String {
+    let is_word = reason.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
+    if is_word { reason.replace('_', " ") } else { reason.to_owned() }
 }
 
 /// Returns the name of an object as `kubectl get -o name` prints it: `configmap/web`, `deployment.apps/web`.

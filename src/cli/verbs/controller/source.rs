@@ -94,8 +94,9 @@ pub(super) fn history(
 
 /// Returns what reads the cluster, or a namespace.
 pub(super) fn observer(connection: Arc<Connection>, source: Source<'_>, namespace: Option<&str>) -> ClusterObserver {
-    let guards = &source.settings().controller.guards;
-    ClusterObserver::new(connection, ObserverLimits::default(), now, guards).within(namespace)
+    let ControllerSettings { guards, rules, .. } = source.settings().owners_of_cluster();
+    let observer = ClusterObserver::new(connection, ObserverLimits::default(), now, &guards);
+    observer.within(namespace).with_rules(rules)
 }
 
 /// Returns the settings of the collection by owner references, with those of a command. The deletion of a namespace needs all
@@ -105,7 +106,7 @@ pub(super) fn with_namespaces(
     namespaces: bool,
     is_limited: bool,
 ) -> Result<ControllerSettings, CliError> {
-    let mut settings = source.settings().controller.clone();
+    let mut settings = source.settings().owners_of_cluster();
     settings.namespaces |= namespaces;
     if settings.namespaces && is_limited {
         let text =

@@ -92,7 +92,7 @@ fn not_found(args: &Args, snapshot: &ClusterSnapshot) -> CliError {
 /// Formats an answer as a tree: the owners above, the object, the dependents below.
 fn text(answer: &Answer, paint: Paint) -> String {
     let found = &answer.explanation;
-    let decision = format!("{}, {}", found.decision.replace('_', " "), found.reason.replace('_', " "));
+    let decision = format!("{}, {}", found.decision.replace('_', " "), render::reason_text(&found.reason));
     let mut text = format!("{}: {decision}\n", paint.bold(&format::printable(&found.object.to_string())));
     if let Some(deletion) = &found.deletion {
         let _ = writeln!(text, "Being deleted: {}", format::printable(&render::detail(deletion)));

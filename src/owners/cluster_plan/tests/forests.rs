@@ -133,6 +133,8 @@ impl Server {
             |kind: &ApiKind| self.0.iter().filter(|(id, _)| id.kind == *kind).map(|(_, meta)| meta.clone()).collect();
         let listed = served.iter().filter(|served| &*served.kind.api_version != "example.com/v2");
         let mut snapshot = ClusterSnapshot {
+            selected: std::collections::BTreeMap::new(),
+            rule_errors: Vec::new(),
             details: std::collections::BTreeMap::new(),
             kind: ClusterSnapshotKind::ClusterSnapshot,
             version: 1,

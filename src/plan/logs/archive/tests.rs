@@ -118,8 +118,15 @@ fn a_removal_that_failed_waits() {
 
 /// Returns the nodes with a rule for logs, and what is known of the pod `shop/web`: it failed.
 fn ruled(when: &str, then: Then) -> Node {
-    let rule =
-        RuleText { name: "jobs".into(), of: RuleFor::Log, when: when.into(), then, until: None, note: String::new() };
+    let rule = RuleText {
+        name: "jobs".into(),
+        of: RuleFor::Log,
+        when: when.into(),
+        then,
+        until: None,
+        resource: String::new(),
+        note: String::new(),
+    };
     let rules: Rules = [Rule::compile(rule).unwrap()].into_iter().collect();
     let web = Pod {
         uid: "u-web".into(),

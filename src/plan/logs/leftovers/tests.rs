@@ -88,7 +88,7 @@ fn the_rules_for_containers_decide_logs_too() {
     let logs = |when: &str, then: Then| {
         let node = restarted().leftover("web/app", 2, 80).leftover("web/app", 3, 70);
         let (name, when, note) = ("r".to_owned(), when.to_owned(), String::new());
-        let text = RuleText { name, of: RuleFor::Container, when, then, until: None, note };
+        let text = RuleText { name, of: RuleFor::Container, when, then, until: None, resource: String::new(), note };
         node.set(|policy| policy.rules = [Rule::compile(text).unwrap()].into_iter().collect())
     };
     let none = Then::Limits(Limits { max_per_pod_container: Some(0), ..Limits::default() });

@@ -43,7 +43,7 @@ fn rotated_files_over_a_limit_go_oldest_first() {
     let of = |limit: &str| pod(limited(&[limit]), "web");
     let rule = |when: &str| {
         let (name, when, note, then) = ("r".to_owned(), when.to_owned(), String::new(), Then::Keep);
-        [Rule::compile(RuleText { name, of: RuleFor::Container, when, then, until: None, note }).unwrap()].into_iter().collect()
+        [Rule::compile(RuleText { name, of: RuleFor::Container, when, then, until: None, resource: String::new(), note }).unwrap()].into_iter().collect()
     };
     let fell = ListCounts { containers: 9, ..ListCounts::default() };
     let path = format!("log_file//var/log/pods/default_web_web/app/{}", ROTATED[0]);
@@ -99,7 +99,7 @@ fn lost() -> Node {
 fn files_of_lost_instances_go_too_but_for_the_newest() {
     let keep = |when: &str| {
         let (name, when, note, then) = ("r".to_owned(), when.to_owned(), String::new(), Then::Keep);
-        [Rule::compile(RuleText { name, of: RuleFor::Container, when, then, until: None, note }).unwrap()].into_iter().collect()
+        [Rule::compile(RuleText { name, of: RuleFor::Container, when, then, until: None, resource: String::new(), note }).unwrap()].into_iter().collect()
     };
     hold(&[Kind::LogFile], [
         ("current and rotated ones, oldest first", lost(), "", "1.log.20261121-100000 2.log.20261121-110000 2.log: over_log_limit") as Row,

@@ -11,7 +11,8 @@ use crate::rules::{Limits, Rule, RuleFor, RuleText, Score, Then};
 
 fn rule(of: RuleFor, then: Then, when: &str) -> Rule {
     let (name, note) = (format!("{when:.20}"), String::new());
-    Rule::compile(RuleText { name, of, when: when.to_owned(), then, until: None, note }).unwrap()
+    Rule::compile(RuleText { name, of, when: when.to_owned(), then, until: None, resource: String::new(), note })
+        .unwrap()
 }
 
 fn rules(rules: &[(Then, &str)]) -> impl Fn(&mut Policy) {
@@ -327,6 +328,7 @@ fn the_plan_says_what_each_rule_does() {
         let text = |name: &str, when: &str, until| RuleText {
             name: name.to_owned(),
             of: RuleFor::Image,
+            resource: String::new(),
             when: when.to_owned(),
             then: Then::Keep,
             until,

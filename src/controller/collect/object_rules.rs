@@ -1,0 +1,286 @@
+//! Rules of the operator for objects of a cluster: they delete objects of one resource by their metadata and age. A rule
+//! only begins a deletion; what follows from it is decided by owner references as ever.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::sleep;
+
+use super::janitor;
+use crate::controller::ResourceName;
+use crate::controller::calls::Calls;
+use crate::controller::watch::filter::read_in;
+use crate::controller::work::engine::Engine;
+use crate::kubernetes::{ApiResource, Connection, KubernetesError, LabeledObject, discover, each_labeled_in};
+use crate::model::{ObjectMeta, printable_text};
+use crate::rules::{Budget, Fact, PassFacts, Rule, RuleFor, Rules, Then, Values, Verdict, labels, seconds, time};
+use crate::serve::Health;
+
+/// The namespaces of Kubernetes itself begin so. No rule deletes them, or what is in them.
+const OF_KUBERNETES: &str = "kube-";
+/// How often `run` lists the resources of the rules.
+const INTERVAL: Duration = Duration::from_mins(5);
+/// What readiness shows.
+const NOTE: &str = "rules";
+/// What decides which objects are deleted by their metadata and age.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ObjectRules {
+    /// The rules of the operator. Those for objects count.
+    pub rules: Rules,
+    /// The resources whose objects may end by the annotations of kube-janitor, if no rule decides before.
+    pub annotated: Vec<ResourceName>,
+}
+
+/// The objects that rules select.
+#[derive(Default)]
+pub(in crate::controller) struct Selection {
+    pub(in crate::controller) objects: Vec<SelectedObject>,
+    /// What could not be listed, or is not served.
+    pub(in crate::controller) errors: Vec<String>,
+    /// By rule: how many objects it cannot be evaluated for, and the first.
+    faults: BTreeMap<String, (usize, String)>,
+}
+
+/// An object that a rule selects.
+pub(in crate::controller) struct SelectedObject {
+    pub(in crate::controller) resource: Arc<ApiResource>,
+    pub(in crate::controller) meta: ObjectMeta,
+    /// The name of the rule, or the annotation.
+    pub(in crate::controller) rule: String,
+    /// Why, for people.
+    pub(in crate::controller) reason: String,
+    /// How many objects of the resource there are.
+    pub(in crate::controller) of: usize,
+}
+
+// === impl ObjectRules ===
+
+impl ObjectRules {
+    /// Returns whether no object can be selected.
+    pub fn is_empty(&self) -> bool {
+        self.annotated.is_empty() && self.of_objects().next().is_none()
+    }
+
+    fn of_objects(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.iter().filter(|rule| rule.text().of == RuleFor::Object)
+    }
+
+    /// Lists the resources of the rules, in a namespace or in all, and returns the objects that end now.
+    ///
+    /// # Errors
+    ///
+    /// Discovery failed.
+    pub(in crate::controller) async fn select(
+        &self,
+        connection: &Connection,
+        namespace: &str,
+        now: Timestamp,
+        limit: Duration,
+    ) -> Result<Selection, KubernetesError> {
+        let mut selection = Selection::default();
+        if self.is_empty() {
+            return Ok(selection);
+        }
+        let found = discover(connection, limit).await?;
+        for name in self.not_served(&found.resources) {
+            selection.errors.push(format!("rules: the API server serves no {name} that can be deleted"));
+        }
+        let facts = PassFacts::new(Values::from([(Fact::Now, time(now))]));
+        let pass = Pass { rules: self, facts, now, budget: Budget::default() };
+        for resource in read_in(&found, namespace).filter(|resource| self.names(resource)) {
+            let (mut objects, mut of, shared) = (Vec::new(), 0, Arc::new(resource.clone()));
+            let select = |page: Vec<_>| {
+                of += page.len();
+                pass.select(&shared, page, &mut objects, &mut selection);
+            };
+            match each_labeled_in(connection, resource, namespace, limit, select).await {
+                Ok(()) => {
+                    selection.objects.extend(objects.into_iter().map(|object| SelectedObject { of, ..object }));
+                }
+                Err(error) => selection.errors.push(error.to_string()),
+            }
+        }
+        for (rule, (objects, first)) in &selection.faults {
+            tracing::warn!(rule, objects, first, "cannot be evaluated for some objects, which are kept");
+        }
+        Ok(selection)
+    }
+
+    /// Lists the names of resources that rules have and that are not served.
+    fn not_served(&self, served: &[ApiResource]) -> Vec<String> {
+        let names = self.of_objects().filter_map(|rule| rule.text().resource.parse().ok());
+        let names = names.chain(self.annotated.iter().cloned());
+        names.filter(|name: &ResourceName| !served.iter().any(|it| name.is(it))).map(|name| name.to_string()).collect()
+    }
+
+    fn names(&self, resource: &ApiResource) -> bool {
+        self.of_objects().any(|rule| is_of(rule, resource)) || self.is_annotated(resource)
+    }
+
+    fn is_annotated(&self, resource: &ApiResource) -> bool {
+        self.annotated.iter().any(|name| name.is(resource))
+    }
+}
+
+fn is_of(rule: &Rule, resource: &ApiResource) -> bool {
+    rule.text().resource.parse().is_ok_and(|name: ResourceName| name.is(resource))
+}
+
+/// Deletes what rules select now. Returns what could not be listed.
+pub(super) async fn once(engine: &Engine, rules: &ObjectRules) -> Vec<String> {
+    let Calls { connection, answer, .. } = &engine.calls;
+    match rules.select(connection, &engine.filter.namespace, (engine.clock)(), *answer).await {
+        Ok(selection) => {
+            engine.delete_all_selected(selection.objects).await;
+            selection.errors
+        }
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+/// Deletes what rules select, again and again. Never returns if there are rules.
+///
+/// A rule that selects many objects and more than half of a resource at once is probably wrong, or new. Then nothing is deleted by
+/// it: `collect` deletes these objects after a person has seen the plan.
+pub(in crate::controller) async fn follow(engine: &Engine, rules: &ObjectRules, health: &Health) {
+    while !rules.is_empty() {
+        let Calls { connection, answer, .. } = &engine.calls;
+        match rules.select(connection, "", (engine.clock)(), *answer).await {
+            Ok(mut selection) => {
+                let paused = selection.pause(engine.guards.brake_count);
+                health.note(NOTE, if paused.is_empty() { "followed".to_owned() } else { paused.join("; ") });
+                for cause in paused.iter().chain(&selection.errors) {
+                    tracing::error!(cause, "objects are not deleted by rules");
+                }
+                engine.delete_all_selected(selection.objects).await;
+            }
+            Err(error) => tracing::warn!(cause = %error, "the objects of rules cannot be listed"),
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+/// One evaluation of all rules.
+struct Pass<'r> {
+    rules: &'r ObjectRules,
+    facts: PassFacts,
+    now: Timestamp,
+    budget: Budget,
+}
+
+// === impl Pass ===
+
+impl Pass<'_> {
+    fn select(
+        &self,
+        resource: &Arc<ApiResource>,
+        page: Vec<LabeledObject>,
+        selected: &mut Vec<SelectedObject>,
+        selection: &mut Selection,
+    ) {
+        let is_namespace = resource.api_version == "v1" && resource.resource == "namespaces";
+        let today = self.now.to_zoned(TimeZone::UTC).date();
+        let rules: Vec<_> =
+            self.rules.of_objects().filter(|rule| is_of(rule, resource) && rule.applies_on(today)).collect();
+        for object in page {
+            let LabeledObject { meta, .. } = &object;
+            let namespace = if is_namespace { &meta.name } else { &meta.namespace };
+            if meta.is_deleting() || meta.uid.is_empty() || namespace.starts_with(OF_KUBERNETES) {
+                continue;
+            }
+            if let Some((rule, reason)) = self.end_of(&object, &rules, resource, selection) {
+                let resource = Arc::clone(resource);
+                selected.push(SelectedObject { resource, meta: object.meta, rule, reason, of: 0 });
+            }
+        }
+    }
+
+    /// Returns what ends an object now, and why, for people. `None` = nothing does.
+    fn end_of(
+        &self,
+        object: &LabeledObject,
+        rules: &[&Rule],
+        resource: &ApiResource,
+        selection: &mut Selection,
+    ) -> Option<(String, String)> {
+        let facts = self.facts.with(RuleFor::Object, self.facts_of(object));
+        for rule in rules {
+            let name = &rule.text().name;
+            let keeps = rule.text().then == Then::Keep;
+            let holds = match self.budget.evaluate(rule, &facts) {
+                Verdict::Holds(holds) => holds,
+                Verdict::Error(error) => {
+                    selection.fault(name, object, &error);
+                    keeps
+                }
+            };
+            if holds {
+                return (!keeps).then(|| (name.clone(), format!("rule {name}")));
+            }
+        }
+        if self.rules.is_annotated(resource) { self.annotated_end(object, selection) } else { None }
+    }
+
+    fn facts_of(&self, object: &LabeledObject) -> Values {
+        let LabeledObject { meta, created_at, .. } = object;
+        let controller = meta.owners.iter().find(|owner| owner.controller == Some(true));
+        let facts = [
+            (Fact::ObjectName, Some((&*meta.name).into())),
+            (Fact::ObjectNamespace, Some((&*meta.namespace).into())),
+            (Fact::ObjectLabels, labels(object.labels.iter())),
+            (Fact::ObjectAnnotations, labels(object.annotations.iter())),
+            (Fact::ObjectCreated, created_at.map(time)),
+            (Fact::ObjectAge, created_at.map(|at| seconds(self.age(at).as_secs()))),
+            (Fact::ObjectOwnerKind, controller.map(|owner| (&*owner.kind.kind).into())),
+            (Fact::ObjectOwnerName, controller.map(|owner| (&*owner.name).into())),
+        ];
+        facts.into_iter().filter_map(|(fact, value)| Some((fact, value?))).collect()
+    }
+
+    /// The clock of the API server may be ahead.
+    fn age(&self, created_at: Timestamp) -> SignedDuration {
+        self.now.duration_since(created_at).max(SignedDuration::ZERO)
+    }
+
+    /// Returns what ends an object by its annotations. They are what a tenant writes: one that cannot be read ends nothing.
+    fn annotated_end(&self, object: &LabeledObject, selection: &mut Selection) -> Option<(String, String)> {
+        for (name, text) in janitor::NAMES.iter().filter_map(|name| Some((*name, object.annotations.get(*name)?))) {
+            match janitor::end(name, text, object.created_at) {
+                Some(end) if self.now >= end => return Some((name.to_owned(), format!("{name} {text}"))),
+                Some(_) => {}
+                None => selection.fault(name, object, &format!("{text:?} cannot be read")),
+            }
+        }
+        None
+    }
+}
+
+// === impl Selection ===
+
+impl Selection {
+    /// Leaves out what a rule selects that selects more than `most` objects and more than half of their resource. Returns a
+    /// sentence for each such rule. 0 = no limit.
+    fn pause(&mut self, most: u64) -> Vec<String> {
+        let mut counts = BTreeMap::<_, usize>::new();
+        let key = |object: &SelectedObject| (object.rule.clone(), object.resource.resource.clone(), object.of);
+        self.objects.iter().for_each(|object| *counts.entry(key(object)).or_default() += 1);
+        counts.retain(|(.., of), count| most > 0 && *count as u64 > most && *count > *of / 2);
+        self.objects.retain(|object| !counts.contains_key(&key(object)));
+        let text = |((rule, resource, of), count): (&(String, String, usize), &usize)| {
+            format!(
+                "paused: {rule} selects {count} of {of} {resource}; `kubegc controller plan` shows them, and `kubegc \
+                 controller collect` deletes them"
+            )
+        };
+        counts.iter().map(text).collect()
+    }
+
+    fn fault(&mut self, rule: &str, object: &LabeledObject, error: &str) {
+        let ObjectMeta { namespace, name, .. } = &object.meta;
+        let first = || printable_text(&format!("{namespace}/{name}: {error}")).chars().take(200).collect();
+        self.faults.entry(rule.to_owned()).or_insert_with(|| (0, first())).0 += 1;
+    }
+}

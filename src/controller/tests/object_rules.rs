@@ -1,0 +1,228 @@
+//! Rules for objects: what they select, what follows, what they never delete.
+
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::controller::{
+    ClusterObserver, ClusterReport, CollectOptions, ControllerSettings, ObjectFilter, ObjectRules, ObserverLimits,
+    OwnersService, ResourceFilter, collect,
+};
+use crate::owners::plan;
+use crate::rules::{Rule, RuleFor, RuleText, Then};
+
+const CLOCK: crate::kubernetes::Clock = || "2026-01-02T00:00:00Z".parse().unwrap();
+const OLD: &str = "object.age > duration('1h')";
+
+fn rule(name: &str, resource: &str, when: &str, then: Then) -> Rule {
+    let (name, resource, when, note) = (name.to_owned(), resource.to_owned(), when.to_owned(), String::new());
+    Rule::compile(RuleText { name, of: RuleFor::Object, resource, when, then, until: None, note }).unwrap()
+}
+
+fn rules(rules: impl IntoIterator<Item = Rule>) -> ObjectRules {
+    ObjectRules { rules: rules.into_iter().collect(), annotated: Vec::new() }
+}
+
+fn old() -> ObjectRules {
+    rules([rule("old", "configmaps", OLD, Then::Delete)])
+}
+
+/// An object that is a day old.
+fn map(namespace: &str, name: &str) -> Value {
+    with(object("v1", "ConfigMap", namespace, name, &[]), "creationTimestamp", json!("2026-01-01T00:00:00Z"))
+}
+
+fn server(objects: impl IntoIterator<Item = Value>) -> FakeApi {
+    let served = [("configmaps", "ConfigMap", true), ("secrets", "Secret", true), ("namespaces", "Namespace", false)];
+    let served = served.map(|(resource, kind, namespaced)| resource_of("v1", resource, kind, namespaced, true));
+    let server = FakeApi::serving(served.to_vec());
+    objects.into_iter().for_each(|object| server.put(&object));
+    server
+}
+
+fn settings(rules: ObjectRules) -> ControllerSettings {
+    ControllerSettings { rules, ..ControllerSettings::default() }
+}
+
+async fn collects(server: &FakeApi, rules: ObjectRules, options: &CollectOptions) -> ClusterReport {
+    let connection = Arc::new(server.connection());
+    collect(connection, settings(rules), options, CLOCK, CancellationToken::new(), |_| {}).await.unwrap()
+}
+
+fn done(report: &ClusterReport) -> Vec<String> {
+    report.outcomes.iter().map(|it| format!("{} {} {}: {}", it.action, it.object.name, it.result, it.reason)).collect()
+}
+
+fn left(server: &FakeApi) -> Vec<String> {
+    let mut names = server.names();
+    names.sort();
+    names
+}
+
+/// Plans, and lists what would be done.
+async fn planned(server: &FakeApi, rules: ObjectRules) -> (Vec<String>, Vec<String>) {
+    let (connection, guards) = (Arc::new(server.connection()), OwnerGuards::default());
+    let observer = ClusterObserver::new(connection, ObserverLimits::default(), CLOCK, &guards).with_rules(rules);
+    let plan = plan(&observer.snapshot(|_, _| {}).await.unwrap());
+    let actions = plan.actions.iter().chain(&plan.predicted);
+    (actions.map(|it| format!("{} {}: {}", it.action, it.object.name, it.reason)).collect(), plan.errors)
+}
+
+/// What a rule deletes, its dependents follow, as the plan has shown. Nothing else is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_rule_deletes_what_it_selects_and_the_dependents_follow() {
+    let young = with(map("ns1", "young"), "creationTimestamp", json!("2026-01-01T23:30:00Z"));
+    let labeled = with(map("ns1", "labeled"), "labels", json!({"keep": "true"}));
+    let undated = object("v1", "ConfigMap", "ns1", "undated", &[]);
+    let dependent = object("v1", "Secret", "ns1", "dependent", &[to(&map("ns1", "stale"))]);
+    let objects = [map("ns1", "stale"), young, labeled, undated, dependent, map("kube-system", "of-kubernetes")];
+    let server = server(objects);
+    let keep = rule("keep", "configmaps", "'keep' in object.labels", Then::Keep);
+    let rules = || rules([keep.clone(), rule("old", "configmaps", OLD, Then::Delete)]);
+    let (actions, errors) = planned(&server, rules()).await;
+    assert_eq!(
+        (actions, errors),
+        (vec!["delete stale: rule old".into(), "delete dependent: owners_absent".into()], vec![])
+    );
+    let report = collects(&server, rules(), &CollectOptions::default()).await;
+    assert_eq!(done(&report), ["delete stale removed: rule old", "delete dependent removed: owners_absent"]);
+    assert_eq!(left(&server), ["labeled", "of-kubernetes", "undated", "young"]);
+}
+
+/// `keep` keeps what it cannot be evaluated for, and `delete` does not delete it.
+#[tokio::test(start_paused = true)]
+async fn an_error_of_an_evaluation_deletes_nothing() {
+    let reads = "object.labels['team'] == 'a'";
+    for (then, expected) in [(Then::Keep, vec!["a", "b"]), (Then::Delete, vec!["b"])] {
+        let server = server([with(map("ns1", "a"), "labels", json!({"team": "a"})), map("ns1", "b")]);
+        let last = rule("last", "secrets", "true", Then::Delete);
+        collects(&server, rules([rule("reads", "configmaps", reads, then), last]), &CollectOptions::default()).await;
+        assert_eq!(left(&server), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_sees_the_owner_that_controls_an_object() {
+    let mut owner = to(&map("ns1", "owner"));
+    owner["controller"] = json!(true);
+    let owned = with(map("ns1", "owned"), "ownerReferences", json!([owner]));
+    let server = server([map("ns1", "owner"), owned]);
+    let when = "has(object.owner_kind) && object.owner_kind + '/' + object.owner_name == 'ConfigMap/owner' \
+                && object.created < now && object.namespace + object.name == 'ns1owned' && object.annotations == {}";
+    collects(&server, rules([rule("r", "configmaps", when, Then::Delete)]), &CollectOptions::default()).await;
+    assert_eq!(left(&server), ["owner"]);
+}
+
+/// The namespaces of Kubernetes stay, and so does what has changed since the list, such as one whose owner has just kept it.
+#[tokio::test(start_paused = true)]
+async fn what_changes_meanwhile_and_what_is_of_kubernetes_stays() {
+    let namespace =
+        |name: &str| with(object("v1", "Namespace", "", name, &[]), "creationTimestamp", json!("2026-01-01T00:00:00Z"));
+    let server = server([namespace("preview-7"), namespace("kube-public"), map("ns1", "changed")]);
+    let changed = with(map("ns1", "changed"), "labels", json!({"keep": "true"}));
+    server.before("DELETE", &changed.clone(), move |server| server.put(&changed));
+    let of_namespaces = rule("previews", "namespaces", OLD, Then::Delete);
+    let report = collects(
+        &server,
+        rules([of_namespaces, rule("old", "configmaps", OLD, Then::Delete)]),
+        &CollectOptions::default(),
+    )
+    .await;
+    assert_eq!(done(&report), ["delete preview-7 removed: rule previews"]);
+    assert_eq!(left(&server), ["changed", "kube-public"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_of_kube_janitor_end_objects_of_named_resources() {
+    let rows = [
+        ("janitor/ttl", "23h", true),
+        ("janitor/ttl", "1d", true),
+        ("janitor/ttl", "2d", false),
+        ("janitor/ttl", "4w", false),
+        ("janitor/ttl", "forever", false),
+        ("janitor/ttl", "1min", false),
+        ("janitor/ttl", "1h30m", false),
+        ("janitor/ttl", "1", false),
+        ("janitor/ttl", "-1h", false),
+        ("janitor/ttl", "", false),
+        ("janitor/ttl", "00000000000000000000000000000000000001s", false),
+        ("janitor/expires", "2026-01-01T23:59:59Z", true),
+        ("janitor/expires", "2026-01-01T23:59", true),
+        ("janitor/expires", "2026-01-02", true),
+        ("janitor/expires", "2026-01-02T00:00:01Z", false),
+        ("janitor/expires", "2026-01-03", false),
+        ("janitor/expires", "soon", false),
+    ];
+    for (name, value, ends) in rows {
+        let annotated = with(map("ns1", "a"), "annotations", json!({ name: value }));
+        let server = server([annotated.clone(), map("ns1", "b"), object("v1", "Secret", "ns1", "s", &[])]);
+        server.put(&with(
+            object("v1", "Secret", "ns1", "s", &[]),
+            "annotations",
+            annotated["metadata"]["annotations"].clone(),
+        ));
+        let rules = ObjectRules { annotated: vec!["configmaps".parse().unwrap()], ..ObjectRules::default() };
+        collects(&server, rules, &CollectOptions::default()).await;
+        let left = if ends { vec!["b", "s"] } else { vec!["a", "b", "s"] };
+        assert_eq!(self::left(&server), left, "{name}: {value}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limits_of_a_collection_hold_for_rules() {
+    let objects = || ["a", "b", "c"].map(|name| map("ns1", name)).into_iter().chain([map("ns2", "d")]);
+    let (max, dry) = (
+        CollectOptions { max_objects: Some(1), ..CollectOptions::default() },
+        CollectOptions { dry_run: true, ..CollectOptions::default() },
+    );
+    let only = ObjectFilter { uids: Some([Uid::new("d-uid")].into()), ..ObjectFilter::default() };
+    let only = CollectOptions { only, ..CollectOptions::default() };
+    for (options, left) in [(&max, 3), (&dry, 4), (&only, 3)] {
+        let server = server(objects());
+        let report = collects(&server, old(), options).await;
+        assert_eq!(self::left(&server).len(), left, "{:?}", done(&report));
+        assert_eq!(report.outcomes.len(), if options.dry_run { 4 } else { 1 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_listed_is_an_error_and_deletes_nothing() {
+    let server = server([map("ns1", "a")]);
+    server.fails_lists(&resource_of("v1", "configmaps", "ConfigMap", true, true), &[]);
+    let report = collects(&server, old(), &CollectOptions::default()).await;
+    assert_eq!((left(&server), report.errors.len()), (vec!["a".to_owned()], 2), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_not_served_is_an_error() {
+    let server = server([map("ns1", "a")]);
+    let wrong = || rules([rule("wrong", "configmap", OLD, Then::Delete)]);
+    let text = "rules: the API server serves no configmap that can be deleted";
+    assert_eq!(planned(&server, wrong()).await, (Vec::new(), vec![text.to_owned()]));
+    assert_eq!(collects(&server, wrong(), &CollectOptions::default()).await.errors, [text]);
+}
+
+/// `run` follows rules, but not one that selects most of a resource at once. A collection carries it out.
+#[tokio::test(start_paused = true)]
+async fn a_service_pauses_a_rule_that_selects_most_objects() {
+    let (few, many) = (vec![map("ns1", "old")], (0..600).map(|number| map("ns1", &format!("map{number}"))).collect());
+    for (objects, left, note) in [(few, 0, "followed"), (many, 600, "paused: old selects 600 of 600 configmaps")] {
+        let server = server(objects);
+        let service = OwnersService::new(
+            &Arc::new(server.connection()),
+            settings(old()),
+            ResourceFilter::default(),
+            false,
+            CLOCK,
+        );
+        let (health, stop) = (service.pages().health, CancellationToken::new());
+        let test = async {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            assert_eq!(self::left(&server).len(), left);
+            assert!(health.notes().iter().any(|line| line.contains(note)), "{:?}", health.notes());
+            stop.cancel();
+        };
+        tokio::join!(service.run(stop.clone()), test);
+        collects(&server, old(), &CollectOptions::default()).await;
+        assert_eq!(self::left(&server), Vec::<String>::new());
+    }
+}
