@@ -15,6 +15,9 @@ const OBJECTS: usize = 42;
 const REFERENCES: usize = 20_000;
 /// Far less than the limit of the manifest, 512 MiB: other tenants have objects too.
 const LIMIT_KIB: u64 = 128 << 10;
+/// Control planes on one machine, and the most memory of each that no other process has.
+const PLANES: usize = 20;
+const PRIVATE_KIB: u64 = 16 << 10;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-kills: it takes four minutes"]
@@ -39,6 +42,23 @@ async fn run_needs_few_connections_and_little_memory_for_one_tenant() {
     println!("{connections} connections, {peak} KiB at most");
     let left = maps.list_metadata(&ListParams::default()).await.unwrap().items;
     assert_eq!(left.len(), OBJECTS, "nothing is decided about them");
+}
+
+/// As many units `kubegc-controller@.service` on one machine. Their program is in memory once.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "make test-kills: it starts twenty processes"]
+async fn twenty_planes_on_one_machine_need_little_memory() {
+    let node = NodeRig::start_api_alone().await;
+    let planes: Vec<_> =
+        (0..PLANES).map(|_| node.controller("run", &["--namespaces", "--set=controller.address="])).collect();
+    for plane in &planes {
+        assert!(becomes_true(async || plane.log().contains("collecting objects=")).await, "{}", plane.log());
+    }
+    collects(&node, planes.first().unwrap(), "garbage").await;
+    let private: Vec<_> = planes.iter().map(|plane| private_kib(plane.id())).collect();
+    let (most, all) = (private.iter().max().unwrap(), private.iter().sum::<u64>());
+    println!("{PLANES} planes: {all} KiB that no other process has, at most {most} KiB each");
+    assert!(*most < PRIVATE_KIB, "{private:?}");
 }
 
 /// Waits until garbage in another namespace is deleted.
@@ -78,4 +98,10 @@ fn peak_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn private_kib(pid: u32) -> u64 {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let kib = |line: &str| line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
+    rollup.lines().filter(|line| line.starts_with("Private_")).map(kib).sum()
 }
