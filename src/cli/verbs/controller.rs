@@ -1,5 +1,6 @@
 //! `kubegc controller`: garbage collection at cluster level.
 
+mod change_args;
 mod cluster_csv;
 mod cluster_groups;
 pub(super) mod cluster_tables;

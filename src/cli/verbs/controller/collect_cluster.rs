@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,27 +10,20 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use serde_json::Value;
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
-use super::object_args::ObjectArgs;
+use super::change_args::{ChangeArgs, Question, until_aborted};
 use super::source::{self, Source};
 use super::{cluster_tables as render, pod_tables as render_pods};
-use crate::cli::cli_error::{CliError, ErrorKind, note};
-use crate::cli::input::session::block_on;
-use crate::cli::render::format;
+use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::output::Output;
 use crate::cli::verbs::collect::{is_dry, observing};
-use crate::controller::{ClusterOutcome, ClusterReport, CollectOptions, Keep, PodCollector, SaveOptions, collect};
+use crate::controller::{ClusterOutcome, CollectOptions, Keep, PodCollector, SaveOptions, collect};
 use crate::daemon::now;
-pub(super) use crate::daemon::process::signals;
-use crate::kubernetes::Connection;
 use crate::owners::ActionWord;
 
 /// The longest name of a file without its end.
 const LONGEST_NAME: usize = 220;
-/// What continues a collection that its timeout has ended.
-const AGAIN: &str = "run it again, or raise --timeout or --kube-api-qps";
+const QUESTION: Question = Question { doing: "collecting", change: "Delete", shown_by: "plan" };
 
 /// Delete what `controller plan` shows, and what follows from it
 ///
@@ -38,17 +31,8 @@ const AGAIN: &str = "run it again, or raise --timeout or --kube-api-qps";
 /// other controllers. It needs no watch and no service.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Make all checks, but change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Change at most this number of objects
-    ///
-    /// An owner and the dependents that lose their reference to it count as one.
-    #[arg(long, value_name = "NUMBER")]
-    max: Option<usize>,
-    /// Stop after this time, even if objects remain
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = humantime::parse_duration)]
-    timeout: Duration,
+    #[command(flatten)]
+    change: ChangeArgs,
     /// Delete pods that no kubelet finishes, instead of objects whose owners are deleted
     ///
     /// Pods of a missing node are kept unless `pod_gc.node_quarantine` is 0: a single command cannot measure how long the
@@ -60,8 +44,6 @@ pub struct Args {
     /// Only for an API server without kube-controller-manager, which does this itself.
     #[arg(long)]
     namespaces: bool,
-    #[command(flatten)]
-    only: ObjectArgs,
     /// Save each object before its deletion, as a file in this directory that `kubectl create -f` takes
     ///
     /// An object that cannot be saved is not deleted. Owner references and the data of Secrets are left out.
@@ -70,32 +52,30 @@ pub struct Args {
     /// Save the data of Secrets too
     #[arg(long, requires = "save")]
     save_secrets: bool,
-    /// Do not ask, on a terminal, if no flag names a context or a server
-    #[arg(short, long)]
-    yes: bool,
 }
 
 /// Collects and prints what was done.
 pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let dry_run = is_dry(args.dry_run, source.loaded);
+    let dry_run = is_dry(args.change.dry_run, source.loaded);
     if args.pods_only {
         pods(args, dry_run, source, output)?;
     } else {
         objects(args, dry_run, source, output)?;
     }
-    if dry_run && !args.dry_run { Err(observing()) } else { Ok(()) }
+    if dry_run && !args.change.dry_run { Err(observing()) } else { Ok(()) }
 }
 
 fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let only = args.only.filter(source)?;
+    let ChangeArgs { max: max_objects, timeout, .. } = args.change;
+    let only = args.change.only.filter(source)?;
     let settings = source::with_namespaces(source, args.namespaces, !only.is_empty())?;
-    let options = CollectOptions { dry_run, max_objects: args.max, timeout: args.timeout, only, save: args.saves()? };
+    let options = CollectOptions { dry_run, max_objects, timeout, only, save: args.saves()? };
     let bar = ProgressBar::new_spinner();
     let shown = bar.clone();
     let connection = Arc::new(source.patient_connection());
-    let asks = args.asks(dry_run, source);
+    let asks = args.change.asks(dry_run, source);
     let report = until_aborted(async |stop| {
-        let cluster = confirm(&connection, asks, &stop).await?;
+        let cluster = QUESTION.confirm(&connection, asks, &stop).await?;
         let keep = source::history(source, "controller collect", cluster, dry_run)?;
         shown.enable_steady_tick(Duration::from_millis(200));
         let watch = move |outcome: &ClusterOutcome| {
@@ -109,15 +89,17 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
     let deleted = report.outcomes.iter().filter(|outcome| outcome.action == ActionWord::Delete);
     let (names, paint) = (deleted.map(|outcome| render::name(&outcome.object)), output.paint);
     output.list(&report, names, |wide| render::report(&report, dry_run, wide, paint))?;
-    verdict(&report, args)
+    let failures = report.failures.iter().map(|failure| (&failure.object, &*failure.cause));
+    args.change.verdict(report.interrupted, failures, &report.errors)
 }
 
 fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let connection = Arc::new(source.patient_connection());
     let mut collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), dry_run, now, |_| {});
-    let (max, timeout, asks) = (args.max, args.timeout, args.asks(dry_run, source));
+    let (ChangeArgs { max, timeout, .. }, asks) = (&args.change, args.change.asks(dry_run, source));
+    let (max, timeout) = (*max, *timeout);
     let report = until_aborted(async |stop| {
-        confirm(&connection, asks, &stop).await?;
+        QUESTION.confirm(&connection, asks, &stop).await?;
         let end = stop.clone();
         tokio::spawn(async move {
             tokio::time::sleep(timeout).await;
@@ -151,26 +133,6 @@ impl Args {
         });
         Ok(Some(SaveOptions { keep, secrets: self.save_secrets }))
     }
-
-    /// Returns whether a person is asked if this is the right cluster: a kubeconfig may have many, and its current context may
-    /// be of yesterday.
-    fn asks(&self, dry_run: bool, source: Source<'_>) -> bool {
-        let on_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-        on_terminal && !dry_run && !self.yes && source.kubectl.names_no_cluster()
-    }
-}
-
-/// Names the cluster, asks if it is the right one, and returns it.
-async fn confirm(connection: &Connection, asks: bool, stop: &CancellationToken) -> Result<String, CliError> {
-    let cluster = connection.cluster().await;
-    if asks && !confirmed(&cluster, stop).await {
-        let error = CliError::message(ErrorKind::Partial, "nothing was deleted: the answer was not yes");
-        return Err(error.hint("--context names the cluster"));
-    }
-    if !asks && !cluster.is_empty() {
-        note(&format!("collecting in {cluster}"));
-    }
-    Ok(cluster)
 }
 
 fn cannot_save(path: &Path, error: &io::Error) -> String {
@@ -197,52 +159,5 @@ fn file_name(object: &Value) -> PathBuf {
             PathBuf::from(format!("{start}_{:016x}.json", hasher.finish()))
         }
         _ => PathBuf::from(format!("{name}.json")),
-    }
-}
-
-async fn confirmed(cluster: &str, stop: &CancellationToken) -> bool {
-    eprint!("Delete in {} what `kubegc controller plan` shows? [y/N] ", format::printable(cluster));
-    let (sender, answer) = oneshot::channel();
-    // A thread of its own: the runtime would wait for an answer even after a signal.
-    std::thread::spawn(move || sender.send(io::stdin().lines().next()));
-    tokio::select! {
-        answer = answer => matches!(answer, Ok(Some(Ok(line))) if ["y", "yes"].contains(&&*line.trim().to_lowercase())),
-        () = stop.cancelled() => false,
-    }
-}
-
-/// Runs a collection. The first signal ends it in order, the second at once.
-fn until_aborted<T>(collection: impl AsyncFnOnce(CancellationToken) -> Result<T, CliError>) -> Result<T, CliError> {
-    block_on(async {
-        let (signals, stop, _) = signals::listen()?;
-        tokio::select! {
-            report = collection(stop) => report,
-            signal = signals.aborted() => Err(CliError::aborted(signal)),
-        }
-    })
-}
-
-/// Returns an error if garbage may be left.
-fn verdict(report: &ClusterReport, args: &Args) -> Result<(), CliError> {
-    let mut faults = Vec::new();
-    if report.interrupted {
-        faults.push(format!(
-            "stopped before all objects were done, by a signal or after {}",
-            humantime::format_duration(args.timeout)
-        ));
-    }
-    if let Some(failure) = report.failures.first() {
-        let others = report.failures.len() - 1;
-        let others =
-            if others == 0 { String::new() } else { format!(", and {} more", format::count(others, "object")) };
-        faults.push(format!("{}: {}{others}", failure.object, failure.cause));
-    }
-    faults.extend(report.errors.iter().cloned());
-    match faults.as_slice() {
-        [] => Ok(()),
-        faults => {
-            let error = CliError::message(ErrorKind::Partial, faults.join("; "));
-            Err(if report.interrupted { error.hint(AGAIN) } else { error })
-        }
     }
 }
