@@ -27,7 +27,10 @@ mod tests;
 pub use attention::Attention;
 pub use calls::CallLimits;
 pub use collect::object_rules::ObjectRules;
-pub use collect::{ClusterReport, ClusterReportKind, CollectOptions, Keep, SaveOptions, WaitingObject, collect};
+pub use collect::{
+    ClusterReport, ClusterReportKind, CollectOptions, Keep, RelinkReport, RelinkReportKind, RelinkResult,
+    RelinkedReference, SaveOptions, WaitingObject, collect, relink,
+};
 pub use controller_error::ControllerError;
 pub use leader::Candidate;
 pub use pod_collector::{

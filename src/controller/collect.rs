@@ -6,6 +6,7 @@
 
 mod janitor;
 pub(super) mod object_rules;
+mod relink;
 mod saved;
 mod wave;
 
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+pub use self::relink::{RelinkReport, RelinkReportKind, RelinkResult, RelinkedReference, relink};
 pub use self::saved::{Keep, SaveOptions};
 use self::wave::{Wave, WaveEnd};
 use super::calls::Calls;

@@ -14,6 +14,7 @@ mod mirrors;
 mod namespaces;
 mod object_rules;
 mod paths;
+mod relink;
 mod shares;
 
 use std::sync::{Arc, Mutex};

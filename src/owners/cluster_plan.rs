@@ -47,6 +47,19 @@ crate::model::document_kind! {
     ClusterPlanKind::ClusterPlan = "kubegc.controller.plan", "A plan of a cluster."
 }
 
+// === impl ClusterPlan ===
+
+impl ClusterPlan {
+    /// Lists the objects with references whose owner has another uid, each with the states of these owners.
+    pub fn stale_references(&self) -> impl Iterator<Item = (&Identity, Vec<&OwnerFinding>)> {
+        let actions = self.actions.iter().map(|action| (&action.object, &action.owners));
+        let all = actions.chain(self.kept.iter().map(|kept| (&kept.object, &kept.owners)));
+        let stale =
+            all.map(|(object, owners)| (object, owners.iter().filter(|owner| owner.is_stale()).collect::<Vec<_>>()));
+        stale.filter(|(_, stale)| !stale.is_empty())
+    }
+}
+
 /// One action on an object.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterAction {
@@ -102,6 +115,15 @@ pub struct OwnerFinding {
     /// name; or it has the name and another uid. `null` = there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Identity>,
+}
+
+// === impl OwnerFinding ===
+
+impl OwnerFinding {
+    /// Returns whether an object of the owner's name exists with another uid, as after a restore from a backup.
+    pub fn is_stale(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| found.uid != self.reference.uid)
+    }
 }
 
 /// An object that is kept.

@@ -22,7 +22,7 @@ use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{READS_FILES, Start, Verb as CommandVerb, VerbFacts, formats_of};
 use crate::config::{ConfigError, ConfigFault, KEYS, Key, Loaded};
-use crate::controller::{ClusterReport, ClusterStatus, PodReport};
+use crate::controller::{ClusterReport, ClusterStatus, PodReport, RelinkReport};
 use crate::cri;
 use crate::model::Snapshot;
 use crate::owners::{ClusterPlan, ClusterSnapshot};
@@ -87,6 +87,8 @@ enum Document {
     ClusterExplanation,
     /// Output of `controller collect -o json`
     ClusterReport,
+    /// Output of `controller relink -o json`
+    RelinkReport,
     /// Output of `controller plan --pods-only -o json`
     PodPlan,
     /// Output of `controller collect --pods-only -o json`
@@ -322,6 +324,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::ClusterPlan => output.pretty_json(&schema_for!(ClusterPlan)),
         Document::ClusterExplanation => output.pretty_json(&schema_for!(Answer)),
         Document::ClusterReport => output.pretty_json(&schema_for!(ClusterReport)),
+        Document::RelinkReport => output.pretty_json(&schema_for!(RelinkReport)),
         Document::PodPlan => output.pretty_json(&schema_for!(PodPlan)),
         Document::PodReport => output.pretty_json(&schema_for!(PodReport)),
         Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),

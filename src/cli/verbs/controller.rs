@@ -11,6 +11,7 @@ mod kubectl_args;
 mod object_args;
 pub(super) mod plan_cluster;
 pub(super) mod pod_tables;
+pub(super) mod relink_cluster;
 pub(super) mod run_controller;
 mod source;
 pub(super) mod why_object;
@@ -26,7 +27,8 @@ use crate::cli::verb::{LOOKS, READS_FILES, Start, Verb, VerbFacts, formats_of};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
 ///
-/// `plan` and `why` only read. `collect` deletes the garbage that exists now. `run` is the service. Credentials are from
+/// `plan` and `why` only read. `collect` deletes the garbage that exists now. `relink` corrects owner references after a
+/// restore. `run` is the service. Credentials are from
 /// --kubeconfig, $KUBECONFIG, ~/.kube/config, or the service account of the pod.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -41,6 +43,7 @@ enum Command {
     Plan(Box<plan_cluster::Args>),
     Why(why_object::Args),
     Collect(Box<collect_cluster::Args>),
+    Relink(relink_cluster::Args),
     Run(run_controller::Args),
     Snapshot(SnapshotArgs),
     History(history_of_cluster::Args),
@@ -93,6 +96,16 @@ impl Verb for Args {
                 words: &[],
             },
             VerbFacts {
+                name: "controller relink",
+                examples: &[
+                    ("Show what would be changed after a restore", "kubegc controller relink -n shop --dry-run"),
+                    ("Change at most 100 objects", "kubegc controller relink -n shop --max 100"),
+                ],
+                formats: formats::LIST,
+                statuses: LOOKS,
+                words: &[],
+            },
+            VerbFacts {
                 name: "controller run",
                 examples: &[("Run the controller", "kubegc controller run --kubeconfig admin.conf")],
                 formats: &[],
@@ -130,6 +143,7 @@ impl Verb for Args {
         let name = match &self.command {
             Command::Plan(_) => "controller plan",
             Command::Collect(_) => "controller collect",
+            Command::Relink(_) => "controller relink",
             Command::Why(_) => "controller why",
             Command::Status(_) => "controller status",
             Command::Snapshot(_) => "controller snapshot",
@@ -155,6 +169,7 @@ fn run(args: &Args, start: &Start<'_>, output: &mut Output) -> Result<(), CliErr
         Command::Plan(args) => plan_cluster::run(args, source, output),
         Command::Why(args) => why_object::run(args, source, output),
         Command::Collect(args) => collect_cluster::run(args, source, output),
+        Command::Relink(args) => relink_cluster::run(args, source, output),
         Command::Run(args) => run_controller::run(args, source, start.files(), || start.load()),
         Command::Snapshot(SnapshotArgs {}) => snapshot(source, output),
         Command::History(args) => history_of_cluster::run(args, source, output),

@@ -56,7 +56,7 @@ impl Checked {
 }
 
 /// Returns the target of a change of an object, by its identity in the graph.
-pub(super) fn target<'a>(identity: &'a Identity, resource: &'a ApiResource) -> WriteTarget<'a> {
+pub(in crate::controller) fn target<'a>(identity: &'a Identity, resource: &'a ApiResource) -> WriteTarget<'a> {
     let Identity { name, uid, .. } = identity;
     WriteTarget { resource, namespace: namespace_in_path(identity, resource), name, uid }
 }

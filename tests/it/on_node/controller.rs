@@ -52,6 +52,7 @@ async fn plans_explanations_and_documents() {
         flags_limit_a_plan_and_a_collection_to_some_objects,
         saved_objects_can_be_created_again,
         rules_delete_objects_by_their_metadata_and_age,
+        a_restored_owner_has_its_dependents_again,
         the_unit_of_a_control_plane_ends_its_namespaces,
         whatever_means_to_remove_nothing_does,
         the_status_says_whether_the_api_server_collects_and_who_leads
@@ -209,11 +210,12 @@ async fn every_document_follows_its_schema(node: &NodeRig) {
     let parent = create(node, "parent", &[]).await;
     create(node, "child", &[owner("parent", &parent)]).await;
     create(node, "dangling", &[absent(), owner("other-name", &parent)]).await;
-    let rows: [(&str, &[&str]); 6] = [
+    let rows: [(&str, &[&str]); 7] = [
         ("cluster-snapshot", &["snapshot"]),
         ("cluster-plan", &["plan", "-o", "json"]),
         ("cluster-explanation", &["why", "configmap/child", "--if-deleted", "foreground", "-o", "json"]),
         ("cluster-report", &["collect", "-o", "json"]),
+        ("relink-report", &["relink", "--dry-run", "-o", "json"]),
         ("pod-plan", &["plan", "--pods-only", "-o", "json"]),
         ("pod-report", &["collect", "--pods-only", "-o", "json"]),
     ];
@@ -354,6 +356,45 @@ async fn saved_objects_can_be_created_again(node: &NodeRig) {
     assert!(maps.get_opt("unsaved").await.unwrap().is_some());
     let ran = controller(node, &["collect", "--save", file.to_str().unwrap()]);
     assert_eq!(ran.code, 2, "{ran:#?}");
+}
+
+/// With the permissions to read and to patch alone.
+async fn a_restored_owner_has_its_dependents_again(node: &NodeRig) {
+    let kubeconfig = node.kubeconfig("restricted").display().to_string();
+    let all = json!({ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "patch"] });
+    node.grant_in("default", "restricted", vec![serde_json::from_value(all).unwrap()]).await;
+    let restored = create(node, "restored", &[]).await;
+    let mut stale = owner("restored", "00000000-0000-4000-8000-000000000002");
+    (stale["controller"], stale["blockOwnerDeletion"]) = (true.into(), true.into());
+    create(node, "child", &[absent(), stale]).await;
+    create(node, "child-of-both", &[owner("restored", &restored), owner("restored", "before")]).await;
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
+    let relink = |args: &[&str]| {
+        let to = ["controller", "relink", "-n", "default", "--kubeconfig", &kubeconfig];
+        let ran = node.kubegc(&[&to[..], args].concat());
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        ran.stdout
+    };
+    assert_eq!(names(&controller(node, &["plan", "-o", "json"]).json(), "actions"), ["child", "child-of-both"]);
+    let before = maps.get("child").await.unwrap();
+    let shown = relink(&["--dry-run"]);
+    let row = shown.lines().find(|line| line.contains(" child ")).unwrap_or_default();
+    let row: Vec<_> = row.split_whitespace().collect();
+    let old = "00000000-0000-4000-8000-000000000002";
+    assert_eq!(row, ["ConfigMap", "default", "child", "ConfigMap/restored", old, &*restored, "dry", "run"], "{shown}");
+    assert!(shown.ends_with("\n1 reference would be relinked, 1 skipped.\n"), "{shown}");
+    assert_eq!(maps.get("child").await.unwrap(), before);
+    assert_eq!(relink(&["-o", "name"]), "configmap/child\n");
+    let mut expected = before;
+    expected.metadata.owner_references.as_mut().unwrap()[1].uid = restored;
+    let mut now = maps.get("child").await.unwrap();
+    (now.metadata.resource_version, now.metadata.managed_fields) =
+        (expected.metadata.resource_version.clone(), expected.metadata.managed_fields.clone());
+    assert_eq!(now, expected, "nothing else has changed");
+    assert!(relink(&[]).ends_with("\n0 references relinked, 1 skipped.\n"));
+    let plan = controller(node, &["plan", "-o", "json"]).json();
+    let words = plan["actions"].as_array().unwrap().iter().map(|it| it["action"].as_str().unwrap());
+    assert_eq!(words.collect::<Vec<_>>(), ["drop_references", "drop_references"], "{plan:#}");
 }
 
 async fn create_dangling(node: &NodeRig, name: &str) {

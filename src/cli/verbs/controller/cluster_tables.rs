@@ -126,7 +126,7 @@ pub(super) fn owner_state(owner: &OwnerFinding) -> String {
     let named = &owner.reference;
     match &owner.found {
         None => state(&owner.state).to_owned(),
-        Some(found) if found.uid != named.uid => "has another uid".to_owned(),
+        Some(_) if owner.is_stale() => "has another uid".to_owned(),
         Some(found) if (&found.kind, &found.name) == (&named.kind, &named.name) && !found.namespace.is_empty() => {
             format!("is in namespace {}", found.namespace)
         }
@@ -281,7 +281,7 @@ pub(super) fn name(object: &Identity) -> String {
 }
 
 /// Returns the kind, the namespace and the name. Only a wide table shows the group and the version of the kind.
-fn columns(object: &Identity, wide: bool) -> [String; 3] {
+pub(super) fn columns(object: &Identity, wide: bool) -> [String; 3] {
     let kind = if wide { object.kind.to_string() } else { object.kind.kind.to_string() };
     [kind, object.namespace.to_string(), object.name.to_string()]
 }

@@ -1,4 +1,4 @@
-//! The flags that limit `plan` and `collect` to some objects.
+//! The flags that limit `plan`, `collect` and `relink` to some objects.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

@@ -1,0 +1,71 @@
+//! `kubegc controller relink`.
+
+use std::sync::Arc;
+
+use super::change_args::{ChangeArgs, Question, until_aborted};
+use super::cluster_tables as render;
+use super::source::{self, Source};
+use crate::cli::cli_error::CliError;
+use crate::cli::render::format;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::cli::verbs::collect::{is_dry, observing};
+use crate::controller::{CollectOptions, RelinkReport, RelinkResult, RelinkedReference, relink};
+use crate::owners::plan_under;
+
+const QUESTION: Question = Question { doing: "relinking", change: "Change", shown_by: "relink --dry-run" };
+
+/// Correct owner references whose owner has another uid, after a restore
+///
+/// A restore from a backup gives owners new uids, so that their dependents are garbage. This sets the uid of the object that
+/// has the apiVersion, the kind and the name of the reference, in the namespace of the object or without a namespace. Nothing
+/// else changes. Objects and owners in deletion, and objects with another reference to that owner, are left as they are.
+///
+/// WARNING: an object that was deleted and created again under the same name is another owner. If a StatefulSet or a Job was,
+/// its controller adopts the pods of the earlier one. Check what --dry-run shows, and limit it by -n, -l, --only and --ignore.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Relinks and prints what was done.
+pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+    let dry_run = is_dry(args.change.dry_run, source.loaded);
+    let ChangeArgs { max: max_objects, timeout, only, .. } = &args.change;
+    let (max_objects, timeout, namespace) = (*max_objects, *timeout, only.namespace.get());
+    let options = CollectOptions { dry_run, max_objects, timeout, only: only.filter(source)?, save: None };
+    let settings = &source.settings().controller;
+    let plan = plan_under(&source::observe(source, namespace, None)?, &settings.guards);
+    let connection = Arc::new(source.patient_connection());
+    let asks = args.change.asks(dry_run, source) && plan.stale_references().next().is_some();
+    let report = until_aborted(async |stop| {
+        QUESTION.confirm(&connection, asks, &stop).await?;
+        Ok(relink(connection, &plan, settings, &options, stop).await?)
+    })?;
+    let relinked = report.references.iter().filter(|it| is_relinked(it));
+    output.list(&report, relinked.map(|it| render::name(&it.object)), |wide| text(&report, dry_run, wide))?;
+    let failures = report.failures.iter().map(|failure| (&failure.object, &*failure.cause));
+    args.change.verdict(report.interrupted, failures, &report.errors)?;
+    if dry_run && !args.change.dry_run { Err(observing()) } else { Ok(()) }
+}
+
+fn is_relinked(reference: &RelinkedReference) -> bool {
+    matches!(reference.result, RelinkResult::Relinked | RelinkResult::DryRun)
+}
+
+/// Formats a report: one line for each reference, then the totals.
+fn text(report: &RelinkReport, dry_run: bool, wide: bool) -> String {
+    let rows = report.references.iter().map(|RelinkedReference { object, owner, old_uid, result }| {
+        let [kind, namespace, name] = render::columns(object, wide);
+        let owner_name = format!("{}/{}", owner.kind.kind, owner.name);
+        let result = result.to_string().replace('_', " ");
+        [kind, namespace, name, owner_name, old_uid.to_string(), owner.uid.to_string(), result]
+    });
+    let titles = ["KIND", "NAMESPACE", "NAME", "OWNER", "OLD UID", "NEW UID", "RESULT"];
+    let table = if report.references.is_empty() { String::new() } else { table(titles, rows) + "\n" };
+    let verb = if dry_run { "would be relinked" } else { "relinked" };
+    let relinked = report.references.iter().filter(|it| is_relinked(it)).count();
+    let skipped = report.references.len() - relinked;
+    format!("{table}{} {verb}, {skipped} skipped.\n", format::count(relinked, "reference"))
+}
