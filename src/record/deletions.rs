@@ -81,7 +81,7 @@ impl DeletionLog {
     /// # Errors
     /// The file belongs to a newer version or to another program, is damaged, or cannot be written.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = file::open(path).map_err(|fault| fault.into_error(path))?;
+        let connection = file::open(path).map_err(|fault| fault.into_error(path).of_history())?;
         let created = connection.execute_batch(TABLE);
         created.map_err(|cause| StoreError::Open { path: path.to_owned(), cause })?;
         let ((sender, entries), (ended, done)) = (sync_channel(WAITING), sync_channel(1));
@@ -97,6 +97,15 @@ impl DeletionLog {
             has_lost: AtomicBool::new(false),
             done: Mutex::new(done),
         })
+    }
+
+    /// Reads the entries of a file, newest first, at most this many; those of a namespace, if one is given.
+    ///
+    /// # Errors
+    /// The file is damaged, or cannot be read.
+    pub fn read(path: &Path, limit: usize, namespace: Option<&str>) -> Result<Vec<DeletionEntry>, StoreError> {
+        let reader = StoreReader::open(path).map_err(StoreError::of_history)?;
+        reader.map_or_else(|| Ok(Vec::new()), |reader| reader.deletions(limit, namespace))
     }
 
     /// Adds an entry. It never waits.
@@ -153,11 +162,7 @@ fn write(connection: &Connection, batch: &[DeletionEntry]) -> rusqlite::Result<(
 // === impl StoreReader ===
 
 impl StoreReader {
-    /// Returns the changes of objects of clusters, newest first, at most this many; those of a namespace, if one is given.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn deletions(&self, limit: usize, namespace: Option<&str>) -> Result<Vec<DeletionEntry>, StoreError> {
+    fn deletions(&self, limit: usize, namespace: Option<&str>) -> Result<Vec<DeletionEntry>, StoreError> {
         self.read("the history of deletions", |connection| {
             let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'deletions'";
             if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
@@ -223,6 +228,21 @@ mod tests {
         assert_eq!((all.len(), &all[0], &all[999]), (1000, &numbered(999), &numbered(0)));
         let some = reader.deletions(2, Some("ns0")).unwrap();
         assert_eq!(some, [numbered(998), numbered(996)]);
+    }
+
+    /// No run renames it, unlike the store of a node.
+    #[test]
+    fn a_damaged_history_is_to_be_moved_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("controller.db");
+        std::fs::write(&path, "no database").unwrap();
+        for error in [DeletionLog::open(&path).unwrap_err(), DeletionLog::read(&path, 1, None).unwrap_err()] {
+            let text = error.to_string();
+            assert!(text.starts_with("the history of deletions") && text.contains("move the file away"), "{text}");
+        }
+        std::fs::rename(&path, directory.path().join("away.db")).unwrap();
+        drop(DeletionLog::open(&path).unwrap());
+        assert_eq!(DeletionLog::read(&path, 1, None).unwrap(), []);
     }
 
     #[test]

@@ -56,6 +56,14 @@ pub enum StoreError {
         /// SQLite's description of the damage.
         detail: String,
     },
+    /// The file of a history of deletions is damaged. No program renames it.
+    #[error("the history of deletions {} is damaged ({detail}); move the file away or remove it, and a new one is created", path.display())]
+    DamagedHistory {
+        /// The file.
+        path: PathBuf,
+        /// SQLite's description of the damage.
+        detail: String,
+    },
     /// The disk is full, and the file cannot be read without free space.
     #[error("no space to read the store {} ({detail}); free some space, or set state.path to another place", path.display())]
     NoSpace {
@@ -97,6 +105,14 @@ pub enum StoreError {
 // === impl StoreError ===
 
 impl StoreError {
+    /// Returns the same about the file of a history of deletions.
+    pub(super) fn of_history(self) -> Self {
+        match self {
+            Self::Damaged { path, detail } => Self::DamagedHistory { path, detail },
+            other => other,
+        }
+    }
+
     /// Returns whether the file belongs to a newer version or to another program, so that kubegc must not change it.
     pub(super) fn is_foreign(&self) -> bool {
         matches!(self, Self::Newer { .. } | Self::NotOurs { .. })

@@ -5,7 +5,7 @@ use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
-use crate::record::{DeletionEntry, StoreReader};
+use crate::record::{DeletionEntry, DeletionLog};
 
 /// Show what collect and run deleted and changed, and why, newest first
 ///
@@ -25,9 +25,7 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         let error = CliError::message(ErrorKind::Usage, "controller.history names no file");
         return Err(error.hint("--controller-history FILE names one"));
     };
-    let reader = StoreReader::open(path)?;
-    let found = reader.map(|reader| reader.deletions(args.limit, args.namespace.get())).transpose()?;
-    let entries = found.unwrap_or_default();
+    let entries = DeletionLog::read(path, args.limit, args.namespace.get())?;
     let names = entries.iter().map(|it| format!("{}/{}", it.kind.to_lowercase(), it.name)).collect::<Vec<_>>();
     output.entries(&entries, names, |wide| text(&entries, wide))
 }
