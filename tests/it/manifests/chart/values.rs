@@ -47,6 +47,30 @@ fn values_are_in_the_template_of_the_pods() {
     }
 }
 
+/// Its permissions and its Lease are in the other cluster.
+#[test]
+fn a_controller_of_another_cluster_has_its_kubeconfig_and_nothing_of_this_one() {
+    let namespaces = format!("{CONTROLLER},controller.namespaces=true");
+    let objects = of_chart(&format!("{namespaces},controller.kubeconfig.secretName=plane-alpha"));
+    let pod = of_kind(&objects, "Deployment")[0].pointer(POD).unwrap();
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    let container = &pod["containers"][0];
+    let args = container["args"].as_array().unwrap();
+    assert!(
+        args.contains(&json!("--kubeconfig=/var/run/kubegc/kubeconfig")) && args.contains(&json!("--leader-elect"))
+    );
+    let named = |list: &Value| list.as_array().unwrap().iter().find(|it| it["name"] == "kubeconfig").cloned().unwrap();
+    let mount = json!({ "name": "kubeconfig", "mountPath": "/var/run/kubegc", "readOnly": true });
+    assert_eq!(named(&container["volumeMounts"]), mount);
+    let secret = json!({ "secretName": "plane-alpha", "items": [{ "key": "kubeconfig", "path": "kubeconfig" }] });
+    assert_eq!(named(&pod["volumes"])["secret"], secret);
+    let of_rbac =
+        |objects: &[Value]| objects.iter().filter(|it| it["apiVersion"] == "rbac.authorization.k8s.io/v1").count();
+    assert_eq!((of_rbac(&objects), of_rbac(&of_chart(&namespaces))), (0, 6));
+    let config = of_kind(&objects, "ConfigMap")[0]["data"]["kubegc.toml"].as_str().unwrap();
+    assert!(config.contains("controller.lease_namespace = \"kubegc-system\""), "{config}");
+}
+
 #[test]
 fn directories_of_the_host_replace_those_of_the_distribution() {
     let objects =
