@@ -27,8 +27,8 @@ mod unlisted;
 pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};
 pub use cluster_plan::{
-    ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, doubtful_owners, plan,
-    plan_under, predict_deletion,
+    ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, count_content, doubtful_owners,
+    plan, plan_under, predict_deletion,
 };
 pub use cluster_snapshot::{
     ClusterSnapshot, ClusterSnapshotKind, ListedResource, METRICS, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,

@@ -3,7 +3,7 @@
 //! A prediction carries out the plan on the snapshot, wave by wave, with the rules of the API server for finalizers.
 //! The 149 forests that kube-controller-manager 1.36.2 collected end in the recorded states (`plan/tests`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -185,6 +185,18 @@ pub fn predict_deletion(
     let at = cluster.position(object)?;
     cluster.delete_all(at, propagation);
     Some(predict(&mut cluster))
+}
+
+/// Returns how many objects the API server deletes with those that a plan of this snapshot deletes: each once, and without these.
+pub fn count_content(plan: &ClusterPlan, snapshot: &ClusterSnapshot) -> usize {
+    let all = || plan.actions.iter().chain(&plan.predicted).filter(|action| action.action == ActionWord::Delete);
+    if all().all(|action| action.content.is_none_or(|content| content == 0)) {
+        return 0;
+    }
+    let cluster = ClusterState::new(snapshot);
+    let content: HashSet<_> = all().filter_map(|action| cluster.content(&action.object)).flatten().collect();
+    let own: HashSet<_> = all().filter_map(|action| cluster.position(&action.object)).collect();
+    content.difference(&own).count()
 }
 
 /// Carries out waves until nothing changes. This ends: each action removes an object, a reference or a finalizer, or

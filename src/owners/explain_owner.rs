@@ -209,8 +209,30 @@ mod tests {
             let objects = crate::model::Seen::Seen(vec![object(it, &[]).1]);
             snapshot.resources.push(ListedResource { served, objects, namespaces: std::collections::BTreeMap::new() });
         }
-        let content = |object| explain(&snapshot, object).unwrap().content;
+        let content = |object: &Identity| explain(&snapshot, object).unwrap().content;
         assert_eq!([&namespace, &definition, &pod].map(content), [Some(2), Some(1), None]);
+        // An object that is deleted by itself, or with two others, counts once.
+        let deletion = |object: &Identity| crate::owners::ClusterAction {
+            action: crate::owners::ActionWord::Delete,
+            object: object.clone(),
+            propagation: None,
+            reason: String::new(),
+            held_by: Vec::new(),
+            content: content(object),
+            owners: Vec::new(),
+        };
+        let counted = |objects: &[&Identity]| {
+            let (actions, predicted) = (objects.iter().take(1), objects.iter().skip(1));
+            let [actions, predicted] =
+                [actions.map(|it| deletion(it)).collect(), predicted.map(|it| deletion(it)).collect()];
+            let plan = crate::owners::ClusterPlan { actions, predicted, ..crate::owners::plan(&snapshot) };
+            crate::owners::count_content(&plan, &snapshot)
+        };
+        assert_eq!(counted(&[&namespace]), 2);
+        assert_eq!(counted(&[&namespace, &namespace]), 2);
+        assert_eq!(counted(&[&pod, &namespace]), 1);
+        assert_eq!(counted(&[&namespace, &definition, &widget]), 2);
+        assert_eq!(counted(&[&pod]), 0);
         // What others own of it follows.
         let (below, owned) = (config_map("below"), config_map("owned"));
         for (identity, owner) in [(&owned, &widget), (&below, &owned)] {

@@ -17,8 +17,8 @@ const PREDICTED: usize = 20;
 /// Errors below a table, unless it is wide.
 const ERRORS: usize = 5;
 
-/// Formats a plan as tables.
-pub(super) fn plan(plan: &ClusterPlan, wide: bool, by: Option<GroupBy>, paint: Paint) -> String {
+/// Formats a plan as tables. `content` is what the API server deletes with the objects.
+pub(super) fn plan(plan: &ClusterPlan, content: usize, wide: bool, by: Option<GroupBy>, paint: Paint) -> String {
     let mut text = format!("Cluster: {}\n\n", format::printable(&plan.server));
     text += &by.map_or_else(|| objects(plan, wide, paint), |by| groups(plan, by, paint));
     let shown = if wide { plan.errors.len() } else { plan.errors.len().min(ERRORS) };
@@ -28,7 +28,7 @@ pub(super) fn plan(plan: &ClusterPlan, wide: bool, by: Option<GroupBy>, paint: P
     if shown < plan.errors.len() {
         let _ = writeln!(text, "and {} more errors; -o wide shows all", plan.errors.len() - shown);
     }
-    text + &summary(plan)
+    text + &summary(plan, content)
 }
 
 /// Formats a row for each object.
@@ -208,7 +208,7 @@ fn content_text(content: &NamespaceContent) -> String {
     format!("{objects} {kind}{held}")
 }
 
-fn summary(plan: &ClusterPlan) -> String {
+fn summary(plan: &ClusterPlan, content: usize) -> String {
     let of = |actions: &[ClusterAction], word| actions.iter().filter(|action| action.action == word).count();
     let held = plan.actions.iter().filter(|action| !action.held_by.is_empty()).count();
     let deletes = of(&plan.actions, ActionWord::Delete) - held;
@@ -219,7 +219,6 @@ fn summary(plan: &ClusterPlan) -> String {
         (deletes, 0) => format!("{} to delete", format::count(deletes, "object")),
         (deletes, follow) => format!("{} to delete, then {follow} more", format::count(deletes, "object")),
     };
-    let content: usize = plan.actions.iter().chain(&plan.predicted).filter_map(|action| action.content).sum();
     let content =
         if content == 0 { String::new() } else { format!(", and {} with them", format::count(content, "object")) };
     let held = if held == 0 { String::new() } else { format!("; finalizers hold {held} more") };

@@ -17,7 +17,7 @@ use crate::cli::render::output::{Format, Output};
 use crate::controller::{ObjectFilter, PodCollector};
 use crate::daemon::now;
 use crate::model::Identity;
-use crate::owners::{ActionWord, ClusterPlan, ClusterSnapshot, FindingKind, plan_under};
+use crate::owners::{ActionWord, ClusterPlan, ClusterSnapshot, FindingKind, count_content, plan_under};
 
 /// Show what would be deleted because of owner references, and why
 ///
@@ -78,12 +78,13 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     if !filter.is_empty() {
         keep_only(&mut plan, &filter, &snapshot);
     }
+    let content = count_content(&plan, &snapshot);
     // The other objects lose only a reference or a finalizer.
     let deleted = plan.actions.iter().filter(|action| action.action == ActionWord::Delete);
     let (names, paint) = (deleted.map(|action| render::name(&action.object)), output.paint);
     match (output.format, args.group_by) {
         (Some(Format::Csv), _) => output.text(&cluster_csv::csv(&plan, &args.label_columns))?,
-        (_, by) => output.list(&plan, names, |wide| render::plan(&plan, wide, by, paint))?,
+        (_, by) => output.list(&plan, names, |wide| render::plan(&plan, content, wide, by, paint))?,
     }
     let known = args.baseline.as_deref().map(one_document::cluster_plan).transpose()?;
     let new = known.map(|known| without(plan.clone(), &known));
