@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::collect::Collection;
 use super::collect::listed::ListedImage;
 use super::completions;
+use super::controller::plan_cluster::WholePlan;
 use super::controller::why_object::Answer;
 use super::images::Images;
 use crate::cli::args::formats;
@@ -25,7 +26,7 @@ use crate::config::{ConfigError, ConfigFault, KEYS, Key, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport, RelinkReport};
 use crate::cri;
 use crate::model::Snapshot;
-use crate::owners::{ClusterPlan, ClusterSnapshot};
+use crate::owners::ClusterSnapshot;
 use crate::plan::Plan;
 use crate::pod_gc::PodPlan;
 use crate::store::{DiskAccount, DiskByPod};
@@ -321,7 +322,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::Collection => output.pretty_json(&schema_for!(Collection<'static>)),
         Document::ListedImage => output.pretty_json(&schema_for!(ListedImage)),
         Document::ClusterSnapshot => output.pretty_json(&schema_for!(ClusterSnapshot)),
-        Document::ClusterPlan => output.pretty_json(&schema_for!(ClusterPlan)),
+        Document::ClusterPlan => output.pretty_json(&schema_for!(WholePlan)),
         Document::ClusterExplanation => output.pretty_json(&schema_for!(Answer)),
         Document::ClusterReport => output.pretty_json(&schema_for!(ClusterReport)),
         Document::RelinkReport => output.pretty_json(&schema_for!(RelinkReport)),

@@ -50,6 +50,7 @@ async fn plans_explanations_and_documents() {
         what_may_not_be_read_is_named_and_deletes_nothing,
         permissions_in_a_namespace_are_enough_for_its_plan,
         flags_limit_a_plan_and_a_collection_to_some_objects,
+        a_plan_has_the_pods_that_no_kubelet_finishes_once,
         saved_objects_can_be_created_again,
         rules_delete_objects_by_their_metadata_and_age,
         a_restored_owner_has_its_dependents_again,
@@ -308,6 +309,53 @@ async fn flags_limit_a_plan_and_a_collection_to_some_objects(node: &NodeRig) {
     assert_eq!(collect(&["-l", "app=two"]).await, ["four", "three"]);
     assert_eq!(collect(&["--ignore", "configmaps"]).await, ["four", "three"]);
     assert_eq!(collect(&[]).await, [""; 0]);
+}
+
+async fn a_plan_has_the_pods_that_no_kubelet_finishes_once(node: &NodeRig) {
+    for (name, owners) in [("garbage-pod", vec![absent()]), ("orphaned-pod", Vec::new())] {
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "namespace": "default", "ownerReferences": owners },
+            "spec": { "nodeName": "deleted", "automountServiceAccountToken": false,
+                "containers": [{ "name": "a", "image": "example.com/a" }] } });
+        node.create_object(&pod).await;
+    }
+    let plan = |args: &[&str]| {
+        let ran = controller(node, &[&["plan", "--set=pod_gc.node_quarantine=0s"][..], args].concat());
+        assert_eq!(ran.code, 0, "{ran:#?}");
+        ran
+    };
+    let pods = |args: &[&str]| {
+        let plan = plan(&[args, &["-o", "json"]].concat()).json();
+        is_valid("cluster-plan", &plan);
+        let pods = plan["pods"]["actions"].as_array()?.iter().map(|pod| pod["name"].as_str().unwrap().to_owned());
+        Some((names(&plan, "actions"), pods.collect::<Vec<_>>()))
+    };
+    let (garbage, orphaned) = (vec!["garbage-pod".to_owned()], vec!["orphaned-pod".to_owned()]);
+    assert_eq!(pods(&[]), Some((garbage.clone(), orphaned.clone())));
+    assert_eq!(pods(&["-n", "default", "--only", "pods"]), Some((garbage, orphaned.clone())));
+    assert_eq!(pods(&["-l", "app=none"]), Some((vec![], vec![])));
+    assert_eq!(pods(&["-n", "kube-system"]), Some((vec![], vec![])));
+    assert_eq!(pods(&["--ignore", "pods"]), None);
+    assert_eq!(pods(&["--owners-only"]), None);
+    let table = plan(&[]).stdout;
+    let (objects, pods) = table.split_once("\n\nPods that no kubelet finishes:\n").unwrap_or_default();
+    assert!(objects.ends_with('.') && objects.contains("\n1 object to delete"), "{table}");
+    assert!(pods.contains("orphaned-pod  deleted  node deleted") && pods.ends_with("\n1 pod to delete.\n"), "{table}");
+    let names = plan(&["-o", "name"]).stdout;
+    assert_eq!(names, "pod/garbage-pod\npod/orphaned-pod\n");
+    let csv = plan(&["-o", "csv"]).stdout;
+    assert!(csv.contains("\r\npod,\"mark failed, delete\",v1,Pod,default,orphaned-pod,"), "{csv}");
+
+    // Pods and nodes of a whole cluster may not be read.
+    let all = json!({ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"] });
+    node.grant_in("default", "restricted", vec![serde_json::from_value(all).unwrap()]).await;
+    let kubeconfig = node.kubeconfig("restricted").display().to_string();
+    let ran = node.kubegc(&["controller", "plan", "-n", "default", "--kubeconfig", &kubeconfig]);
+    assert_eq!((ran.code, ran.stdout.contains("1 object to delete")), (0, true), "{ran:#?}");
+    assert!(
+        ran.stderr.contains("pods that no kubelet finishes are not planned: ") && ran.stderr.contains("list pods"),
+        "{ran:#?}"
+    );
 }
 
 /// `kubectl create -f` creates what was deleted again.

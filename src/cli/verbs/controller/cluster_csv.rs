@@ -1,15 +1,17 @@
 //! Formats a plan as CSV (RFC 4180), for a spreadsheet that goes to those whose objects they are.
 
 use super::cluster_tables::{action_text, detail, finding_text, reason};
+use super::pod_tables as pod;
 use crate::model::Identity;
 use crate::owners::ClusterPlan;
+use crate::pod_gc::PodPlan;
 
 /// The columns before those of the labels.
 const COLUMNS: [&str; 11] =
     ["part", "what", "api_version", "kind", "namespace", "name", "uid", "created_at", "last_manager", "held_by", "why"];
 
-/// Formats the actions, the predicted actions and the findings, with a column for each of these labels.
-pub(super) fn csv(plan: &ClusterPlan, labels: &[String]) -> String {
+/// Formats the actions, the predicted actions, the findings and the pods that no kubelet finishes, with a column for each of these labels.
+pub(super) fn csv(plan: &ClusterPlan, pods: Option<&PodPlan>, labels: &[String]) -> String {
     let titles = COLUMNS.iter().map(|title| (*title).to_owned());
     let titles: Vec<_> = titles.chain(labels.iter().map(|label| format!("label {label}"))).collect();
     let mut text = line(&titles);
@@ -21,6 +23,10 @@ pub(super) fn csv(plan: &ClusterPlan, labels: &[String]) -> String {
     for finding in &plan.findings {
         let (what, held_by) = (finding_text(finding.kind).to_owned(), finding.finalizers.join(" "));
         text += &row(plan, labels, "finding", what, &finding.object, held_by, detail(finding));
+    }
+    for action in pods.into_iter().flat_map(|pods| &pods.actions) {
+        let (what, object) = (pod::action_text(action), pod::identity(&action.namespace, &action.name, &action.uid));
+        text += &row(plan, labels, "pod", what.to_owned(), &object, String::new(), pod::reason(action));
     }
     text
 }

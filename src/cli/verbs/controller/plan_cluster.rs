@@ -5,26 +5,35 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::cluster_groups::GroupBy;
 use super::object_args::ObjectArgs;
 use super::source::{self, Source};
 use super::{cluster_csv, cluster_tables as render, pod_tables as render_pods};
-use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::cli_error::{CliError, ErrorKind, note};
 use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::{Format, Output};
 use crate::controller::{ObjectFilter, PodCollector};
 use crate::daemon::now;
 use crate::model::Identity;
-use crate::owners::{ActionWord, ClusterPlan, ClusterSnapshot, FindingKind, count_content, plan_under};
+use crate::owners::{ActionWord, ClusterAction, ClusterPlan, ClusterSnapshot, FindingKind, count_content, plan_under};
+use crate::pod_gc::PodPlan;
 
-/// Show what would be deleted because of owner references, and why
+/// The resource of pods.
+const PODS: &str = "pods";
+
+/// Show what would be deleted in a cluster, and why
 ///
-/// kubegc lists the metadata of each resource, and reads each owner that no list has. It changes nothing.
+/// kubegc lists the metadata of each resource, and reads each owner that no list has. Then it lists pods and nodes, for the pods
+/// that no kubelet finishes. It changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan for a snapshot in a file (- for standard input)
+    ///
+    /// A snapshot lacks the status of pods, so that those that no kubelet finishes are not planned.
     #[arg(long, value_name = "FILE", conflicts_with = "selector")]
     snapshot: Option<PathBuf>,
     #[command(flatten)]
@@ -48,6 +57,19 @@ pub struct Args {
     /// Show the pods that no kubelet finishes, instead of objects whose owners are deleted
     #[arg(long, conflicts_with_all = ["snapshot", "fail_on", "selector", "only", "ignore", "plan"])]
     pods_only: bool,
+    /// Only plan by owner references
+    #[arg(long, conflicts_with = "pods_only")]
+    owners_only: bool,
+}
+
+/// The plan as a document.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(in crate::cli) struct WholePlan {
+    #[serde(flatten)]
+    objects: ClusterPlan,
+    /// The pods that no kubelet finishes, without those that are deleted above. `null` = they are not planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pods: Option<PodPlan>,
 }
 
 /// What `--fail-on` looks for.
@@ -68,30 +90,14 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     if args.pods_only {
         return pods(args, source, output);
     }
-    let guards = source.settings().controller.guards.clone();
-    let filter = args.only.filter(source)?;
-    let snapshot = match &args.snapshot {
-        Some(file) => one_document::cluster_snapshot(file)?,
-        None => source::observe(source, args.only.namespace.get(), args.details(output.format))?,
-    };
-    let mut plan = plan_under(&snapshot, &guards);
-    if !filter.is_empty() {
-        keep_only(&mut plan, &filter, &snapshot);
-    }
-    let content = count_content(&plan, &snapshot);
-    // The other objects lose only a reference or a finalizer.
-    let deleted = plan.actions.iter().filter(|action| action.action == ActionWord::Delete);
-    let (names, paint) = (deleted.map(|action| render::name(&action.object)), output.paint);
-    match (output.format, args.group_by) {
-        (Some(Format::Csv), _) => output.text(&cluster_csv::csv(&plan, &args.label_columns))?,
-        (_, by) => output.list(&plan, names, |wide| render::plan(&plan, content, wide, by, paint))?,
-    }
+    let WholePlan { objects: plan, pods } = &whole(args, source, output)?;
     let known = args.baseline.as_deref().map(one_document::cluster_plan).transpose()?;
     let new = known.map(|known| without(plan.clone(), &known));
-    let new = new.as_ref().unwrap_or(&plan);
+    let new = new.as_ref().unwrap_or(plan);
     let met: Vec<_> = args.fail_on.iter().filter(|condition| condition.is_met(new)).collect();
     if met.is_empty() {
-        return source::all_listed(&plan.errors);
+        let of_pods = pods.iter().flat_map(|pods| &pods.errors);
+        return source::all_listed(&plan.errors.iter().chain(of_pods).cloned().collect::<Vec<_>>());
     }
     let met: Vec<_> = met.into_iter().filter_map(ValueEnum::to_possible_value).collect();
     let met: Vec<_> = met.iter().map(clap::builder::PossibleValue::get_name).collect();
@@ -101,7 +107,60 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     Err(CliError::message(ErrorKind::Condition, message))
 }
 
+/// Makes both plans and prints them.
+fn whole(args: &Args, source: Source<'_>, output: &mut Output) -> Result<WholePlan, CliError> {
+    let filter = args.only.filter(source)?;
+    let snapshot = match &args.snapshot {
+        Some(file) => one_document::cluster_snapshot(file)?,
+        None => source::observe(source, args.only.namespace.get(), args.details(output.format))?,
+    };
+    let mut plan = plan_under(&snapshot, &source.settings().controller.guards);
+    if !filter.is_empty() {
+        keep_only(&mut plan, &filter, &snapshot);
+    }
+    let content = count_content(&plan, &snapshot);
+    drop(snapshot);
+    let pods = args.plans_pods(&filter).then(|| pods_beside(&plan, &filter, source)).flatten();
+    let whole = WholePlan { objects: plan, pods };
+    let WholePlan { objects: plan, pods } = &whole;
+    match (output.format, args.group_by) {
+        (Some(Format::Csv), _) => output.text(&cluster_csv::csv(plan, pods.as_ref(), &args.label_columns))?,
+        (_, by) => {
+            // The other objects lose only a reference or a finalizer.
+            let names = deleted(&plan.actions).map(render::name);
+            let names = names.chain(pods.iter().flat_map(|pods| &pods.actions).map(render_pods::name));
+            let paint = output.paint;
+            output.list(&whole, names, |wide| {
+                let pods = pods.as_ref().map(|pods| render_pods::part(pods, wide, paint)).unwrap_or_default();
+                render::plan(plan, content, wide, by, paint) + &pods
+            })?;
+        }
+    }
+    Ok(whole)
+}
+
+fn deleted(actions: &[ClusterAction]) -> impl Iterator<Item = &Identity> {
+    actions.iter().filter(|action| action.action == ActionWord::Delete).map(|action| &action.object)
+}
+
+/// Plans the pods that no kubelet finishes, beside a plan of objects. Without permission for all pods and nodes they are not planned.
+fn pods_beside(plan: &ClusterPlan, filter: &ObjectFilter, source: Source<'_>) -> Option<PodPlan> {
+    let pods = pod_plan(filter, source);
+    let not_planned = |error: &CliError| note(&format!("pods that no kubelet finishes are not planned: {error}"));
+    let mut pods = pods.inspect_err(not_planned).ok()?;
+    let above: HashSet<_> =
+        deleted(&plan.actions).chain(deleted(&plan.predicted)).map(|pod| pod.uid.to_string()).collect();
+    pods.actions.retain(|pod| !above.contains(&pod.uid));
+    pods.kept.retain(|pod| !above.contains(&pod.uid));
+    Some(pods)
+}
+
 impl Args {
+    /// Returns whether pods are planned beside the objects.
+    fn plans_pods(&self, filter: &ObjectFilter) -> bool {
+        !self.owners_only && self.snapshot.is_none() && !filter.resources.leaves_out_named("", PODS)
+    }
+
     /// Returns the labels that are shown; `None` = no details are.
     fn details(&self, format: Option<Format>) -> Option<Vec<String>> {
         let are_shown = !self.label_columns.is_empty() || matches!(format, Some(Format::Wide | Format::Csv));
@@ -121,19 +180,22 @@ fn without(mut plan: ClusterPlan, known: &ClusterPlan) -> ClusterPlan {
 }
 
 fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+    let (plan, paint) = (pod_plan(&args.only.filter(source)?, source)?, output.paint);
+    output.list(&plan, plan.actions.iter().map(render_pods::name), |wide| render_pods::plan(&plan, wide, paint))?;
+    source::all_listed(&plan.errors)
+}
+
+fn pod_plan(filter: &ObjectFilter, source: Source<'_>) -> Result<PodPlan, CliError> {
     let connection = Arc::new(source.patient_connection());
     let mut collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), true, now, |_| {});
     let mut plan = block_on(async {
         let snapshot = collector.snapshot().await?;
         Ok(collector.plan(&snapshot).await)
     })?;
-    if let Some(namespace) = args.only.namespace.get() {
-        plan.actions.retain(|action| action.namespace == namespace);
-        plan.kept.retain(|kept| kept.namespace == namespace);
-    }
-    let (names, paint) = (plan.actions.iter().map(render_pods::name), output.paint);
-    output.list(&plan, names, |wide| render_pods::plan(&plan, wide, paint))?;
-    source::all_listed(&plan.errors)
+    let selects = |pod: Identity| filter.leaves_out_named("", PODS, &pod).is_none();
+    plan.actions.retain(|pod| selects(render_pods::identity(&pod.namespace, &pod.name, &pod.uid)));
+    plan.kept.retain(|pod| selects(render_pods::identity(&pod.namespace, &pod.name, &pod.uid)));
+    Ok(plan)
 }
 
 fn keep_only(plan: &mut ClusterPlan, filter: &ObjectFilter, snapshot: &ClusterSnapshot) {

@@ -6,11 +6,24 @@ use super::cluster_tables as render;
 use crate::cli::render::grid::table;
 use crate::cli::render::{Paint, format};
 use crate::controller::{PodOutcome, PodReport};
+use crate::model::{ApiKind, Identity, Uid};
 use crate::pod_gc::{PodAction, PodKeepReason, PodKept, PodPlan, PodReason};
 
 /// Formats a plan as a table.
 pub(super) fn plan(plan: &PodPlan, wide: bool, paint: Paint) -> String {
-    let mut text = format!("Cluster: {}\n\n", format::printable(&plan.server));
+    format!("Cluster: {}\n\n", format::printable(&plan.server)) + &body(plan, wide, paint)
+}
+
+/// Formats a plan as the last part of a plan of a cluster; empty = it has nothing.
+pub(super) fn part(plan: &PodPlan, wide: bool, paint: Paint) -> String {
+    if plan.actions.is_empty() && plan.kept.is_empty() && plan.errors.is_empty() {
+        return String::new();
+    }
+    format!("\n{}\n{}", paint.bold("Pods that no kubelet finishes:"), body(plan, wide, paint))
+}
+
+fn body(plan: &PodPlan, wide: bool, paint: Paint) -> String {
+    let mut text = String::new();
     if !plan.actions.is_empty() {
         text += &actions(&plan.actions);
         text.push('\n');
@@ -45,18 +58,28 @@ pub(super) fn name(action: &PodAction) -> String {
 
 fn actions(actions: &[PodAction]) -> String {
     let rows = actions.iter().map(|action| {
-        let word = if action.mark.is_some() { "mark failed, delete" } else { "delete" };
         let [namespace, name, node] = columns(action);
-        [word.to_owned(), namespace, name, node, reason(action)]
+        [action_text(action).to_owned(), namespace, name, node, reason(action)]
     });
     table(["ACTION", "NAMESPACE", "NAME", "NODE", "WHY"], rows)
+}
+
+/// Formats what is done.
+pub(super) fn action_text(action: &PodAction) -> &'static str {
+    if action.mark.is_some() { "mark failed, delete" } else { "delete" }
+}
+
+/// Returns a pod as an object.
+pub(super) fn identity(namespace: &str, name: &str, uid: &str) -> Identity {
+    let (kind, uid) = (ApiKind::new("v1", "Pod"), Uid::new(uid));
+    Identity { kind, namespace: namespace.into(), name: name.into(), uid }
 }
 
 fn columns(action: &PodAction) -> [String; 3] {
     [&action.namespace, &action.name, &action.node].map(Clone::clone)
 }
 
-fn reason(action: &PodAction) -> String {
+pub(super) fn reason(action: &PodAction) -> String {
     match (action.reason, action.limit) {
         (PodReason::Terminated, Some(limit)) => format!("over {limit}"),
         (PodReason::Terminated, None) => "terminated".to_owned(),
@@ -132,10 +155,14 @@ mod tests {
         let kept = "Kept:\nNAMESPACE  NAME  NODE  WHY\n\
             default    db    n3    node missing, in quarantine since 2026-01-02T03:04:05Z\n\n";
         assert_eq!(super::plan(&plan, true, Paint { on: false }), format!("{table}{kept}{rest}"));
+        let part =
+            format!("\nPods that no kubelet finishes:\n{}{rest}", &table["Cluster: https://api.example\n\n".len()..]);
+        assert_eq!(super::part(&plan, false, Paint { on: false }), part);
         let empty = PodPlan { actions: vec![], kept: vec![], errors: vec![], ..plan };
         assert_eq!(
             super::plan(&empty, false, Paint { on: false }),
             "Cluster: https://api.example\n\nNo pod to delete.\n"
         );
+        assert_eq!(super::part(&empty, false, Paint { on: false }), "");
     }
 }
