@@ -3,6 +3,8 @@
 //! A prediction carries out the plan on the snapshot, wave by wave, with the rules of the API server for finalizers.
 //! The 149 forests that kube-controller-manager 1.36.2 collected end in the recorded states (`plan/tests`).
 
+mod evidence;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -10,10 +12,11 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
+pub(super) use self::evidence::owners;
+use super::cluster_snapshot::ClusterSnapshot;
 use super::cluster_state::{ClusterState, Object};
 use super::findings::{Finding, findings};
-use super::{DeleteReason, OwnerGuards, OwnerState, Propagation, Verdict};
+use super::{DeleteReason, OwnerGuards, Propagation, Verdict};
 use crate::model::{Identity, ObjectDetails, OwnerReference, Uid};
 
 /// What `kubegc controller plan` shows.
@@ -107,7 +110,7 @@ pub struct OwnerFinding {
     /// The reference.
     #[serde(flatten)]
     pub reference: OwnerReference,
-    /// The word of an [`OwnerState`].
+    /// The word of an [`super::OwnerState`].
     pub state: String,
     /// What proves it.
     pub evidence: String,
@@ -273,56 +276,6 @@ fn kept(cluster: &ClusterState<'_>) -> Vec<ClusterKept> {
         owners: owners(cluster, object),
     })
     .collect()
-}
-
-pub(super) fn owners(cluster: &ClusterState<'_>, object: &Object) -> Vec<OwnerFinding> {
-    let finding = |reference: &OwnerReference| {
-        let state = cluster.state(object, reference);
-        OwnerFinding {
-            reference: reference.clone(),
-            state: <&str>::from(&state).to_owned(),
-            evidence: evidence(cluster, object, reference, &state),
-            found: (state == OwnerState::Absent).then(|| cluster.instead(object, reference)).flatten(),
-        }
-    };
-    object.meta.owners.iter().map(finding).collect()
-}
-
-/// Says what proves the state of an owner.
-fn evidence(cluster: &ClusterState<'_>, object: &Object, reference: &OwnerReference, state: &OwnerState) -> String {
-    let kind = &reference.kind;
-    match state {
-        OwnerState::KindNotServed => match cluster.served.other_versions(kind).as_slice() {
-            [] => format!("the API server does not serve {kind}"),
-            others => {
-                let others: Vec<_> = others.iter().map(|kind| kind.api_version.to_string()).collect();
-                format!("the API server does not serve {kind}; it serves {}", others.join(", "))
-            }
-        },
-        OwnerState::Namespaced => format!("{kind} is namespaced, and a cluster-scoped object has no namespace"),
-        OwnerState::Unverified(cause) => cause.clone(),
-        OwnerState::Orphaned => "it was deleted with the policy orphan".to_owned(),
-        OwnerState::Exists | OwnerState::WaitsForDependents | OwnerState::Absent => {
-            let owner = cluster.meant(reference, object);
-            owner.and_then(|owner| cluster.read(&owner)).map_or_else(|| listed(state), answered)
-        }
-    }
-}
-
-fn listed(state: &OwnerState) -> String {
-    let text =
-        if *state == OwnerState::Absent { "deleted by an earlier action" } else { "in the list of its resource" };
-    text.to_owned()
-}
-
-fn answered(read: &OwnerRead) -> String {
-    let answer = match &read.answer {
-        OwnerAnswer::Exists { .. } => "that it exists".to_owned(),
-        OwnerAnswer::NotFound => format!("NotFound for {}", read.owner),
-        OwnerAnswer::OtherUid(uid) => format!("that {} has the uid {uid}", read.owner),
-        OwnerAnswer::Unavailable(cause) | OwnerAnswer::NotRequested(cause) => return cause.clone(),
-    };
-    format!("the API server answered {answer} at {}", read.read_at)
 }
 
 pub(super) fn order(object: &Identity) -> impl Ord + use<> {

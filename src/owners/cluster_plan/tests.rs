@@ -7,7 +7,9 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::model::{ApiKind, FOREGROUND, ORPHAN, ObjectMeta, Seen, Uid};
-use crate::owners::{ClusterSnapshotKind, FindingKind, ListedResource, ServedKind, UnavailableGroup};
+use crate::owners::{
+    ClusterSnapshotKind, FindingKind, ListedResource, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
+};
 use crate::testing::any_forest::KINDS;
 
 /// A cluster that serves all but the last of [`KINDS`].
