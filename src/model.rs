@@ -58,7 +58,7 @@ pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{
-    age_text, at_least_text, bytes_of_text, count_text, cut_text, duration_text, exact_size_text, printable_text,
-    size_text, yaml_error_text,
+    age_text, at_least_text, bytes_of_text, count_text, cut_text, duration_text, exact_range_text, exact_size_text,
+    printable_text, size_text, yaml_error_text,
 };
 pub use workloads::Workload;

@@ -82,6 +82,17 @@ pub struct Limits {
     pub keep_for: Option<Duration>,
     /// The most bytes of what only the archive has of the logs that the rule decides.
     pub budget: Option<u64>,
+    /// The most bytes of the images that the rule decides.
+    pub total: Option<ImageTotal>,
+}
+
+/// A limit on the bytes of images: removal begins above the one number, and ends at the other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ImageTotal {
+    /// Where it begins.
+    pub above_bytes: u64,
+    /// Where it ends; less.
+    pub until_bytes: u64,
 }
 
 /// A rule, as the operator wrote it.
@@ -189,6 +200,11 @@ impl Rule {
         self.text.of == RuleFor::Log && self.uses.iter().any(|fact| fact.is_of_pod())
     }
 
+    /// Returns its limit on the bytes of images.
+    pub fn total(&self) -> Option<ImageTotal> {
+        self.limits()?.total
+    }
+
     /// Returns whether the rule applies on a day.
     pub fn applies_on(&self, day: Date) -> bool {
         self.text.until.is_none_or(|until| day < until)
@@ -206,7 +222,8 @@ impl Rule {
         if let Then::Limits(limits) = &mut self.text.then {
             let zero = Some(Duration::ZERO);
             let (max_per_pod_container, budget) = (Some(0), Some(0));
-            *limits = Limits { min_age: zero, max_age: None, max_per_pod_container, keep_for: zero, budget };
+            let total = limits.total.map(|_| ImageTotal { above_bytes: 0, until_bytes: 0 });
+            *limits = Limits { min_age: zero, max_age: None, max_per_pod_container, keep_for: zero, budget, total };
         }
         self
     }

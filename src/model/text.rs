@@ -121,6 +121,11 @@ pub fn exact_size_text(bytes: u64) -> String {
     whole.map_or_else(|| format!("{bytes}B"), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
+/// Returns two sizes as the configuration has them: `20GiB..15GiB`.
+pub fn exact_range_text(begin: u64, end: u64) -> String {
+    format!("{}..{}", exact_size_text(begin), exact_size_text(end))
+}
+
 /// Returns the bytes of a size with a unit of 1024, such as `1Gi`, or of 0; `None` = it is none. Any other number without a unit
 /// may mean MiB or GiB.
 pub fn bytes_of_text(text: &str) -> Option<u64> {

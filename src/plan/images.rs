@@ -1,4 +1,4 @@
-//! Decides unused images: by age, and least recently used first between the high and the low threshold.
+//! Decides unused images: by rules, by age, and least recently used first between the high and the low threshold.
 //!
 //! The arithmetic is the kubelet's: the used percentage is rounded up, the amount to reclaim is rounded down. The estimates
 //! are those of `reclaim`: without the store of the runtime, sizes that differ from the bytes that a removal reclaims. So
@@ -18,6 +18,7 @@ pub(super) mod other_clients;
 pub(super) mod pace;
 pub(super) mod pattern;
 pub(super) mod reclaim;
+mod totals;
 pub(super) mod users;
 pub(super) mod uses;
 pub(super) mod volumes;
@@ -114,6 +115,7 @@ fn decide_unused(step: &mut Step, candidates: Vec<Candidate>) {
     }
     let candidates = remove_by_rule(step, &mut estimates, candidates);
     let rest = remove_old(step, &mut estimates, candidates);
+    let rest = totals::remove_over(step, &mut estimates, rest);
     if policy.is_off() && context.policy.under_pressure.is_none() {
         return keep_all_off(step, &rest);
     }

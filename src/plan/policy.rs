@@ -70,6 +70,11 @@ impl Policy {
         self.guards.keep_workload_images && self.under_pressure.is_none()
     }
 
+    /// Returns whether the bytes of all images, or of those of a rule, can be a reason.
+    pub fn has_image_total(&self) -> bool {
+        self.images.has_total() || self.rules.iter().any(|rule| rule.total().is_some())
+    }
+
     /// Returns the facts that the rules and the order of images use.
     pub fn facts_in_use(&self) -> Uses {
         let mut uses = self.rules.uses();

@@ -33,6 +33,7 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("dead containers of the lab", "lab1 lab2", ""),
     ("out of memory", "oom", ""),
     ("large dead containers", "", "big0"),
+    ("budget of builds", "", "b1 b2"),
     ("sandboxes of jobs", "job0", ""),
     ("logs of payments", "payments_gone_u9", ""),
     ("failed jobs", "ci_report_u10", ""),
@@ -62,7 +63,7 @@ fn images() -> Vec<[Value; 3]> {
     let none = json!({});
     let build = |n: i64| {
         let (name, built) = (format!("registry.example.com/build/app:{n}"), format!("2026-10-0{n}"));
-        image(&format!("b{n}"), &name, &built, 100, &json!({}))
+        image(&format!("b{n}"), &name, &built, 100, &json!({ "listed": { "size_bytes": GIB } }))
     };
     let x = |id: &str, more: &Value| image(id, &format!("registry.example.com/x/{id}:1"), "2026-11-01", 2, more);
     let mut images: Vec<_> = (1..=4).map(build).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::config::tests::{messages, of_toml};
 use crate::config::{Environment, Typed, load};
 use crate::plan::ImageOrder;
-use crate::rules::{Limits, Score};
+use crate::rules::{ImageTotal, Limits, Score};
 
 const RULE: &str = "[[rule]]\nname = 'base'\nfor = 'image'\nwhen = 'image.pinned'\nthen = 'keep'\n";
 
@@ -19,7 +19,7 @@ fn rules_are_read_and_printed() {
     assert_eq!(shown, [("base", Some(jiff::civil::date(2027, 6, 30)), "ask"), ("other", None, "")]);
     assert_eq!(of_toml(&loaded.to_toml()).unwrap().settings.policy.rules, *rules);
     let limits = "[[rule]]\nname = 'ci'\nfor = 'container'\nwhen = 'true'\nthen = { max_per_pod_container = 0, min_age = '10m' }\n\
-        [[rule]]\nname = 'old'\nfor = 'image'\nwhen = 'true'\nthen = { max_age = '72h', min_age = 0 }\n\
+        [[rule]]\nname = 'old'\nfor = 'image'\nwhen = 'true'\nthen = { max_age = '72h', min_age = 0, total = '20GiB..15GiB' }\n\
         [[rule]]\nname = 'logs'\nfor = 'log'\nwhen = 'true'\nthen = { keep_for = '24h', budget = '1GiB' }\n";
     let of_objects =
         "[[rule]]\nname = 'jobs'\nfor = 'object'\nresource = 'jobs.batch'\nwhen = 'true'\nthen = 'delete'\n";
@@ -32,9 +32,10 @@ fn rules_are_read_and_printed() {
     let with_limits = of_toml(limits).unwrap();
     let read: Vec<_> = with_limits.settings.policy.rules.iter().map(|rule| rule.limits().cloned().unwrap()).collect();
     let hours = |hours: u64| Some(Duration::from_secs(3600 * hours));
+    let total = Some(ImageTotal { above_bytes: 20 << 30, until_bytes: 15 << 30 });
     let wanted = [
         Limits { min_age: Some(Duration::from_mins(10)), max_per_pod_container: Some(0), ..Limits::default() },
-        Limits { max_age: hours(72), min_age: hours(0), ..Limits::default() },
+        Limits { max_age: hours(72), min_age: hours(0), total, ..Limits::default() },
         Limits { keep_for: hours(24), budget: Some(1 << 30), ..Limits::default() },
     ];
     assert_eq!(read, wanted);
@@ -51,12 +52,17 @@ fn all_faults_of_all_rules_are_named_at_once() {
         (
             "'keep'",
             "'delete'",
-            "rule \"base\": then: expected \"keep\", \"remove\" or a table with min_age, max_age for image",
+            "rule \"base\": then: expected \"keep\", \"remove\" or a table with min_age, max_age, total for image",
         ),
         (
             "'keep'",
             "{ keep_for = '1h' }",
             "rule \"base\": then.keep_for: no such limit; expected \"keep\", \"remove\" or a table",
+        ),
+        (
+            "'keep'",
+            "{ total = '15GiB..20GiB' }",
+            "rule \"base\": then.total: expected two sizes such as \"20GiB..15GiB\": where removal begins, and where it ends",
         ),
         ("'keep'", "{ min_age = 10 }", "rule \"base\": then.min_age: expected a duration such as \"10m\""),
         ("'keep'", "{}", "rule \"base\": then: expected \"keep\", \"remove\" or a table"),

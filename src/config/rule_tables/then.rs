@@ -7,8 +7,8 @@ use toml::{Table, Value};
 
 use crate::config::parse;
 use crate::config::position::OfPart;
-use crate::model::{bytes_of_text, duration_text, exact_size_text};
-use crate::rules::{Limits, RuleFor, Then};
+use crate::model::{bytes_of_text, duration_text, exact_range_text, exact_size_text};
+use crate::rules::{ImageTotal, Limits, RuleFor, Then};
 
 const KEEP: &str = "keep";
 const REMOVE: &str = "remove";
@@ -17,6 +17,7 @@ const DELETE: &str = "delete";
 const TIMES: [&str; 3] = ["min_age", "max_age", "keep_for"];
 const MAX_PER_POD_CONTAINER: &str = "max_per_pod_container";
 const BUDGET: &str = "budget";
+const TOTAL: &str = "total";
 
 /// Reads what follows, and adds what is wrong with it.
 pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>) -> Option<Then> {
@@ -41,7 +42,7 @@ fn can_remove(of: RuleFor) -> bool {
 /// Returns the limits that a rule for such objects can have.
 fn names(of: RuleFor) -> &'static [&'static str] {
     match of {
-        RuleFor::Image => &["min_age", "max_age"],
+        RuleFor::Image => &["min_age", "max_age", TOTAL],
         RuleFor::Container => &["min_age", MAX_PER_POD_CONTAINER],
         RuleFor::Sandbox | RuleFor::Checkpoint | RuleFor::Object => &[],
         RuleFor::Log => &["keep_for", BUDGET],
@@ -71,6 +72,7 @@ fn limits(of: RuleFor, table: &Table, faults: &mut Vec<OfPart>) -> Option<Limits
             let wanted = match name.as_str() {
                 MAX_PER_POD_CONTAINER => "a number from 0 on",
                 BUDGET => "a size such as \"1GiB\"",
+                TOTAL => "two sizes such as \"20GiB..15GiB\": where removal begins, and where it ends",
                 _ => "a duration such as \"10m\"",
             };
             wrong(format!("expected {wanted}"));
@@ -84,9 +86,16 @@ fn set(limits: &mut Limits, name: &str, value: &Value) -> Option<()> {
     match name {
         MAX_PER_POD_CONTAINER => limits.max_per_pod_container = Some(parse::number(value)?),
         BUDGET => limits.budget = Some(value.as_str().and_then(bytes_of_text)?),
+        TOTAL => limits.total = Some(value.as_str().and_then(total)?),
         _ => *time_of(limits, name) = Some(parse::time(value, Duration::ZERO)?),
     }
     Some(())
+}
+
+fn total(text: &str) -> Option<ImageTotal> {
+    let (above, until) = text.split_once("..")?;
+    let (above_bytes, until_bytes) = (bytes_of_text(above)?, bytes_of_text(until)?);
+    (above_bytes > until_bytes).then_some(ImageTotal { above_bytes, until_bytes })
 }
 
 fn time_of<'l>(limits: &'l mut Limits, name: &str) -> &'l mut Option<Duration> {
@@ -107,8 +116,9 @@ pub(super) fn print(then: &Then) -> Value {
             let mut limits = limits.clone();
             let count = limits.max_per_pod_container.map(|count| Value::Integer(count.try_into().unwrap_or(i64::MAX)));
             let budget = limits.budget.map(|bytes| exact_size_text(bytes).into());
+            let total = limits.total.map(|total| exact_range_text(total.above_bytes, total.until_bytes).into());
             let mut time = |name| Some((name, time_of(&mut limits, name).map(|time| duration_text(time).into())));
-            let others = [(MAX_PER_POD_CONTAINER, count), (BUDGET, budget)];
+            let others = [(MAX_PER_POD_CONTAINER, count), (BUDGET, budget), (TOTAL, total)];
             let entries = TIMES.iter().filter_map(|name| time(*name)).chain(others);
             Value::Table(entries.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect())
         }
@@ -128,7 +138,8 @@ pub(super) fn schema() -> serde_json::Value {
     let times = TIMES.iter().map(|name| ((*name).to_owned(), json!({"type": ["string", "integer"]})));
     let count = (MAX_PER_POD_CONTAINER.to_owned(), json!({"type": "integer", "minimum": 0}));
     let budget = (BUDGET.to_owned(), json!({"type": "string", "pattern": "^[0-9]+[KMGT]?i?B?$"}));
-    let limits: serde_json::Map<_, _> = times.chain([count, budget]).collect();
+    let total = (TOTAL.to_owned(), json!({"type": "string", "pattern": "^[0-9]+[KMGT]?i?B?\\.\\.[0-9]+[KMGT]?i?B?$"}));
+    let limits: serde_json::Map<_, _> = times.chain([count, budget, total]).collect();
     json!({"oneOf": [
         {"enum": [KEEP, REMOVE, DELETE]},
         {"type": "object", "additionalProperties": false, "minProperties": 1, "properties": limits},

@@ -103,7 +103,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         (Part::ImageVolumes, has_images),
         (Part::ImageNames, has_images && policy.guards.keep_pod_images),
         // The sizes that the runtime reports are far from those on the disk.
-        (Part::Store, has_images && policy.images.has_total() && policy.guards.measure_space),
+        (Part::Store, has_images && policy.has_image_total() && policy.guards.measure_space),
         (Part::Store, has_images && policy.leftovers.0.contains(&LeftoverKind::Unreferenced)),
     ]);
     &own | &needs_of_rules(policy, scope)

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{FileSystem, bytes_of_text, exact_size_text, size_text};
+use crate::model::{FileSystem, bytes_of_text, exact_range_text, size_text};
 use crate::plan::disk_usage::Usage;
 use crate::plan::document::ImageTrigger;
 use crate::plan::document::plan_error::PlanError;
@@ -202,11 +202,11 @@ impl std::fmt::Display for ImageTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Free { below_bytes, until_bytes } => {
-                write!(f, "free {}..{}", exact_size_text(*below_bytes), exact_size_text(*until_bytes))
+                write!(f, "free {}", exact_range_text(*below_bytes, *until_bytes))
             }
             Self::Inodes { from_percent, until_percent } => write!(f, "inodes {from_percent}%..{until_percent}%"),
             Self::Total { above_bytes, until_bytes } => {
-                write!(f, "total {}..{}", exact_size_text(*above_bytes), exact_size_text(*until_bytes))
+                write!(f, "total {}", exact_range_text(*above_bytes, *until_bytes))
             }
         }
     }

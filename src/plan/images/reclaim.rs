@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 
 use super::candidate::Candidate;
-use crate::model::ImageId;
+use crate::model::{Image, ImageId};
 use crate::store::StoreIndex;
 
 /// What counts as nothing: a manifest and a configuration, in blocks. They are not worth a pull.
 const NOTHING_BYTES: u64 = 64 << 10;
 
 /// The estimates of removals, each after those before it.
+#[derive(Default)]
 pub(super) struct Estimates<'a>(Option<StoreIndex<'a>>);
 
 /// What a removal reclaims.
@@ -23,6 +24,13 @@ pub(super) struct Reclaimed {
     pub bytes: u64,
     /// `None` = not known.
     pub inodes: Option<u64>,
+}
+
+/// What an image holds: a part of the store, or something that is not known.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Held {
+    Part(usize),
+    Image(ImageId),
 }
 
 /// Images that are removed together, with what each reclaims after those before it.
@@ -68,6 +76,15 @@ impl<'a> Estimates<'a> {
         Some(Reclaimed { bytes: index.own_bytes(id)?, inodes: index.inodes(index.held_alone(id)) })
     }
 
+    /// Returns what an image holds, each part with its bytes. One whose bytes are not known is one part, with those that the
+    /// runtime reports.
+    pub fn held(&self, image: &Image) -> Vec<(Held, u64)> {
+        let known = self.0.as_ref().filter(|index| index.bytes_of(&image.id).is_some());
+        let Some(index) = known else { return vec![(Held::Image(image.id.clone()), image.size_bytes)] };
+        let bytes = |part: &usize| index.part(*part)?.bytes.map(|bytes| (Held::Part(*part), bytes));
+        self.parts_of(&image.id).iter().filter_map(bytes).collect()
+    }
+
     fn parts_of(&self, image: &ImageId) -> &[usize] {
         self.0.as_ref().and_then(|index| index.parts_of(image)).unwrap_or_default()
     }
@@ -111,6 +128,11 @@ impl<'a, 'i> Order<'a, 'i> {
     /// Returns the candidates that are left: their removal reclaims nothing.
     pub fn into_useless(self) -> Vec<Candidate<'i>> {
         self.waiting
+    }
+
+    /// Returns the candidates that are left, and the estimates after the removals.
+    pub fn into_rest(self) -> (Vec<Candidate<'i>>, Estimates<'a>) {
+        (self.left.into_iter().chain(self.waiting).collect(), self.estimates)
     }
 
     fn reclaims_nothing(&self, candidate: &Candidate) -> bool {

@@ -22,7 +22,7 @@ use crate::model::{
 use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
-use crate::rules::{Budget, Facts, Rule, RuleFor, Score, Then, Verdict};
+use crate::rules::{Budget, Facts, ImageTotal, Rule, RuleFor, Score, Then, Verdict};
 use crate::store::SnapshotIndex;
 
 /// What a pass has seen of a rule.
@@ -39,6 +39,10 @@ pub struct RuleNote {
     /// Their bytes, as far as they are known: the sizes of images as the runtime reports them, and of logs.
     #[serde(default)]
     pub bytes: u64,
+    /// Of a rule with `total`: the bytes of the images that it decides, used ones too, before this pass. A layer of several images
+    /// counts once, and for the first such rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
     /// The number of objects for which its condition could not be evaluated. `keep` keeps those.
     #[serde(default)]
     pub errors: u64,
@@ -108,6 +112,31 @@ impl<'a> RuleBook<'a> {
         let deciding = found.iter().flatten().filter(|(place, rule)| counts(*place, rule)).map(|(place, _)| *place);
         self.note(object, &deciding.collect(), &errors);
         unless_kept(keeping, &errors).map(|_| rules)
+    }
+
+    /// Lists the rules that limit the bytes of images, each with its place.
+    pub fn totals(&self) -> impl Iterator<Item = (usize, &'a Rule, ImageTotal)> {
+        let rules = self.rules.iter().copied().enumerate().filter(|(_, rule)| self.applies(rule, RuleFor::Image));
+        rules.filter_map(|(place, rule)| Some((place, rule, rule.total()?)))
+    }
+
+    /// Returns the places of the rules that decide an image, one for each of its repositories; `None` = the settings do. The plan
+    /// says nothing of it.
+    pub fn places_of(&self, image: &Image, past: Option<&ImageMemory>) -> Vec<Option<usize>> {
+        let source = self.facts.as_ref();
+        let first = |source: &FactSource<'a>, repository: Option<String>| {
+            let facts = source.image(image, repository.as_deref(), past);
+            self.first(RuleFor::Image, &facts, &mut Errors::new()).map(|(place, _)| place)
+        };
+        let of = |source: &FactSource<'a>| -> Vec<_> {
+            source.repositories(image).into_iter().map(|repository| first(source, repository)).collect()
+        };
+        source.map(of).unwrap_or_default()
+    }
+
+    /// Notes how many bytes the images of a rule have.
+    pub fn note_total(&self, place: usize, bytes: u64) {
+        self.change(place, |note| note.total_bytes = Some(bytes));
     }
 
     /// Returns the score of an image: the lowest of its repositories, because the highest score is removed first.

@@ -10,7 +10,7 @@ use kubegc::model::{
     pod_uid_of_dir,
 };
 use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
-use kubegc::rules::{Limits, Rule, RuleFor, RuleText, Rules, Then};
+use kubegc::rules::{ImageTotal, Limits, Rule, RuleFor, RuleText, Rules, Then};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -294,13 +294,16 @@ fn some_rules() -> impl Strategy<Value = Rules> {
         use Then::{Keep, Remove};
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         let limits = |min_age, max_age, max_per_pod_container, keep_for| {
-            Then::Limits(Limits { min_age, max_age, max_per_pod_container, keep_for, budget: None })
+            Then::Limits(Limits { min_age, max_age, max_per_pod_container, keep_for, ..Limits::default() })
         };
+        let total = Some(ImageTotal { above_bytes: 100, until_bytes: 10 });
+        let total = Then::Limits(Limits { total, ..Limits::default() });
         let rules = [
             (Image, Keep, "image.tags.exists(tag, tag.contains('/i2:'))"),
             (Image, Keep, "image.last_used < now - duration('10m')"),
             (Image, Remove, "image.unused > duration('2m')"),
             (Image, Remove, "image.last_used < now - duration('1h')"),
+            (Image, total, "image.size_bytes % 2 == 0"),
             (Image, Remove, "true"),
             (Container, Keep, "pod.phase == 'running'"),
             (Container, Keep, "container.name == 'init' && container.age > duration('2m')"),

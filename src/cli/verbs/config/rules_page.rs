@@ -76,7 +76,8 @@ impl RuleEntry {
 
     fn row(&self, wide: bool) -> [String; 8] {
         let only_wide = |text: &str| if wide { text.to_owned() } else { String::new() };
-        let size = Some(self.now.bytes).filter(|bytes| *bytes > 0).map(format::size);
+        let bytes = self.now.total_bytes.unwrap_or(self.now.bytes);
+        let size = Some(bytes).filter(|bytes| *bytes > 0).map(format::size);
         [
             self.now.rule.clone(),
             self.of.to_owned(),
