@@ -32,6 +32,8 @@ pub use log_names::{
     is_log_link, is_log_link_without_id, log_dir_name, log_dir_of, log_file_name, log_link_name, other_forms_of_log,
     pod_of_dir, pod_uid_of_dir, rotated_log,
 };
+pub use memory::pulls::{Pulls, RepositoryPulls};
+pub use memory::removed_image::{RemovedImage, RemovedImages, manifest_digests};
 pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
     RuntimeMemory,

@@ -250,6 +250,8 @@ impl Observer {
         let pulls =
             self.list_directory(&self.places.kubelet_root.join("image_manager/pulling"), |_, at| pods::pulls(at)).await;
         let (pulling, image_uses) = split(pulls);
+        let moved = |(image, since): (&String, &Option<Timestamp>)| Some((image.clone(), self.jumps.moved((*since)?)));
+        let pulling_since = pulling.iter().filter_map(moved).collect();
         let mut snapshot = Snapshot {
             kind: SnapshotKind::Snapshot,
             version: 1,
@@ -272,7 +274,8 @@ impl Observer {
             leftovers: Seen::Seen(Vec::new()),
             pods: Seen::default(),
             pod_dirs: Seen::default(),
-            pulling,
+            pulling: pulling.into_keys().collect(),
+            pulling_since,
             resolved_images: BTreeMap::new(),
             image_uses,
             workloads: None,
@@ -495,10 +498,10 @@ fn pods_that_may_be_here(log_dirs: &Seen<Vec<LogDir>>, memory: &Memory) -> Vec<P
 }
 
 /// Splits the images that are being pulled from whether they are all known.
-fn split(pulls: Seen<Vec<String>>) -> (Vec<String>, Seen<()>) {
-    match pulls {
-        Seen::Seen(images) => (images, Seen::Seen(())),
-        Seen::NotSeen(cause) => (Vec::new(), Seen::NotSeen(cause)),
+fn split<T: Default>(seen: Seen<T>) -> (T, Seen<()>) {
+    match seen {
+        Seen::Seen(value) => (value, Seen::Seen(())),
+        Seen::NotSeen(cause) => (T::default(), Seen::NotSeen(cause)),
     }
 }
 

@@ -45,7 +45,7 @@ pub use deletions::{DeletionEntry, DeletionLog};
 pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};
 pub use lock::{Lock, LockError};
-pub use log::outcome_log::{OUTCOMES, count_and_log_outcome};
+pub use log::outcome_log::{OUTCOMES, count_and_log_outcome, count_and_log_pulled_again};
 pub use log::pass_log::{PassEnd, count_no_pass, count_pass, log_pass};
 pub use pass::Pass;
 pub use runs::{Retention, Run, RunEnd, RunEntry, RunId, RunStart};

@@ -30,7 +30,7 @@ use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
 use crate::observe::{ClockJumps, ClockReading, Needs, Observer, Part};
 use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
-use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_pass};
+use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_and_log_pulled_again, count_pass};
 use accounts::LastAccount;
 use archiving::Archiving;
 use planning::{PassKind, Planned};
@@ -143,9 +143,9 @@ impl Cycle {
             state.learn(|memory| {
                 snapshot.memory = memory;
                 update_memory(&snapshot, policy)
-            });
+            })
         };
-        self.store.change(learn).await;
+        count_and_log_pulled_again(&self.store.change(learn).await, &self.metrics);
         (snapshot, plan)
     }
 
@@ -163,13 +163,14 @@ impl Cycle {
         let triggered_by = plan.pressure.as_ref().map(ToString::to_string);
         let start = RunStart { started_at, scope, dry: self.is_dry(), triggered_by };
         let begin = |state: &mut StoreState| {
-            state.learn(|memory| update_memory(&Snapshot { memory, ..snapshot }, policy));
+            let pulled_again = state.learn(|memory| update_memory(&Snapshot { memory, ..snapshot }, policy));
             if let Some(usage) = usage {
                 state.record_usage(started_at, usage);
             }
-            state.begin_run(start)
+            (state.begin_run(start), pulled_again)
         };
-        let run = self.store.change(begin).await;
+        let (run, pulled_again) = self.store.change(begin).await;
+        count_and_log_pulled_again(&pulled_again, &self.metrics);
         let watch = |report: &Report| watch(&plan, report);
         let Self { store, clock, metrics, settings, .. } = self;
         let mut recording = Recording::of(run, Records { store, clock, metrics, settings }, watch, self.logged(scope));

@@ -17,7 +17,7 @@ use super::definitions::*;
 use super::registry::{Counters, Histograms, Labels, Metrics, number};
 use super::text::Exposition;
 use super::usage;
-use crate::model::{DirUsage, LeftoverKind, PodSourceName, PodSourceReport, Seen, Snapshot};
+use crate::model::{DirUsage, LeftoverKind, PodSourceName, PodSourceReport, RemovedImage, Seen, Snapshot};
 use crate::plan::{
     Action, DiskState, FailureCause, KeepReason, Kind, LimitOf, Outcome, Plan, PodKnowledge, Report, Scope, Summary,
 };
@@ -38,6 +38,8 @@ const REASONS: [(Kind, &[&str]); 7] = [
     (Kind::Leftover, &["pod_deleted", "instance_gone", "image_gone", "unreferenced"]),
     (Kind::Image, &["space", "age", "unused"]),
 ];
+/// All reasons to remove an image.
+const IMAGE_REASONS: [&str; 7] = ["space", "target", "age", "rule", "unused", "listed", "named"];
 /// The results of passes.
 const RESULTS: [&str; 2] = ["succeeded", "failed"];
 
@@ -57,6 +59,8 @@ struct Inner {
     refused: Counters,
     reclaimed: Counters,
     estimated: Counters,
+    pulled_again: Counters,
+    pulled_again_bytes: Counters,
     /// Those in the settings.
     pod_sources: Mutex<Vec<PodSourceName>>,
     /// Whether an account shows what images hold, better than the sizes in plans.
@@ -173,6 +177,14 @@ impl AgentMetrics {
             }
             Outcome::AlreadyRemoved {} | Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
         }
+    }
+
+    /// Counts an image that was pulled again.
+    pub fn pulled_again(&self, image: &RemovedImage) {
+        let Some(reason) = IMAGE_REASONS.into_iter().find(|reason| *reason == image.reason) else { return };
+        let labels = vec![("reason", reason)];
+        self.0.pulled_again.get_or_create(&labels).inc();
+        self.0.pulled_again_bytes.get_or_create(&labels).inc_by(image.bytes);
     }
 
     /// Shows a plan. It replaces what the plan before showed of the same kinds.
@@ -293,6 +305,9 @@ impl Default for AgentMetrics {
             refused: metrics.counters(REFUSED, kinds().map(|kind| vec![kind, ("cause", "state_changed")])),
             reclaimed: metrics.counters(RECLAIMED, each_kind()),
             estimated: metrics.counters(ESTIMATED, each_kind()),
+            pulled_again: metrics.counters(PULLED_AGAIN, IMAGE_REASONS.map(|reason| vec![("reason", reason)])),
+            pulled_again_bytes: metrics
+                .counters(PULLED_AGAIN_BYTES, IMAGE_REASONS.map(|reason| vec![("reason", reason)])),
             pod_sources: Mutex::default(),
             has_account: AtomicBool::default(),
             metrics,

@@ -1,5 +1,8 @@
 //! The memory of earlier passes. It is loaded before planning; later steps return it as new data.
 
+pub mod pulls;
+pub mod removed_image;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ContainerId, DiskMemory, ImageId, Pod, PodUid, Seen};
+use super::{ContainerId, DiskMemory, Image, ImageId, Pod, PodUid, Seen};
+use pulls::Pulls;
+use removed_image::{RemovedImage, RemovedImages};
 
 /// What earlier passes learned. An object without an entry counts as seen just now, not as never used.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -40,9 +45,15 @@ pub struct Memory {
     pub log_pods: Arc<Vec<Pod>>,
     /// The images that containers have mounted as volumes (I6).
     pub image_volumes: Arc<ImageVolumes>,
-    /// The images that kubegc removed and of which the kubelet may have a record, and when.
+    /// The images that kubegc removed: the kubelet may have a record of them, and they may be pulled again.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub removed_images: BTreeMap<ImageId, Timestamp>,
+    pub removed_images: RemovedImages,
+    /// The images that the kubelet was pulling in the last pass, and since when.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pulling_since: BTreeMap<String, Timestamp>,
+    /// The pulls of each repository.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub pulls: Arc<Pulls>,
     /// Pods that have only a directory of the kubelet, and since when.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub orphaned_since: BTreeMap<PodUid, Timestamp>,
@@ -160,6 +171,13 @@ impl Memory {
     /// The longest back-off of a failed action.
     pub const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
+    /// Returns the last removal of an image by kubegc: of its id, or of a manifest with the same digest. A name is no evidence,
+    /// because another image may have it now.
+    pub fn removal_of(&self, image: &Image) -> Option<&RemovedImage> {
+        let by_digest = || self.removed_images.values().find(|removed| removed.has_digest_of(image));
+        self.removed_images.get(&image.id).or_else(by_digest).map(|removed| &**removed)
+    }
+
     /// Limits stored times to `now`, and back-offs to [`Self::LONGEST_WAIT`] after `now`. Later times were stored before
     /// the clock was set back, and would keep objects until the clock reaches them again.
     #[must_use]
@@ -192,11 +210,16 @@ impl Memory {
         self.baseline_lost.iter_mut().flat_map(|loss| &mut loss.since).for_each(&mut change);
         self.runtime.iter_mut().for_each(|runtime| change(&mut runtime.first_seen));
         self.named_images.iter_mut().for_each(|named| change(&mut named.as_of));
+        self.pulling_since.values_mut().for_each(&mut change);
         for disk in self.disks.values_mut() {
             change(&mut disk.at);
             disk.growth.iter_mut().for_each(|period| change(&mut period.since));
         }
     }
+}
+
+fn is_empty(pulls: &Arc<Pulls>) -> bool {
+    pulls.is_empty()
 }
 
 // === impl ListCounts ===

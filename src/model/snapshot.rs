@@ -94,6 +94,9 @@ pub struct Snapshot {
     /// Images that the kubelet is pulling, as named in the pod specs (I6).
     #[serde(default)]
     pub pulling: Vec<String>,
+    /// When the kubelet began those pulls, where known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pulling_since: BTreeMap<String, Timestamp>,
     /// The image for each name in a pod or a pull, as the runtime resolves it; `null` = no such image on the node (I6).
     /// A name without an entry was not resolved: it is compared as text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

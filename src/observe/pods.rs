@@ -25,6 +25,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use super::{ObserveError, log_files as logs};
 use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen, Workload, running_pods};
@@ -152,21 +153,22 @@ fn pod(of: &PodRef) -> Pod {
     }
 }
 
-/// Returns the images that the kubelet is pulling, by the names in its records.
+/// Returns the images that the kubelet is pulling, by the names in its records, and since when: it writes a record once, before
+/// the pull.
 ///
 /// A record that cannot be read stands for an unknown image that is being pulled. Then all pulls are unknown, and no
 /// image is removed. Files that are not records are ignored: the kubelet writes `sha256-…` by way of `….tmp` before the
 /// pull begins, and reads nothing else there. A record that no longer exists when it is opened belongs to a pull that
 /// ended.
-pub fn pulls(directory: &Path) -> Result<Vec<String>, ObserveError> {
-    let mut images = Vec::new();
+pub fn pulls(directory: &Path) -> Result<BTreeMap<String, Option<Timestamp>>, ObserveError> {
+    let mut images = BTreeMap::new();
     for (name, entry) in logs::entries(directory)? {
         if !name.starts_with("sha256-") || name.strip_suffix(".tmp").is_some() {
             continue;
         }
-        images.extend(pull(&entry.path())?);
+        let since = entry.metadata().and_then(|record| record.modified()).ok();
+        images.extend(pull(&entry.path())?.map(|image| (image, since.and_then(|at| at.try_into().ok()))));
     }
-    images.sort();
     Ok(images)
 }
 

@@ -63,6 +63,9 @@ pub struct Guards {
     pub keep_workload_images: bool,
     /// An image that a container of another client of the runtime uses is kept, also one of another namespace.
     pub keep_images_of_other_clients: bool,
+    /// An image that was pulled again soon after its removal by age or by a rule is not removed for the same reason again until it
+    /// is unused for twice as long. Disk pressure, thresholds and targets remove it as any other.
+    pub keep_pulled_again: bool,
     /// `images.max_age` of a never-used image counts from its first observation, and `images.min_age` applies.
     pub age_from_first_seen: bool,
     /// `guards.settle` (I12)
@@ -103,6 +106,7 @@ impl Guards {
             keep_pod_images: true,
             keep_workload_images: false,
             keep_images_of_other_clients: true,
+            keep_pulled_again: true,
             age_from_first_seen: true,
             settle: Duration::from_mins(1),
             fall_percent: 50,
@@ -126,6 +130,7 @@ impl Guards {
             keep_pod_images: false,
             keep_workload_images: false,
             keep_images_of_other_clients: false,
+            keep_pulled_again: false,
             age_from_first_seen: false,
             settle: Duration::ZERO,
             fall_percent: 50,

@@ -8,7 +8,7 @@
 //! Removes for `age`, `space`, `target`, `unused`, `rule`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
 //! `below_threshold`, `target_reached`, `beyond_pace`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
 //! `possible_image_volume`, `image_volumes_unknown`, `rule`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
-//! `named_by_pod` (all I6), `named_by_workload`, `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
+//! `named_by_pod` (all I6), `pulled_again`, `named_by_workload`, `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
 pub(super) mod candidate;
 mod free_space;
@@ -151,12 +151,13 @@ fn remove_by_rule<'i>(
     candidates: Vec<Candidate<'i>>,
 ) -> Vec<Candidate<'i>> {
     let mut rest = Vec::new();
-    for candidate in candidates {
-        let Some(rule) = candidate.rules.removing() else {
+    for mut candidate in candidates {
+        let reason = candidate.rules.removing().map(|rule| rule.removes(None));
+        let Some(reason) = reason.filter(|reason| !candidate.is_held(step.context, reason)) else {
             rest.push(candidate);
             continue;
         };
-        if remove_unless_young(step, estimates, &candidate, rule.removes(None)) {
+        if remove_unless_young(step, estimates, &candidate, reason) {
             step.plan.images.triggered_by = Some(ImageTrigger::Rule);
         }
     }
@@ -168,19 +169,23 @@ fn keep_all_off(step: &mut Step, candidates: &[Candidate]) {
     if let Err(error @ PlanError::InvalidDiskCapacity { .. }) = usage(step.context) {
         step.fail(error);
     }
-    keep_all(step, candidates.iter().map(|candidate| candidate.image), &KeepReason::ImageGcOff {});
+    for candidate in candidates {
+        keep_image(step, candidate.image, candidate.held_or(KeepReason::ImageGcOff {}));
+    }
 }
 
 /// Removes the images that were unused for longer than the maximum age. Returns the other candidates.
 fn remove_old<'i>(step: &mut Step, estimates: &mut Estimates, candidates: Vec<Candidate<'i>>) -> Vec<Candidate<'i>> {
     let context = step.context;
-    let (old, rest): (Vec<_>, Vec<_>) =
-        candidates.into_iter().partition(|candidate| candidate.is_too_old(context) && may_judge_age(context));
-    if !old.is_empty() {
+    let mut rest = Vec::new();
+    for mut candidate in candidates {
+        let reason = (candidate.is_too_old(context) && may_judge_age(context)).then(|| candidate.why_old(context));
+        let Some(reason) = reason.filter(|reason| !candidate.is_held(context, reason)) else {
+            rest.push(candidate);
+            continue;
+        };
         step.plan.images.triggered_by = Some(ImageTrigger::Age);
-    }
-    for candidate in old {
-        remove(step, estimates, &candidate, candidate.why_old(context));
+        remove(step, estimates, &candidate, reason);
     }
     rest
 }

@@ -105,9 +105,10 @@ fn image_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReason,
     if let Some(cause) = context.snapshot.images.cause() {
         return Err(KeepReason::RuntimeNotSeen { cause: cause.to_owned() });
     }
-    let removed_at =
-        context.snapshot.memory.removed_images.get(&image.as_str().into()).filter(|at| **at <= context.now);
-    let is_unchanged = removed_at.is_some_and(|at| leftover.modified_at.is_some_and(|modified| modified < *at));
+    let removed = context.snapshot.memory.removed_images.get(&image.as_str().into());
+    let removed_at = removed.filter(|removed| removed.pulled_again_at.is_none()).map(|removed| removed.at);
+    let removed_at = removed_at.filter(|at| *at <= context.now);
+    let is_unchanged = removed_at.is_some_and(|at| leftover.modified_at.is_some_and(|modified| modified < at));
     let is_pulling = !context.snapshot.pulling.is_empty() || context.snapshot.image_uses.cause().is_some();
     match (is_unchanged, is_pulling) {
         (false, _) => Err(KeepReason::NotRemovedByKubegc {}),
@@ -130,9 +131,10 @@ fn instance_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReas
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use super::*;
-    use crate::model::{PartKind, PodRef, Runtime, RuntimeStore, Snapshot};
+    use crate::model::{PartKind, PodRef, RemovedImage, Runtime, RuntimeStore, Snapshot};
     use crate::plan::policy::{Leftovers, Policy};
     use crate::plan::tests::node::{Node, Row, ago, hold, node};
     use crate::plan::update_memory;
@@ -140,12 +142,21 @@ mod tests {
 
     const OLD: &str = "sha256:old";
 
+    /// Remembers a removal of the image, and whether it was pulled again since.
+    fn removed(minutes: i64, is_back: bool) -> impl Fn(&mut Snapshot) {
+        move |snapshot| {
+            let pulled_again_at = is_back.then(|| ago(minutes - 1));
+            let image = RemovedImage { at: ago(minutes), pulled_again_at, ..RemovedImage::default() };
+            snapshot.memory.removed_images.insert(OLD.into(), Arc::new(image));
+        }
+    }
+
     fn record() -> Node {
         node().left_over(LeftoverKind::PullRecord, "record", 60).but(|snapshot| {
             let Seen::Seen(leftovers) = &mut snapshot.leftovers else { return };
             leftovers[0].image = Some(OLD.to_owned());
             leftovers[0].pod = None;
-            snapshot.memory.removed_images.insert(OLD.into(), ago(30));
+            removed(30, false)(snapshot);
         })
     }
 
@@ -153,16 +164,15 @@ mod tests {
     #[rustfmt::skip]
     fn the_record_of_an_image_goes_that_kubegc_removed() {
         let unknown = |snapshot: &mut Snapshot| snapshot.memory.removed_images.clear();
-        let written = |snapshot: &mut Snapshot| _ = snapshot.memory.removed_images.insert(OLD.into(), ago(90));
         let format = |snapshot: &mut Snapshot| if let Seen::Seen(leftovers) = &mut snapshot.leftovers { leftovers[0].image = None };
         let no_time = |snapshot: &mut Snapshot| if let Seen::Seen(leftovers) = &mut snapshot.leftovers { leftovers[0].modified_at = None };
         hold(&[Kind::Leftover], [
             ("kubegc removed the image", record(), "", "record: image_gone") as Row,
             ("something else removed it", record().but(unknown), "record: not_removed_by_kubegc", ""),
-            ("the kubelet wrote the record since", record().but(written), "record: not_removed_by_kubegc", ""),
+            ("the kubelet wrote the record since", record().but(removed(90, false)), "record: not_removed_by_kubegc", ""),
             ("the clock was set back since",
-                record().but(|snapshot| _ = snapshot.memory.removed_images.insert(OLD.into(), ago(-30))),
-                "record: not_removed_by_kubegc", ""),
+                record().but(removed(-30, false)), "record: not_removed_by_kubegc", ""),
+            ("the image was pulled again since", record().but(removed(30, true)), "record: not_removed_by_kubegc", ""),
             ("the time of the record is unknown", record().but(no_time), "record: not_removed_by_kubegc", ""),
             ("the kubelet pulls an image",
                 record().but(|snapshot| snapshot.pulling.push("r.example/any:1".into())), "record: pull_in_progress", ""),

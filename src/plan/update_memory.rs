@@ -6,6 +6,8 @@
 
 mod disk_growth;
 mod log_pods;
+mod pulled_again;
+mod pulls;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,16 +20,13 @@ use super::images::uses::{Uses, by_id};
 use super::pods::{Pods, list_sanity};
 use super::policy::Policy;
 use crate::model::{
-    Absence, ImageId, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodUid, RecentCounts, RuntimeMemory,
-    Seen, Snapshot, pod_uid_of_dir,
+    Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodUid, RecentCounts, RuntimeMemory, Seen,
+    Snapshot, pod_uid_of_dir,
 };
 
 /// The time of an unchanged list of pods is written again after this long. That saves writes to the store, and the plan
 /// still shows the age of the list to within minutes.
 const REFRESH: Duration = Duration::from_mins(5);
-
-/// How long a removed image is remembered. The kubelet's record of it is removed by the next pass over containers.
-const A_WEEK: Duration = Duration::from_hours(7 * 24);
 
 /// Returns the memory after this snapshot.
 pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
@@ -46,7 +45,9 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
         named_images: named_images(snapshot),
         log_pods: log_pods::remember(snapshot, policy),
         disks: disk_growth::remember(snapshot),
-        removed_images: removed_images(snapshot),
+        removed_images: pulled_again::removed_images(snapshot),
+        pulling_since: pulls::pulling_since(snapshot),
+        pulls: pulls::remember(snapshot, policy),
         orphaned_since: orphaned_since(snapshot, &pods),
         image_volumes: Arc::clone(snapshot.image_volumes.as_ref().unwrap_or(&before.image_volumes)),
     }
@@ -122,17 +123,6 @@ fn images(snapshot: &Snapshot, policy: &Policy) -> Vec<ImageMemory> {
             }
         })
         .collect()
-}
-
-/// Returns the removed images that no list has had since, of the last week.
-fn removed_images(snapshot: &Snapshot) -> BTreeMap<ImageId, Timestamp> {
-    let mut removed = snapshot.memory.removed_images.clone();
-    // A time in the future comes from a clock that was set back since.
-    removed.retain(|_, at| *at <= snapshot.taken_at && super::times::age(snapshot.taken_at, *at) < A_WEEK);
-    for image in snapshot.images.as_ref().into_iter().flatten() {
-        removed.remove(&image.id);
-    }
-    removed
 }
 
 /// Returns the pods that have only a directory of the kubelet, and since when. A snapshot that does not show them changes nothing.
@@ -215,19 +205,6 @@ mod tests {
         assert_eq!(known(|node| node.containers = Seen::default()), ["past"]);
         assert_eq!(known(|node| node.sandboxes = Seen::default()), ["past", "web"]);
         assert_eq!(known(|node| node.log_dirs = Seen::default()), ["past", "web"]);
-    }
-
-    #[test]
-    fn a_removed_image_is_remembered_for_a_week_unless_it_returns() {
-        let removed = [("old", 8 * 24 * 60), ("listed", 60), ("gone", 60), ("future", -60)];
-        let removed: BTreeMap<ImageId, _> = removed.map(|(id, minutes)| (id.into(), ago(minutes))).into();
-        let node = node().image("listed", 60).but(|snapshot| snapshot.memory.removed_images = removed.clone());
-        let after = |node: &crate::plan::tests::node::Node| {
-            let memory = update_memory(&node.clone().snapshot(), &Policy::default());
-            memory.removed_images.into_keys().map(|id| id.to_string()).collect::<Vec<_>>()
-        };
-        assert_eq!(after(&node), ["gone"]);
-        assert_eq!(after(&node.but(|snapshot| snapshot.images = Seen::default())), ["gone", "listed"]);
     }
 
     /// Passes overlap, and the memory is that of the latest one.

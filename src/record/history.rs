@@ -10,7 +10,7 @@ use super::database::sql_types::{count, from_json, integer, json, moment, nanos}
 use super::log::reason_values::word_and_values;
 use super::runs::RunId;
 use super::store_error::StoreError;
-use crate::model::PodRef;
+use crate::model::{ImageId, PodRef, RemovedImage};
 use crate::plan::{Kind, Outcome, RemoveReason, Report, Target};
 
 /// One removal in the history.
@@ -51,6 +51,9 @@ pub struct HistoryEntry {
     pub estimated_bytes: Option<u64>,
     /// Reclaimed bytes, measured; `null` = not measured. Containers are measured together: see the run.
     pub freed_bytes: Option<u64>,
+    /// The first pass that had the image again, within 14 days; `null` = none had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pulled_again_at: Option<Timestamp>,
     /// The pod source that confirmed the pod as deleted, if the object was removed for that reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proven_by: Option<String>,
@@ -71,6 +74,8 @@ pub struct HistoryFilter {
     pub run: Option<RunId>,
     /// Only objects with this text in the id, path, name, tags, pod uid or `namespace/name`. Case does not matter.
     pub text: Option<String>,
+    /// Only images that were pulled again.
+    pub pulled_again: bool,
 }
 
 // === impl HistoryEntry ===
@@ -96,11 +101,13 @@ impl StoreReader {
         self.read("the history", |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT run, at, kind, object, name, tags, pod_namespace, pod_name, pod_uid, age_seconds, reason,
-                     reason_values, outcome, detail, estimated_bytes, freed_bytes, proven_by FROM removals
+                     reason_values, outcome, detail, estimated_bytes, freed_bytes, proven_by, pulled_again_at
+                     FROM removals
                  WHERE at >= ?1 AND (?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR instr(lower(
                      object || ' ' || coalesce(name, '') || ' ' || tags || ' ' || coalesce(pod_uid, '') || ' '
                          || coalesce(pod_namespace || '/' || pod_name, '')), lower(?3)))
                      AND (?5 IS NULL OR run = ?5) AND (?6 IS NULL OR pod_namespace = ?6)
+                     AND (NOT ?7 OR pulled_again_at IS NOT NULL)
                  ORDER BY at DESC, id DESC LIMIT ?4",
             )?;
             let since = filter.since.map_or(i64::MIN, nanos);
@@ -113,6 +120,7 @@ impl StoreReader {
                     limit,
                     filter.run.map(|run| run.0),
                     &filter.namespace,
+                    filter.pulled_again,
                 ),
                 entry,
             )?;
@@ -138,6 +146,17 @@ pub(super) fn insert_removal(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
     )?;
     insert.execute(params_from_iter(columns(run, at, report)?)).map(drop)
+}
+
+/// Notes when an image that was removed was first seen again. A removal that is no longer in the history changes nothing.
+pub(super) fn mark_pulled_again(
+    transaction: &Transaction<'_>,
+    id: &ImageId,
+    image: &RemovedImage,
+) -> rusqlite::Result<()> {
+    let mut mark = transaction
+        .prepare_cached("UPDATE removals SET pulled_again_at = ?3 WHERE at = ?1 AND kind = 'image' AND object = ?2")?;
+    mark.execute((nanos(image.at), id.as_str(), image.pulled_again_at.map(nanos))).map(drop)
 }
 
 /// Deletes the last outcome of an object if it was a refusal.
@@ -211,6 +230,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Option<HistoryEntry>> {
         estimated_bytes: row.get::<_, Option<i64>>(14)?.map(count),
         freed_bytes: row.get::<_, Option<i64>>(15)?.map(count),
         proven_by: row.get(16)?,
+        pulled_again_at: row.get::<_, Option<i64>>(17)?.map(moment),
     }))
 }
 

@@ -5,9 +5,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::database::sql_types::{count, from_json, integer, json, moment, nanos};
 use crate::model::{Absence, ContainerId, Failure, ImageMemory, ImageVolumes, Memory};
@@ -32,6 +32,10 @@ const NAMED_IMAGES: &str = "named_images";
 
 /// What the keys of removed images begin with. Each is a fact of its own, because each removal is written.
 const REMOVED_IMAGE: &str = "removed_image/";
+/// What the keys of the pulls of repositories begin with.
+const PULLS: &str = "pulls/";
+/// The key of the pulls in progress.
+const PULLING: &str = "pulling";
 /// What the keys of pods begin with that have only a directory of the kubelet.
 const ORPHANED: &str = "orphaned/";
 /// The key of the memory of disks.
@@ -55,8 +59,10 @@ pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
         log_pods: fact(connection, LOG_PODS)?.unwrap_or_default(),
         image_volumes: Arc::new(image_volumes(connection)?),
         disks: fact(connection, DISKS)?.unwrap_or_default(),
-        removed_images: times(connection, REMOVED_IMAGE)?,
-        orphaned_since: times(connection, ORPHANED)?,
+        removed_images: facts(connection, REMOVED_IMAGE)?,
+        orphaned_since: facts(connection, ORPHANED)?,
+        pulling_since: fact(connection, PULLING)?.unwrap_or_default(),
+        pulls: Arc::new(facts(connection, PULLS)?),
     })
 }
 
@@ -67,8 +73,9 @@ pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after
     write_absences(transaction, &before.absent_since, &after.absent_since)?;
     write_failures(transaction, before, after)?;
     write_image_volumes(transaction, &before.image_volumes, &after.image_volumes)?;
-    write_times(transaction, REMOVED_IMAGE, &before.removed_images, &after.removed_images)?;
-    write_times(transaction, ORPHANED, &before.orphaned_since, &after.orphaned_since)?;
+    write_facts(transaction, REMOVED_IMAGE, &before.removed_images, &after.removed_images)?;
+    write_facts(transaction, ORPHANED, &before.orphaned_since, &after.orphaned_since)?;
+    write_facts(transaction, PULLS, &before.pulls, &after.pulls)?;
     write_fact(transaction, BEGUN_AT, before.agent_started_at.as_ref(), after.agent_started_at.as_ref())?;
     write_fact(transaction, LAST_COUNTS, before.last_counts.as_ref(), after.last_counts.as_ref())?;
     write_fact(transaction, RECENT_COUNTS, before.recent_counts.as_ref(), after.recent_counts.as_ref())?;
@@ -77,6 +84,8 @@ pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after
     write_fact(transaction, RUNTIME, before.runtime.as_ref(), after.runtime.as_ref())?;
     let pods = |memory: &Memory| Some(Arc::clone(&memory.log_pods)).filter(|pods| !pods.is_empty());
     let disks = |memory: &Memory| Some(memory.disks.clone()).filter(|disks| !disks.is_empty());
+    let pulling = |memory: &Memory| Some(memory.pulling_since.clone()).filter(|pulling| !pulling.is_empty());
+    write_fact(transaction, PULLING, pulling(before).as_ref(), pulling(after).as_ref())?;
     write_fact(transaction, DISKS, disks(before).as_ref(), disks(after).as_ref())?;
     write_fact(transaction, LOG_PODS, pods(before).as_ref(), pods(after).as_ref())?;
     write_fact(transaction, NAMED_IMAGES, before.named_images.as_ref(), after.named_images.as_ref())
@@ -119,7 +128,7 @@ fn image_volumes(connection: &Connection) -> rusqlite::Result<ImageVolumes> {
     rows.collect()
 }
 
-fn fact<T: serde::de::DeserializeOwned>(connection: &Connection, key: &str) -> rusqlite::Result<Option<T>> {
+fn fact<T: DeserializeOwned>(connection: &Connection, key: &str) -> rusqlite::Result<Option<T>> {
     let mut statement = connection.prepare_cached("SELECT value FROM facts WHERE key = ?1")?;
     let text: Option<String> = statement.query_row([key], |row| row.get(0)).optional()?;
     text.map(|text| from_json(0, &text)).transpose()
@@ -193,8 +202,11 @@ fn write_image_volumes(
     Ok(())
 }
 
-/// Returns the times whose keys begin like this, by the rest of the key.
-fn times<K: From<String> + Ord>(connection: &Connection, prefix: &str) -> rusqlite::Result<BTreeMap<K, Timestamp>> {
+/// Returns the facts whose keys begin like this, by the rest of the key.
+fn facts<K: From<String> + Ord, V: DeserializeOwned>(
+    connection: &Connection,
+    prefix: &str,
+) -> rusqlite::Result<BTreeMap<K, V>> {
     let mut statement =
         connection.prepare_cached("SELECT substr(key, ?2), value FROM facts WHERE key GLOB ?1 || '*'")?;
     let start = integer(prefix.len() as u64 + 1);
@@ -204,24 +216,25 @@ fn times<K: From<String> + Ord>(connection: &Connection, prefix: &str) -> rusqli
     rows.collect()
 }
 
-fn write_times<K: Display + PartialEq>(
+fn write_facts<K: Display + PartialEq, V: Serialize + PartialEq>(
     transaction: &Transaction<'_>,
     prefix: &str,
-    before: &BTreeMap<K, Timestamp>,
-    after: &BTreeMap<K, Timestamp>,
+    before: &BTreeMap<K, V>,
+    after: &BTreeMap<K, V>,
 ) -> rusqlite::Result<()> {
-    fn by_key((key, at): &(String, Timestamp)) -> (&str, &Timestamp) {
-        (key, at)
+    fn by_key<'a, V>((key, value): &'a (String, &'a V)) -> (&'a str, &'a V) {
+        (key, value)
     }
     if before == after {
         return Ok(());
     }
-    let keys = |times: &BTreeMap<K, Timestamp>| -> Vec<(String, Timestamp)> {
-        times.iter().map(|(key, at)| (format!("{prefix}{key}"), *at)).collect()
-    };
-    let (before, after) = (keys(before), keys(after));
+    let (before, after) = (with_prefix(prefix, before), with_prefix(prefix, after));
     let changed = delete_missing(transaction, "facts", "key", before.iter().map(by_key), after.iter().map(by_key))?;
-    changed.into_iter().try_for_each(|(key, at)| write_fact(transaction, key, None, Some(at)))
+    changed.into_iter().try_for_each(|(key, value)| write_fact(transaction, key, None, Some(value)))
+}
+
+fn with_prefix<'a, K: Display, V>(prefix: &str, facts: &'a BTreeMap<K, V>) -> Vec<(String, &'a V)> {
+    facts.iter().map(|(key, value)| (format!("{prefix}{key}"), value)).collect()
 }
 
 /// Deletes the rows whose keys are no longer there. Returns the entries that are new or changed.

@@ -4,20 +4,24 @@
 //! row: then the snapshot and the recheck disagree. Consecutive refusals of one object are one entry of the history, so they
 //! displace no removal from it.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::model::{Backoff, DiskMemory, DiskUse, Failure, LeftoverKind, ListCounts, Memory, PullRecord};
-use crate::plan::{Kind, Outcome, Refusal, Report, Summary, Target};
+use crate::model::{
+    Backoff, DiskMemory, DiskUse, Failure, ImageId, ListCounts, Memory, RemovedImage, manifest_digests,
+};
+use crate::plan::{Kind, Outcome, Refusal, RemoveReason, Report, Summary, Target};
 
 /// A failure that was due this long ago without another try belongs to an object that no plan removes any more.
 const STALE: SignedDuration = SignedDuration::from_hours(24);
 
-/// The highest number of removed images that are remembered, each for a week at most.
-const MOST_REMOVED: usize = 10_000;
+/// A rule may remove images at once. Twice a time without a use is then at least twice this, in seconds.
+const SHORTEST_UNUSED: i64 = 60;
 
-/// Returns the memory after the outcomes in `reports`, of a pass at `taken_at`.
+/// Returns the memory after the outcomes in `reports`, of a pass at `taken_at`. The actions ended at `at`.
 ///
 /// - An object that was removed is subtracted from the baseline of the lists, so that the next pass does not take kubegc's
 ///   own removals for a sharp fall (I12). A failed removal may still have removed the object.
@@ -25,13 +29,15 @@ const MOST_REMOVED: usize = 10_000;
 ///   on, at most an hour. `retry_after` 0 = it is tried in each pass. An action that succeeded, or whose object no
 ///   longer existed, has no failure any more.
 /// - A refused action has a back-off too, unless the next plan takes the cause into account or no source was available.
-/// - A removed image is remembered, for the kubelet's record of it. One that something else removed is not.
+/// - A removed image is remembered, for the kubelet's record of it and in case it is pulled again. One that something else
+///   removed is not.
 /// - The entry of a removed image is deleted: if the image is pulled again before the next pass, it is a new one with
 ///   its own minimum age.
 pub(super) fn after_outcomes(
     memory: &Memory,
     reports: &[Report],
     taken_at: Timestamp,
+    at: Timestamp,
     retry_after: Duration,
 ) -> Memory {
     let mut memory = memory.clone();
@@ -41,7 +47,7 @@ pub(super) fn after_outcomes(
         }
         match &report.outcome {
             Outcome::Failed { error, .. } => fail(&mut memory, report, error, taken_at, retry_after),
-            Outcome::Removed {} | Outcome::AlreadyRemoved {} => forget(&mut memory, report, taken_at),
+            Outcome::Removed {} | Outcome::AlreadyRemoved {} => forget(&mut memory, report, at),
             Outcome::Refused { refusal } => refuse(&mut memory, report, refusal, taken_at, retry_after),
             Outcome::NotNeeded {} | Outcome::WouldRemove {} => {}
         }
@@ -125,19 +131,48 @@ fn fail(memory: &mut Memory, report: &Report, error: &str, taken_at: Timestamp, 
     memory.failures.insert(report.action.key(), failure);
 }
 
-fn forget(memory: &mut Memory, report: &Report, taken_at: Timestamp) {
+fn forget(memory: &mut Memory, report: &Report, at: Timestamp) {
     memory.failures.remove(&report.action.key());
-    match &report.action.target {
-        Target::RemoveImage { id, .. } => {
-            memory.images.retain(|image| image.id != *id);
-            if report.outcome == (Outcome::Removed {}) && memory.removed_images.len() < MOST_REMOVED {
-                memory.removed_images.insert(id.clone(), taken_at);
-            }
+    let Target::RemoveImage { id, digests, .. } = &report.action.target else { return };
+    if report.outcome == (Outcome::Removed {}) {
+        let removed = removed_image(memory, report, (id, digests), at);
+        while !memory.removed_images.contains_key(id) && memory.removed_images.len() >= RemovedImage::MOST {
+            let oldest = memory.removed_images.iter().min_by_key(|(_, removed)| removed.at).map(|(id, _)| id.clone());
+            oldest.map(|id| memory.removed_images.remove(&id));
         }
-        Target::RemoveLeftover { leftover: LeftoverKind::PullRecord, path } => {
-            memory.removed_images.retain(|image, _| !path.ends_with(PullRecord::file_name(image.as_str())));
+        memory.removed_images.insert(id.clone(), Arc::new(removed));
+    }
+    memory.images.retain(|image| image.id != *id);
+}
+
+/// Returns what is remembered of a removal. An image that was held because it was pulled again had to be unused for that long.
+fn removed_image(
+    memory: &Memory,
+    report: &Report,
+    (id, digests): (&ImageId, &[String]),
+    at: Timestamp,
+) -> RemovedImage {
+    let action = &report.action;
+    let (reason, rule) = (action.reason.kind(), action.reason.rule());
+    let past = memory.images.iter().find(|image| image.id == *id);
+    let since = past.and_then(|past| past.last_used.max(past.first_seen));
+    let unused_seconds = match action.reason {
+        RemoveReason::Age { max_age_seconds, .. } => {
+            let before = memory.removed_images.get(id).filter(|before| before.reason == reason);
+            let hold = before.and_then(|before| before.hold_seconds(at, max_age_seconds));
+            max_age_seconds.max(hold.unwrap_or_default())
         }
-        _ => {}
+        _ => since.map_or(0, |since| at.duration_since(since).as_secs()).max(SHORTEST_UNUSED),
+    };
+    let digests: BTreeSet<_> = manifest_digests(digests).map(str::to_owned).collect();
+    RemovedImage {
+        at,
+        reason: reason.to_owned(),
+        rule: rule.map(str::to_owned),
+        bytes: action.bytes().unwrap_or_default(),
+        digests: digests.into_iter().collect(),
+        unused_seconds,
+        pulled_again_at: None,
     }
 }
 
@@ -161,7 +196,6 @@ fn subtract(memory: &mut Memory, kind: Kind) {
 mod tests {
     use super::*;
     use crate::model::ImageMemory;
-    use crate::plan::RemoveReason;
     use crate::record::tests::{at, container, failed, image, refused, removed};
 
     const MINUTE: Duration = Duration::from_mins(1);
@@ -175,7 +209,7 @@ mod tests {
         let mut memory = Memory::default();
         let mut waits = Vec::new();
         for _ in 0..8 {
-            memory = after_outcomes(&memory, &[failed(container("c1"), "busy")], at(0), MINUTE);
+            memory = after_outcomes(&memory, &[failed(container("c1"), "busy")], at(0), at(0), MINUTE);
             waits.push(retry_seconds(&memory, "container/c1"));
         }
         assert_eq!(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
@@ -186,14 +220,15 @@ mod tests {
     fn a_thousand_failures_still_back_off_an_hour() {
         let failure = Failure { count: u32::MAX, retry_at: at(0), error: String::new() };
         let memory = Memory { failures: [("container/c1".to_owned(), failure)].into(), ..Memory::default() };
-        let memory = after_outcomes(&memory, &[failed(container("c1"), "busy")], at(0), MINUTE);
+        let memory = after_outcomes(&memory, &[failed(container("c1"), "busy")], at(0), at(0), MINUTE);
         assert_eq!(retry_seconds(&memory, "container/c1"), 3600);
         assert_eq!(memory.failures["container/c1"].count, u32::MAX);
     }
 
     #[test]
     fn without_back_off_a_failure_is_retried_next_pass() {
-        let memory = after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(5), Duration::ZERO);
+        let memory =
+            after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(5), at(5), Duration::ZERO);
         assert_eq!(memory.failures["container/c1"].retry_at, at(5));
     }
 
@@ -201,10 +236,10 @@ mod tests {
     fn success_clears_a_failure_and_refusal_keeps_it() {
         let failures =
             [failed(container("c1"), "busy"), failed(container("c2"), "busy"), failed(container("c3"), "busy")];
-        let memory = after_outcomes(&Memory::default(), &failures, at(0), MINUTE);
+        let memory = after_outcomes(&Memory::default(), &failures, at(0), at(0), MINUTE);
         let already = Report { outcome: Outcome::AlreadyRemoved {}, ..removed(container("c2"), None) };
         let reports = [removed(container("c1"), None), already, refused(container("c3"))];
-        let memory = after_outcomes(&memory, &reports, at(60), MINUTE);
+        let memory = after_outcomes(&memory, &reports, at(60), at(60), MINUTE);
         assert_eq!(memory.failures.keys().collect::<Vec<_>>(), ["container/c3"]);
     }
 
@@ -216,7 +251,7 @@ mod tests {
     fn waits(refusal: &Refusal, passes: usize) -> Vec<i64> {
         let mut memory = Memory::default();
         let pass = |_| {
-            memory = after_outcomes(&memory, &[refused_for(refusal.clone())], at(0), MINUTE);
+            memory = after_outcomes(&memory, &[refused_for(refusal.clone())], at(0), at(0), MINUTE);
             memory.failures.get("container/c1").map_or(0, |_| retry_seconds(&memory, "container/c1"))
         };
         (0..passes).map(pass).collect()
@@ -246,23 +281,23 @@ mod tests {
     #[test]
     fn without_a_source_answer_the_next_pass_retries() {
         assert_eq!(waits(&Refusal::PodNotProven, 3), [0, 0, 0]);
-        let memory = after_outcomes(&Memory::default(), &[refused_for(Refusal::PodNotProven)], at(0), MINUTE);
+        let memory = after_outcomes(&Memory::default(), &[refused_for(Refusal::PodNotProven)], at(0), at(0), MINUTE);
         assert!(memory.failures.is_empty());
     }
 
     #[test]
     fn a_back_off_after_a_refusal_names_the_refusal() {
         let report = Report { note: Some("a mount".to_owned()), ..refused_for(Refusal::ForeignPath) };
-        let memory = after_outcomes(&Memory::default(), &[report], at(0), MINUTE);
+        let memory = after_outcomes(&Memory::default(), &[report], at(0), at(0), MINUTE);
         assert_eq!(memory.failures["container/c1"].error, "refused: the path is not ours: a mount");
     }
 
     #[test]
     fn a_failure_not_retried_for_a_day_is_forgotten() {
-        let memory = after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(0), MINUTE);
+        let memory = after_outcomes(&Memory::default(), &[failed(container("c1"), "busy")], at(0), at(0), MINUTE);
         let day = 24 * 60 * 60;
-        assert_eq!(after_outcomes(&memory, &[], at(day + 59), MINUTE).failures.len(), 1);
-        assert_eq!(after_outcomes(&memory, &[], at(day + 60), MINUTE).failures.len(), 0);
+        assert_eq!(after_outcomes(&memory, &[], at(day + 59), at(day + 59), MINUTE).failures.len(), 1);
+        assert_eq!(after_outcomes(&memory, &[], at(day + 60), at(day + 60), MINUTE).failures.len(), 0);
     }
 
     #[test]
@@ -277,19 +312,67 @@ mod tests {
         assert_eq!(after.disks.values().map(|disk| disk.reclaimed_bytes).collect::<Vec<_>>(), [321, 1, 4001]);
     }
 
+    /// Removes an image by age, `max_age_seconds`, or for space.
+    fn remove(memory: &Memory, id: &str, max_age_seconds: Option<i64>, at: Timestamp) -> Memory {
+        let mut action = image(id);
+        if let Some(max_age_seconds) = max_age_seconds {
+            action.reason = RemoveReason::Age { max_age_seconds, unused_seconds: None };
+        }
+        after_outcomes(memory, &[removed(action, Some(1))], at, at, MINUTE)
+    }
+
+    fn pulled_again(mut memory: Memory, id: &str, at: Timestamp) -> Memory {
+        Arc::make_mut(memory.removed_images.get_mut(&id.into()).unwrap()).pulled_again_at = Some(at);
+        memory
+    }
+
     #[test]
-    fn an_image_that_kubegc_removed_is_remembered_until_its_record_goes() {
+    fn only_what_kubegc_removed_is_remembered_as_removed() {
         let already = Report { outcome: Outcome::AlreadyRemoved {}, ..removed(image("sha256:bb"), None) };
-        let reports = [removed(image("sha256:aa"), Some(1)), already, failed(image("sha256:cc"), "busy")];
-        let memory = after_outcomes(&Memory::default(), &reports, at(9), MINUTE);
-        assert_eq!(memory.removed_images, [("sha256:aa".into(), at(9))].into());
-        let record = |image: &str| {
-            let path = std::path::Path::new("/pulled").join(PullRecord::file_name(image));
-            let target = Target::RemoveLeftover { leftover: LeftoverKind::PullRecord, path };
-            removed(target.remove(RemoveReason::ImageGone {}), None)
+        let mut action = image("sha256:aa");
+        if let Target::RemoveImage { digests, .. } = &mut action.target {
+            *digests = ["r.example/a@sha256:01", "mirror.example/a@sha256:01"].map(str::to_owned).to_vec();
+        }
+        let would = Report { outcome: Outcome::WouldRemove {}, ..removed(image("sha256:dd"), None) };
+        let reports = [removed(action, Some(1)), already, failed(image("sha256:cc"), "busy"), would];
+        let past =
+            |id: &str| ImageMemory { id: id.into(), first_seen: Some(at(0)), last_used: None, last_used_by: None };
+        let memory = Memory { images: vec![past("sha256:aa")], ..Memory::default() };
+        let memory = after_outcomes(&memory, &reports, at(599), at(600), MINUTE);
+        let expected = RemovedImage {
+            at: at(600),
+            reason: "space".to_owned(),
+            bytes: 7 << 20,
+            digests: vec!["sha256:01".to_owned()],
+            unused_seconds: 600,
+            ..RemovedImage::default()
         };
-        assert_eq!(after_outcomes(&memory, &[record("sha256:bb")], at(10), MINUTE).removed_images.len(), 1);
-        assert_eq!(after_outcomes(&memory, &[record("sha256:aa")], at(10), MINUTE).removed_images.len(), 0);
+        assert_eq!(memory.removed_images, [("sha256:aa".into(), Arc::new(expected))].into());
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_removals_are_forgotten() {
+        let most = i64::try_from(RemovedImage::MOST).unwrap();
+        let memory = (0..most + 2).fold(Memory::default(), |memory, n| remove(&memory, &format!("i{n}"), None, at(n)));
+        assert_eq!(memory.removed_images.len(), RemovedImage::MOST);
+        let has = |id: &str| memory.removed_images.contains_key(&id.into());
+        assert_eq!([has("i0"), has("i1"), has("i2"), has(&format!("i{}", most + 1))], [false, false, true, true]);
+        let again = remove(&memory, "i2", None, at(most + 9));
+        assert_eq!(again.removed_images.len(), RemovedImage::MOST, "a removal of the same image replaces it");
+    }
+
+    #[test]
+    fn a_removal_after_a_hold_has_the_length_of_the_hold() {
+        let unused = |memory: &Memory| memory.removed_images.values().next().unwrap().unused_seconds;
+        let first = remove(&Memory::default(), "i", Some(100), at(0));
+        let soon = pulled_again(first.clone(), "i", at(99));
+        let late = pulled_again(first.clone(), "i", at(101));
+        assert_eq!(unused(&first), 100);
+        assert_eq!(unused(&remove(&soon, "i", Some(100), at(500))), 200);
+        assert_eq!(unused(&remove(&late, "i", Some(100), at(500))), 100, "the removal was worthwhile");
+        let by_space = pulled_again(remove(&Memory::default(), "i", None, at(0)), "i", at(1));
+        assert_eq!(unused(&remove(&by_space, "i", Some(100), at(500))), 100, "for another reason");
+        assert_eq!(unused(&remove(&Memory::default(), "i", None, at(0))), SHORTEST_UNUSED, "not known");
     }
 
     #[test]
@@ -298,7 +381,7 @@ mod tests {
             |id: &str| ImageMemory { id: id.into(), first_seen: Some(at(0)), last_used: None, last_used_by: None };
         let memory = Memory { images: vec![image_memory("sha256:aa"), image_memory("sha256:bb")], ..Memory::default() };
         let reports = [removed(image("sha256:aa"), Some(1)), failed(image("sha256:bb"), "busy")];
-        let memory = after_outcomes(&memory, &reports, at(0), MINUTE);
+        let memory = after_outcomes(&memory, &reports, at(0), at(0), MINUTE);
         assert_eq!(memory.images, [image_memory("sha256:bb")]);
     }
 }

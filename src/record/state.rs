@@ -9,7 +9,7 @@
 //! - An image that the first pass found is as old as the file says. One that came later is new, even if the file has an
 //!   image with its id: it was pulled again.
 //! - A pod is missing since this agent missed it. It may have existed between the absence in the file and the first pass.
-//! - Back-offs of both count, and the higher baseline.
+//! - Back-offs, removals and pulls of both count, and the higher baseline.
 //!
 //! So no object is removed earlier than it would have been with a file that can be read. A file that is replaced while
 //! the agent runs adds nothing: the memory of the agent is newer.
@@ -28,7 +28,7 @@ use super::database::fault::Cause;
 use super::database::rows::Row;
 use super::outcomes::{after_outcomes, after_run};
 use super::runs::{Run, RunEnd, RunStart};
-use crate::model::{BaselineLoss, FileSystem, ImageMemory, ListCounts, Memory};
+use crate::model::{BaselineLoss, FileSystem, ImageId, ImageMemory, ListCounts, Memory, Pulls, RemovedImage};
 use crate::plan::{Outcome, Report};
 
 /// The most rows that wait for the file: some days of passes, and a few MiB of memory.
@@ -86,12 +86,28 @@ impl StoreState {
     }
 
     /// Replaces the memory by what a pass makes of it. Passes can overlap, so `update` gets the memory as it is now, not as
-    /// it was when the pass began.
-    pub fn learn(&mut self, update: impl FnOnce(Memory) -> Memory) {
+    /// it was when the pass began. Returns the removed images that are pulled again, each once.
+    pub fn learn(&mut self, update: impl FnOnce(Memory) -> Memory) -> Vec<(ImageId, Arc<RemovedImage>)> {
         let begun_at = self.memory.agent_started_at;
         let after = update(Memory::clone(&self.memory));
+        let pulled_again = self.pulled_again(&after);
         self.remember(Memory { agent_started_at: begun_at.or(after.agent_started_at), ..after });
         self.is_retry = true;
+        pulled_again
+    }
+
+    /// Notes in the history which removed images are pulled again since the memory before.
+    fn pulled_again(&mut self, after: &Memory) -> Vec<(ImageId, Arc<RemovedImage>)> {
+        let before = &self.memory.removed_images;
+        let images = after.removed_images.iter().filter(|(id, image)| {
+            let was_away = || before.get(*id).is_some_and(|image| image.pulled_again_at.is_none());
+            image.pulled_again_at.is_some() && was_away()
+        });
+        let found: Vec<_> = images.map(|(id, image)| (id.clone(), Arc::clone(image))).collect();
+        for (id, image) in &found {
+            self.push(Row::PulledAgain { id: id.clone(), image: Arc::clone(image) });
+        }
+        found
     }
 
     /// Begins a run. Several may be in progress at the same time.
@@ -107,7 +123,7 @@ impl StoreState {
     ///
     /// The history of a dry run has no outcomes. An image that was not needed is not in it, because nothing was done to it.
     pub fn record(&mut self, run: &Run, at: Timestamp, reports: &[Report], retry_after: Duration) {
-        self.remember(after_outcomes(&self.memory, reports, run.started_at, retry_after));
+        self.remember(after_outcomes(&self.memory, reports, run.started_at, at, retry_after));
         let is_in_history = |report: &&Report| !run.dry && !matches!(report.outcome, Outcome::NotNeeded {});
         for report in reports.iter().filter(is_in_history) {
             self.push(Row::Removal { run: run.clone(), at, report: report.clone() });
@@ -116,7 +132,7 @@ impl StoreState {
 
     /// Ends a run. If the disk was full, the file is tried again, because the run may have freed the space.
     pub fn end_run(&mut self, run: &Run, end: RunEnd) {
-        let memory = after_outcomes(&self.memory, &[], run.started_at, Duration::ZERO);
+        let memory = after_outcomes(&self.memory, &[], run.started_at, end.at, Duration::ZERO);
         self.remember(after_run(&memory, &end.summary));
         self.push(Row::End { run: run.clone(), end });
         self.is_retry = self.fault.as_ref().is_some_and(|fault| fault.is_full);
@@ -244,6 +260,9 @@ fn merged(known: &Memory, learnt: &Memory, first_pass: Timestamp) -> Memory {
     };
     let mut failures = known.failures.clone();
     failures.extend(learnt.failures.clone());
+    let (mut removed_images, mut pulls) = (known.removed_images.clone(), Pulls::clone(&known.pulls));
+    removed_images.extend(learnt.removed_images.clone());
+    pulls.extend(Pulls::clone(&learnt.pulls));
     let counts = known.last_counts.into_iter().chain(learnt.last_counts);
     Memory {
         agent_started_at: known.agent_started_at.or(learnt.agent_started_at),
@@ -253,6 +272,8 @@ fn merged(known: &Memory, learnt: &Memory, first_pass: Timestamp) -> Memory {
             learnt.images.iter().map(image).collect()
         },
         failures,
+        removed_images,
+        pulls: Arc::new(pulls),
         last_counts: counts.reduce(|one, other| ListCounts::zip(one, other, u64::max)),
         baseline_lost: known.baseline_lost.or(learnt.baseline_lost.filter(|_| known.last_counts.is_none())),
         ..learnt.clone()

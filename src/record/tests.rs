@@ -6,6 +6,7 @@ mod history;
 mod memory;
 mod one_shot_runs;
 mod opening;
+mod pulled_again;
 mod space;
 mod unusable_file;
 
@@ -21,7 +22,8 @@ use tempfile::TempDir;
 use super::{HistoryEntry, HistoryFilter, Retention, Run, RunEnd, RunEntry, RunStart, Store, StoreReader};
 use crate::model::{
     Absence, BaselineLoss, ContainerState, DiskGrowth, DiskMemory, DiskUse, Failure, FileSystem, ImageMemory,
-    ListCounts, ListFall, Memory, NamedImages, Pod, PodRef, RecentCounts, RuntimeMemory, Seen,
+    ListCounts, ListFall, Memory, NamedImages, Pod, PodRef, RecentCounts, RemovedImage, RepositoryPulls, RuntimeMemory,
+    Seen,
 };
 use crate::plan::{
     Action, Counts, FailureCause, Kind, Measure, Outcome, Refusal, RemoveReason, Report, Scope, Summary, Target,
@@ -49,7 +51,7 @@ pub(super) fn container(id: &str) -> Action {
 
 pub(super) fn image(id: &str) -> Action {
     let tags = vec!["docker.io/library/a:1".to_owned(), "docker.io/library/a:latest".to_owned()];
-    let target = Target::RemoveImage { id: id.into(), tags, estimated_bytes: 7 << 20 };
+    let target = Target::RemoveImage { id: id.into(), tags, digests: Vec::new(), estimated_bytes: 7 << 20 };
     target.remove(RemoveReason::Space { high_threshold_percent: 85, used_percent: 91 })
 }
 
@@ -222,8 +224,26 @@ pub(super) fn memory() -> Memory {
         image_volumes: Arc::new([("c1".into(), vec!["sha256:aa".to_owned()]), ("c2".into(), Vec::new())].into()),
         disks: [("/images".into(), disk_memory())].into(),
         orphaned_since: [("p3".into(), at(27))].into(),
-        removed_images: [("sha256:cc".into(), at(28)), ("sha256:dd".into(), at(29))].into(),
+        removed_images: [("sha256:cc".into(), Arc::new(removed_image()))].into(),
+        pulling_since: [("docker.io/library/web:2".to_owned(), at(26))].into(),
+        pulls: Arc::new([("docker.io/library/web".to_owned(), pulls())].into()),
     }
+}
+
+fn removed_image() -> RemovedImage {
+    RemovedImage {
+        at: at(28),
+        reason: "rule".to_owned(),
+        rule: Some("old builds".to_owned()),
+        bytes: 7,
+        digests: vec!["sha256:01".to_owned()],
+        unused_seconds: 60,
+        pulled_again_at: Some(at(29)),
+    }
+}
+
+fn pulls() -> RepositoryPulls {
+    RepositoryPulls { pulls: 3, seconds: Some(40), last: at(26) }
 }
 
 fn disk_memory() -> DiskMemory {

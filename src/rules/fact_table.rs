@@ -90,6 +90,8 @@ facts! {
     ImageLastUsed: "image.last_used", "timestamp", Lists, "The last pass that saw it in use; absent if none did.", "timestamp('2026-11-20T00:00:00Z')";
     ImageUnused: "image.unused", "duration", Lists, "The time since the last use or, if there was none, since it was first seen.", "duration('72h')";
     ImageLastUsedBy: "image.last_used_by", "string", Lists, "A container of the last use: namespace/pod/container.", "'shop/web-1/app'";
+    ImagePulls: "image.pulls", "int", Lists, "How often a pass found an image of its repository that the pass before did not have; absent if none did.", "3";
+    ImagePullSeconds: "image.pull_seconds", "int, seconds", Lists, "How long the last pull of its repository took that a pass saw in progress, too long by at most the time between two passes; absent if none was seen, as without the kubelet's records of pulls.", "40";
     ContainerId: "container.id", "string", Lists, "The id.", "'f019e610bfc5'";
     ContainerName: "container.name", "string", Lists, "The name in the pod spec.", "'app'";
     ContainerImage: "container.image", "string", Lists, "The image as the pod spec names it.", "'registry.example.com/team/app:1.2'";

@@ -1,9 +1,17 @@
 //! Formats sizes and ages for display. Documents have bytes and seconds instead.
 
+use jiff::Timestamp;
+
 use crate::model::Seen;
 pub(in crate::cli) use crate::model::{
     age_text as age, count_text as count, printable_text as printable, size_text as size,
 };
+
+/// Formats that an image was pulled again after its removal: `pulled again after 3h (1.2GiB)`.
+pub(in crate::cli) fn pulled_again(removed_at: Timestamp, at: Timestamp, bytes: Option<u64>) -> String {
+    let bytes = bytes.map(|bytes| format!(" ({})", size(bytes))).unwrap_or_default();
+    format!("pulled again after {}{bytes}", age(at.duration_since(removed_at).as_secs()))
+}
 
 /// Joins things: `a, b and c`.
 pub(in crate::cli) fn list(things: &[String]) -> String {

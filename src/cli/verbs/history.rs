@@ -41,8 +41,11 @@ pub struct Args {
     /// Show objects of all namespaces, which is the default
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+    /// Show only removed images that were pulled again within 14 days
+    #[arg(long, conflicts_with = "follow")]
+    pulled_again: bool,
     /// Show runs instead of single removals
-    #[arg(long, conflicts_with_all = ["text", "since", "kind", "namespace"])]
+    #[arg(long, conflicts_with_all = ["text", "since", "kind", "namespace", "pulled_again"])]
     runs: bool,
     /// Sum removals by day (UTC) and reason
     #[arg(long, conflicts_with = "runs")]
@@ -74,13 +77,17 @@ impl Args {
             text: self.text.clone(),
             namespace: self.namespace.clone().filter(|_| !self.all_namespaces),
             run: None,
+            pulled_again: self.pulled_again,
         }
     }
 
     /// Returns the message for an empty result.
     fn nothing(&self) -> &'static str {
-        let is_filtered =
-            self.text.is_some() || self.since.is_some() || self.kind.is_some() || self.namespace.is_some();
+        let is_filtered = self.text.is_some()
+            || self.since.is_some()
+            || self.kind.is_some()
+            || self.namespace.is_some()
+            || self.pulled_again;
         if is_filtered { "no entry matches\n" } else { "no removals\n" }
     }
 }
@@ -108,6 +115,7 @@ impl Verb for Args {
             examples: &[
                 ("Show the last removals", "kubegc history"),
                 ("Show what was removed of a namespace in a day", "kubegc history --since 24h --namespace shop"),
+                ("Show images that were removed and pulled again", "kubegc history --pulled-again"),
                 ("Sum removals by day and reason", "kubegc history --sums"),
                 ("Show the runs", "kubegc history --runs"),
                 ("Show the run with number 12 and its removals", "kubegc history 12"),
@@ -223,11 +231,17 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
     table(["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "ESTIMATED", "FREED", "WHY"], rows)
 }
 
+/// Returns that an image was pulled again after this removal, if so.
+pub(super) fn pulled_again(entry: &HistoryEntry) -> Option<String> {
+    Some(format::pulled_again(entry.at, entry.pulled_again_at?, entry.estimated_bytes))
+}
+
 /// Returns the rule of the removal, or why the object was kept after all.
 fn why(entry: &HistoryEntry) -> String {
     let proven = entry.proven_by.as_ref().map(|source| format!(", confirmed by {source}")).unwrap_or_default();
     let detail = entry.detail.as_ref().map(|detail| format!("; {detail}")).unwrap_or_default();
-    format!("{}{proven}{detail}", entry.phrase())
+    let pulled_again = pulled_again(entry).map(|text| format!("; {text}")).unwrap_or_default();
+    format!("{}{proven}{detail}{pulled_again}", entry.phrase())
 }
 
 /// Formats one line for each run. The numbers that are nearly always 0 are in the wide table only.

@@ -176,7 +176,12 @@ fn bench_with_image(phase: Phase, names: &str) -> (Bench, Action) {
         ..Pod::default()
     };
     bench.pods = Arc::new(Scripted { answer: |_| Seen::Seen(false), journal: Journal::default(), known: vec![known] });
-    let target = Target::RemoveImage { id: "sha256:aa".into(), tags: vec![WEB.to_owned()], estimated_bytes: 0 };
+    let target = Target::RemoveImage {
+        id: "sha256:aa".into(),
+        tags: vec![WEB.to_owned()],
+        digests: Vec::new(),
+        estimated_bytes: 0,
+    };
     (bench, Action { pod: None, reason: RemoveReason::Unused { pressure: false }, ..action(target) })
 }
 

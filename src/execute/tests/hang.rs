@@ -34,6 +34,7 @@ fn images() -> Vec<Action> {
     let image = |name: &str| Target::RemoveImage {
         id: format!("sha256:{name}").as_str().into(),
         tags: vec![],
+        digests: Vec::new(),
         estimated_bytes: 0,
     };
     ["a", "b", "c"].map(|name| action(image(name))).into()

@@ -25,7 +25,12 @@ fn images(count: u8, shared: u64) -> Node {
 }
 
 fn image(name: &str, reason: RemoveReason) -> Action {
-    let target = Target::RemoveImage { id: id_of(name).into(), tags: vec![tag_of(name)], estimated_bytes: 100 * MIB };
+    let target = Target::RemoveImage {
+        id: id_of(name).into(),
+        tags: vec![tag_of(name)],
+        digests: Vec::new(),
+        estimated_bytes: 100 * MIB,
+    };
     target.remove(reason)
 }
 
@@ -117,7 +122,8 @@ async fn a_container_uses_its_original_and_currently_named_image() {
     for name in ["a", "b"] {
         let bench = Bench::new(moved(Node::new()));
         let mut action = unused(name);
-        action.target = Target::RemoveImage { id: id_of(name).into(), tags: Vec::new(), estimated_bytes: 0 };
+        action.target =
+            Target::RemoveImage { id: id_of(name).into(), tags: Vec::new(), digests: Vec::new(), estimated_bytes: 0 };
         assert_eq!(bench.carry_out(vec![action]).await, [format!("{} refused: a container uses it", id_of(name))]);
     }
 }

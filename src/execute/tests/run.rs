@@ -21,7 +21,12 @@ fn gone() -> Node {
 }
 
 fn all(bench: &Bench) -> Vec<Action> {
-    let image = Target::RemoveImage { id: "sha256:aa".into(), tags: vec![WEB.to_owned()], estimated_bytes: 0 };
+    let image = Target::RemoveImage {
+        id: "sha256:aa".into(),
+        tags: vec![WEB.to_owned()],
+        digests: Vec::new(),
+        estimated_bytes: 0,
+    };
     let logs = ["default_web_u1", "default_db_u2"].map(|name| action(Target::RemoveLogDir { path: bench.pods(name) }));
     let [own, orphan] = logs;
     vec![exited("c1"), exited("c2"), sandbox("s1"), own, orphan, action(image)]

@@ -180,6 +180,20 @@ fn a_forecast_is_a_growth_and_the_time_until_each_limit() {
 }
 
 #[test]
+fn an_image_that_was_pulled_again_counts_by_the_reason_of_its_removal() {
+    let metrics = AgentMetrics::default();
+    for (reason, bytes) in [("age", 5), ("age", 7), ("a reason of a later version", 9)] {
+        metrics.pulled_again(&RemovedImage { reason: reason.to_owned(), bytes, ..RemovedImage::default() });
+    }
+    let count = |name: &str| -> Vec<_> {
+        samples(&metrics, name).into_iter().filter(|sample| !sample.ends_with(" 0")).collect()
+    };
+    assert_eq!(count("kubegc_images_pulled_again_total"), ["{reason=\"age\"} 2"]);
+    assert_eq!(count("kubegc_images_pulled_again_bytes_total"), ["{reason=\"age\"} 12"]);
+    assert_eq!(samples(&metrics, "kubegc_images_pulled_again_total").len(), IMAGE_REASONS.len());
+}
+
+#[test]
 fn an_in_memory_store_is_not_writable() {
     let metrics = AgentMetrics::default();
     metrics.store(Some(4096));

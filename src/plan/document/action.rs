@@ -84,6 +84,9 @@ pub enum Target {
         /// The tags of the image, for information only.
         #[serde(default)]
         tags: Vec<String>,
+        /// The names of the image with a digest, by which it is known if it is pulled again.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        digests: Vec<String>,
         /// The bytes that the removal reclaims after those before it in the plan, or the size that the runtime reports if its
         /// store is not known. The reclaimed bytes are measured.
         #[serde(default)]

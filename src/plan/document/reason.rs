@@ -104,6 +104,15 @@ pub enum RemoveReason {
     Named {},
 }
 
+// === impl RemoveReason ===
+
+impl RemoveReason {
+    /// Returns the name of the rule that removes the object or sets the limit; `None` = no rule does.
+    pub fn rule(&self) -> Option<&str> {
+        if let Self::Rule(reason) = self { Some(&reason.rule) } else { None }
+    }
+}
+
 /// The reason to keep an object. Reasons that only the profile `safe` uses are guards.
 #[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[strum(serialize_all = "snake_case")]
@@ -309,6 +318,13 @@ pub enum KeepReason {
     KeepPattern {
         /// The pattern.
         pattern: String,
+    },
+    /// It was pulled again soon after kubegc had removed it for the reason for which it would be removed now (kubernetes#132403).
+    PulledAgain {
+        /// The removal.
+        removed_at: Timestamp,
+        /// The time without a use after which it is removed again.
+        unused_seconds: i64,
     },
     /// The kubelet is pulling it (I6).
     BeingPulled {},

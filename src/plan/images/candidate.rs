@@ -23,6 +23,8 @@ pub(super) struct Candidate<'a> {
     pub last_used: Option<Timestamp>,
     /// What the rules decide of it.
     pub rules: ImageRules<'a>,
+    /// That it was pulled again after a removal for an age or a rule that applies to it now.
+    held: Option<KeepReason>,
     /// Its score by `images.order`.
     score: Option<f64>,
 }
@@ -38,6 +40,7 @@ impl<'a> Candidate<'a> {
             first_seen,
             last_used: past.and_then(|past| past.last_used),
             rules: ImageRules::default(),
+            held: None,
             score: None,
         }
     }
@@ -57,8 +60,35 @@ impl<'a> Candidate<'a> {
         since.is_none_or(|at| crate::plan::times::age(context.now, at) > max_age) && self.too_young(context).is_none()
     }
 
-    /// Returns why the maximum age does not apply, if there is a maximum age.
+    /// Returns whether the image is not removed for this reason yet, because it was pulled again soon after the last such removal.
+    pub fn is_held(&mut self, context: &Context, reason: &RemoveReason) -> bool {
+        let held = self.hold(context, reason);
+        let is_held = held.is_some();
+        self.held = self.held.take().or(held);
+        is_held
+    }
+
+    fn hold(&self, context: &Context, reason: &RemoveReason) -> Option<KeepReason> {
+        let memory = &context.snapshot.memory;
+        let removed = memory.removal_of(self.image).filter(|_| context.policy.guards.keep_pulled_again)?;
+        let is_same = (&*removed.reason, removed.rule.as_deref()) == (reason.kind(), reason.rule());
+        let max_age = crate::plan::times::seconds(context.policy.images.max_age);
+        let unused_seconds = removed.hold_seconds(context.now, max_age).filter(|_| is_same)?;
+        let since = self.last_used.max(self.first_seen)?;
+        let is_short = context.age_seconds(since) <= unused_seconds;
+        is_short.then_some(KeepReason::PulledAgain { removed_at: removed.at, unused_seconds })
+    }
+
+    /// Returns why an image is kept that nothing needs to remove: that it was pulled again, if so, or this.
+    pub fn held_or(&self, reason: KeepReason) -> KeepReason {
+        self.held.clone().unwrap_or(reason)
+    }
+
+    /// Returns why the maximum age does not apply, if there is a maximum age or the image was pulled again.
     pub fn why_not_old(&self, context: &Context) -> Option<KeepReason> {
+        if self.held.is_some() {
+            return self.held.clone();
+        }
         let (rule, max_age) = Some(self.max_age(context)).filter(|(_, max_age)| !max_age.is_zero())?;
         let within = || match rule {
             Some(rule) => rule.keeps_within(time_limit("max_age", max_age)),
@@ -109,7 +139,8 @@ impl<'a> Candidate<'a> {
 }
 
 pub(super) fn target(image: &Image, estimated_bytes: u64) -> Target {
-    Target::RemoveImage { id: image.id.clone(), tags: image.tags.clone(), estimated_bytes }
+    let Image { id, tags, digests, .. } = image.clone();
+    Target::RemoveImage { id, tags, digests, estimated_bytes }
 }
 
 /// Returns unused images in the order of removal: by the score of `images.order`, the highest first and those without one last;

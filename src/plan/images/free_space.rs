@@ -88,7 +88,7 @@ fn free(step: &mut Step, mut order: Order, goal: &Goal) {
         for (candidate, reclaimed) in &set {
             let action = candidate.action(context, reclaimed.bytes, goal.reason.clone());
             if is_enough {
-                keep_image(step, candidate.image, KeepReason::TargetReached {});
+                keep_image(step, candidate.image, candidate.held_or(KeepReason::TargetReached {}));
                 step.plan.images.reserve.extend(context.policy.guards.measure_space.then_some(action));
             } else {
                 bytes += i128::from(reclaimed.bytes);
@@ -99,7 +99,7 @@ fn free(step: &mut Step, mut order: Order, goal: &Goal) {
         is_enough |= goal.is_reached(bytes, inodes);
     }
     for candidate in order.into_useless() {
-        keep_image(step, candidate.image, KeepReason::FreesNothing {});
+        keep_image(step, candidate.image, candidate.held_or(KeepReason::FreesNothing {}));
     }
     step.plan.images.shortfall_bytes = u64::try_from(goal.bytes - bytes).unwrap_or(0);
 }

@@ -1,8 +1,9 @@
 //! Which unused images remain, and why. The tests of `image_keep` show what counts as a use.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Container, FileSystem, Image, ListCounts, Seen, Snapshot};
+use crate::model::{Container, FileSystem, Image, ListCounts, RemovedImage, Seen, Snapshot};
 use crate::plan::document::action::Kind;
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::{ImageSummary, ImageTrigger};
@@ -93,6 +94,42 @@ fn images_unused_beyond_the_maximum_age_are_removed() {
         ("a disk that is unavailable", three(500).but(no_disk).set(max_age(150)),
             "new: within_max_age", "never old: age"),
         ("image removal for space is off", three(10).set(off).set(max_age(150)),
+            "new: within_max_age", "never old: age"),
+    ]);
+}
+
+/// The kubelet removes and pulls such an image again and again (kubernetes#132403).
+#[test]
+#[rustfmt::skip]
+fn an_image_that_was_pulled_again_is_kept_for_twice_as_long() {
+    // `old` is unused for 200 minutes. It was removed after 150, and pulled again after this many.
+    let removed = |reason: &str, back: i64, unused: i64| {
+        let (at, pulled_again_at) = (ago(290 + back), Some(ago(290)));
+        let reason = reason.to_owned();
+        let image = RemovedImage { at, reason, pulled_again_at, unused_seconds: unused * 60, ..RemovedImage::default() };
+        move |snapshot: &mut Snapshot| _ = snapshot.memory.removed_images.insert("old".into(), Arc::new(image.clone()))
+    };
+    let by_age = || three(500).set(max_age(150)).but(removed("age", 150, 150));
+    let not_noted = |snapshot: &mut Snapshot| {
+        let image = snapshot.memory.removed_images.values_mut().next().unwrap();
+        *image = Arc::new(RemovedImage { at: ago(150), pulled_again_at: None, ..RemovedImage::clone(image) });
+    };
+    let target = |policy: &mut Policy| policy.images.targets = vec!["total 50B..40B".parse().unwrap()];
+    table([
+        ("within the maximum age", by_age(), "new: within_max_age, old: pulled_again", "never: age"),
+        ("later than the maximum age", three(500).set(max_age(150)).but(removed("age", 151, 150)),
+            "new: within_max_age", "never old: age"),
+        ("unused for twice as long", three(500).set(max_age(99)).but(removed("age", 99, 99)), "", "never old new: age"),
+        ("for exactly twice as long", three(500).set(max_age(100)).but(removed("age", 100, 100)),
+            "new: within_max_age, old: pulled_again", "never: age"),
+        ("removed for another reason", three(500).set(max_age(150)).but(removed("space", 1, 150)),
+            "new: within_max_age", "never old: age"),
+        ("no pass has noted it yet", by_age().but(not_noted), "new: within_max_age, old: pulled_again", "never: age"),
+        ("space is needed", by_age().disk(140), "", "never: age, old new: space"),
+        ("a target", by_age().set(target), "", "never: age, old new: target"),
+        ("image removal for space is off", by_age().set(off), "new: within_max_age, old: pulled_again", "never: age"),
+        ("all are requested", by_age().set(all_unused), "", "never old new: unused"),
+        ("the kubelet has no such rule", by_age().but(|snapshot| snapshot.memory.agent_started_at = Some(ago(999))).kubelet(),
             "new: within_max_age", "never old: age"),
     ]);
 }

@@ -49,7 +49,8 @@ impl<'a> FactSource<'a> {
     /// Returns the repositories of an image, each of which a rule decides by itself. Where no condition asks for them, `None` is the
     /// only one.
     pub fn repositories(&self, image: &Image) -> Vec<Option<String>> {
-        let repositories = if [Fact::ImageRepository, Fact::ImageRegistry].iter().any(|fact| self.uses.contains(fact)) {
+        let of_repository = [Fact::ImageRepository, Fact::ImageRegistry, Fact::ImagePulls, Fact::ImagePullSeconds];
+        let repositories = if of_repository.iter().any(|fact| self.uses.contains(fact)) {
             repositories_of(image)
         } else {
             BTreeSet::new()
@@ -64,6 +65,7 @@ impl<'a> FactSource<'a> {
         let registry = || repository?.split_once('/').map(|(registry, _)| registry.into());
         let first_seen = past.map_or(Some(self.snapshot.taken_at), |past| past.first_seen);
         let last_used = past.and_then(|past| past.last_used);
+        let pulls = || self.snapshot.memory.pulls.get(repository?);
         let details = self.snapshot.image_details.get(&image.id).and_then(Seen::as_ref);
         let facts = self
             .object()
@@ -80,6 +82,8 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ImageFirstSeen, || first_seen.map(time))
             .fact(Fact::ImageLastUsed, || last_used.map(time))
             .fact(Fact::ImageUnused, || last_used.max(first_seen).map(|since| self.since(since)))
+            .fact(Fact::ImagePulls, || Some(number(pulls()?.pulls)))
+            .fact(Fact::ImagePullSeconds, || pulls()?.seconds.map(number))
             .fact(Fact::ImageLastUsedBy, || past?.last_used_by.as_deref().map(Into::into));
         self.pass_facts.with(RuleFor::Image, self.configured(facts, image, details).values)
     }

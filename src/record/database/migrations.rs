@@ -39,6 +39,9 @@ pub(in crate::record) const MIGRATIONS: &[&str] = &[
          at INTEGER NOT NULL, mountpoint TEXT NOT NULL, capacity_bytes INTEGER NOT NULL,
          available_bytes INTEGER NOT NULL, inodes INTEGER, inodes_free INTEGER, PRIMARY KEY (at, mountpoint)
      ) STRICT, WITHOUT ROWID;",
+    // 2: a removal has the first pass that had the image again.
+    "ALTER TABLE removals ADD COLUMN pulled_again_at INTEGER;
+     UPDATE facts SET value = json_object('at', json(value)) WHERE key GLOB 'removed_image/*';",
 ];
 
 /// The `application_id` of kubegc's files: `kgc` and a zero. kubegc does not change the database of another program.

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use rusqlite::Transaction;
 
 use super::sql_types::{integer, nanos_before};
-use crate::model::FileSystem;
+use crate::model::{FileSystem, ImageId, RemovedImage};
 use crate::plan::Report;
-use crate::record::history::insert_removal;
+use crate::record::history::{insert_removal, mark_pulled_again};
 use crate::record::runs::{Retention, Run, RunEnd, RunIds, end_run};
 use crate::record::usage::insert_usage;
 
@@ -24,6 +24,8 @@ pub(in crate::record) enum Row {
     Removal { run: Run, at: Timestamp, report: Report },
     /// A run ended.
     End { run: Run, end: RunEnd },
+    /// An image that was removed is in the runtime again.
+    PulledAgain { id: ImageId, image: Arc<RemovedImage> },
     /// The use of file systems.
     Usage { at: Timestamp, file_systems: Vec<FileSystem> },
 }
@@ -32,17 +34,18 @@ pub(in crate::record) enum Row {
 
 impl Row {
     /// The names of the kinds of rows, for faults in tests.
-    pub(super) const NAMES: [&str; 4] =
-        ["the beginning of a run", "a removal", "the end of a run", "a sample of the usage"];
+    pub(super) const NAMES: [&str; 5] =
+        ["the beginning of a run", "a removal", "the end of a run", "a sample of the usage", "a repeated pull"];
 
     /// Returns the name of this kind of row.
     pub(super) fn name(&self) -> &'static str {
-        let [begin, removal, end, usage] = Self::NAMES;
+        let [begin, removal, end, usage, pull] = Self::NAMES;
         match self {
             Self::Begin(_) => begin,
             Self::Removal { .. } => removal,
             Self::End { .. } => end,
             Self::Usage { .. } => usage,
+            Self::PulledAgain { .. } => pull,
         }
     }
 
@@ -56,6 +59,7 @@ impl Row {
                 runs.forget(run);
                 Ok(())
             }
+            Self::PulledAgain { id, image } => mark_pulled_again(transaction, id, image),
             Self::Usage { at, file_systems } => insert_usage(transaction, *at, file_systems),
         }
     }

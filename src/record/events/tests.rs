@@ -49,7 +49,7 @@ fn full_disk() -> Pass {
 fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
     for (outcome, freed) in outcomes {
         let id = ImageId::from("sha256:1".to_owned());
-        let target = Target::RemoveImage { id, tags: Vec::new(), estimated_bytes: 0 };
+        let target = Target::RemoveImage { id, tags: Vec::new(), digests: Vec::new(), estimated_bytes: 0 };
         let action = target.remove(RemoveReason::Unused { pressure: false });
         let (outcome, freed_bytes, measure) = (outcome.clone(), Some(*freed), Measure::Measured);
         let report = Report { action, outcome, freed_bytes, measure, note: None, proven_by: None };

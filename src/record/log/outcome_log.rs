@@ -1,7 +1,10 @@
 //! Logs and counts outcomes. No other module does this.
 
+use std::sync::Arc;
+
 use super::reason_values::word_and_values;
 use crate::metrics::AgentMetrics;
+use crate::model::{ImageId, RemovedImage};
 use crate::plan::{Kept, Kind, Outcome, Report};
 
 /// The target of these log events.
@@ -25,6 +28,15 @@ pub fn count_and_log_outcome(report: &Report, metrics: &AgentMetrics, is_logged:
     metrics.outcome(report);
     if !is_logged {
         log_outcome(report);
+    }
+}
+
+/// Counts and logs the removed images that are pulled again.
+pub fn count_and_log_pulled_again(images: &[(ImageId, Arc<RemovedImage>)], metrics: &AgentMetrics) {
+    for (id, image) in images {
+        metrics.pulled_again(image);
+        let RemovedImage { at, reason, rule, bytes, .. } = &**image;
+        tracing::info!(target: OUTCOMES, %id, removed_at = %at, reason, rule, bytes, "pulled again after its removal");
     }
 }
 

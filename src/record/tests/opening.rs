@@ -66,14 +66,17 @@ fn old_stores() -> PathBuf {
 #[test]
 fn files_of_every_earlier_schema_open_with_all_data() {
     // Facts that came later need no other schema.
-    let memory = || Memory {
+    let first = Memory {
         log_pods: Arc::default(),
         disks: BTreeMap::new(),
         removed_images: BTreeMap::new(),
         orphaned_since: BTreeMap::new(),
+        pulling_since: BTreeMap::new(),
+        pulls: Arc::default(),
         ..memory()
     };
     for version in 1..=MIGRATIONS.len() {
+        let memory = || if version == 1 { first.clone() } else { memory() };
         let (_dir, path) = place();
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         std::fs::copy(old_stores().join(format!("v{version}.db")), &path).unwrap();
@@ -91,6 +94,18 @@ fn files_of_every_earlier_schema_open_with_all_data() {
             assert_eq!(store.usage(at(0)).unwrap(), [sample], "version {version}");
         }
     }
+}
+
+/// Between the two schemas a removed image had its time alone.
+#[test]
+fn a_removed_image_of_the_first_schema_keeps_its_time() {
+    let (_dir, path) = place();
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    std::fs::copy(old_stores().join("v1.db"), &path).unwrap();
+    let fact = format!("INSERT INTO facts VALUES ('removed_image/sha256:cc', '\"{}\"')", at(28));
+    rusqlite::Connection::open(&path).unwrap().execute(&fact, []).unwrap();
+    let expected = RemovedImage { at: at(28), ..RemovedImage::default() };
+    assert_eq!(open(&path).memory().removed_images, [("sha256:cc".into(), Arc::new(expected))].into());
 }
 
 #[test]

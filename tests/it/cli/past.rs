@@ -48,9 +48,42 @@ fn sums_count_removals_by_day_and_reason() {
     2026-11-21  log dir    1        8.0KiB    pod deleted
     2026-11-21  image      1        200.0MiB  disk usage
     ");
-    let image = r#"{"day":"2026-11-21","kind":"image","reason":"space","removed":1,"freed_bytes":209715200}"#;
+    let image = r#"{"day":"2026-11-21","kind":"image","reason":"space","removed":1,"freed_bytes":209715200,"pulled_again":0,"pulled_again_bytes":0}"#;
     assert_eq!(history(&shell, &["--sums", "--kind", "image", "-o", "json"]), format!("{image}\n"));
     assert_eq!(history(&shell, &["--sums", "--since", "2026-11-22"]), "no entry matches\n");
+}
+
+/// A shell with a store in which the removed image was pulled again three hours later.
+fn pulled_again() -> Shell {
+    let shell = recorded();
+    let store = Store::open_blocking(&shell.path("kubegc.db")).unwrap();
+    store.change_blocking(|state| {
+        state.learn(|mut memory| {
+            for image in memory.removed_images.values_mut() {
+                let image = std::sync::Arc::make_mut(image);
+                image.pulled_again_at = Some(image.at + jiff::SignedDuration::from_hours(3));
+            }
+            memory
+        })
+    });
+    shell
+}
+
+#[test]
+fn the_history_shows_what_was_pulled_again() {
+    let shell = pulled_again();
+    insta::assert_snapshot!(history(&shell, &["--pulled-again"]), @"
+    TIME                  KIND   ID             NAME    OUTCOME  FREED     WHY
+    2026-11-21T12:00:04Z  image  5db2c03fbaa9f  <none>  removed  200.0MiB  disk usage 91% >= 85%; pulled again after 3h (88.0MiB)
+    ");
+    insta::assert_snapshot!(history(&shell, &["--sums", "--pulled-again"]), @"
+    DAY         KIND   REMOVED  FREED     PULLED AGAIN  WHY
+    2026-11-21  image  1        200.0MiB  1 (88.0MiB)   disk usage
+    ");
+    let sum: serde_json::Value =
+        serde_json::from_str(&history(&shell, &["--sums", "--pulled-again", "-o", "json"])).unwrap();
+    assert_eq!((&sum["pulled_again"], &sum["pulled_again_bytes"]), (&1.into(), &(88_u64 << 20).into()));
+    assert_eq!(history(&recorded(), &["--pulled-again"]), "no entry matches\n");
 }
 
 /// The bytes of containers and sandboxes are in the run alone.
@@ -70,7 +103,7 @@ fn sums_include_the_bytes_measured_by_a_pass() {
     assert!(history(&shell, &["--sums", "--kind", "container"]).contains("101.0MiB"));
     assert!(!history(&shell, &["--sums", "shop"]).contains("101.0MiB"), "the figure is about all");
     let json = history(&shell, &["--sums", "-o", "json"]);
-    assert!(json.contains(r#""reason":"measured_by_pass","removed":0,"freed_bytes":105906176}"#), "{json}");
+    assert!(json.contains(r#""reason":"measured_by_pass","removed":0,"freed_bytes":105906176,"#), "{json}");
     assert!(history(&shell, &[]).contains("  a:1 +1  "), "an image with its other tags");
 }
 

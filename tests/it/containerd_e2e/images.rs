@@ -83,3 +83,46 @@ fn collect(rig: &Rig, args: &[&str]) {
     let settings = ["collect", "--set=images.min_age=0s", "--set=guards.settle=0s", "--set=pods.source=none"];
     rig.kubegc(&[&settings, args].concat()).ok();
 }
+
+#[tokio::test]
+async fn an_image_that_was_pulled_again_is_known_and_kept_on_1_6() {
+    an_image_that_was_pulled_again_is_known_and_kept(Version::V1_6).await;
+}
+
+#[tokio::test]
+async fn an_image_that_was_pulled_again_is_known_and_kept_on_2() {
+    an_image_that_was_pulled_again_is_known_and_kept(Version::V2).await;
+}
+
+/// A rule removes an image, and the image comes back. Another image that then has the same tag has not come back.
+async fn an_image_that_was_pulled_again_is_known_and_kept(version: Version) {
+    let rig = Rig::start(version).await;
+    let image = |tag| Image::new(&[tag], &[Layer::busybox()]);
+    rig.import(&["docker.io/build/a:1", "docker.io/build/b:1"].map(image)).await;
+    let rule = "--set=rule=[{name = 'builds', for = 'image', when = \"image.repository.startsWith('docker.io/build/')\", then = 'remove'}]";
+    let metrics = rig.dir().join("kubegc.prom");
+    let metrics = format!("--metrics-file={}", metrics.display());
+    collect(&rig, &[rule, &metrics]);
+    assert_eq!(rig.removed_images().len(), 2);
+    let other = Image::built("2021-01-01", &["docker.io/build/b:1"], &[Layer::busybox()]);
+    let a = image("docker.io/build/a:1");
+    let id = a.id();
+    rig.import(&[a, other]).await;
+    collect(&rig, &[rule, &metrics]);
+
+    let history = rig.kubegc(&["history", "--pulled-again", "-o", "json"]).ok();
+    let entry: serde_json::Value = serde_json::from_str(&history.stdout).expect("one entry");
+    assert_eq!((&entry["id"], &entry["rule"]), (&id.into(), &"builds".into()), "{entry}");
+    assert_eq!(names_of(&rig).await.iter().filter(|name| name.contains("/build/")).count(), 1, "b was removed again");
+    let why = rig
+        .kubegc(&["why", "docker.io/build/a:1", rule, "--set=pods.source=none", "--set=guards.settle=0s"])
+        .ok()
+        .stdout;
+    assert!(
+        why.contains("(rule \"builds\"), pulled again after ")
+            && why.contains("keep: it was pulled again after its removal"),
+        "{why}"
+    );
+    let counted = std::fs::read_to_string(rig.dir().join("kubegc.prom")).unwrap();
+    assert!(counted.contains("kubegc_images_pulled_again_total{reason=\"rule\"} 1"), "{counted}");
+}

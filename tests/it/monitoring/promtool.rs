@@ -59,7 +59,7 @@ fn promtool_accepts_alerts_that_fire_in_their_tests() {
     };
     let alerts = names(&read("alerts.yaml"), "alert: ");
     assert_eq!(names(&read("alerts_test.yaml"), "alertname: "), alerts);
-    assert_eq!(alerts.len(), 22);
+    assert_eq!(alerts.len(), 23);
 }
 
 #[test]

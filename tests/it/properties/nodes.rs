@@ -1,12 +1,12 @@
 //! Random nodes: few pods and names, so that objects share them; ages at and near the limits.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kubegc::model::{
     Absence, Container, ContainerState, EntryKind, FileSystem, Image, ImageMemory, LeftoverLog, LinkTarget, ListCounts,
-    LogDir, LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, Sandbox, SandboxState, Seen, Snapshot,
+    LogDir, LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, RemovedImage, Sandbox, SandboxState, Seen, Snapshot,
     pod_uid_of_dir,
 };
 use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
@@ -201,9 +201,18 @@ fn memory() -> impl Strategy<Value = Memory> {
     let counts = option::of((0..40_u64, 0..10_u64, 0..8_u64));
     let counts = counts
         .prop_map(|counts| counts.map(|(containers, sandboxes, images)| ListCounts { containers, sandboxes, images }));
-    (images, absent, counts, option::of(a_moment())).prop_map(
-        |(images, absent_since, last_counts, agent_started_at)| Memory {
+    let removed = (select(&["age", "space"][..]), a_moment(), option::of(a_moment()), 0..1_000_000_i64);
+    let removed_images = vec((0..6_u8, removed), 0..4).prop_map(|removed| {
+        let image = |(reason, at, pulled_again_at, unused_seconds): (&str, _, _, _)| {
+            let reason = reason.to_owned();
+            RemovedImage { at, reason, pulled_again_at, unused_seconds, ..RemovedImage::default() }
+        };
+        removed.into_iter().map(|(n, removed)| (image_id(n).into(), Arc::new(image(removed)))).collect()
+    });
+    (images, absent, counts, option::of(a_moment()), removed_images).prop_map(
+        |(images, absent_since, last_counts, agent_started_at, removed_images)| Memory {
             agent_started_at,
+            removed_images,
             images,
             absent_since,
             last_counts,

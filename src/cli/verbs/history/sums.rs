@@ -32,12 +32,45 @@ struct Sum {
     kind: Kind,
     /// The rule, as in plans; `measured_by_pass` = all containers and sandboxes of the day.
     reason: String,
+    /// The name of the rule that the operator wrote; `null` = none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<String>,
     /// What set the rule aside from the settings: `pressure` = disk pressure, `flag` = `--pressure`; `null` = nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'static str>,
     removed: u64,
     /// Reclaimed bytes, measured; `null` = not measured for each object.
     freed_bytes: Option<u64>,
+    /// How many of the images were pulled again within 14 days.
+    pulled_again: u64,
+    /// The estimated bytes of these.
+    pulled_again_bytes: u64,
+}
+
+/// The reason of removals, the rule of the operator, and what set the rule aside.
+type Why<'a> = (&'a str, Option<&'a str>, Option<&'static str>);
+
+// === impl Sum ===
+
+impl Sum {
+    fn count(&mut self, entry: &HistoryEntry) {
+        self.removed += 1;
+        self.add_freed(entry.freed_bytes);
+        if entry.pulled_again_at.is_some() {
+            self.pulled_again += 1;
+            self.pulled_again_bytes += entry.estimated_bytes.unwrap_or_default();
+        }
+    }
+
+    fn add_freed(&mut self, bytes: Option<u64>) {
+        self.freed_bytes = bytes.map_or(self.freed_bytes, |bytes| Some(self.freed_bytes.unwrap_or(0) + bytes));
+    }
+
+    /// Formats how many were pulled again, and their bytes, if any.
+    fn pulled_again(&self) -> String {
+        let bytes = format::size(self.pulled_again_bytes);
+        if self.pulled_again > 0 { format!("{} ({bytes})", self.pulled_again) } else { String::new() }
+    }
 }
 
 /// Prints the number of removals and the reclaimed bytes by day and reason.
@@ -46,19 +79,21 @@ pub(super) fn print(args: &Args, store: &StoreReader, output: &mut Output) -> Re
     // Newest day first.
     let mut sums = BTreeMap::new();
     let requested = requested(store)?;
-    let mut add = |at: Timestamp, kind, (reason, by): (&str, Option<&'static str>), removed, bytes: Option<u64>| {
+    let mut add = |at: Timestamp, kind, (reason, rule, by): Why, change: &dyn Fn(&mut Sum)| {
         let day = at.to_zoned(TimeZone::UTC).date();
-        let new = || Sum { day, kind, reason: reason.to_owned(), by, removed: 0, freed_bytes: None };
-        let sum = sums.entry((Reverse(day), kind, reason == BY_PASS, reason.to_owned(), by)).or_insert_with(new);
-        sum.removed += removed;
-        sum.freed_bytes = bytes.map_or(sum.freed_bytes, |bytes| Some(sum.freed_bytes.unwrap_or(0) + bytes));
+        let (reason, rule) = (reason.to_owned(), rule.map(str::to_owned));
+        let key = (Reverse(day), kind, reason == BY_PASS, reason.clone(), rule.clone(), by);
+        let (freed_bytes, removed, pulled_again, pulled_again_bytes) = Default::default();
+        let new = || Sum { day, kind, reason, rule, by, removed, freed_bytes, pulled_again, pulled_again_bytes };
+        change(sums.entry(key).or_insert_with(new));
     };
     for entry in store.history(&filter)?.iter().filter(|entry| entry.outcome == "removed") {
-        add(entry.at, entry.kind, (&entry.reason, by(entry, &requested)), 1, entry.freed_bytes);
+        let rule = entry.reason_values.get("rule").and_then(|rule| rule.as_str());
+        add(entry.at, entry.kind, (&entry.reason, rule, by(entry, &requested)), &|sum| sum.count(entry));
     }
     if shows_steps(&filter) {
         for (at, bytes) in store.step_bytes(filter.since.unwrap_or(Timestamp::MIN))? {
-            add(at, Kind::Container, (BY_PASS, None), 0, Some(bytes));
+            add(at, Kind::Container, (BY_PASS, None, None), &|sum| sum.add_freed(Some(bytes)));
         }
     }
     let sums: Vec<_> = sums.into_values().collect();
@@ -83,7 +118,10 @@ fn by(entry: &HistoryEntry, requested: &BTreeSet<RunId>) -> Option<&'static str>
 
 /// Returns whether the objects that are measured by pass are all among those that the filter selects.
 fn shows_steps(filter: &HistoryFilter) -> bool {
-    filter.text.is_none() && filter.namespace.is_none() && filter.kind.is_none_or(|kind| kind == Kind::Container)
+    !filter.pulled_again
+        && filter.text.is_none()
+        && filter.namespace.is_none()
+        && filter.kind.is_none_or(|kind| kind == Kind::Container)
 }
 
 fn rows(sums: &[Sum]) -> String {
@@ -91,9 +129,9 @@ fn rows(sums: &[Sum]) -> String {
         let kind = sum.kind.as_str().replace('_', " ");
         let removed = if sum.reason == BY_PASS { String::new() } else { sum.removed.to_string() };
         let freed = sum.freed_bytes.map(format::size).unwrap_or_default();
-        [sum.day.to_string(), kind, removed, freed, rule(sum)]
+        [sum.day.to_string(), kind, removed, freed, sum.pulled_again(), rule(sum)]
     });
-    table(["DAY", "KIND", "REMOVED", "FREED", "WHY"], rows)
+    table(["DAY", "KIND", "REMOVED", "FREED", "PULLED AGAIN", "WHY"], rows)
 }
 
 /// Returns the words of a rule without its values, which differ between the removals of a day.
@@ -103,6 +141,9 @@ fn rule(sum: &Sum) -> String {
         Some(_) => " (disk pressure)",
         None => "",
     };
+    if let Some(rule) = &sum.rule {
+        return format!("rule {rule:?}");
+    }
     let words = match sum.reason.as_str() {
         "unused" if sum.by.is_none() => "unused (images.all_unused)",
         "pod_terminal" if sum.by.is_none() => "pod terminated (containers.evict_terminated_pods)",

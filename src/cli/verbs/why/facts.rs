@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::cli::input::lookup::Object;
 use crate::cli::render::format;
 use crate::cli::verbs::images::{User, users};
-use crate::model::{Image, Seen, Snapshot};
+use crate::model::{Image, RemovedImage, Seen, Snapshot};
 use crate::plan::{ImageUsers, KeepReason, Kept, Kind, OtherClients, known_time};
 
 /// The containers that are named in a text.
@@ -39,6 +39,9 @@ pub(super) struct Facts {
     /// A container that used an image in that pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_by: Option<String>,
+    /// The last removal of an image that is here again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pulled_again: Option<RemovedImage>,
     /// The containers that use an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     users: Option<Vec<User>>,
@@ -87,12 +90,22 @@ impl Facts {
             first_seen: past.and_then(|past| past.first_seen),
             last_used: past.and_then(|past| past.last_used),
             last_used_by: past.and_then(|past| past.last_used_by.clone()),
+            pulled_again: pulled_again(image, snapshot),
             users: Some(users(&ImageUsers::new(snapshot), image)),
             other_user: OtherClients::new(snapshot)
                 .user(image)
                 .map(|user| OtherUser { id: user.name.clone(), namespace: user.namespace.clone() }),
             ..Self::default()
         }
+    }
+
+    /// Formats the removal of an image that was pulled again.
+    fn removal(&self, now: Timestamp) -> Option<String> {
+        let RemovedImage { at, reason, rule, bytes, pulled_again_at, .. } = self.pulled_again.as_ref()?;
+        let ago = format::age(now.duration_since(*at).as_secs());
+        let rule = rule.as_ref().map(|rule| format!(" {rule:?}")).unwrap_or_default();
+        let pulled_again = format::pulled_again(*at, (*pulled_again_at)?, Some(*bytes));
+        Some(format!("removed {ago} ago ({}{rule}), {pulled_again}", reason.replace('_', " ")))
     }
 
     /// Names the last user of an image that is unused now; the users of another image have their own line.
@@ -122,8 +135,15 @@ impl Facts {
         let other = self.other_user.as_ref().map(|OtherUser { id, namespace }| {
             format!("used by: container {id} of another client of the runtime, in its namespace {namespace}")
         });
-        facts.into_iter().chain(self.users.as_deref().and_then(used_by)).chain(other).collect()
+        facts.into_iter().chain(self.removal(now)).chain(self.users.as_deref().and_then(used_by)).chain(other).collect()
     }
+}
+
+/// Returns the removal of an image that is here again, also if no pass has noted that yet.
+fn pulled_again(image: &Image, snapshot: &Snapshot) -> Option<RemovedImage> {
+    let removed = snapshot.memory.removal_of(image).filter(|removed| removed.at < snapshot.taken_at)?;
+    let pulled_again_at = removed.pulled_again_at.or(Some(snapshot.taken_at));
+    Some(RemovedImage { pulled_again_at, ..removed.clone() })
 }
 
 fn used_by(users: &[User]) -> Option<String> {
@@ -144,9 +164,11 @@ pub(super) fn seconds_to_go(kept: &Kept, snapshot: &Snapshot) -> Option<i64> {
     };
     // The plan does not have the times that these count from.
     let seconds = match &kept.reason {
-        KeepReason::WithinMaxAge { max_age_seconds } => {
+        KeepReason::WithinMaxAge { max_age_seconds: unused_seconds }
+        | KeepReason::PulledAgain { unused_seconds, .. } => {
             let past = snapshot.memory.images.iter().find(|past| past.id.as_str() == kept.id)?;
-            after(past.last_used.or(past.first_seen)?, *max_age_seconds)?
+            // An image that returned is first seen then, and may have been used before.
+            after(past.last_used.max(past.first_seen)?, *unused_seconds)?
         }
         KeepReason::ListFell { hold_seconds, .. } => {
             after(snapshot.memory.fall.as_ref().map_or(now, |fall| fall.since), *hold_seconds)?

@@ -5,6 +5,7 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::lookup::{MIN_ID, missing, without_kind};
 use crate::cli::input::session;
 use crate::cli::render::format;
+use crate::cli::verbs::history::pulled_again;
 use crate::config::Loaded;
 use crate::model::short_id;
 use crate::record::{HistoryEntry, HistoryFilter, StoreReader};
@@ -50,7 +51,9 @@ pub(super) fn error(word: &str, entry: &HistoryEntry) -> CliError {
         (None, Some(name)) => name.clone(),
         (None, None) => id.clone(),
     };
-    let removed = format!("{} {name} was removed at {at:.0} by run {run}: {}", kind.noun(), entry.phrase());
+    let pulled_again = pulled_again(entry).map(|text| format!("; it was {text}")).unwrap_or_default();
+    let removed =
+        format!("{} {name} was removed at {at:.0} by run {run}: {}{pulled_again}", kind.noun(), entry.phrase());
     let message = format!("{}; {}", missing(word), format::printable(&removed));
     CliError::message(ErrorKind::Usage, message).hint(format!("`kubegc history {run}` shows the run"))
 }

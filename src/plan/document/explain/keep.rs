@@ -343,6 +343,15 @@ impl KeepReason {
                 "the pattern is deleted from images.keep",
             )
             .set_by("images.keep"),
+            Self::PulledAgain { removed_at, unused_seconds } => guard(
+                format!("pulled again after its removal (for {})", time(*unused_seconds)),
+                format!(
+                    "it was pulled again after its removal at {removed_at:.0} for the same reason, so it stays until it is unused for {}",
+                    time(*unused_seconds)
+                ),
+                "it is unused for that long, or its space is needed",
+            )
+            .set_by("profile"),
             Self::BeingPulled {} => {
                 guard("being pulled (guards.keep_pod_images)", "the kubelet is pulling it", "the pull ends")
                     .set_by("guards.keep_pod_images")

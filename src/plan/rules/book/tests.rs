@@ -1,8 +1,9 @@
 //! What rules do with images and containers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::model::{Phase, Seen};
+use crate::model::{Phase, RemovedImage, Seen, Snapshot};
 use crate::plan::document::action::{Kind, Target};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
@@ -34,6 +35,33 @@ fn three(available_bytes: u64) -> Node {
         .used(100)
         .which(tag("app/new"))
         .disk(available_bytes)
+}
+
+/// A rule that removed an image which was pulled again waits. Another rule does not, and the settings do not.
+#[test]
+#[rustfmt::skip]
+fn a_rule_waits_for_an_image_that_was_pulled_again() {
+    let removed = |rule: &str, unused: i64| {
+        let image = RemovedImage {
+            at: ago(299), reason: "rule".to_owned(), rule: Some(rule.to_owned()), pulled_again_at: Some(ago(298)),
+            unused_seconds: unused * 60, ..RemovedImage::default()
+        };
+        move |snapshot: &mut Snapshot| _ = snapshot.memory.removed_images.insert("old".into(), Arc::new(image.clone()))
+    };
+    let (when, others) = ("image.id == 'old'", "image.id != 'never'");
+    let by_rule = |rule, unused| three(500).set(rules(&[(Then::Remove, when)])).but(removed(rule, unused));
+    let age = |policy: &mut Policy| policy.images.max_age = Duration::from_mins(150);
+    hold(&[Kind::Image], [
+        ("the same rule", by_rule(when, 101), "never new: below_threshold, old: pulled_again", "") as Row,
+        ("unused for longer than twice", by_rule(when, 99), "never new: below_threshold", "old: rule"),
+        ("another rule", by_rule("another", 101), "never new: below_threshold", "old: rule"),
+        ("the maximum age is another reason", by_rule(when, 101).set(age), "new: within_max_age", "never old: age"),
+        ("the rest gives enough space", three(170).set(rules(&[(Then::Remove, others)])).but(removed(others, 101))
+            .set(|policy| policy.images.high_threshold_percent = 80), "never: target_reached, old: pulled_again", "new: rule"),
+        ("image removal for space is off", by_rule(when, 101).set(|policy| policy.images.high_threshold_percent = 100),
+            "never new: image_gc_off, old: pulled_again", ""),
+        ("space is needed", by_rule(when, 101).disk(100), "", "never old new: space"),
+    ]);
 }
 
 #[test]

@@ -62,9 +62,12 @@ fn snapshot() -> Snapshot {
             "uid": "u1", "namespace": "shop", "name": "web", "phase": "failed", "deleting": true,
             "details": { "labels": { "app": "web" }, "annotations": { "team": "shop" }, "owner_kind": "ReplicaSet", "owner_name": "web-1" },
         }, forged] } },
-        "memory": { "images": [{
-            "id": "sha256:full", "first_seen": "2026-11-01T00:00:00Z", "last_used": "2026-11-21T06:00:00Z", "last_used_by": "shop/web/app",
-        }] },
+        "memory": {
+            "images": [{
+                "id": "sha256:full", "first_seen": "2026-11-01T00:00:00Z", "last_used": "2026-11-21T06:00:00Z", "last_used_by": "shop/web/app",
+            }],
+            "pulls": { "r.example/team/app": { "pulls": 4, "seconds": 45, "last": "2026-11-20T00:00:00Z" } },
+        },
     }))
     .unwrap()
 }
@@ -126,6 +129,8 @@ const ROWS: &[(RuleFor, &str, &str, bool)] = &[
     (RuleFor::Image, "image.last_used", "timestamp('2026-11-21T06:00:00Z')", true),
     (RuleFor::Image, "image.unused", "duration('6h')", false),
     (RuleFor::Image, "image.last_used_by", "'shop/web/app'", true),
+    (RuleFor::Image, "image.pulls", "4", true),
+    (RuleFor::Image, "image.pull_seconds", "45", true),
     (RuleFor::Container, "container.id", "'c1'", false),
     (RuleFor::Container, "container.name", "'app'", false),
     (RuleFor::Container, "container.image", "'r.example/team/app:1.2'", true),
@@ -220,7 +225,7 @@ fn sandboxes_and_logs_have_the_facts_of_their_pod() {
 #[test]
 fn a_whole_object_has_all_its_facts() {
     assert_eq!(
-        verdict(RuleFor::Image, "sha256:full", "size(image) == 18 && image['labels']['keep'] == 'true'"),
+        verdict(RuleFor::Image, "sha256:full", "size(image) == 20 && image['labels']['keep'] == 'true'"),
         Verdict::Holds(true)
     );
 }
