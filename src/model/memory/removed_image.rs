@@ -62,7 +62,7 @@ impl RemovedImage {
 
     /// Returns for how many seconds the image must be unused until it is removed for the same reason again: twice as long as
     /// before, at most 30 days. `None` = it was pulled again later than `window_seconds` and the time before, so that this removal
-    /// was worthwhile. `now` = when it came back, if no pass has noted that yet.
+    /// was worthwhile. `now` = when it was pulled again, if no pass has noted that yet.
     pub fn hold_seconds(&self, now: Timestamp, window_seconds: i64) -> Option<i64> {
         let away = self.pulled_again_at.unwrap_or(now).duration_since(self.at).as_secs();
         let hold = self.unused_seconds.saturating_mul(2).min(LONGEST_HOLD.as_secs());

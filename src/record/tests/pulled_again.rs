@@ -13,7 +13,7 @@ const DAY: i64 = 24 * HOUR;
 struct TestNode {
     store: TestStore,
     policy: Policy,
-    /// When the image comes back after a removal, and whether it is on the node.
+    /// When the image is pulled again after a removal, and whether it is on the node.
     away_seconds: i64,
     back_at: Option<i64>,
     pulled_at: i64,

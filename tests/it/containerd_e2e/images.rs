@@ -94,7 +94,7 @@ async fn an_image_that_was_pulled_again_is_known_and_kept_on_2() {
     an_image_that_was_pulled_again_is_known_and_kept(Version::V2).await;
 }
 
-/// A rule removes an image, and the image comes back. Another image that then has the same tag has not come back.
+/// A rule removes an image, which is pulled again. Another image that then has the same tag does not count as pulled again.
 async fn an_image_that_was_pulled_again_is_known_and_kept(version: Version) {
     let rig = Rig::start(version).await;
     let image = |tag| Image::new(&[tag], &[Layer::busybox()]);
