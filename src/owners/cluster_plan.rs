@@ -120,6 +120,16 @@ pub struct OwnerFinding {
     pub found: Option<Identity>,
 }
 
+// === impl ClusterAction ===
+
+impl ClusterAction {
+    /// Returns whether it is a deletion that its owners cause, and not a rule.
+    pub fn is_by_owners(&self) -> bool {
+        let reasons = [DeleteReason::OwnersAbsent, DeleteReason::OwnerWaits].map(word);
+        self.action == ActionWord::Delete && reasons.contains(&&*self.reason)
+    }
+}
+
 // === impl OwnerFinding ===
 
 impl OwnerFinding {

@@ -100,8 +100,7 @@ pub(super) fn reason(action: &ClusterAction) -> String {
     let owners: Vec<_> = action.owners.iter().filter(decides).map(owner_text).collect();
     match action.action {
         ActionWord::Delete => {
-            let is_by_owners = matches!(&*action.reason, "owners_absent" | "owner_waits");
-            let mut text = if is_by_owners { format::list(&owners) } else { action.reason.clone() };
+            let mut text = if action.is_by_owners() { format::list(&owners) } else { action.reason.clone() };
             if !action.held_by.is_empty() {
                 let _ = write!(text, "; held by {}", counted("finalizer", &action.held_by));
             }

@@ -216,7 +216,7 @@ impl Condition {
     fn is_met(self, plan: &ClusterPlan) -> bool {
         let has = |kind| plan.findings.iter().any(|finding| finding.kind == kind);
         match self {
-            Self::Dangling => plan.actions.iter().any(|action| action.action == ActionWord::Delete),
+            Self::Dangling => plan.actions.iter().any(ClusterAction::is_by_owners),
             Self::Unresolvable => has(FindingKind::KindNotServed) || has(FindingKind::NamespacedOwner),
             Self::Stuck => has(FindingKind::BeingDeleted),
             Self::Unreadable => !plan.errors.is_empty(),

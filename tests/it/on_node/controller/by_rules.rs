@@ -62,6 +62,8 @@ pub(super) async fn rules_delete_objects_by_their_metadata_and_age(node: &NodeRi
     ] {
         assert!(rows.iter().any(|known| known == row), "{row}: {planned:#?}");
     }
+    let dangling = kubegc(&["plan", "-n", "default", "--fail-on", "dangling"]);
+    assert_eq!(dangling.code, 0, "no owner is absent: {dangling:#?}");
     let why = kubegc(&["why", "configmap/build-1", "-n", "default"]).stdout;
     assert!(why.contains("ConfigMap.v1/build-1 in namespace default: delete, rule builds"), "{why}");
     assert_eq!(left().await, [true; 4]);
