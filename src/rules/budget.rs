@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::{Facts, Rule, Verdict};
+use super::{Facts, Rule, Then, Verdict};
 
 /// 10,000 objects with 64 simple conditions each take a part of it. A pass over containers is due every minute.
 const PASS: Duration = Duration::from_secs(20);
@@ -21,6 +21,23 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// Returns the first rule whose condition holds for an object, with its place. One that cannot be evaluated holds if the rule keeps;
+    /// `fault` receives the place and the cause.
+    pub fn first<'r>(
+        &self,
+        rules: impl IntoIterator<Item = (usize, &'r Rule)>,
+        facts: &Facts<'_>,
+        mut fault: impl FnMut(usize, String),
+    ) -> Option<(usize, &'r Rule)> {
+        rules.into_iter().find(|(place, rule)| match self.evaluate(rule, facts) {
+            Verdict::Holds(holds) => holds,
+            Verdict::Error(error) => {
+                fault(*place, error);
+                rule.text().then == Then::Keep
+            }
+        })
+    }
+
     /// Evaluates the condition of a rule for an object, if there is time left.
     #[expect(
         clippy::disallowed_methods,

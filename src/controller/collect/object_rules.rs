@@ -16,7 +16,7 @@ use crate::controller::watch::filter::read_in;
 use crate::controller::work::engine::Engine;
 use crate::kubernetes::{ApiResource, Connection, KubernetesError, LabeledObject, discover, each_labeled_in};
 use crate::model::{ObjectMeta, printable_text};
-use crate::rules::{Budget, Fact, PassFacts, Rule, RuleFor, Rules, Then, Values, Verdict, labels, seconds, time};
+use crate::rules::{Budget, Fact, PassFacts, Rule, RuleFor, Rules, Then, Values, labels, seconds, time};
 use crate::serve::Health;
 
 /// The namespaces of Kubernetes itself begin so. No rule deletes them, or what is in them.
@@ -206,22 +206,27 @@ impl Pass<'_> {
         resource: &ApiResource,
         selection: &mut Selection,
     ) -> Option<(String, String)> {
-        let facts = self.facts.with(RuleFor::Object, self.facts_of(object));
-        for rule in rules {
+        let fault = |rule: &Rule, error: &str| selection.fault(&rule.text().name, object, error);
+        if let Some(rule) = self.first(rules, object, fault) {
             let name = &rule.text().name;
-            let keeps = rule.text().then == Then::Keep;
-            let holds = match self.budget.evaluate(rule, &facts) {
-                Verdict::Holds(holds) => holds,
-                Verdict::Error(error) => {
-                    selection.fault(name, object, &error);
-                    keeps
-                }
-            };
-            if holds {
-                return (!keeps).then(|| (name.clone(), format!("rule {name}")));
-            }
+            return (rule.text().then == Then::Delete).then(|| (name.clone(), format!("rule {name}")));
         }
         if self.rules.is_annotated(resource) { self.annotated_end(object, selection) } else { None }
+    }
+
+    fn first<'r>(
+        &self,
+        rules: &[&'r Rule],
+        object: &LabeledObject,
+        mut fault: impl FnMut(&Rule, &str),
+    ) -> Option<&'r Rule> {
+        if rules.is_empty() {
+            return None;
+        }
+        let facts = self.facts.with(RuleFor::Object, self.facts_of(object));
+        let places = rules.iter().copied().enumerate();
+        let of_place = |place: usize, error: String| rules.get(place).into_iter().for_each(|rule| fault(rule, &error));
+        self.budget.first(places, &facts, of_place).map(|(_, rule)| rule)
     }
 
     fn facts_of(&self, object: &LabeledObject) -> Values {

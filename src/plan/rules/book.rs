@@ -22,7 +22,7 @@ use crate::model::{
 use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
-use crate::rules::{Budget, Facts, ImageTotal, Rule, RuleFor, Score, Then, Verdict};
+use crate::rules::{Budget, Facts, ImageTotal, Rule, RuleFor, Score, Then};
 use crate::store::SnapshotIndex;
 
 /// What a pass has seen of a rule.
@@ -218,14 +218,8 @@ impl<'a> RuleBook<'a> {
 
     /// Returns the first rule whose condition holds, with its place. What cannot be evaluated is kept.
     fn first(&self, of: RuleFor, facts: &Facts, errors: &mut Errors) -> Option<(usize, &'a Rule)> {
-        let mut applicable = self.rules.iter().copied().enumerate().filter(|(_, rule)| self.applies(rule, of));
-        applicable.find(|(place, rule)| match self.budget.evaluate(rule, facts) {
-            Verdict::Holds(holds) => holds,
-            Verdict::Error(error) => {
-                errors.insert(*place, error);
-                rule.text().then == Then::Keep
-            }
-        })
+        let applicable = self.rules.iter().copied().enumerate().filter(|(_, rule)| self.applies(rule, of));
+        self.budget.first(applicable, facts, |place, error| _ = errors.insert(place, error))
     }
 
     /// Notes which rules decide an object, and for which its evaluation failed.
