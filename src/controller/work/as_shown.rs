@@ -44,8 +44,11 @@ impl Engine {
     /// Returns whether the answer to the deletion of an object counts until the next list: its API server checks conditions,
     /// no other object has its uid, and no list has disproven an answer.
     pub(super) fn is_trusted(&self, resource: &ApiResource, uid: &Uid) -> bool {
-        let is_shared = || !self.state().graph.others_of(uid).is_empty();
-        self.checks_conditions(resource) && !self.is_disproven(uid) && !is_shared()
+        self.checks_conditions(resource) && !self.is_disproven(uid) && !self.is_shared(uid)
+    }
+
+    fn is_shared(&self, uid: &Uid) -> bool {
+        !self.state().graph.others_of(uid).is_empty()
     }
 
     /// Decides about an object as it was shown. `None` = the object must be read: not all of its owners are proven absent.
@@ -96,8 +99,7 @@ impl Engine {
         let SelectedObject { resource, meta: live, reason, .. } = selected;
         let identity = live.identity(&served(&resource).kind);
         let item = self.item(&identity.uid).filter(|item| item.identity == identity && !item.is_deleting);
-        let is_shared = !self.state().graph.others_of(&identity.uid).is_empty();
-        let Some(item) = item.filter(|_| !is_shared) else { return };
+        let Some(item) = item.filter(|_| !self.is_shared(&identity.uid)) else { return };
         if self.filter.leaves_out(&resource, &identity).is_some() || !self.may_change_one_more() {
             return;
         }

@@ -35,6 +35,9 @@ pub(super) fn remove_over<'i>(
     candidates: Vec<Candidate<'i>>,
 ) -> Vec<Candidate<'i>> {
     let budgets = budgets(step, estimates);
+    if budgets.is_empty() {
+        return candidates;
+    }
     let places: HashMap<_, _> = candidates.iter().map(|it| it.image.id.clone()).zip(0..).collect();
     let mut rest = candidates;
     for mut budget in budgets {

@@ -26,11 +26,11 @@ fn returned(snapshot: &Snapshot, removed: &RemovedImages) -> Vec<ImageId> {
     // Passes overlap: a list from before the removal still has the image.
     let is_away = |image: &RemovedImage| image.pulled_again_at.is_none() && image.at < snapshot.taken_at;
     let away = || removed.iter().filter(|(_, image)| is_away(image));
-    let by_digest: HashMap<_, _> =
-        away().flat_map(|(id, image)| image.digests.iter().map(move |digest| (digest.as_str(), id))).collect();
     if away().next().is_none() {
         return Vec::new();
     }
+    let by_digest: HashMap<_, _> =
+        away().flat_map(|(id, image)| image.digests.iter().map(move |digest| (digest.as_str(), id))).collect();
     let images = snapshot.images.as_ref().into_iter().flatten();
     let known: HashSet<_> = snapshot.memory.images.iter().map(|image| &image.id).collect();
     let found = images.flat_map(|image| {
