@@ -178,10 +178,8 @@ impl Collection {
             }
             // Only at first: what their controllers create again at once must not hold up the end.
             if self.report.rounds == 1 && ended != WaveEnd::Interrupted {
-                tokio::select! {
-                    errors = object_rules::once(&self.engine, &self.settings.rules) => self.report.errors.extend(errors),
-                    () = end.cancelled() => ended = WaveEnd::Interrupted,
-                }
+                self.report.errors.extend(object_rules::once(&self.engine, &self.settings.rules).await);
+                ended = if end.is_cancelled() { WaveEnd::Interrupted } else { ended };
             }
             self.report.interrupted = ended == WaveEnd::Interrupted;
             let is_idle = self.engine.calls.changes() == before;

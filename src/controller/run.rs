@@ -118,6 +118,7 @@ impl OwnersService {
         let mut monitors = Monitors::new(Arc::clone(&engine), &settings);
         let mut tasks = JoinSet::new();
         tasks.spawn(events.run(stop.clone()));
+        let is_listed = CancellationToken::new();
         let follow = async {
             health.lacks(DISCOVERY, "waiting for the API server");
             let mut discovery =
@@ -140,10 +141,20 @@ impl OwnersService {
             let namespaces = OptionFuture::from(
                 deleted_namespaces.map(|deleted| Box::pin(namespace_collector::follow(&engine, deleted, &health))),
             );
-            let by_rules = object_rules::follow(&engine, &settings.rules, &health);
-            tokio::join!(discovery.repeat(settings.discovery, &health), namespaces, by_rules);
+            is_listed.cancel();
+            tokio::join!(discovery.repeat(settings.discovery, &health), namespaces);
         };
-        tokio::select! { () = follow => {}, () = stop.cancelled() => {} }
+        // What it deletes at the stop ends in order.
+        let by_rules = async {
+            tokio::select! {
+                () = is_listed.cancelled() => object_rules::follow(&engine, &settings.rules, &health, &stop).await,
+                () = stop.cancelled() => {}
+            }
+        };
+        let until_stop = async {
+            tokio::select! { () = follow => {}, () = stop.cancelled() => {} }
+        };
+        tokio::join!(until_stop, by_rules);
         engine.queue.close();
         // A worker makes a few calls for one object.
         let limit = settings.calls.answer * 2;

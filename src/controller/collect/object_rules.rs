@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::janitor;
 use crate::controller::ResourceName;
@@ -129,37 +130,46 @@ fn is_of(rule: &Rule, resource: &ApiResource) -> bool {
     rule.text().resource.parse().is_ok_and(|name: ResourceName| name.is(resource))
 }
 
-/// Deletes what rules select now. Returns what could not be listed.
+/// Deletes what rules select now, until the end of the calls. Returns what could not be listed.
 pub(super) async fn once(engine: &Engine, rules: &ObjectRules) -> Vec<String> {
-    let Calls { connection, answer, .. } = &engine.calls;
-    match rules.select(connection, &engine.filter.namespace, (engine.clock)(), *answer).await {
+    let Calls { connection, answer, end, .. } = &engine.calls;
+    let selection = rules.select(connection, &engine.filter.namespace, (engine.clock)(), *answer);
+    // Reads may be broken off, and changes may not.
+    let selection = tokio::select! { selection = selection => selection, () = end.cancelled() => return Vec::new() };
+    match selection {
         Ok(selection) => {
-            engine.delete_all_selected(selection.objects).await;
+            engine.delete_all_selected(selection.objects, end).await;
             selection.errors
         }
         Err(error) => vec![error.to_string()],
     }
 }
 
-/// Deletes what rules select, again and again. Never returns if there are rules.
+/// Deletes what rules select, again and again until `stop`. Returns when the deletions in flight have ended.
 ///
 /// A rule that selects many objects and more than half of a resource at once is probably wrong, or new. Then nothing is deleted by
 /// it: `collect` deletes these objects after a person has seen the plan.
-pub(in crate::controller) async fn follow(engine: &Engine, rules: &ObjectRules, health: &Health) {
-    while !rules.is_empty() {
+pub(in crate::controller) async fn follow(
+    engine: &Engine,
+    rules: &ObjectRules,
+    health: &Health,
+    stop: &CancellationToken,
+) {
+    while !rules.is_empty() && !stop.is_cancelled() {
         let Calls { connection, answer, .. } = &engine.calls;
-        match rules.select(connection, "", (engine.clock)(), *answer).await {
+        let selection = rules.select(connection, "", (engine.clock)(), *answer);
+        match tokio::select! { selection = selection => selection, () = stop.cancelled() => return } {
             Ok(mut selection) => {
                 let paused = selection.pause(engine.guards.brake_count);
                 health.note(NOTE, if paused.is_empty() { "followed".to_owned() } else { paused.join("; ") });
                 for cause in paused.iter().chain(&selection.errors) {
                     tracing::error!(cause, "objects are not deleted by rules");
                 }
-                engine.delete_all_selected(selection.objects).await;
+                engine.delete_all_selected(selection.objects, stop).await;
             }
             Err(error) => tracing::warn!(cause = %error, "the objects of rules cannot be listed"),
         }
-        sleep(INTERVAL).await;
+        tokio::select! { () = sleep(INTERVAL) => {}, () = stop.cancelled() => {} }
     }
 }
 
@@ -238,16 +248,12 @@ impl Pass<'_> {
             (Fact::ObjectLabels, labels(object.labels.iter())),
             (Fact::ObjectAnnotations, labels(object.annotations.iter())),
             (Fact::ObjectCreated, created_at.map(time)),
-            (Fact::ObjectAge, created_at.map(|at| seconds(self.age(at).as_secs()))),
+            // The clock of the API server may be ahead.
+            (Fact::ObjectAge, created_at.map(|at| seconds(self.now.duration_since(at).as_secs().max(0)))),
             (Fact::ObjectOwnerKind, controller.map(|owner| (&*owner.kind.kind).into())),
             (Fact::ObjectOwnerName, controller.map(|owner| (&*owner.name).into())),
         ];
         facts.into_iter().filter_map(|(fact, value)| Some((fact, value?))).collect()
-    }
-
-    /// The clock of the API server may be ahead.
-    fn age(&self, created_at: Timestamp) -> SignedDuration {
-        self.now.duration_since(created_at).max(SignedDuration::ZERO)
     }
 
     /// Returns what ends an object by its annotations. They are what a tenant writes: one that cannot be read ends nothing.

@@ -201,6 +201,20 @@ async fn a_resource_that_is_not_served_is_an_error() {
     assert_eq!(collects(&server, wrong(), &CollectOptions::default()).await.errors, [text]);
 }
 
+/// What the timeout leaves is no failure, and what was deleted by then is in the report.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_ends_the_deletions_in_order() {
+    let server = server((0..500).map(|number| map("ns1", &format!("map{number}"))));
+    let calls = CallLimits { per_second: 10, ..CallLimits::default() };
+    let settings = ControllerSettings { calls, ..settings(old()) };
+    let options = CollectOptions { timeout: Duration::from_secs(20), ..CollectOptions::default() };
+    let connection = Arc::new(server.connection());
+    let report = collect(connection, settings, &options, CLOCK, CancellationToken::new(), |_| {}).await.unwrap();
+    assert_eq!((report.interrupted, report.failures), (true, Vec::new()));
+    assert_eq!(report.outcomes.len() + left(&server).len(), 500);
+    assert!((100..300).contains(&report.outcomes.len()), "{}", report.outcomes.len());
+}
+
 /// `run` follows rules, but not one that selects most of a resource at once. A collection carries it out.
 #[tokio::test(start_paused = true)]
 async fn a_service_pauses_a_rule_that_selects_most_objects() {

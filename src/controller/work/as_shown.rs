@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
+use tokio_util::sync::CancellationToken;
 
 use super::decision::{Checked, Decision, Next, unless_conflict};
 use super::engine::Engine;
@@ -19,7 +20,7 @@ use crate::controller::collect::object_rules::SelectedObject;
 use crate::controller::settings::WORKERS;
 pub(super) use crate::controller::watch::resources::METRICS;
 use crate::controller::watch::served::{Served, served};
-use crate::kubernetes::{ApiResource, KubernetesError};
+use crate::kubernetes::{ApiResource, Cause, KubernetesError};
 use crate::model::{Identity, ObjectMeta, Uid};
 use crate::owners::{DeleteReason, Item, OwnerState, Propagation, ShownVersion, VALID, Verdict, decide};
 
@@ -87,10 +88,15 @@ impl Engine {
         Ok(Some(states).filter(|_| self.now().saturating_sub(begun) <= VALID))
     }
 
-    /// Deletes the objects that rules select.
-    pub(in crate::controller) async fn delete_all_selected(&self, objects: Vec<SelectedObject>) {
+    /// Deletes the objects that rules select, until `end`. Then the deletions in flight end, and no other begins.
+    pub(in crate::controller) async fn delete_all_selected(
+        &self,
+        objects: Vec<SelectedObject>,
+        end: &CancellationToken,
+    ) {
         let deletions = objects.into_iter().map(|selected| self.delete_selected(selected));
-        stream::iter(deletions).buffer_unordered(WORKERS).collect::<()>().await;
+        let deletions = stream::iter(deletions).take_until(end.cancelled());
+        deletions.buffer_unordered(WORKERS).collect::<()>().await;
     }
 
     /// Deletes an object that a rule selects, as it was listed. One that has changed since is left for the next time, and so is
@@ -111,7 +117,7 @@ impl Engine {
                 self.recovered(&identity.uid);
                 self.confirm_and_report(&checked, propagation, &reason, deleted).await;
             }
-            Ok(None) => self.may_change_another(),
+            Ok(None) | Err(KubernetesError { cause: Cause::Ended, .. }) => self.may_change_another(),
             Err(error) => self.failed(identity, error.to_string()),
         }
     }
