@@ -58,6 +58,7 @@ pub use policy::pressure::{Pressure, PressurePolicy};
 pub use policy::{Leftovers, Policy, Scope};
 pub use rules::book::RuleNote;
 pub use times::known as known_time;
+pub use update_memory::outcomes::{after_outcomes, after_run};
 pub use update_memory::update_memory;
 
 #[cfg(test)]

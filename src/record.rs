@@ -29,7 +29,6 @@ mod history;
 mod lock;
 mod log;
 mod memory;
-mod outcomes;
 mod pass;
 mod runs;
 mod state;

@@ -6,6 +6,7 @@
 
 mod disk_growth;
 mod log_pods;
+pub(super) mod outcomes;
 mod pulled_again;
 mod pulls;
 

@@ -26,10 +26,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::database::fault::Cause;
 use super::database::rows::Row;
-use super::outcomes::{after_outcomes, after_run};
 use super::runs::{Run, RunEnd, RunStart};
 use crate::model::{BaselineLoss, FileSystem, ImageId, ImageMemory, ListCounts, Memory, Pulls, RemovedImage};
-use crate::plan::{Outcome, Report};
+use crate::plan::{Outcome, Report, after_outcomes, after_run};
 
 /// The most rows that wait for the file: some days of passes, and a few MiB of memory.
 const QUEUE: usize = 10_000;

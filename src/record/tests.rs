@@ -6,6 +6,7 @@ mod history;
 mod memory;
 mod one_shot_runs;
 mod opening;
+mod outcomes;
 mod pulled_again;
 mod space;
 mod unusable_file;

@@ -5,7 +5,7 @@
 //! kind. Other kinds continue (I13). For images, one removal without an answer is enough: its space was not measured,
 //! so kubegc would remove more images than needed (I9).
 //!
-//! Objects whose removal failed have a back-off (`record::after_outcomes`), so the next pass begins with other objects.
+//! Objects whose removal failed have a back-off (`plan::after_outcomes`), so the next pass begins with other objects.
 
 use tokio::time::Instant;
 
