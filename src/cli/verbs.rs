@@ -9,8 +9,8 @@ pub(super) mod controller;
 #[cfg(feature = "sim")]
 pub(super) mod demo;
 pub(super) mod disk;
-pub(super) mod history;
 pub(super) mod images;
+mod past;
 pub(super) mod plan;
 pub(super) mod report;
 pub(super) mod run;
@@ -20,3 +20,4 @@ pub(super) mod version;
 pub(super) mod why;
 
 pub(super) use completions::man;
+pub(super) use past::history;

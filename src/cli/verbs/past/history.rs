@@ -93,7 +93,7 @@ impl Args {
 }
 
 /// Reads a time as the user writes it: a duration before now, a time, or a date.
-pub(super) fn when(text: &str) -> Result<Timestamp, String> {
+pub(in crate::cli) fn when(text: &str) -> Result<Timestamp, String> {
     let before_now = |time| {
         let back = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
         now().checked_sub(back).unwrap_or(Timestamp::MIN)
@@ -232,7 +232,7 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
 }
 
 /// Returns that an image was pulled again after this removal, if so.
-pub(super) fn pulled_again(entry: &HistoryEntry) -> Option<String> {
+pub(in crate::cli) fn pulled_again(entry: &HistoryEntry) -> Option<String> {
     Some(format::pulled_again(entry.at, entry.pulled_again_at?, entry.estimated_bytes))
 }
 

@@ -1,0 +1,3 @@
+//! Commands about what was recorded.
+
+pub(in crate::cli) mod history;
