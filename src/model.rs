@@ -58,6 +58,7 @@ pub(crate) use snapshot::document_kind;
 pub use snapshot::leftover::{Leftover, LeftoverKind, PullRecord, is_checkpoint, is_termination_log, termination_logs};
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};
+pub use snapshot::trace::{DiskSample, ImageEvent, Trace, TraceEvent, TracedImage};
 pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{
     age_text, at_least_text, bytes_of_text, count_text, cut_text, duration_text, exact_range_text, exact_size_text,

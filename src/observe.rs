@@ -37,7 +37,6 @@ pub use observe_error::ObserveError;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods, pulls};
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +47,8 @@ use tokio::time::{Instant, timeout};
 use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, DiskUse, FileSystem, LeftoverLog, ListBytes, ListReceipt, LogDir, Memory, NodeDisk, Partial, PodUid,
-    Sandbox, Seen, Snapshot, SnapshotKind, Workload, last_part_of_name, last_parts,
+    Container, DiskUse, FileSystem, LeftoverLog, ListReceipt, LogDir, Memory, NodeDisk, PodUid, Sandbox, Seen,
+    Snapshot, Workload, last_part_of_name, last_parts,
 };
 pub use clock_jumps::{ClockJumps, ClockReading};
 use clock_skew::ClockSkew;
@@ -253,40 +252,14 @@ impl Observer {
         let moved = |(image, since): (&String, &Option<Timestamp>)| Some((image.clone(), self.jumps.moved((*since)?)));
         let pulling_since = pulling.iter().filter_map(moved).collect();
         let mut snapshot = Snapshot {
-            kind: SnapshotKind::Snapshot,
-            version: 1,
-            taken_at,
             node: self.node.clone(),
-            runtime: Seen::default(),
-            listening_since: Seen::default(),
-            sandbox_image: Seen::default(),
-            containers: Seen::default(),
-            sandboxes: Seen::default(),
-            images: Seen::default(),
-            image_filesystem: Seen::default(),
-            disks: Vec::new(),
             log_dirs,
             log_links,
-            leftover_logs: Seen::Seen(Vec::new()),
-            container_logs: Seen::Seen(Vec::new()),
-            archived_logs: Seen::Seen(Vec::new()),
-            archived_pods: Vec::new(),
-            leftovers: Seen::Seen(Vec::new()),
-            pods: Seen::default(),
-            pod_dirs: Seen::default(),
             pulling: pulling.into_keys().collect(),
             pulling_since,
-            resolved_images: BTreeMap::new(),
             image_uses,
-            workloads: None,
-            image_details: BTreeMap::new(),
-            store: None,
-            pod_usage: None,
-            disk_contents: Vec::new(),
-            list_bytes: ListBytes::default(),
-            partial: Partial::default(),
             memory,
-            image_volumes: None,
+            ..Snapshot::unobserved(taken_at)
         };
         let observed = match &self.without_runtime {
             Some(cause) => Err(cause.clone()),

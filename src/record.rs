@@ -36,6 +36,7 @@ mod state_store;
 mod store_error;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod usage;
 
 pub use database::reader::{StoreReader, read_within};

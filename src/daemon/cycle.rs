@@ -140,6 +140,7 @@ impl Cycle {
         let Planned { mut snapshot, plan, .. } = self.planned(PassKind::Regular(scope), Needs::new()).await;
         let policy = &self.settings.policy;
         let learn = |state: &mut StoreState| {
+            state.trace_images(&snapshot);
             state.learn(|memory| {
                 snapshot.memory = memory;
                 update_memory(&snapshot, policy)
@@ -163,6 +164,7 @@ impl Cycle {
         let triggered_by = plan.pressure.as_ref().map(ToString::to_string);
         let start = RunStart { started_at, scope, dry: self.is_dry(), triggered_by };
         let begin = |state: &mut StoreState| {
+            state.trace_images(&snapshot);
             let pulled_again = state.learn(|memory| update_memory(&Snapshot { memory, ..snapshot }, policy));
             if let Some(usage) = usage {
                 state.record_usage(started_at, usage);

@@ -24,6 +24,9 @@ pub struct Memory {
     pub agent_started_at: Option<Timestamp>,
     /// The memory of each image.
     pub images: Vec<ImageMemory>,
+    /// The last pass that listed images and containers. An image that was last used then was in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images_at: Option<Timestamp>,
     /// Pods of the runtime or the log root that a complete pod list did not name, and since when.
     pub absent_since: Vec<Absence>,
     /// Failed actions with a back-off, by [`crate::plan::Action::key`].
@@ -204,7 +207,7 @@ impl Memory {
             image.first_seen.iter_mut().chain(&mut image.last_used).for_each(&mut change);
         }
         self.absent_since.iter_mut().for_each(|absence| change(&mut absence.since));
-        self.agent_started_at.iter_mut().for_each(&mut change);
+        self.agent_started_at.iter_mut().chain(&mut self.images_at).for_each(&mut change);
         self.fall.iter_mut().for_each(|fall| change(&mut fall.since));
         self.recent_counts.iter_mut().for_each(|recent| change(&mut recent.since));
         self.baseline_lost.iter_mut().flat_map(|loss| &mut loss.since).for_each(&mut change);

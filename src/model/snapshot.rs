@@ -6,6 +6,7 @@ pub(super) mod disk_content;
 pub(super) mod leftover;
 pub(super) mod node_disk;
 pub(super) mod pod_usage;
+pub(super) mod trace;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ArchivedLog, ArchivedPod, Container, ContainerLogs, DiskContent, FileSystem, Image, ImageDetails, ImageId,
     ImageVolumes, Leftover, LeftoverLog, ListBytes, LogDir, LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList,
-    PodUid, Runtime, RuntimeStore, Sandbox, Seen, Workload,
+    PodUid, Runtime, RuntimeStore, Sandbox, Seen, Trace, Workload,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -129,6 +130,9 @@ pub struct Snapshot {
     /// What earlier passes learned.
     #[serde(default)]
     pub memory: Memory,
+    /// What happened to the images of the node; `null` = not read. Only `kubegc lab` uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// The mounts that are known after this snapshot, for the memory; `None` = this snapshot needed no status.
     #[serde(skip)]
     pub image_volumes: Option<Arc<ImageVolumes>>,
@@ -157,6 +161,47 @@ document_kind! {
 // === impl Snapshot ===
 
 impl Snapshot {
+    /// Returns a snapshot for which no source was read. What only some passes read is empty.
+    pub fn unobserved(taken_at: Timestamp) -> Self {
+        Self {
+            kind: SnapshotKind::Snapshot,
+            version: 1,
+            taken_at,
+            node: String::new(),
+            runtime: Seen::default(),
+            listening_since: Seen::default(),
+            sandbox_image: Seen::default(),
+            containers: Seen::default(),
+            sandboxes: Seen::default(),
+            images: Seen::default(),
+            image_filesystem: Seen::default(),
+            disks: Vec::new(),
+            log_dirs: Seen::default(),
+            log_links: Seen::default(),
+            leftover_logs: seen_empty(),
+            container_logs: seen_empty(),
+            archived_logs: seen_empty(),
+            archived_pods: Vec::new(),
+            leftovers: seen_empty(),
+            pods: Seen::default(),
+            pod_dirs: Seen::default(),
+            pulling: Vec::new(),
+            pulling_since: BTreeMap::new(),
+            resolved_images: BTreeMap::new(),
+            image_uses: Seen::default(),
+            workloads: None,
+            image_details: BTreeMap::new(),
+            store: None,
+            pod_usage: None,
+            disk_contents: Vec::new(),
+            list_bytes: ListBytes::default(),
+            partial: Partial::default(),
+            memory: Memory::default(),
+            trace: None,
+            image_volumes: None,
+        }
+    }
+
     /// Returns the containers that were received, from a complete list or not; `None` = unavailable.
     pub fn listed_containers(&self) -> Option<&[Container]> {
         self.containers.as_ref().or(self.partial.containers.as_ref()).map(Vec::as_slice)

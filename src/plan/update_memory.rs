@@ -36,6 +36,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
     Memory {
         agent_started_at: before.agent_started_at,
         images: images(snapshot, policy),
+        images_at: Some(snapshot.taken_at).filter(|_| lists_images(snapshot)).or(before.images_at),
         absent_since: absent_since(snapshot, &pods),
         failures: before.failures.clone(),
         last_counts: lists.last,
@@ -102,6 +103,10 @@ fn named_images(snapshot: &Snapshot) -> Option<NamedImages> {
 fn without_details(pods: &[Pod]) -> Cow<'_, [Pod]> {
     let strip = |pod: &Pod| Pod { details: None, ..pod.clone() };
     if pods.iter().all(|pod| pod.details.is_none()) { pods.into() } else { pods.iter().map(strip).collect() }
+}
+
+fn lists_images(snapshot: &Snapshot) -> bool {
+    snapshot.images.as_ref().is_some() && snapshot.containers.as_ref().is_some()
 }
 
 fn images(snapshot: &Snapshot, policy: &Policy) -> Vec<ImageMemory> {

@@ -17,6 +17,8 @@ use crate::model::{Absence, ContainerId, Failure, ImageMemory, ImageVolumes, Mem
 const STAMP: Duration = Duration::from_mins(1);
 /// The key of the time at which the memory began.
 const BEGUN_AT: &str = "begun_at";
+/// The key of the last pass that listed images and containers.
+const IMAGES_AT: &str = "images_at";
 /// The key of the baseline of the lists.
 const LAST_COUNTS: &str = "last_counts";
 /// The key of the later part of the baseline.
@@ -48,6 +50,7 @@ pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
     Ok(Memory {
         agent_started_at: fact(connection, BEGUN_AT)?,
         images: images(connection)?,
+        images_at: fact(connection, IMAGES_AT)?,
         absent_since: absences(connection)?,
         failures: failures(connection)?.into_iter().collect(),
         last_counts: fact(connection, LAST_COUNTS)?,
@@ -77,6 +80,7 @@ pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after
     write_facts(transaction, ORPHANED, &before.orphaned_since, &after.orphaned_since)?;
     write_facts(transaction, PULLS, &before.pulls, &after.pulls)?;
     write_fact(transaction, BEGUN_AT, before.agent_started_at.as_ref(), after.agent_started_at.as_ref())?;
+    write_fact(transaction, IMAGES_AT, before.images_at.as_ref(), after.images_at.as_ref())?;
     write_fact(transaction, LAST_COUNTS, before.last_counts.as_ref(), after.last_counts.as_ref())?;
     write_fact(transaction, RECENT_COUNTS, before.recent_counts.as_ref(), after.recent_counts.as_ref())?;
     write_fact(transaction, BASELINE_LOST, before.baseline_lost.as_ref(), after.baseline_lost.as_ref())?;

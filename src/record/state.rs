@@ -27,7 +27,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::database::fault::Cause;
 use super::database::rows::Row;
 use super::runs::{Run, RunEnd, RunStart};
-use crate::model::{BaselineLoss, FileSystem, ImageId, ImageMemory, ListCounts, Memory, Pulls, RemovedImage};
+use super::trace;
+use crate::model::{
+    BaselineLoss, FileSystem, ImageId, ImageMemory, ListCounts, Memory, Pulls, RemovedImage, Snapshot, TracedImage,
+};
 use crate::plan::{Outcome, Report, after_outcomes, after_run};
 
 /// The most rows that wait for the file: some days of passes, and a few MiB of memory.
@@ -90,9 +93,21 @@ impl StoreState {
         let begun_at = self.memory.agent_started_at;
         let after = update(Memory::clone(&self.memory));
         let pulled_again = self.pulled_again(&after);
+        self.trace(Vec::new(), trace::events(&self.memory, &after));
         self.remember(Memory { agent_started_at: begun_at.or(after.agent_started_at), ..after });
         self.is_retry = true;
         pulled_again
+    }
+
+    /// Adds to the trace what a snapshot shows of images that are new or whose size is known better. Called before [`Self::learn`].
+    pub fn trace_images(&mut self, snapshot: &Snapshot) {
+        self.trace(trace::images(snapshot, &self.memory), Vec::new());
+    }
+
+    fn trace(&mut self, images: Vec<TracedImage>, events: Vec<trace::Event>) {
+        if !images.is_empty() || !events.is_empty() {
+            self.push(Row::Trace { images, events });
+        }
     }
 
     /// Notes in the history which removed images are pulled again since the memory before.
@@ -124,6 +139,9 @@ impl StoreState {
     pub fn record(&mut self, run: &Run, at: Timestamp, reports: &[Report], retry_after: Duration) {
         self.remember(after_outcomes(&self.memory, reports, run.started_at, at, retry_after));
         let is_in_history = |report: &&Report| !run.dry && !matches!(report.outcome, Outcome::NotNeeded {});
+        let is_real = |_: &&Report| !run.dry;
+        let events = reports.iter().filter(is_real).filter_map(|report| trace::event_of(report, at));
+        self.trace(Vec::new(), events.collect());
         for report in reports.iter().filter(is_in_history) {
             self.push(Row::Removal { run: run.clone(), at, report: report.clone() });
         }

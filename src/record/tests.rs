@@ -9,6 +9,7 @@ mod opening;
 mod outcomes;
 mod pulled_again;
 mod space;
+mod trace;
 mod unusable_file;
 
 use std::collections::BTreeMap;
@@ -202,6 +203,7 @@ pub(super) fn memory() -> Memory {
             },
             ImageMemory { id: "sha256:bb".into(), first_seen: Some(at(10)), last_used: None, last_used_by: None },
         ],
+        images_at: Some(at(30)),
         absent_since: vec![Absence { uid: "u1".into(), since: at(20) }],
         failures: [("image/sha256:bb".to_owned(), failure)].into(),
         last_counts: Some(ListCounts { containers: 7, sandboxes: 3, images: 2 }),

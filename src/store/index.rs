@@ -123,6 +123,19 @@ impl<'a> StoreIndex<'a> {
         self.bytes(self.parts_of(image)?.iter().copied()).filter(|_| self.is_whole(image))
     }
 
+    /// Returns the bytes of each image for which they are known. A part of several images counts in equal parts.
+    pub fn shares(&self) -> HashMap<&ImageId, u64> {
+        let mut images_of = vec![0; self.store.parts.len()];
+        for position in self.images.values().flatten() {
+            if let Some(count) = images_of.get_mut(*position) {
+                *count += 1;
+            }
+        }
+        let share = |part: &usize| Some(self.part(*part)?.bytes? / images_of.get(*part).copied().unwrap_or(1).max(1));
+        let known = self.images.iter().filter(|(image, _)| self.is_whole(image));
+        known.filter_map(|(image, parts)| Some((image, parts.iter().map(share).sum::<Option<u64>>()?))).collect()
+    }
+
     /// Returns the bytes that only this image holds; `None` = not known.
     pub fn own_bytes(&self, image: &ImageId) -> Option<u64> {
         self.bytes(self.held_alone(image)).filter(|_| self.is_whole(image))

@@ -9,7 +9,11 @@ use crate::config::Loaded;
 
 /// Print the observed state of this node, for `plan --snapshot`
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Add what happened to the images in the last 30 days, for `lab --snapshot`
+    #[arg(long)]
+    trace: bool,
+}
 
 // === impl Args: the command ===
 
@@ -17,10 +21,10 @@ impl Verb for Args {
     fn facts() -> &'static [VerbFacts] {
         &[VerbFacts {
             name: "snapshot",
-            examples: &[(
-                "Save the state of this node, for `plan --snapshot` elsewhere",
-                "kubegc snapshot > node.json",
-            )],
+            examples: &[
+                ("Save the state of this node, for `plan --snapshot` elsewhere", "kubegc snapshot > node.json"),
+                ("Save what happened to its images too, for `lab --snapshot`", "kubegc snapshot --trace > node.json"),
+            ],
             formats: formats::DOCUMENT,
             statuses: LOOKS,
             words: &[],
@@ -33,8 +37,11 @@ impl Verb for Args {
 }
 
 /// Takes a snapshot and prints it.
-fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let (snapshot, plan) = block_on(session::snapshot(loaded))?;
+fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
+    let (mut snapshot, plan) = block_on(session::snapshot(loaded))?;
+    if args.trace {
+        snapshot.trace = Some(session::recorded_blocking(&loaded.settings)?.trace()?);
+    }
     output.document(&snapshot)?;
     all_seen(&plan)
 }

@@ -28,6 +28,7 @@ impl Cycle {
             return false;
         };
         let by_pod = disk_by_pod(&snapshot);
+        self.store.change(|state| state.trace_images(&snapshot)).await;
         self.metrics.account(&account, &plan.disks);
         self.metrics.contents(&by_pod.namespaces, &leftovers(&snapshot));
         if let Some(last) = &self.last_account {

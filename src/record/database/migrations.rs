@@ -42,6 +42,15 @@ pub(in crate::record) const MIGRATIONS: &[&str] = &[
     // 2: a removal has the first pass that had the image again.
     "ALTER TABLE removals ADD COLUMN pulled_again_at INTEGER;
      UPDATE facts SET value = json_object('at', json(value)) WHERE key GLOB 'removed_image/*';",
+    // 3: what happened to each image.
+    "CREATE TABLE traced_images (
+         number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL UNIQUE, tags TEXT NOT NULL, digests TEXT NOT NULL,
+         size_bytes INTEGER NOT NULL, pinned INTEGER NOT NULL, disk_bytes INTEGER, last_used_by TEXT
+     ) STRICT;
+     CREATE TABLE trace (
+         at INTEGER NOT NULL, image INTEGER NOT NULL, event INTEGER NOT NULL, PRIMARY KEY (at, image, event)
+     ) STRICT, WITHOUT ROWID;
+     CREATE INDEX trace_by_image ON trace (image, at);",
 ];
 
 /// The `application_id` of kubegc's files: `kgc` and a zero. kubegc does not change the database of another program.

@@ -32,8 +32,8 @@ const OPEN: &str = "the file";
 const MEMORY: &str = "the memory";
 /// The operations on the file, by their names for faults in tests.
 pub(in crate::record) const OPERATIONS: &[&str] = &{
-    let [begin, removal, end, usage, pull] = Row::NAMES;
-    [OPEN, MEMORY, begin, removal, end, usage, pull]
+    let [begin, removal, end, usage, pull, trace] = Row::NAMES;
+    [OPEN, MEMORY, begin, removal, end, usage, pull, trace]
 };
 
 /// The file of a store, and what is known of it.

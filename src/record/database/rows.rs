@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use rusqlite::Transaction;
 
 use super::sql_types::{integer, nanos_before};
-use crate::model::{FileSystem, ImageId, RemovedImage};
-use crate::plan::Report;
+use crate::model::{FileSystem, ImageId, RemovedImage, TracedImage};
+use crate::plan::{Report, Scope};
 use crate::record::history::{insert_removal, mark_pulled_again};
 use crate::record::runs::{Retention, Run, RunEnd, RunIds, end_run};
+use crate::record::trace;
 use crate::record::usage::insert_usage;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -26,6 +27,8 @@ pub(in crate::record) enum Row {
     End { run: Run, end: RunEnd },
     /// An image that was removed is in the runtime again.
     PulledAgain { id: ImageId, image: Arc<RemovedImage> },
+    /// What happened to images, and what is known of those that are new.
+    Trace { images: Vec<TracedImage>, events: Vec<trace::Event> },
     /// The use of file systems.
     Usage { at: Timestamp, file_systems: Vec<FileSystem> },
 }
@@ -34,18 +37,25 @@ pub(in crate::record) enum Row {
 
 impl Row {
     /// The names of the kinds of rows, for faults in tests.
-    pub(super) const NAMES: [&str; 5] =
-        ["the beginning of a run", "a removal", "the end of a run", "a sample of the usage", "a repeated pull"];
+    pub(super) const NAMES: [&str; 6] = [
+        "the beginning of a run",
+        "a removal",
+        "the end of a run",
+        "a sample of the usage",
+        "a repeated pull",
+        "the trace of images",
+    ];
 
     /// Returns the name of this kind of row.
     pub(super) fn name(&self) -> &'static str {
-        let [begin, removal, end, usage, pull] = Self::NAMES;
+        let [begin, removal, end, usage, pull, trace] = Self::NAMES;
         match self {
             Self::Begin(_) => begin,
             Self::Removal { .. } => removal,
             Self::End { .. } => end,
             Self::Usage { .. } => usage,
             Self::PulledAgain { .. } => pull,
+            Self::Trace { .. } => trace,
         }
     }
 
@@ -60,6 +70,7 @@ impl Row {
                 Ok(())
             }
             Self::PulledAgain { id, image } => mark_pulled_again(transaction, id, image),
+            Self::Trace { images, events } => trace::insert(transaction, images, events),
             Self::Usage { at, file_systems } => insert_usage(transaction, *at, file_systems),
         }
     }
@@ -73,15 +84,20 @@ pub(super) fn write_rows(
     runs: &mut RunIds,
     mut before: impl FnMut(&Row) -> rusqlite::Result<()>,
 ) -> rusqlite::Result<()> {
-    let mut last_end = None;
+    let (mut last_end, mut has_images) = (None, false);
     for row in rows {
         before(row)?;
         row.write(transaction, runs)?;
-        if let Row::End { end, .. } = &**row {
+        if let Row::End { run, end } = &**row {
             last_end = Some(end);
+            has_images |= run.scope != Scope::Containers;
         }
     }
-    last_end.map_or(Ok(()), |end| prune(transaction, end.at, end.keep))
+    let Some(end) = last_end else { return Ok(()) };
+    if has_images {
+        trace::prune(transaction, end.at)?;
+    }
+    prune(transaction, end.at, end.keep)
 }
 
 /// Deletes what is too old or too much. Runs that did nothing are kept for a day, because the service makes one a minute,

@@ -13,7 +13,7 @@ pub(in crate::record) fn nanos(at: Timestamp) -> i64 {
 }
 
 /// Returns the time `ago` before `at`, in its stored form.
-pub(super) fn nanos_before(at: Timestamp, ago: Duration) -> i64 {
+pub(in crate::record) fn nanos_before(at: Timestamp, ago: Duration) -> i64 {
     nanos(at).saturating_sub(i64::try_from(ago.as_nanos()).unwrap_or(i64::MAX))
 }
 

@@ -73,10 +73,15 @@ fn files_of_every_earlier_schema_open_with_all_data() {
         orphaned_since: BTreeMap::new(),
         pulling_since: BTreeMap::new(),
         pulls: Arc::default(),
+        images_at: None,
         ..memory()
     };
     for version in 1..=MIGRATIONS.len() {
-        let memory = || if version == 1 { first.clone() } else { memory() };
+        let memory = || match version {
+            1 => first.clone(),
+            2 => Memory { images_at: None, ..memory() },
+            _ => memory(),
+        };
         let (_dir, path) = place();
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         std::fs::copy(old_stores().join(format!("v{version}.db")), &path).unwrap();
