@@ -71,6 +71,7 @@ verbs! {
     Disk(disk),
     Logs(container_logs),
     History(history),
+    Lab(lab),
     Report(report),
     Status(status),
     Config(config),

@@ -20,6 +20,8 @@ pub mod plan;
 pub mod pod_gc;
 pub mod store;
 
+pub mod lab;
+
 pub mod execute;
 pub mod record;
 

@@ -81,6 +81,11 @@ impl Start<'_> {
         self.global.load(self.environment).map(|loaded| self.begin(loaded))
     }
 
+    /// Loads the settings without what the command line says, as the service has them.
+    pub fn load_in_force(&self) -> Result<Loaded, CliError> {
+        Global::load_in_force(self.environment)
+    }
+
     /// Loads the settings without those that have faults, and returns the faults.
     pub fn load_in_part(&self) -> Result<(Loaded, Vec<ConfigFault>), CliError> {
         let (loaded, faults) = self.global.load_in_part(self.environment)?;

@@ -17,6 +17,7 @@ pub(super) mod keep;
 pub(super) mod other_clients;
 pub(super) mod pace;
 pub(super) mod pattern;
+pub(super) mod quick;
 pub(super) mod reclaim;
 mod totals;
 pub(super) mod users;

@@ -3,6 +3,7 @@
 mod cluster;
 mod habits;
 mod images;
+mod lab;
 mod past;
 mod times;
 

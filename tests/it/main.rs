@@ -33,6 +33,7 @@ mod first_hour;
 mod generated;
 mod kill;
 mod kubectl_access;
+mod lab;
 mod listed;
 mod logs;
 mod manifests;

@@ -73,6 +73,11 @@ impl Global {
         Ok(load(&self.typed(), environment)?)
     }
 
+    /// Loads the settings without what the command line says, as the service has them.
+    pub fn load_in_force(environment: &Environment) -> Result<Loaded, CliError> {
+        Ok(load(&Typed::default(), environment)?)
+    }
+
     /// Loads the settings without those that have faults, and returns these faults too. A fault of the command line is an error.
     pub fn load_in_part(&self, environment: &Environment) -> Result<(Loaded, Vec<ConfigFault>), CliError> {
         match load(&self.typed(), environment) {

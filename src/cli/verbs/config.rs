@@ -15,6 +15,7 @@ use super::completions;
 use super::controller::plan_cluster::WholePlan;
 use super::controller::why_object::Answer;
 use super::images::Images;
+use super::past::lab::Lab;
 use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::block_on;
@@ -98,6 +99,8 @@ enum Document {
     ClusterStatus,
     /// Output of `images -o json`
     Images,
+    /// Output of `lab -o json`
+    Lab,
     /// Output of `disk -o json`
     DiskAccount,
     /// Output of `disk --by pod -o json`
@@ -330,6 +333,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::PodReport => output.pretty_json(&schema_for!(PodReport)),
         Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),
         Document::Images => output.pretty_json(&schema_for!(Images)),
+        Document::Lab => output.pretty_json(&schema_for!(Lab)),
         Document::DiskAccount => output.pretty_json(&schema_for!(DiskAccount)),
         Document::DiskByPod => output.pretty_json(&schema_for!(DiskByPod)),
         Document::Rules => output.pretty_json(&schema_for!(rules::RuleList)),

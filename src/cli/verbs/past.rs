@@ -1,3 +1,4 @@
 //! Commands about what was recorded.
 
 pub(in crate::cli) mod history;
+pub(in crate::cli) mod lab;

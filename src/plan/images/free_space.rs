@@ -23,7 +23,7 @@ pub(super) fn free_space(step: &mut Step, estimates: Estimates, candidates: Vec<
     let (used_percent, high_threshold_percent) = (usage.used_percent(), context.policy.images.high_threshold_percent);
     step.plan.images.used_percent = Some(used_percent);
     context.policy.images.targets.iter().filter_map(|target| target.error(disk)).for_each(|error| step.fail(error));
-    let Some(goal) = Goal::of(context, disk, &usage, all_images(context, &estimates)) else {
+    let Some(goal) = Goal::of(context.policy, disk, &usage, all_images(context, &estimates)) else {
         let below = KeepReason::BelowThreshold { used_percent, high_threshold_percent };
         return keep_unless_old(step, &candidates, &below);
     };

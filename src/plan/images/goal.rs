@@ -13,8 +13,8 @@ use crate::plan::disk_usage::Usage;
 use crate::plan::document::ImageTrigger;
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::RemoveReason;
+use crate::plan::policy::Policy;
 use crate::plan::policy::pressure::Pressure;
-use crate::plan::step::Context;
 
 /// A target for images besides the thresholds, as `images.targets` has it.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -56,12 +56,12 @@ pub(super) struct Goal {
 
 impl Goal {
     /// Returns the goal of a pass; `None` = nothing has begun. `all_images` are the bytes of all images.
-    pub fn of(context: &Context, disk: &FileSystem, usage: &Usage, all_images: u64) -> Option<Self> {
-        let targets = context.policy.images.targets.iter();
-        let mut goals = Self::of_pressure(context, disk)
+    pub fn of(policy: &Policy, disk: &FileSystem, usage: &Usage, all_images: u64) -> Option<Self> {
+        let targets = policy.images.targets.iter();
+        let mut goals = Self::of_pressure(policy, disk)
             .into_iter()
-            .chain(Self::of_thresholds(context, usage))
-            .chain(targets.filter_map(|target| Self::of_target(context, *target, (disk, usage), all_images)));
+            .chain(Self::of_thresholds(policy, usage))
+            .chain(targets.filter_map(|target| Self::of_target(policy, *target, (disk, usage), all_images)));
         let first = goals.next()?;
         Some(goals.fold(first, |goal, other| Self {
             bytes: goal.bytes.max(other.bytes),
@@ -71,41 +71,34 @@ impl Goal {
     }
 
     /// Returns the goal of disk pressure: to end it, with a tenth to spare, so that the next pull does not bring it back.
-    fn of_pressure(context: &Context, disk: &FileSystem) -> Option<Self> {
+    fn of_pressure(policy: &Policy, disk: &FileSystem) -> Option<Self> {
         let is_of_images = |pressure: &&Pressure| pressure.mountpoint() == Some(&*disk.mountpoint);
-        context.policy.under_pressure.as_ref().filter(is_of_images)?;
-        let (bytes, inodes) = context.policy.pressure.missing(disk);
+        policy.under_pressure.as_ref().filter(is_of_images)?;
+        let (bytes, inodes) = policy.pressure.missing(disk);
         Some(Self { trigger: ImageTrigger::Pressure, reason: RemoveReason::Unused { pressure: true }, bytes, inodes })
     }
 
     /// Returns the goal of the thresholds. Equal ones leave nothing to reclaim; the kubelet removes an image then.
-    fn of_thresholds(context: &Context, usage: &Usage) -> Option<Self> {
-        let policy = &context.policy.images;
-        let (used_percent, high_threshold_percent) = (usage.used_percent(), policy.high_threshold_percent);
-        let bytes = usage.bytes_to_free(policy.low_threshold_percent);
-        (used_percent >= high_threshold_percent && (bytes > 0 || !context.policy.guards.measure_space)).then_some(
-            Self {
-                trigger: ImageTrigger::PercentUsed,
-                reason: RemoveReason::Space { high_threshold_percent, used_percent },
-                bytes,
-                inodes: 0,
-            },
-        )
+    fn of_thresholds(policy: &Policy, usage: &Usage) -> Option<Self> {
+        let images = &policy.images;
+        let (used_percent, high_threshold_percent) = (usage.used_percent(), images.high_threshold_percent);
+        let bytes = usage.bytes_to_free(images.low_threshold_percent);
+        (used_percent >= high_threshold_percent && (bytes > 0 || !policy.guards.measure_space)).then_some(Self {
+            trigger: ImageTrigger::PercentUsed,
+            reason: RemoveReason::Space { high_threshold_percent, used_percent },
+            bytes,
+            inodes: 0,
+        })
     }
 
     /// Returns the goal of a target that has begun. One that the disk cannot meet would remove every unused image, so it ends at the
     /// low threshold.
-    fn of_target(
-        context: &Context,
-        target: ImageTarget,
-        (disk, usage): (&FileSystem, &Usage),
-        all: u64,
-    ) -> Option<Self> {
+    fn of_target(policy: &Policy, target: ImageTarget, (disk, usage): (&FileSystem, &Usage), all: u64) -> Option<Self> {
         let goal = target.goal(disk, all)?;
         if !target.is_beyond(disk) {
             return Some(goal);
         }
-        let bytes = goal.bytes.min(usage.bytes_to_free(context.policy.images.low_threshold_percent));
+        let bytes = goal.bytes.min(usage.bytes_to_free(policy.images.low_threshold_percent));
         (bytes > 0).then_some(Self { bytes, ..goal })
     }
 

@@ -257,7 +257,7 @@ fn pass_facts(snapshot: &Snapshot, uses: &Uses) -> PassFacts {
 }
 
 /// Returns the repositories of all names of an image.
-pub(in crate::plan) fn repositories_of(image: &Image) -> BTreeSet<String> {
+pub fn repositories_of(image: &Image) -> BTreeSet<String> {
     let names = image.tags.iter().chain(&image.digests).filter(|name| !name.is_empty());
     names.map(|name| repository(name)).collect()
 }

@@ -1,0 +1,204 @@
+//! `kubegc lab`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::history::when;
+use crate::cli::args::formats;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::documents::Snapshots;
+use crate::cli::input::session::recorded_blocking;
+use crate::cli::render::format;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
+use crate::config::Loaded;
+use crate::lab::{Replay, Ruler, Suggestion, Totals, all_unused, fewest_bytes_pulled_again, of_kubelet, suggest};
+use crate::model::{Pulls, Trace};
+use crate::plan::Policy;
+
+/// Replay the last 30 days of images under other settings
+///
+/// The service records when images appear, are used and are removed. This command decides the same passes with the settings of its
+/// flags and of --config, and compares them with the settings in force. It does not touch the node.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Replay since a duration (7d), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
+    #[arg(long, value_name = "WHEN", value_parser = when, default_value = "30d")]
+    since: Timestamp,
+    /// Replay the trace of a snapshot instead of this node (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Search for settings that would have pulled less again
+    ///
+    /// They are chosen by the first half of the time, and judged by the second half.
+    #[arg(long)]
+    suggest: bool,
+}
+
+/// The disk at its fullest, and for how long it was above the high threshold in force and below the kubelet's eviction limit.
+const TITLES: [&str; 7] = ["SETTINGS", "PEAK", "ABOVE HIGH", "EVICTION", "REMOVED", "PULLED AGAIN", "PULL TIME"];
+
+/// What replays of a trace show.
+#[derive(JsonSchema, Serialize)]
+pub(in crate::cli) struct Lab {
+    /// Always `Lab`.
+    kind: &'static str,
+    /// The version of the document, 1.
+    version: u32,
+    /// When the replays begin.
+    since: Timestamp,
+    /// When they end.
+    until: Timestamp,
+    /// The passes over images in this time.
+    passes: usize,
+    /// The images of the trace.
+    images: usize,
+    /// The high threshold in force, in percent, with which all replays are measured.
+    high_threshold_percent: u64,
+    /// The replays. The first has the settings in force.
+    replays: Vec<PolicyReplay>,
+    /// No rules that keep the disk at or below that threshold pull fewer bytes again: a lower bound (PFOO-L of Berger, Beckmann and
+    /// Harchol-Balter, 2018), which may be out of reach.
+    fewest_bytes_pulled_again: u64,
+    /// Settings that the replays find better; `null` = not requested.
+    suggestion: Option<Suggestion>,
+}
+
+/// A replay with one policy.
+#[derive(JsonSchema, Serialize)]
+struct PolicyReplay {
+    /// `in_force`, `tried` (those of the command line), `kubelet` or `all_unused`.
+    policy: &'static str,
+    /// What it counts.
+    #[serde(flatten)]
+    totals: Totals,
+}
+
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static [VerbFacts] {
+        &[VerbFacts {
+            name: "lab",
+            examples: &[
+                ("Compare the settings in force with others", "kubegc lab --set images.high_threshold_percent=70"),
+                ("Try a whole configuration on the last week", "kubegc lab --since 7d --config new.toml"),
+                ("Search for better settings", "kubegc lab --suggest"),
+                ("Replay the trace of another machine", "kubegc lab --snapshot node.json"),
+            ],
+            formats: formats::TEXT,
+            statuses: READS_FILES,
+            words: &["replay", "simulate"],
+        }]
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let tried = start.load()?;
+        let (trace, pulls) = self.read(&tried)?;
+        let lab = Lab::new(self, &trace, pulls, &start.load_in_force()?.settings.policy, &tried.settings.policy)?;
+        output.result(&lab, |_| lab.text())
+    }
+}
+
+impl Args {
+    /// Reads the trace, and how long pulls take.
+    fn read(&self, loaded: &Loaded) -> Result<(Trace, Arc<Pulls>), CliError> {
+        let none = |hint| CliError::message(ErrorKind::Usage, "no trace of images").hint(hint);
+        if let Some(file) = &self.snapshot {
+            let snapshot = Snapshots::open(file)?.first()?;
+            let trace = snapshot.trace.ok_or_else(|| none("`kubegc snapshot --trace` adds one"))?;
+            return Ok((trace, snapshot.memory.pulls));
+        }
+        let store = recorded_blocking(&loaded.settings)?;
+        let trace = Some(store.trace()?).filter(|trace| !trace.disk.is_empty());
+        Ok((trace.ok_or_else(|| none("the service records one; run it for some days"))?, store.memory()?.pulls))
+    }
+}
+
+// === impl Lab ===
+
+impl Lab {
+    fn new(args: &Args, trace: &Trace, pulls: Arc<Pulls>, in_force: &Policy, tried: &Policy) -> Result<Self, CliError> {
+        let passes = trace.disk.iter().map(|sample| sample.at).filter(|at| *at >= args.since);
+        let (Some(since), Some(last)) = (passes.clone().min(), passes.clone().max()) else {
+            let error = CliError::message(ErrorKind::Usage, format!("no pass over images since {:.0}", args.since));
+            return Err(error.hint("use an earlier --since"));
+        };
+        let high_threshold_percent = in_force.images.high_threshold_percent;
+        let until = last + SignedDuration::from_secs(1);
+        let ruler = Ruler { since, until, high_threshold_percent, eviction: in_force.eviction, pulls };
+        let policies = [
+            ("in_force", Some(in_force.clone())),
+            ("tried", Some(tried.clone()).filter(|tried| tried != in_force)),
+            ("kubelet", Some(of_kubelet(in_force))),
+            ("all_unused", Some(all_unused(in_force))),
+        ];
+        let replay = |(policy, of): (&'static str, Option<Policy>)| {
+            Some(PolicyReplay { policy, totals: Replay::of(trace, &of?, &ruler).totals })
+        };
+        Ok(Self {
+            kind: "Lab",
+            version: 1,
+            since,
+            until: last,
+            passes: passes.count(),
+            images: trace.images.len(),
+            high_threshold_percent,
+            replays: policies.into_iter().filter_map(replay).collect(),
+            fewest_bytes_pulled_again: fewest_bytes_pulled_again(trace, &ruler, high_threshold_percent),
+            suggestion: args.suggest.then(|| suggest(trace, in_force, &ruler)),
+        })
+    }
+
+    fn text(&self) -> String {
+        let days = format::age(self.until.duration_since(self.since).as_secs());
+        let (passes, images) = (self.passes, format::count(self.images, "image"));
+        let (none, bound) = (String::new, format!("at least {}", format::size(self.fewest_bytes_pulled_again)));
+        let bound = ["offline bound".to_owned(), none(), none(), none(), none(), bound, none()];
+        let rows = self.replays.iter().map(|replay| row(replay.policy.replace('_', " "), &replay.totals));
+        let table = table(TITLES, rows.chain([bound]));
+        let suggestion = self.suggestion.as_ref().map(suggestion).unwrap_or_default();
+        let high = self.high_threshold_percent;
+        format!(
+            "{images} in {days} since {:.0}, {passes} passes over them; the high threshold is {high}%\n\n{table}{suggestion}",
+            self.since
+        )
+    }
+}
+
+fn row(settings: String, totals: &Totals) -> [String; 7] {
+    let with_bytes = |count: u64, bytes| format!("{count} ({})", format::size(bytes));
+    [
+        settings,
+        format!("{}%", totals.peak_used_percent),
+        format::age(totals.above_high_threshold_seconds),
+        format::age(totals.above_eviction_seconds),
+        with_bytes(totals.removed, totals.removed_bytes),
+        with_bytes(totals.pulled_again, totals.pulled_again_bytes),
+        format::age(i64::try_from(totals.pulled_again_seconds).unwrap_or(i64::MAX)),
+    ]
+}
+
+fn suggestion(of: &Suggestion) -> String {
+    if of.settings.is_empty() {
+        return "\nNo other settings were better on the first half.\n".to_owned();
+    }
+    let rows = [
+        row("in force, first half".to_owned(), &of.first_half_in_force),
+        row("suggested, first half".to_owned(), &of.first_half),
+        row("in force, second half".to_owned(), &of.second_half_in_force),
+        row("suggested, second half".to_owned(), &of.second_half),
+    ];
+    let settings = of.settings.join("\n  ");
+    format!(
+        "\nSuggested, chosen by the first half:\n  {settings}\n\n{}\nThe second half, since {:.0}, did not choose them: its rows \
+         show what to expect. Other days may differ.\n",
+        table(TITLES, rows),
+        of.second_half_since
+    )
+}
