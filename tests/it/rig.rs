@@ -13,6 +13,7 @@ mod kubegc;
 mod names;
 mod node;
 mod pod;
+mod registry;
 mod state;
 mod systemd;
 mod versions;
@@ -42,6 +43,7 @@ pub use node::{
     node_containerd, unique_address,
 };
 pub use pod::Pod;
+pub use registry::Registry;
 pub use systemd::Systemd;
 pub use versions::Version;
 

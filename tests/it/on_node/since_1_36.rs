@@ -8,7 +8,6 @@ mod log_limits;
 mod orphans;
 mod pod_logs;
 mod pulls;
-mod registry;
 mod resized;
 mod restarts;
 

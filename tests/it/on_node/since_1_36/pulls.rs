@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::ContainerStatus;
 use serde_json::json;
 
 use super::follower::{Follower, Readable};
-use super::registry::Registry;
 use super::{LOWEST_LIMITS, words};
 use crate::on_node::service::Service;
+use crate::rig::Registry;
 use crate::rig::{Image, Layer, Manifest, NodeRig, Options, Program};
 
 /// The repositories.

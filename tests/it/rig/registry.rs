@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::rig::{Image, hex};
+use super::{Image, hex};
 
 /// User and password of the private repositories.
 const LOGIN: &str = "tenant:secret";
