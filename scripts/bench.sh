@@ -7,6 +7,6 @@ scripts/setup.sh
 # Whole programs are those of a release, as what runs beside them is.
 KUBEGC_BINARY=$(scripts/binary.sh)
 export KUBEGC_BINARY
-for bench in plan pods whole scrape removal logs stores controller; do
+for bench in plan pods whole scrape removal logs lab stores controller; do
   cargo bench --locked --bench "$bench"
 done

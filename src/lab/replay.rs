@@ -152,10 +152,11 @@ impl Driver<'_> {
         let (now, disk) = (sample.at, self.world.disk(sample));
         let pressed = self.policy.pressure.judge(&disk).map(|pressure| self.policy.under_pressure(pressure));
         let policy = pressed.as_ref().unwrap_or(self.policy);
-        let unused_since = self.world.unused_since(now);
-        if self.plans_each || may_remove_images(policy, &disk, self.world.bytes, unused_since, now) {
+        let unused = self.world.unused(now, !policy.guards.age_from_first_seen);
+        let may_remove = || unused.any && may_remove_images(policy, &disk, self.world.bytes, unused.since, now);
+        if self.plans_each || may_remove() {
             let memory = std::mem::take(&mut self.memory);
-            let snapshot = self.world.snapshot(now, disk, memory);
+            let snapshot = self.world.snapshot(now, disk, memory, policy.has_image_total());
             let reports = self.carry_out(&snapshot, policy);
             let memory = after_outcomes(&update_memory(&snapshot, policy), &reports, now, now, Duration::ZERO);
             // The images are those of the world. Lists of it never fall by mistake.
@@ -168,6 +169,7 @@ impl Driver<'_> {
     /// Removes what the plan removes. Sizes add up, so what it estimates is what it reclaims.
     fn carry_out(&mut self, snapshot: &Snapshot, policy: &Policy) -> Vec<Report> {
         let plan = decide(snapshot, policy, Scope::Images);
+        plan.kept.iter().for_each(|kept| self.world.hold(kept, snapshot.taken_at));
         let mut reports = Vec::new();
         for action in plan.actions {
             let Target::RemoveImage { id, .. } = &action.target else { continue };

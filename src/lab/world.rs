@@ -1,17 +1,21 @@
 //! The images of a node during a replay: those of the replay, and those that the node had.
 
-use jiff::Timestamp;
+use std::collections::HashMap;
+
+use jiff::{SignedDuration, Timestamp};
 
 use crate::model::{
     CRI_NAMESPACE, Container, ContainerState, DiskSample, FileSystem, ImageEvent, ImageId, ImageMemory, Memory,
     PodList, RuntimeStore, Seen, Snapshot, StoreHolder, StorePart, Trace, TraceEvent, TracedImage,
 };
+use crate::plan::{KeepReason, Kept};
 
 /// The images at one time.
 pub(super) struct World<'t> {
     trace: &'t Trace,
     /// The state of each image of the trace.
     states: Vec<State>,
+    numbers: HashMap<&'t ImageId, usize>,
     /// The bytes of the images of the replay.
     pub bytes: u64,
     /// The bytes of the images that the node had.
@@ -30,6 +34,15 @@ struct State {
     last_used: Option<Timestamp>,
     /// Whether the replay removed it last.
     is_removed: bool,
+    /// Until when a plan keeps it although it is old, if nothing happens to it.
+    held_until: Option<Timestamp>,
+}
+
+/// The unused images at one time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unused {
+    pub any: bool,
+    pub since: Option<Timestamp>,
 }
 
 /// An image that the replay pulls. Only those that it had removed are pulled again.
@@ -44,7 +57,8 @@ impl<'t> World<'t> {
     /// Returns the node at a time, with the images that it had.
     pub fn at(trace: &'t Trace, at: Timestamp) -> Self {
         let states = vec![State::default(); trace.images.len()];
-        let mut world = Self { trace, states, bytes: 0, recorded_bytes: 0 };
+        let numbers = trace.images.iter().enumerate().map(|(number, image)| (image.id(), number)).collect();
+        let mut world = Self { trace, states, numbers, bytes: 0, recorded_bytes: 0 };
         for event in trace.events.iter().take_while(|event| event.at < at) {
             world.apply(event);
             if event.event == ImageEvent::Collected {
@@ -75,7 +89,7 @@ impl<'t> World<'t> {
             ImageEvent::Used => {
                 let pull = self.need(event);
                 let state = self.states.get_mut(event.image)?;
-                (state.is_used, state.last_used) = (true, Some(event.at));
+                (state.is_used, state.last_used, state.held_until) = (true, Some(event.at), None);
                 return pull;
             }
             ImageEvent::LastUsed => (state.is_used, state.last_used) = (false, state.last_used.max(Some(event.at))),
@@ -95,7 +109,11 @@ impl<'t> World<'t> {
             return None;
         }
         let is_again = state.is_removed;
-        *state = State { is_there: true, first_seen: Some(event.at), last_used: None, is_removed: false, ..*state };
+        *state = State {
+            is_there: true,
+            first_seen: Some(event.at),
+            ..State { is_used: state.is_used, was_there: state.was_there, ..State::default() }
+        };
         self.bytes += image.bytes();
         Some(Pull { image, is_again })
     }
@@ -111,8 +129,7 @@ impl<'t> World<'t> {
 
     /// Removes an image that a plan removes. Returns its position and its bytes.
     pub fn remove(&mut self, id: &ImageId) -> Option<(usize, u64)> {
-        let is_of = |(image, state): &(&TracedImage, &State)| state.is_there && image.id() == id;
-        let number = self.trace.images.iter().zip(&self.states).position(|pair| is_of(&pair))?;
+        let number = *self.numbers.get(id)?;
         self.take(number);
         Some((number, self.trace.images.get(number)?.image.size_bytes))
     }
@@ -131,10 +148,18 @@ impl<'t> World<'t> {
         i128::from(capacity_bytes) - i128::from(available_bytes) - i128::from(self.recorded_bytes)
     }
 
-    /// Returns since when the images of the replay are unused that are not pinned, if any: the earliest time.
-    pub fn unused_since(&self, now: Timestamp) -> Option<Timestamp> {
-        let images = self.present().filter(|(image, state)| !image.image.pinned && !state.is_used_at(now));
-        images.filter_map(|(_, state)| state.last_used.max(state.first_seen)).min()
+    /// Returns the unused images that are not pinned: whether there are any, and since when the first of those is unused that no plan
+    /// holds. An image that was never used counts from its first sight, or from the beginning of time.
+    pub fn unused(&self, now: Timestamp, never_used_is_old: bool) -> Unused {
+        let is_unused = |(image, state): &(&TracedImage, &State)| !image.image.pinned && !state.is_used_at(now);
+        let since = |state: &State| {
+            let first_seen = state.first_seen.filter(|_| !never_used_is_old).unwrap_or(Timestamp::MIN);
+            state.last_used.max(state.first_seen.filter(|_| state.last_used.is_some())).unwrap_or(first_seen)
+        };
+        let is_held = |state: &State| state.held_until.is_some_and(|until| now <= until);
+        let free = self.present().filter(|pair| is_unused(pair) && !is_held(pair.1));
+        let since = free.map(|(_, state)| since(state)).min();
+        Unused { any: self.present().any(|pair| is_unused(&pair)), since }
     }
 
     /// Returns the bytes of the images that are in use or pinned, whatever a replay removes.
@@ -143,12 +168,31 @@ impl<'t> World<'t> {
         self.present().filter(is_needed).map(|(image, _)| image.bytes()).sum()
     }
 
-    /// Returns a snapshot of the replay before a pass, as the node would have made it.
-    pub fn snapshot(&self, now: Timestamp, disk: FileSystem, memory: Memory) -> Snapshot {
-        let images = self.present().map(|(image, _)| image.image.clone()).collect();
-        let used = self.present().filter(|(_, state)| state.is_used_at(now));
-        let containers = used.map(|(image, _)| container(image, now)).collect();
-        let past = self.present().filter(|(_, state)| state.first_seen < Some(now));
+    /// Notes why a plan keeps an image at `now`. Neither the age nor the disk changes what a pattern keeps.
+    pub fn hold(&mut self, kept: &Kept, now: Timestamp) {
+        let Some(state) = self.numbers.get(&ImageId::from(kept.id.as_str())).and_then(|at| self.states.get_mut(*at))
+        else {
+            return;
+        };
+        let since = state.last_used.max(state.first_seen).unwrap_or(now);
+        state.held_until = match kept.reason {
+            KeepReason::PulledAgain { unused_seconds, .. } => {
+                since.checked_add(SignedDuration::from_secs(unused_seconds)).ok()
+            }
+            KeepReason::KeepPattern { .. } => Some(Timestamp::MAX),
+            _ => None,
+        };
+    }
+
+    /// Returns a snapshot of the replay before a pass, as the node would have made it; without images in use, unless their bytes
+    /// count for `totals`.
+    pub fn snapshot(&self, now: Timestamp, disk: FileSystem, memory: Memory, totals: bool) -> Snapshot {
+        let listed: Vec<_> = self.present().filter(|(_, state)| totals || !state.is_used_at(now)).collect();
+        let listed = || listed.iter().copied();
+        let images = listed().map(|(image, _)| image.image.clone()).collect();
+        let containers =
+            listed().filter(|(_, state)| state.is_used_at(now)).map(|(image, _)| container(image, now)).collect();
+        let past = listed().filter(|(_, state)| state.first_seen < Some(now));
         let memory_of = |(image, state): (&TracedImage, &State)| ImageMemory {
             id: image.id().clone(),
             first_seen: state.first_seen,
@@ -156,7 +200,7 @@ impl<'t> World<'t> {
             last_used_by: image.last_used_by.clone(),
         };
         let memory = Memory { images: past.map(memory_of).collect(), ..memory };
-        let store = Some(Seen::Seen(self.store()));
+        let store = Some(Seen::Seen(store(listed().map(|(image, _)| image))));
         let pods = PodList { source: "trace".into(), complete: true, ..PodList::default() };
         Snapshot {
             listening_since: Seen::Seen(None),
@@ -170,24 +214,6 @@ impl<'t> World<'t> {
             memory,
             ..Snapshot::unobserved(now)
         }
-    }
-
-    /// Returns a store of the runtime in which each image has one layer.
-    fn store(&self) -> RuntimeStore {
-        let layer = |image: &TracedImage| StorePart {
-            name: image.id().to_string(),
-            bytes: Some(image.bytes()),
-            ..StorePart::default()
-        };
-        let holder = |(number, image): (usize, &TracedImage)| StoreHolder {
-            namespace: CRI_NAMESPACE.to_owned(),
-            name: image.id().to_string(),
-            refs: vec![number],
-            ..StoreHolder::default()
-        };
-        let images = || self.present().map(|(image, _)| image);
-        let (parts, holders) = (images().map(layer).collect(), images().enumerate().map(holder).collect());
-        RuntimeStore { parts, holders, ..RuntimeStore::default() }
     }
 
     /// Notes that the images in use are in use at a pass.
@@ -230,4 +256,21 @@ fn container(image: &TracedImage, now: Timestamp) -> Container {
         image_volumes: Vec::new(),
         image_volumes_unknown: None,
     }
+}
+
+/// Returns a store of the runtime in which each image has one layer.
+fn store<'t>(images: impl Iterator<Item = &'t TracedImage> + Clone) -> RuntimeStore {
+    let layer = |image: &TracedImage| StorePart {
+        name: image.id().to_string(),
+        bytes: Some(image.bytes()),
+        ..StorePart::default()
+    };
+    let holder = |(number, image): (usize, &TracedImage)| StoreHolder {
+        namespace: CRI_NAMESPACE.to_owned(),
+        name: image.id().to_string(),
+        refs: vec![number],
+        ..StoreHolder::default()
+    };
+    let (parts, holders) = (images.clone().map(layer).collect(), images.enumerate().map(holder).collect());
+    RuntimeStore { parts, holders, ..RuntimeStore::default() }
 }

@@ -6,12 +6,11 @@ use super::goal::Goal;
 use crate::model::FileSystem;
 use crate::plan::disk_usage;
 use crate::plan::policy::Policy;
-use crate::plan::times::age;
 use crate::rules::RuleFor;
 
-/// Returns whether a pass at `now` may remove an image. `false` is certain; `true` only means that a plan must decide. `unused_since`
-/// is the earliest time since which an image that is not pinned is unused, `None` = there is no such image. `all_images` are the bytes
-/// of all images.
+/// Returns whether a pass at `now` may remove one of the unused images. `false` is certain; `true` only means that a plan must decide.
+/// `unused_since` is the earliest time since which an image is unused that may be old enough, `None` = there is none. `all_images` are
+/// the bytes of all images.
 pub fn may_remove_images(
     policy: &Policy,
     disk: &FileSystem,
@@ -19,15 +18,14 @@ pub fn may_remove_images(
     unused_since: Option<Timestamp>,
     now: Timestamp,
 ) -> bool {
-    let Some(since) = unused_since else { return false };
     let max_age = policy.images.max_age;
-    let is_old = || !policy.guards.age_from_first_seen || age(now, since) > max_age;
+    let is_old = |since: Timestamp| now.duration_since(since).unsigned_abs() > max_age;
     let has_goal = || {
         let usage = disk_usage::usage(disk).ok();
         usage.is_some_and(|usage| Goal::of(policy, disk, &usage, all_images).is_some())
     };
     policy.rules.iter().any(|rule| rule.text().of == RuleFor::Image)
         || policy.all_unused().is_some()
-        || (!max_age.is_zero() && is_old())
+        || (!max_age.is_zero() && unused_since.is_some_and(is_old))
         || has_goal()
 }

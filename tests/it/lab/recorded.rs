@@ -56,7 +56,7 @@ async fn the_replay_decides_what_the_agent_decided(version: Version, load: &Load
     set(&mut settings.policy);
     let policy = settings.policy.clone();
 
-    let (trace, pulls) = recorded(version, load, settings).await;
+    let (trace, pulls) = Box::pin(recorded(version, load, settings)).await;
     let collected = trace.events.iter().filter(|event| event.event == ImageEvent::Collected);
     let mut collected: Vec<_> = collected.map(|event| (pass_of(&trace, event.at), event.image)).collect();
     let mut ruler = ruler(&trace);
