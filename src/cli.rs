@@ -72,6 +72,7 @@ verbs! {
     Logs(container_logs),
     History(history),
     Lab(lab),
+    Undo(undo),
     Report(report),
     Status(status),
     Config(config),

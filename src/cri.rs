@@ -27,6 +27,7 @@ mod tests;
 mod writer;
 
 pub use containerd::SnapshotUsages;
+pub use containerd::undo::{ImageRecord, UndoLease};
 pub use cri_error::CriError;
 pub use endpoint::{Endpoint, EndpointCandidates, Named, WELL_KNOWN, check_alone, resolve};
 pub use in_progress::InProgress;

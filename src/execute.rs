@@ -30,7 +30,7 @@ pub use logs::{
     Archived, ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots,
     RemovedStats,
 };
-pub use remover::Remover;
+pub use remover::{Remover, restore};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,6 +73,8 @@ pub struct ExecuteOptions {
     /// Whether the recheck keeps an image that a pod names by then (I6). Off if `guards.keep_pod_images` is off.
     /// Default on.
     pub keeps_pod_images: bool,
+    /// For how long the content of an image is kept that is removed although no space is needed: `images.undo`. Default 0 = not at all.
+    pub undo: Duration,
     /// How long to wait for the space of an image, and for free space before a fallback candidate is removed. Some runtimes
     /// and file systems answer a removal first and delete the data later. The measurement after containers waits up to four times as long for the space of their
     /// writable layers. Default 1 s; 0 = no wait.
@@ -107,6 +109,7 @@ impl Default for ExecuteOptions {
             kubelet_root: "/var/lib/kubelet".into(),
             confirms_deletions: true,
             keeps_pod_images: true,
+            undo: Duration::ZERO,
             space_settle: Duration::from_secs(1),
             stop_wait: Duration::from_mins(1),
         }

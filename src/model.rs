@@ -49,7 +49,7 @@ pub use odd_entries::MOST_OWNERS;
 pub use pod::{
     Confirms, Phase, Pod, PodDetails, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods,
 };
-pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart};
+pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart, UNDO_LEASES};
 pub use seen::Seen;
 pub use snapshot::archived_log::{ArchivedContainer, ArchivedLog, ArchivedPod};
 pub use snapshot::container_logs::{ContainerLog, ContainerLogs, LogFacts};

@@ -20,4 +20,4 @@ pub(super) mod version;
 pub(super) mod why;
 
 pub(super) use completions::man;
-pub(super) use past::{history, lab};
+pub(super) use past::{history, lab, undo};

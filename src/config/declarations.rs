@@ -157,6 +157,15 @@ settings! {
     /// Example: `order = "double(image.size_bytes) * double(image.unused.getHours())"`
     "images.order": IMAGE_ORDER = policy.images.order;
 
+    /// Time for which a removed image can be restored with `kubegc undo`. 0 = off.
+    ///
+    /// A lease of containerd keeps the content of an image that is removed by age, by a rule, from a list, or because all
+    /// unused images are. The kubelet and crictl no longer see the image, and its space is not free.
+    ///
+    /// Where space is needed, no lease is taken, and the oldest are deleted before another image is removed. CRI-O has no
+    /// leases: there an image is removed for good.
+    "images.undo": DURATION = policy.images.undo;
+
     /// Remove every unused image, at any disk usage.
     "images.all_unused": SWITCH = policy.images.all_unused;
 

@@ -105,8 +105,11 @@ impl Loaded {
             }
             _ => None,
         };
+        let has_crio = self.settings.runtime.endpoint.as_ref().is_some_and(|socket| socket.contains("crio"));
+        let undo = (has_crio && !self.settings.policy.images.undo.is_zero())
+            .then(|| "images.undo has no effect: CRI-O has no leases, so an image is removed for good".to_owned());
         let doubts = self.doubts_of_rules.iter().cloned().chain(self.unkept_logs());
-        self.warnings.iter().cloned().chain(off).chain(doubts).collect()
+        self.warnings.iter().cloned().chain(off).chain(undo).chain(doubts).collect()
     }
 
     /// Returns a warning for each rule for logs that needs an archive, where there is none.

@@ -1,4 +1,5 @@
-//! The store of containerd, through its own API on the socket of the runtime. It only reads.
+//! The store of containerd, through its own API on the socket of the runtime. It only reads; [`undo`] describes leases, which the writer
+//! creates.
 //!
 //! One list that fails does not prevent the others: [`RuntimeStore::missing`] names it. A runtime without this API answers
 //! that its first call is not implemented.
@@ -7,6 +8,7 @@
 
 mod reference_graph;
 mod store_calls;
+pub(super) mod undo;
 
 use std::collections::{HashMap, HashSet};
 use std::pin::pin;

@@ -189,6 +189,11 @@ impl CriError {
         matches!(self, Self::Call { status, .. } if status.code() == Code::NotFound)
     }
 
+    /// Returns whether the runtime reports that the object already exists.
+    pub fn is_already_there(&self) -> bool {
+        matches!(self, Self::Call { status, .. } if status.code() == Code::AlreadyExists)
+    }
+
     /// Returns whether a removal of the object is in progress: an earlier one of kubegc, or one of another client such as
     /// the kubelet. containerd refuses the second removal with this text and the code Unknown.
     pub fn is_removal_in_progress(&self) -> bool {

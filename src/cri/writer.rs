@@ -8,14 +8,17 @@ use tonic::metadata::MetadataValue;
 
 use super::CriError;
 use super::connect::{Method, Sent, Socket};
+use super::containerd::undo::UndoLease;
 use super::generated as pb;
-use super::generated::containerd::leases;
+use super::generated::containerd::{images, leases};
 use super::in_progress::InProgress;
 use super::reader::RuntimeReader;
-use crate::model::{CRI_NAMESPACE, ContainerId, ImageId, SandboxId};
+use crate::model::{CRI_NAMESPACE, ContainerId, Image, ImageId, SandboxId};
 
 const CREATE_LEASE: Method = Method("/containerd.services.leases.v1.Leases/Create");
 const DELETE_LEASE: Method = Method("/containerd.services.leases.v1.Leases/Delete");
+const ADD_RESOURCE: Method = Method("/containerd.services.leases.v1.Leases/AddResource");
+const CREATE_IMAGE: Method = Method("/containerd.services.images.v1.Images/Create");
 /// The label with the end of a lease.
 pub(super) const LEASE_EXPIRES: &str = "containerd.io/gc.expire";
 /// What stands for all that a collection removes, among the removals in progress.
@@ -88,11 +91,68 @@ impl RuntimeWriter {
     pub async fn collect_garbage(&self, expires_at: Timestamp) -> Result<(), CriError> {
         let id = format!("kubegc-{}", expires_at.as_second());
         let labels = [(LEASE_EXPIRES.to_owned(), expires_at.to_string())].into();
-        let in_cri = |call| self.reader.socket(call).in_namespace(MetadataValue::from_static(CRI_NAMESPACE));
         let create = leases::CreateRequest { id: id.clone(), labels };
-        self.wait(in_cri(CREATE_LEASE), CREATE_LEASE, GARBAGE, create).await?;
+        self.containerd(CREATE_LEASE, GARBAGE, create).await?;
         let delete = leases::DeleteRequest { id, sync: true };
-        self.wait(in_cri(DELETE_LEASE), DELETE_LEASE, GARBAGE, delete).await
+        self.containerd(DELETE_LEASE, GARBAGE, delete).await
+    }
+
+    /// Creates a lease on the content of an image that is removed next, until `expires_at`. Returns it.
+    ///
+    /// # Errors
+    /// The runtime has no leases, or the image has no record there. No lease is left.
+    pub async fn keep_for_undo(
+        &self,
+        image: &Image,
+        pass: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<UndoLease, CriError> {
+        let lease = self.reader.undo_lease_for(image, pass, expires_at).await?;
+        if lease.records.is_empty() {
+            return Err(CriError::defective(
+                CREATE_LEASE,
+                format!("containerd has no record of the image {}", image.id),
+            ));
+        }
+        let create = leases::CreateRequest { id: lease.name.clone(), labels: lease.labels() };
+        self.containerd(CREATE_LEASE, &lease.name, create).await?;
+        for digest in lease.digests() {
+            let resource = leases::Resource { id: digest.to_owned(), r#type: "content".to_owned() };
+            let add = leases::AddResourceRequest { id: lease.name.clone(), resource: Some(resource) };
+            if let Err(error) = self.containerd(ADD_RESOURCE, &lease.name, add).await {
+                let _ = self.delete_lease(&lease.name, false).await; // it ends by itself
+                return Err(error);
+            }
+        }
+        Ok(lease)
+    }
+
+    /// Deletes a lease. With `sync` it waits until containerd has removed what only the lease kept. Succeeds if the lease no longer
+    /// exists.
+    pub async fn delete_lease(&self, name: &str, sync: bool) -> Result<(), CriError> {
+        let delete = leases::DeleteRequest { id: name.to_owned(), sync };
+        match self.containerd(DELETE_LEASE, name, delete).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the records of a removed image again, and deletes its lease. A name that an image has by now is left to it.
+    pub async fn restore(&self, lease: &UndoLease) -> Result<(), CriError> {
+        for record in &lease.records {
+            let create = images::CreateImageRequest { image: Some(record.image()) };
+            match self.containerd(CREATE_IMAGE, &lease.name, create).await {
+                Err(error) if !error.is_already_there() => return Err(error),
+                _ => {}
+            }
+        }
+        self.delete_lease(&lease.name, false).await
+    }
+
+    /// Sends a call of containerd's own API, in the namespace of the CRI.
+    async fn containerd<Q: Sent>(&self, call: Method, id: &str, request: Q) -> Result<(), CriError> {
+        let socket = self.reader.socket(call).in_namespace(MetadataValue::from_static(CRI_NAMESPACE));
+        self.wait(socket, call, id, request).await
     }
 
     /// Sends a call. If the connection broke, sends it once more at once: the runtime may have been restarted since the

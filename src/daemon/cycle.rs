@@ -301,6 +301,7 @@ fn options(settings: &Settings, space_settle: Duration) -> ExecuteOptions {
         kubelet_root: settings.kubelet_root.clone(),
         confirms_deletions: confirms,
         keeps_pod_images: settings.policy.guards.keep_pod_images,
+        undo: settings.policy.images.undo,
         space_settle,
         ..ExecuteOptions::default()
     }

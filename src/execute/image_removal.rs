@@ -3,12 +3,15 @@
 //!
 //! If one image of a set is not removed, the rest of the set is kept: it would reclaim nothing.
 
+use std::path::Path;
 use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
-use crate::cri::Only;
-use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef};
+use crate::cri::{Only, UndoLease};
+use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef, UNDO_LEASES};
 use crate::plan::{Action, Outcome, Refusal};
 
 /// How far the runtime's clock may be behind the plan's. Containers created after the plan's time minus this slack are
@@ -66,14 +69,53 @@ impl Run<'_> {
         if let Some(pod) = self.named_by(&image).await {
             return Ok(Done { note: Some(format!("the pod {pod} names it")), ..Done::refused(Refusal::NamedByPod) });
         }
-        if !self.remove_all_names(image, tags).await? {
+        let lease = self.keep_for_undo(action, &image).await?;
+        let removed = self.remove_all_names(image, tags).await;
+        if let Some(lease) = lease.as_ref().filter(|_| !matches!(removed, Ok(true))) {
+            let _ = self.exec.remover.delete_lease(&lease.name, false).await; // it ends by itself
+        }
+        if !removed? {
             return Err(ExecuteError::VerifyImage { id: id.clone() });
         }
         if self.exec.remover.is_dry() {
             return Ok(self.removed(None));
         }
+        if let Some(lease) = lease {
+            let note = Some(format!("kept for undo until {:.0}", lease.expires_at));
+            return Ok(Done { note, ..self.removed(Some(0)) });
+        }
         let freed = match before {
             Some(before) => self.space.reclaimed(self.exec, before, self.expected(action)).await,
+            None => None,
+        };
+        Ok(self.removed(freed))
+    }
+
+    /// Takes a lease on the content of an image, unless its space is needed; `None` = none was taken, or the runtime has no leases.
+    async fn keep_for_undo(&self, action: &Action, image: &Image) -> Result<Option<UndoLease>, ExecuteError> {
+        let undo = self.exec.options.undo;
+        if undo.is_zero() || !action.reason.can_be_undone() || self.plan.needs_space() {
+            return Ok(None);
+        }
+        let pass = self.plan.taken_at;
+        let expires_at = pass.saturating_add(undo).unwrap_or(Timestamp::MAX);
+        match self.exec.remover.keep_for_undo(image, pass, expires_at).await {
+            Err(error) if error.is_unimplemented() => Ok(None),
+            lease => Ok(lease?),
+        }
+    }
+
+    /// Deletes a lease on a removed image, unless enough space is free by now. containerd removes what only the lease kept.
+    pub(super) async fn undo_lease(&self, action: &Action, name: &Path) -> Result<Done, ExecuteError> {
+        let name = name.to_str().filter(|name| name.starts_with(UNDO_LEASES));
+        let Some(name) = name else { return Ok(Done::refused(Refusal::ForeignPath)) };
+        let before = self.space.measure(self.exec).await;
+        if action.reason.is_for_space() && self.space.is_enough(before.as_ref()) {
+            return Ok(Done::of(Outcome::NotNeeded {}));
+        }
+        self.exec.remover.delete_lease(name, true).await?;
+        let freed = match before.filter(|_| !self.exec.remover.is_dry()) {
+            Some(before) => self.space.reclaimed(self.exec, before.available_bytes, self.expected(action)).await,
             None => None,
         };
         Ok(self.removed(freed))

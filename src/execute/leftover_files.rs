@@ -36,6 +36,7 @@ impl Run<'_> {
             LeftoverKind::PullRecord => RECORDS,
             LeftoverKind::Checkpoint => CHECKPOINTS,
             LeftoverKind::Unreferenced => return self.unreferenced().await,
+            LeftoverKind::UndoLease => return self.undo_lease(action, path).await,
             LeftoverKind::SnapshotDirectory | LeftoverKind::Address => {
                 return Ok(Done::refused(Refusal::ForeignPath));
             }

@@ -15,7 +15,7 @@ use super::{
     Archived, ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots,
     RemovedStats,
 };
-use crate::cri::{CriError, RuntimeWriter};
+use crate::cri::{CriError, InProgress, RuntimeReader, RuntimeWriter, UndoLease};
 use crate::model::{ArchivedPod, ContainerId, Image, SandboxId};
 
 /// How long a lease lasts that is deleted at once unless the connection breaks.
@@ -34,6 +34,14 @@ pub enum Remover {
     },
     /// Removes nothing, so that nothing is measured or verified afterwards (I8).
     Dry,
+}
+
+/// Makes the records of a removed image again, from the lease that keeps it.
+///
+/// # Errors
+/// The runtime refuses it, or cannot be reached.
+pub async fn restore(reader: &RuntimeReader, removals: &InProgress, lease: &UndoLease) -> Result<(), CriError> {
+    RuntimeWriter::new(reader, removals).restore(lease).await
 }
 
 // === impl Remover ===
@@ -72,6 +80,23 @@ impl Remover {
     pub(super) async fn remove_image(&self, image: &Image) -> Result<(), CriError> {
         let Self::Live { writer, .. } = self else { return Ok(()) };
         writer.remove_image_by(&image.id, image.artifact_digest().unwrap_or(image.id.as_str())).await
+    }
+
+    /// Takes a lease on the content of an image that is removed next.
+    pub(super) async fn keep_for_undo(
+        &self,
+        image: &Image,
+        pass: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<Option<UndoLease>, CriError> {
+        let Self::Live { writer, .. } = self else { return Ok(None) };
+        writer.keep_for_undo(image, pass, expires_at).await.map(Some)
+    }
+
+    /// Deletes a lease. With `sync` it waits until containerd has removed what only the lease kept.
+    pub(super) async fn delete_lease(&self, name: &str, sync: bool) -> Result<(), CriError> {
+        let Self::Live { writer, .. } = self else { return Ok(()) };
+        writer.delete_lease(name, sync).await
     }
 
     /// Starts the garbage collection of containerd and waits for it.

@@ -17,6 +17,9 @@ use crate::model::DirUsage;
 /// The namespace of the runtime in which the CRI's objects are.
 pub const CRI_NAMESPACE: &str = "k8s.io";
 
+/// What the names of leases begin with that keep removed images, so that a removal can be undone.
+pub const UNDO_LEASES: &str = "kubegc-undo-";
+
 /// The store of a runtime at one moment.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
@@ -127,6 +130,15 @@ pub struct StoreHolder {
     /// When it ends by itself. A lease that has ended holds nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+}
+
+// === impl StoreHolder ===
+
+impl StoreHolder {
+    /// Returns whether it is a lease of kubegc on a removed image.
+    pub fn is_for_undo(&self) -> bool {
+        self.kind == HolderKind::Lease && self.namespace == CRI_NAMESPACE && self.name.starts_with(UNDO_LEASES)
+    }
 }
 
 // === impl StorePart ===

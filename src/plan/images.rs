@@ -112,6 +112,9 @@ fn decide_unused(step: &mut Step, candidates: Vec<Candidate>) {
     let mut estimates = Estimates::new(index.cloned());
     if let Some(reason) = context.policy.all_unused() {
         step.plan.images.triggered_by = Some(ImageTrigger::AllUnused);
+        if reason.is_for_space() {
+            free_space::delete_undo_leases(step, &mut estimates, &reason, i128::MAX);
+        }
         return remove_all(step, &mut estimates, candidates, &reason);
     }
     let candidates = remove_by_rule(step, &mut estimates, candidates);

@@ -49,8 +49,8 @@ fn proof(context: &Context, in_runtime: &InRuntime, leftover: &Leftover) -> Opti
         LeftoverKind::PodDirectory => pod_is_gone(context, in_runtime, &leftover.pod.as_ref()?.uid),
         LeftoverKind::Checkpoint => Some(rule_removes(context, leftover)),
         LeftoverKind::SnapshotDirectory | LeftoverKind::Address => Some(Err(KeepReason::ShownOnly {})),
-        // It is no file, and does not come from a snapshot's list.
-        LeftoverKind::Unreferenced => None,
+        // They are no files, and do not come from a snapshot's list.
+        LeftoverKind::Unreferenced | LeftoverKind::UndoLease => None,
     }
 }
 

@@ -141,7 +141,7 @@ impl Garbage for images::Image {
     fn fill_with_garbage(&mut self, place: usize) {
         match place % 3 {
             0 => self.name = odd(),
-            1 => self.target = Some(images::Descriptor { digest: huge() }),
+            1 => self.target = Some(images::Descriptor { digest: huge(), ..images::Descriptor::default() }),
             _ => self.created_at = Some(images::Timestamp { seconds: i64::MIN }),
         }
     }

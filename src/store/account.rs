@@ -212,6 +212,7 @@ fn category_of(holder: &StoreHolder, listed: &HashSet<&str>) -> Category {
         HolderKind::Container if is_listed() => Category::ImagesInUse,
         HolderKind::Image if is_of_cri(holder) => Category::UnlistedImages,
         HolderKind::Image | HolderKind::Container => Category::OtherClients,
+        HolderKind::Lease if holder.is_for_undo() => Category::KeptForUndo,
         HolderKind::Lease => Category::Leases,
         HolderKind::Label => Category::Labels,
     }

@@ -27,7 +27,9 @@ pub enum Category {
     UnlistedImages,
     /// Images, containers and blobs of other clients of the runtime, in its other namespaces or without the CRI.
     OtherClients,
-    /// What only a lease holds.
+    /// Removed images that a lease of kubegc keeps, so that their removal can be undone.
+    KeptForUndo,
+    /// What only another lease holds.
     Leases,
     /// What only a label of its own holds.
     Labels,
@@ -68,6 +70,7 @@ impl Category {
             Self::WritableLayers => "writable layers",
             Self::UnlistedImages => "images not listed by the CRI",
             Self::OtherClients => "other clients of the runtime",
+            Self::KeptForUndo => "kept for undo",
             Self::Leases => "held by leases",
             Self::Labels => "held by labels",
             Self::Downloads => "downloads",

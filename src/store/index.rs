@@ -94,6 +94,22 @@ impl<'a> StoreIndex<'a> {
         }
     }
 
+    /// Removes the oldest lease on a removed image. Returns it, and the bytes that only it holds.
+    pub fn remove_undo_lease(&mut self) -> Option<(&'a StoreHolder, u64)> {
+        let leases = self.others.iter().enumerate().filter(|(_, (holder, _))| holder.is_for_undo());
+        let oldest = leases.min_by_key(|(_, (holder, _))| (holder.created_at, &holder.name)).map(|(at, _)| at)?;
+        let (holder, parts) = self.others.remove(oldest);
+        let mut bytes = 0_u64;
+        for part in parts {
+            let Some(count) = self.owners.get_mut(part) else { continue };
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                bytes = bytes.saturating_add(self.part(part).and_then(|part| part.bytes).unwrap_or_default());
+            }
+        }
+        Some((holder, bytes))
+    }
+
     /// Returns whether the lists have all that an image holds. Each image has layers.
     pub fn is_whole(&self, image: &ImageId) -> bool {
         let mut parts = self.parts_of(image).unwrap_or_default().iter().filter_map(|part| self.part(*part));

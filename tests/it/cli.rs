@@ -309,6 +309,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     targets = []                                 # built-in
     pace = []                                    # built-in
     order = "least-recently-used"                # built-in
+    undo = "0s"                                  # built-in
     all_unused = false                           # built-in
     interval = "5m"                              # built-in
 

@@ -8,6 +8,7 @@ mod lists;
 pub mod pods;
 mod service;
 mod space;
+mod undo;
 mod unknown;
 mod unlisted_images;
 mod whole_disk;

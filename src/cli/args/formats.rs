@@ -13,6 +13,9 @@ pub(in crate::cli) const LIST: &[Format] = &[Format::Table, Format::Wide, Format
 /// The formats of a plan of a cluster.
 pub(in crate::cli) const CLUSTER_PLAN: &[Format] =
     &[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name, Format::Csv];
+/// The formats of the history.
+pub(in crate::cli) const HISTORY: &[Format] =
+    &[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name, Format::Crictl];
 /// The formats of a list of what has no name.
 pub(in crate::cli) const ROWS: &[Format] = &[Format::Table, Format::Wide, Format::Json, Format::Yaml];
 /// The formats of a text about one thing.

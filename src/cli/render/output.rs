@@ -26,6 +26,9 @@ pub enum Format {
     /// CSV, of `controller plan` alone
     #[value(hide = true)]
     Csv,
+    /// Commands that pull removed images again, of `history` alone
+    #[value(hide = true)]
+    Crictl,
     /// HTML page, of `report` alone
     #[value(hide = true)]
     Html,

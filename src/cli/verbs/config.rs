@@ -241,7 +241,11 @@ impl From<&ConfigFault> for Fault {
 fn check(loaded: Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
     let checked = loaded.and_then(|loaded| {
         let faults = loaded.missing_files();
-        if faults.is_empty() { Ok(loaded) } else { Err(ConfigError { faults }.into()) }
+        if !faults.is_empty() {
+            return Err(ConfigError { faults }.into());
+        }
+        // Whether removals can be undone depends on the runtime.
+        if loaded.settings.policy.images.undo.is_zero() { Ok(loaded) } else { as_used(loaded) }
     });
     match output.format {
         Some(Format::Json | Format::Yaml) => check_document(&checked, output)?,
@@ -282,7 +286,7 @@ fn show(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
         None => output.text(&loaded.to_toml()),
         Some(Format::Json) => output.pretty_json(&loaded.to_json()),
         Some(Format::Yaml) => output.yaml(&loaded.to_json()),
-        Some(Format::Table | Format::Wide | Format::Name | Format::Csv | Format::Html) => {
+        Some(Format::Table | Format::Wide | Format::Name | Format::Csv | Format::Crictl | Format::Html) => {
             let rows = KEYS.iter().map(|key| {
                 [key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]
             });

@@ -2,3 +2,4 @@
 
 pub(in crate::cli) mod history;
 pub(in crate::cli) mod lab;
+pub(in crate::cli) mod undo;

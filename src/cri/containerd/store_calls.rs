@@ -64,8 +64,15 @@ impl StoreCalls {
     }
 
     pub async fn images(&self) -> Result<Vec<images::Image>, CriError> {
-        let answer: images::ListImagesResponse = self.call(IMAGES, images::ListImagesRequest {}).await?;
+        let answer: images::ListImagesResponse = self.call(IMAGES, images::ListImagesRequest::default()).await?;
         Ok(answer.images)
+    }
+
+    /// Returns the records with these names.
+    pub async fn images_named(&self, names: &[String]) -> Result<Vec<images::Image>, CriError> {
+        let filters = names.iter().map(|name| format!("name=={name:?}")).collect();
+        let answer: images::ListImagesResponse = self.call(IMAGES, images::ListImagesRequest { filters }).await?;
+        Ok(answer.images.into_iter().filter(|image| names.contains(&image.name)).collect())
     }
 
     pub async fn containers(&self) -> Result<Vec<containers::Container>, CriError> {

@@ -14,7 +14,10 @@ pub(super) async fn refuse(reports: &mut [Report], host: &HostFs) {
     for report in reports.iter_mut().filter(|report| report.outcome == Outcome::AlreadyRemoved {}) {
         let target = &report.action.target;
         if !matches!(target.kind(), Kind::LogDir | Kind::LogFile | Kind::LogLink | Kind::Leftover)
-            || matches!(target, Target::RemoveLeftover { leftover: LeftoverKind::Unreferenced, .. })
+            || matches!(
+                target,
+                Target::RemoveLeftover { leftover: LeftoverKind::Unreferenced | LeftoverKind::UndoLease, .. }
+            )
             || !exists(host, target.id().as_ref()).await
         {
             continue;

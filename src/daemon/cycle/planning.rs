@@ -104,6 +104,7 @@ fn needs(policy: &Policy, scope: Scope) -> Needs {
         (Part::ImageNames, has_images && policy.guards.keep_pod_images),
         // The sizes that the runtime reports are far from those on the disk.
         (Part::Store, has_images && policy.has_image_total() && policy.guards.measure_space),
+        (Part::Store, has_images && !policy.images.undo.is_zero() && policy.guards.measure_space),
         (Part::Store, has_images && policy.leftovers.0.contains(&LeftoverKind::Unreferenced)),
     ]);
     &own | &needs_of_rules(policy, scope)

@@ -96,6 +96,11 @@ impl Plan {
         self.actions.iter().chain(&self.images.reserve)
     }
 
+    /// Returns whether the pass over images must free space.
+    pub fn needs_space(&self) -> bool {
+        self.images.stop_at_available_bytes > 0 || self.images.stop_at_free_inodes > 0
+    }
+
     /// Returns whether objects of a kind are removed.
     pub fn removes(&self, kind: Kind) -> bool {
         self.actions.iter().any(|action| action.target.kind() == kind)

@@ -76,6 +76,14 @@ impl RemoveReason {
         matches!(self, Self::Space { .. } | Self::Target { .. } | Self::Unused { pressure: true })
     }
 
+    /// Returns whether nothing needs the space of an image that is removed for this reason, so that its content may stay for a while.
+    pub fn can_be_undone(&self) -> bool {
+        matches!(
+            self,
+            Self::Age { .. } | Self::Rule(_) | Self::Listed {} | Self::Named {} | Self::Unused { pressure: false }
+        )
+    }
+
     /// Returns the texts about this reason.
     pub fn explain(&self) -> Explanation {
         match self {

@@ -1,17 +1,18 @@
 //! Removes images until the disk has enough space: down to the low threshold, or to the end of a target.
 
 use super::candidate::Candidate;
-use super::goal::Goal;
+use super::goal::{Goal, ImageTarget};
 use super::keep_image;
 use super::reclaim::{Estimates, Order};
-use crate::model::{FileSystem, Seen};
+use crate::model::{FileSystem, LeftoverKind, Seen};
 use crate::plan::disk_usage::{self, Usage};
+use crate::plan::document::action::{Action, Target};
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::step::{Context, Step};
 
 /// Removes images until the goal is reached, if there is one.
-pub(super) fn free_space(step: &mut Step, estimates: Estimates, candidates: Vec<Candidate>) {
+pub(super) fn free_space(step: &mut Step, mut estimates: Estimates, candidates: Vec<Candidate>) {
     let context = step.context;
     let (disk, usage) = match usage(context) {
         Ok(usage) => usage,
@@ -28,8 +29,9 @@ pub(super) fn free_space(step: &mut Step, estimates: Estimates, candidates: Vec<
         return keep_unless_old(step, &candidates, &below);
     };
     set_goal(step, &goal, disk);
+    let before = i128::from(step.images_by_rule()) + delete_undo_leases(step, &mut estimates, &goal.reason, goal.bytes);
     let order = Order::new(estimates, keep_young(step, candidates));
-    free(step, order, &goal);
+    free(step, order, &goal, before);
     report_shortfall(step, used_percent);
 }
 
@@ -45,6 +47,29 @@ fn set_goal(step: &mut Step, goal: &Goal, disk: &FileSystem) {
     images.stop_at_available_bytes = number(i128::from(available) + goal.bytes);
     let free = disk.inodes_free.filter(|_| goal.inodes > 0);
     images.stop_at_free_inodes = free.map_or(0, |free| number(i128::from(free) + goal.inodes));
+}
+
+/// Deletes leases on removed images, oldest first, until so many bytes are reclaimed. Returns how many are. They go before another
+/// image, and count toward no total of images.
+pub(super) fn delete_undo_leases(
+    step: &mut Step,
+    estimates: &mut Estimates,
+    reason: &RemoveReason,
+    bytes: i128,
+) -> i128 {
+    let mut reclaimed = 0;
+    let of_total = matches!(reason, RemoveReason::Target { target: ImageTarget::Total { .. }, .. });
+    while reclaimed < bytes
+        && !of_total
+        && let Some((lease, freed)) = estimates.remove_undo_lease()
+    {
+        let (leftover, path) = (LeftoverKind::UndoLease, lease.name.as_str().into());
+        let action = Target::RemoveLeftover { leftover, path }.remove(reason.clone());
+        let age_seconds = lease.created_at.map(|at| step.context.age_seconds(at));
+        step.remove(Action { age_seconds, size: Some(freed).into(), ..action });
+        reclaimed += i128::from(freed);
+    }
+    reclaimed
 }
 
 /// Returns the bytes of all images: those of the disk if the store is known, else those that the runtime reports.
@@ -75,12 +100,11 @@ fn keep_young<'i>(step: &mut Step, candidates: Vec<Candidate<'i>>) -> Vec<Candid
 }
 
 /// Removes images in order until their estimates add up to the goal. The first one is removed before anything is added, as
-/// in the kubelet. What rules remove counts too. With the guard `measure_space`, the images beyond the goal become the reserve (I9).
-fn free(step: &mut Step, mut order: Order, goal: &Goal) {
+/// in the kubelet. What goes `before` counts too: images by rules, and leases. With the guard `measure_space`, the images beyond the goal become the reserve (I9).
+fn free(step: &mut Step, mut order: Order, goal: &Goal, before: i128) {
     let context = step.context;
-    let by_rule = i128::from(step.images_by_rule());
-    let (mut bytes, mut inodes) = (by_rule, Some(0));
-    let mut is_enough = by_rule > 0 && goal.is_reached(bytes, inodes);
+    let (mut bytes, mut inodes) = (before, Some(0));
+    let mut is_enough = before > 0 && goal.is_reached(bytes, inodes);
     while let Some(set) = order.next() {
         if set.len() > 1 {
             step.plan.images.together.push(set.iter().map(|(candidate, _)| candidate.image.id.clone()).collect());

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::candidate::Candidate;
-use crate::model::{Image, ImageId};
+use crate::model::{Image, ImageId, StoreHolder};
 use crate::store::StoreIndex;
 
 /// What counts as nothing: a manifest and a configuration, in blocks. They are not worth a pull.
@@ -61,6 +61,11 @@ impl<'a> Estimates<'a> {
             index.remove(&candidate.image.id);
         }
         reclaimed
+    }
+
+    /// Deletes the oldest lease on a removed image in the store of the estimates. Returns it, and what this reclaims.
+    pub fn remove_undo_lease(&mut self) -> Option<(&'a StoreHolder, u64)> {
+        self.0.as_mut()?.remove_undo_lease()
     }
 
     /// Returns the bytes of all images; `None` = not all are known.

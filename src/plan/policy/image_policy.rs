@@ -28,6 +28,8 @@ pub struct ImagePolicy {
     pub pace: Pace,
     /// `images.order`
     pub order: ImageOrder,
+    /// `images.undo`
+    pub undo: Duration,
 }
 
 /// Which unused image is removed first.
@@ -67,6 +69,7 @@ impl Default for ImagePolicy {
             targets: Vec::new(),
             pace: Pace::default(),
             order: ImageOrder::default(),
+            undo: Duration::ZERO,
         }
     }
 }

@@ -138,7 +138,7 @@ impl Node {
             let names = [&image.id].into_iter().chain(&image.repo_tags).chain(&image.repo_digests);
             names.map(|name| images::Image {
                 name: name.clone(),
-                target: Some(images::Descriptor { digest: digest_of(&image.id) }),
+                target: Some(images::Descriptor { digest: digest_of(&image.id), ..images::Descriptor::default() }),
                 ..images::Image::default()
             })
         });

@@ -30,6 +30,22 @@ async fn an_unused_artifact_is_counted_and_removed() {
     assert_eq!(blobs.filter(|blob| blob.metadata().unwrap().len() > 1000).count(), 0, "its data is deleted");
 }
 
+/// CRI-O has no leases.
+#[tokio::test]
+async fn a_removal_cannot_be_undone_and_that_is_said() {
+    let rig = Rig::start_crio(&[]).await;
+    let undo = "--set=images.undo=24h";
+    let check = rig.kubegc(&["config", "check", undo]).ok().stdout;
+    assert!(check.contains("warning: images.undo has no effect: CRI-O has no leases"), "{check}");
+    rig.kubegc(&with(&["collect", "--set=images.all_unused=true", undo])).ok();
+    assert_eq!(tags(&rig).await, ["registry.k8s.io/pause:3.10.1"]);
+    let refused = rig.kubegc(&["undo", "--last"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("the runtime has no leases"), "{refused:?}");
+    let pull = rig.kubegc(&["history", "-o", "crictl"]).ok().stdout;
+    assert_eq!(pull, format!("crictl pull {APP}\n"), "the way back there");
+}
+
 /// An image whose inodes are not known would be as good as one without any.
 #[tokio::test]
 async fn a_target_in_inodes_plans_no_more_than_it_needs() {

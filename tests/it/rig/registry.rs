@@ -49,6 +49,8 @@ struct State {
     stopping: BTreeSet<String>,
     /// How often the manifest of each repository was read.
     pulls: BTreeMap<String, usize>,
+    /// How many blobs were read.
+    blobs: usize,
 }
 
 // === impl Registry ===
@@ -107,6 +109,11 @@ impl Registry {
         self.shared.state.lock().unwrap().pulls.get(repository).copied().unwrap_or_default()
     }
 
+    /// Returns how many blobs were read.
+    pub fn blobs(&self) -> usize {
+        self.shared.state.lock().unwrap().blobs
+    }
+
     /// Returns a secret with the login.
     pub fn secret(&self, name: &str) -> Value {
         let auths = json!({ "auths": { &self.address: { "auth": BASE64_STANDARD.encode(LOGIN) } } });
@@ -159,6 +166,7 @@ impl Shared {
         if let Some((repository, _)) = path.split_once("/manifests/").filter(|_| method == Method::GET) {
             *state.pulls.entry(repository.to_owned()).or_default() += 1;
         }
+        state.blobs += usize::from(path.contains("/blobs/") && method == Method::GET);
         let key = path.split_once("/blobs/").map_or(path.to_owned(), |(_, digest)| format!("blobs/{digest}"));
         state.content.get(&key).cloned()
     }

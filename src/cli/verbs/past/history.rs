@@ -1,5 +1,6 @@
 //! `kubegc history`.
 
+mod pulls;
 mod sums;
 
 use std::collections::HashSet;
@@ -117,10 +118,11 @@ impl Verb for Args {
                 ("Show what was removed of a namespace in a day", "kubegc history --since 24h --namespace shop"),
                 ("Show images that were removed and pulled again", "kubegc history --pulled-again"),
                 ("Sum removals by day and reason", "kubegc history --sums"),
+                ("Print how to pull the images again that were removed today", "kubegc history --since 24h -o crictl"),
                 ("Show the runs", "kubegc history --runs"),
                 ("Show the run with number 12 and its removals", "kubegc history 12"),
             ],
-            formats: formats::LIST,
+            formats: formats::HISTORY,
             statuses: READS_FILES,
             words: &["events"],
         }]
@@ -193,6 +195,9 @@ fn follow(args: &Args, loaded: &Loaded, store: StoreReader, output: &mut Output)
 
 fn removals(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.history(&args.filter())?;
+    if output.format == Some(Format::Crictl) {
+        return output.text(&pulls::commands(&entries));
+    }
     output.entries(&entries, names(&entries), |wide| match entries.as_slice() {
         [] => args.nothing().to_owned(),
         entries => removals_table(entries, wide),

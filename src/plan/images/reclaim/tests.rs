@@ -2,6 +2,8 @@
 
 use crate::model::{HolderKind, Image, Seen, Snapshot};
 use crate::plan::document::action::{Kind, Target};
+use crate::plan::policy::Policy;
+use crate::plan::policy::pressure::Pressure;
 use crate::plan::tests::node::{MIB, Node, Row, hold, node};
 
 fn table<const ROWS: usize>(rows: [Row; ROWS]) {
@@ -105,4 +107,27 @@ fn store(snapshot: &mut Snapshot) -> &mut crate::model::RuntimeStore {
         Some(Seen::Seen(store)) => store,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+#[rustfmt::skip]
+fn where_space_is_needed_leases_on_removed_images_go_first() {
+    let lease = |node: Node, name: &str, layer: (&str, u64)| {
+        node.layers("removed", &[layer]).held(HolderKind::Lease, "k8s.io", name, None, &[layer.0])
+    };
+    let one = || full(&[("a", &[("a", 60)]), ("b", &[("b", 60)])]);
+    let total = |policy: &mut Policy| {
+        (policy.images.high_threshold_percent, policy.images.targets) = (100, vec!["total 90MiB..70MiB".parse().unwrap()]);
+    };
+    let requested = |policy: &mut Policy| *policy = policy.under_pressure(Pressure::Requested {});
+    hold(&[Kind::Image, Kind::Leftover], [
+        ("one that is enough", lease(one(), "kubegc-undo-1", ("y", 150)), "a b: target_reached", "kubegc-undo-1: space"),
+        ("no more than needed", lease(lease(one(), "kubegc-undo-2", ("z", 150)), "kubegc-undo-1", ("y", 150)),
+            "a b: target_reached", "kubegc-undo-1: space"),
+        ("one that is not enough", lease(one(), "kubegc-undo-1", ("y", 50)), "b: target_reached", "kubegc-undo-1 a: space"),
+        ("its layer is that of an image too", lease(one(), "kubegc-undo-1", ("a", 60)), "", "kubegc-undo-1 a b: space"),
+        ("a lease of another client", lease(one(), "pull-1", ("y", 150)), "", "a b: space"),
+        ("a total of images has none", lease(one(), "kubegc-undo-1", ("y", 150)).set(total), "b: target_reached", "a: target"),
+        ("all of them, if a flag requests it", lease(one(), "kubegc-undo-1", ("y", 150)).set(requested), "", "kubegc-undo-1 a b: unused"),
+    ]);
 }

@@ -1,0 +1,202 @@
+//! Removed images that are restored from the leases that kept them.
+
+use jiff::SignedDuration;
+use kubegc::cri::{CriOptions, InProgress, RuntimeReader, RuntimeWriter};
+
+use crate::rig::{Image, Layer, Registry, Rig, Version, becomes_true};
+
+/// The settings of all passes. A rule removes all images of builds.
+const SETTINGS: [&str; 5] = [
+    "--set=images.min_age=0s",
+    "--set=guards.settle=0s",
+    "--set=pods.source=none",
+    "--set=images.undo=24h",
+    "--set=rule=[{name = 'builds', for = 'image', when = \"image.repository.startsWith('docker.io/build/')\", then = 'remove'}]",
+];
+
+#[tokio::test]
+async fn a_removed_image_is_restored_on_1_6() {
+    a_removed_image_is_restored(Version::V1_6).await;
+}
+
+#[tokio::test]
+async fn a_removed_image_is_restored_on_1_7() {
+    a_removed_image_is_restored(Version::V1_7).await;
+}
+
+#[tokio::test]
+async fn a_removed_image_is_restored_on_2() {
+    a_removed_image_is_restored(Version::V2).await;
+}
+
+async fn a_removed_image_is_restored(version: Version) {
+    let rig = Rig::start_on_small_disk(version, 512).await;
+    rig.import(&[
+        image("a", &["docker.io/build/a:1", "docker.io/build/a:stable"]),
+        image("b", &["docker.io/build/b:1"]),
+    ])
+    .await;
+    let before = rig.used_percent();
+    collect(&rig, &[]);
+    assert_eq!(builds(&rig).await, Vec::<String>::new(), "for the CRI they are gone");
+    assert!(rig.used_percent() > before - 2.0, "their content is kept: {before} % and {} %", rig.used_percent());
+    let kept = kept_for_undo(&rig);
+    assert!((110 << 20..140 << 20).contains(&kept), "{kept} bytes of two images of 60 MiB on the disk");
+    let history = rig.kubegc(&["history", "--kind=image"]).ok().stdout;
+    assert!(history.contains("kept for undo until "), "{history}");
+    assert_eq!(kubegc(&rig, &["undo"]).ok().stdout.lines().count(), 3, "a header and two images");
+
+    kubegc(&rig, &["undo", "build/a:stable"]).ok();
+    assert_eq!(builds(&rig).await, ["docker.io/build/a:1", "docker.io/build/a:stable"]);
+    rig.pod("default", "web-0", "uid-web").await.with_image("docker.io/build/a:1").created("app").await;
+    let again = kubegc(&rig, &["undo", "build/a:1"]);
+    assert_eq!((again.code, again.stderr.contains("no such removal is kept for undo")), (2, true), "{}", again.stderr);
+
+    kubegc(&rig, &["undo", "--last"]).ok();
+    assert_eq!(builds(&rig).await.len(), 3);
+    assert_eq!((leases(&rig), kept_for_undo(&rig)), (Vec::new(), 0), "what is restored needs no lease");
+}
+
+#[tokio::test]
+async fn leases_go_before_images_where_space_is_needed_on_1_6() {
+    leases_go_before_images_where_space_is_needed(Version::V1_6).await;
+}
+
+#[tokio::test]
+async fn leases_go_before_images_where_space_is_needed_on_2() {
+    leases_go_before_images_where_space_is_needed(Version::V2).await;
+}
+
+/// The disk has 60 MiB of each of two removed images, and of one that is unused. One lease is enough.
+async fn leases_go_before_images_where_space_is_needed(version: Version) {
+    let rig = Rig::start_on_small_disk(version, 512).await;
+    for name in ["old", "new"] {
+        rig.import(&[image(name, &[&format!("docker.io/build/{name}:1")])]).await;
+        collect(&rig, &[]);
+    }
+    rig.import(&[image("unused", &["docker.io/other/unused:1"])]).await;
+    let [old, new] = &leases(&rig)[..] else { panic!("{:?}", leases(&rig)) };
+    let full = rig.used_percent();
+    assert!((35.0..50.0).contains(&full), "{full} % used");
+
+    let [high, low] = thresholds(full, 6.0);
+    let plan = kubegc(&rig, &[&["plan"], &SETTINGS[..4], &[&high, &low]].concat()).ok().stdout;
+    assert!(plan.contains("image kept for undo"), "{plan}");
+    collect(&rig, &[&high, &low]);
+    assert_eq!(leases(&rig), std::slice::from_ref(new), "the oldest, {old}, and no more");
+    assert!(rig.used_percent() < full - 6.0, "{} % used", rig.used_percent());
+    let has = rig.list_images().await.iter().any(|image| image.repo_tags == ["docker.io/other/unused:1"]);
+    assert!(has, "no image was removed");
+
+    // An image that a rule removes while space is needed is removed for good.
+    rig.import(&[image("late", &["docker.io/build/late:1"])]).await;
+    let full = rig.used_percent();
+    let [high, low] = thresholds(full, 20.0);
+    collect(&rig, &[&high, &low]);
+    assert_eq!(leases(&rig), Vec::<String>::new());
+    assert!(rig.used_percent() < full - 20.0, "{} % used", rig.used_percent());
+}
+
+/// 100 images of a registry are removed, and 20 of them are pulled again: the registry sends no blob.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_is_kept_for_undo_is_pulled_again_without_its_blobs() {
+    let rig = Rig::start(Version::V2).await;
+    let registry = Registry::start("127.0.0.1").await;
+    let names: Vec<_> = (0..100).map(|number| registry.name(&format!("build/i{number}"))).collect();
+    for name in &names {
+        registry.push(&Image::new(&[name], &[Layer::small_files(name, 1, 4096)]));
+        pull(&rig, name).await;
+    }
+    assert_eq!(registry.blobs(), 200, "a configuration and a layer of each");
+    let rule = "--set=rule=[{name = 'builds', for = 'image', when = \"image.repository.contains('/build/')\", then = 'remove'}]";
+    kubegc(&rig, &[&["collect"], &SETTINGS[..4], &[rule]].concat()).ok();
+    assert_eq!(rig.list_images().await.len(), 2, "those of the rig");
+    assert_eq!(leases(&rig).len(), 100);
+    for name in &names[..20] {
+        pull(&rig, name).await;
+    }
+    assert_eq!((rig.list_images().await.len(), registry.blobs()), (22, 200));
+    drop(registry);
+    kubegc(&rig, &["undo", &names[50]]).ok();
+    assert_eq!(rig.list_images().await.len(), 23, "no registry is needed");
+}
+
+/// Pulls an image, and waits until the CRI lists it.
+async fn pull(rig: &Rig, name: &str) {
+    rig.ctr(&["images", "pull", "--local", "--plain-http", "--snapshotter", "overlayfs", name]);
+    let is_listed = async || rig.list_images().await.iter().any(|image| image.repo_tags.iter().any(|tag| tag == name));
+    assert!(becomes_true(is_listed).await, "{name}");
+}
+
+/// A kill between the lease and the removal leaves a lease on an image that is still there.
+#[tokio::test]
+async fn a_lease_without_a_removal_does_no_harm_and_ends_by_itself() {
+    let rig = Rig::start(Version::V2).await;
+    rig.import(&[image("a", &["docker.io/build/a:1"])]).await;
+    let endpoint = rig.endpoint();
+    let reader = RuntimeReader::new(&endpoint, &endpoint, CriOptions::default());
+    let writer = RuntimeWriter::new(&reader, &InProgress::default());
+    let listed = reader.image("docker.io/build/a:1").await.unwrap().unwrap();
+    let now = kubegc::daemon::now();
+    writer.keep_for_undo(&listed, now, now + SignedDuration::from_hours(1)).await.unwrap();
+    kubegc(&rig, &["undo", "build/a:1"]).ok();
+    assert_eq!((builds(&rig).await.len(), leases(&rig).len()), (1, 0), "it was there, and the lease is gone");
+
+    writer.keep_for_undo(&listed, now, now + SignedDuration::from_millis(1)).await.unwrap();
+    assert_eq!(kubegc(&rig, &["undo"]).ok().stdout, "no removed image is kept for undo\n", "it has ended");
+    // containerd deletes leases that have ended with its next collection.
+    let ended = async || {
+        writer.collect_garbage(kubegc::daemon::now() + SignedDuration::from_hours(1)).await.unwrap();
+        leases(&rig).is_empty()
+    };
+    assert!(becomes_true(ended).await, "{:?}", leases(&rig));
+    assert_eq!(builds(&rig).await.len(), 1);
+}
+
+/// An image of 60 MiB on the disk: 30 as a blob, and unpacked.
+fn image(name: &str, tags: &[&str]) -> Image {
+    Image::new(tags, &[Layer::busybox(), Layer::filled(name, 30)])
+}
+
+/// Returns the thresholds at which a disk that is so full must free so many percent.
+fn thresholds(full: f64, less: f64) -> [String; 2] {
+    let percent = |of: f64| format!("{:.0}", of.floor());
+    [
+        format!("--set=images.high_threshold_percent={}", percent(full)),
+        format!("--set=images.low_threshold_percent={}", percent(full - less)),
+    ]
+}
+
+fn collect(rig: &Rig, args: &[&str]) {
+    kubegc(rig, &[&["collect"], &SETTINGS[..], args].concat()).ok();
+}
+
+fn kubegc(rig: &Rig, args: &[&str]) -> crate::rig::Ran {
+    rig.kubegc(args)
+}
+
+/// Returns the names of the images of builds that the CRI lists.
+async fn builds(rig: &Rig) -> Vec<String> {
+    let tags = rig.list_images().await.into_iter().flat_map(|image| image.repo_tags);
+    let mut builds: Vec<_> = tags.filter(|tag| tag.starts_with("docker.io/build/")).collect();
+    builds.sort();
+    builds
+}
+
+/// Returns the names of the leases for undo, oldest first.
+fn leases(rig: &Rig) -> Vec<String> {
+    let lines = rig.ctr(&["leases", "list", "--quiet"]);
+    let mut leases: Vec<_> = lines.lines().filter(|name| name.starts_with("kubegc-undo-")).map(str::to_owned).collect();
+    leases.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
+    leases
+}
+
+/// Returns the bytes of the category in the account of the disk.
+fn kept_for_undo(rig: &Rig) -> u64 {
+    let roots = rig.roots_on_its_disk();
+    let roots = roots.each_ref().map(String::as_str);
+    let account = rig.kubegc(&[&["disk", "-o", "json", "--set=pods.source=none"], &roots[..]].concat()).ok().json();
+    let categories = account["categories"].as_array().unwrap();
+    let entry = categories.iter().find(|entry| entry["category"] == "kept_for_undo");
+    entry.map_or(0, |entry| entry["bytes"].as_u64().unwrap())
+}
