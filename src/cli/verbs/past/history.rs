@@ -1,6 +1,6 @@
 //! `kubegc history`.
 
-mod pulls;
+mod pull_commands;
 mod sums;
 
 use std::collections::HashSet;
@@ -196,7 +196,7 @@ fn follow(args: &Args, loaded: &Loaded, store: StoreReader, output: &mut Output)
 fn removals(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.history(&args.filter())?;
     if output.format == Some(Format::Crictl) {
-        return output.text(&pulls::commands(&entries));
+        return output.text(&pull_commands::of(&entries));
     }
     output.entries(&entries, names(&entries), |wide| match entries.as_slice() {
         [] => args.nothing().to_owned(),

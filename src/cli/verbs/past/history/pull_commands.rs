@@ -7,7 +7,7 @@ use crate::plan::Kind;
 use crate::record::HistoryEntry;
 
 /// Returns a command for each name of each removed image. A name that is no reference becomes a comment, because a shell runs the lines.
-pub(super) fn commands(entries: &[HistoryEntry]) -> String {
+pub(super) fn of(entries: &[HistoryEntry]) -> String {
     let is_reference = |name: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
         name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
