@@ -5,7 +5,7 @@
 #   node      those on a real node or API server
 #   long      the six parts below, one after the other (`make test-long`)
 #   random    the properties (proptest) on 5,000 new random inputs each, and all 20 made nodes; `make test` has the same 256 in every run,
-#             and each fifth node
+#             and each tenth node
 #   soak      the agent beside a runtime whose pods come and go, for ten minutes
 #   churn     a hundred pods that come and go for five minutes, beside a kubelet, with and without the agent; what is left over
 #             on a node beside two hundred pods; the logs of 56 pods that come and go, and 10,000
