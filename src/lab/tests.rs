@@ -102,6 +102,15 @@ fn the_image_that_was_used_least_recently_is_removed_and_pulled_again() {
 }
 
 #[test]
+fn the_size_on_the_disk_counts_where_it_is_known() {
+    let mut trace = node(0, &[("a", 9, &[(1, 2), (20, 22)])]);
+    trace.images[0].disk_bytes = Some(30 * MIB);
+    trace.disk.iter_mut().for_each(|sample| sample.file_system.available_bytes = 900 * MIB);
+    let totals = Replay::of(&trace, &policy(|images| images.all_unused = true), &ruler()).totals;
+    assert_eq!((totals.removed_bytes, totals.pulled_again_bytes), (60 * MIB, 30 * MIB));
+}
+
+#[test]
 fn a_maximum_age_counts_from_the_last_use() {
     let trace = node(0, &[("a", 9, &[(1, 2), (20, 22)]), ("b", 9, &[(3, 4)])]);
     assert_eq!(removals(&trace, &max_age(10)), "a@13 b@15 a@43", "held: it was pulled again, so for twice as long");
@@ -190,8 +199,8 @@ fn no_policy_pulls_less_again_than_the_bound() {
     assert!(0 < bound && bound <= fewest, "{bound} {fewest}");
 }
 
-/// The room for unused images is 300 MiB in each of the 71 hours, but for the hours right after a use, in which the node still had the
-/// images: 1,000, 600 and 700. That is 22,700 MiB hours. `a` needs 18 * 300 = 5,400 of them, so 17,300 of the 50 * 400 of `b` remain.
+/// The room for unused images is 300 MiB in each of the 71 hours, except right after a use, when the node still had the images:
+/// 1,000, 600 and 700. That is 22,700 MiB hours. `a` needs 18 * 300 = 5,400 of them, so 17,300 of the 50 * 400 of `b` remain.
 #[test]
 fn the_bound_keeps_the_shortest_times_first() {
     let mut trace = node(0, &[("a", 300, &[(1, 2), (20, 20)]), ("b", 400, &[(1, 2), (52, 52)])]);

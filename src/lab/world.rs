@@ -131,7 +131,7 @@ impl<'t> World<'t> {
     pub fn remove(&mut self, id: &ImageId) -> Option<(usize, u64)> {
         let number = *self.numbers.get(id)?;
         self.take(number);
-        Some((number, self.trace.images.get(number)?.image.size_bytes))
+        Some((number, self.trace.images.get(number)?.bytes()))
     }
 
     /// Returns the file system of a sample with the images of the replay in place of those that the node had.

@@ -14,7 +14,7 @@ use crate::model::{Absence, ContainerId, Failure, ImageMemory, ImageVolumes, Mem
 
 /// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions
 /// that use it count in hours and days.
-const STAMP: Duration = Duration::from_mins(1);
+pub(super) const STAMP: Duration = Duration::from_mins(1);
 /// The key of the time at which the memory began.
 const BEGUN_AT: &str = "begun_at";
 /// The key of the last pass that listed images and containers.

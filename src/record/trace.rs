@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::database::reader::StoreReader;
 use super::database::sql_types::{count, from_json, integer, json, moment, nanos, nanos_before};
+use super::memory::STAMP;
 use super::store_error::StoreError;
 use crate::model::{
     DiskSample, DiskUse, Image, ImageEvent, ImageId, ImageMemory, Memory, Snapshot, Trace, TraceEvent, TracedImage,
@@ -23,8 +24,6 @@ use crate::store::{SnapshotIndex, StoreIndex};
 const LONGEST: Duration = Duration::from_hours(30 * 24);
 /// The most events that are kept: some 16 MiB.
 const MOST: u64 = 400_000;
-/// How much older the last use in the file may be than in the process.
-const INACCURACY: Duration = Duration::from_mins(1);
 
 /// What happened to an image, and the container that uses it, if one does.
 #[derive(Debug)]
@@ -78,7 +77,7 @@ pub(super) fn events(before: &Memory, after: &Memory) -> Vec<Event> {
     events
 }
 
-/// Returns the images of a memory whose uses it can tell: none of one that an earlier version wrote.
+/// Returns the images of a memory whose uses are known: none of a memory that an earlier version wrote.
 fn known(memory: &Memory) -> &[ImageMemory] {
     if memory.images_at.is_some() { &memory.images } else { &[] }
 }
@@ -86,9 +85,8 @@ fn known(memory: &Memory) -> &[ImageMemory] {
 /// Returns whether an image may have been in use at the last pass. The trace may then have its last use twice, which changes nothing.
 fn may_be_used(image: &ImageMemory, memory: &Memory) -> bool {
     let last = image.last_used.zip(memory.images_at);
-    last.is_some_and(|(used, pass)| {
-        pass.duration_since(used) < jiff::SignedDuration::try_from(INACCURACY).unwrap_or_default()
-    })
+    // The last use in the file may be older than that in the process by this.
+    last.is_some_and(|(used, pass)| Duration::try_from(pass.duration_since(used)).unwrap_or_default() < STAMP)
 }
 
 /// Returns what an outcome did to an image.
@@ -129,7 +127,7 @@ pub(super) fn insert(transaction: &Transaction<'_>, images: &[TracedImage], even
     Ok(())
 }
 
-/// Deletes events that are too old or too many, but for what a replay needs of the images that are still there.
+/// Deletes events that are too old or too many. What a replay needs of the images that are still there remains.
 pub(super) fn prune(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite::Result<()> {
     let beyond = "SELECT at FROM trace ORDER BY at DESC LIMIT 1 OFFSET ?1";
     let beyond: Option<i64> = transaction.query_row(beyond, [integer(MOST)], |row| row.get(0)).optional()?;
