@@ -6,6 +6,7 @@ mod as_root;
 mod confirm_deletion;
 mod containers;
 mod hang;
+mod image_leases;
 mod images;
 mod kubelet_files;
 mod log_limits;

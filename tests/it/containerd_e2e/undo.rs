@@ -1,9 +1,12 @@
 //! Removed images that are restored from the leases that kept them.
 
+use std::process::Command;
+
 use jiff::SignedDuration;
 use kubegc::cri::{CriOptions, InProgress, RuntimeReader, RuntimeWriter};
+use serde_json::Value as Json;
 
-use crate::rig::{Image, Layer, Registry, Rig, Version, becomes_true};
+use crate::rig::{Image, Layer, Registry, Rig, Version, becomes_true, run};
 
 /// The settings of all passes. A rule removes all images of builds.
 const SETTINGS: [&str; 5] = [
@@ -13,6 +16,10 @@ const SETTINGS: [&str; 5] = [
     "--set=images.undo=24h",
     "--set=rule=[{name = 'builds', for = 'image', when = \"image.repository.startsWith('docker.io/build/')\", then = 'remove'}]",
 ];
+
+/// A rule that removes the images of builds of any registry.
+const ALL_BUILDS: &str =
+    "--set=rule=[{name = 'builds', for = 'image', when = \"image.repository.contains('/build/')\", then = 'remove'}]";
 
 #[tokio::test]
 async fn a_removed_image_is_restored_on_1_6() {
@@ -37,7 +44,9 @@ async fn a_removed_image_is_restored(version: Version) {
     ])
     .await;
     let before = rig.used_percent();
+    explains_the_disk(&rig, "imported");
     collect(&rig, &[]);
+    explains_the_disk(&rig, "removed");
     assert_eq!(builds(&rig).await, Vec::<String>::new(), "for the CRI they are gone");
     assert!(rig.used_percent() > before - 2.0, "their content is kept: {before} % and {} %", rig.used_percent());
     let kept = kept_for_undo(&rig);
@@ -47,6 +56,7 @@ async fn a_removed_image_is_restored(version: Version) {
     assert_eq!(kubegc(&rig, &["undo"]).ok().stdout.lines().count(), 3, "a header and two images");
 
     kubegc(&rig, &["undo", "build/a:stable"]).ok();
+    explains_the_disk(&rig, "one restored");
     assert_eq!(builds(&rig).await, ["docker.io/build/a:1", "docker.io/build/a:stable"]);
     rig.pod("default", "web-0", "uid-web").await.with_image("docker.io/build/a:1").created("app").await;
     let again = kubegc(&rig, &["undo", "build/a:1"]);
@@ -55,6 +65,7 @@ async fn a_removed_image_is_restored(version: Version) {
     kubegc(&rig, &["undo", "--last"]).ok();
     assert_eq!(builds(&rig).await.len(), 3);
     assert_eq!((leases(&rig), kept_for_undo(&rig)), (Vec::new(), 0), "what is restored needs no lease");
+    explains_the_disk(&rig, "all restored");
 }
 
 #[tokio::test]
@@ -84,6 +95,7 @@ async fn leases_go_before_images_where_space_is_needed(version: Version) {
     assert!(plan.contains("image kept for undo"), "{plan}");
     collect(&rig, &[&high, &low]);
     assert_eq!(leases(&rig), std::slice::from_ref(new), "the oldest, {old}, and no more");
+    explains_the_disk(&rig, "a lease deleted");
     assert!(rig.used_percent() < full - 6.0, "{} % used", rig.used_percent());
     let has = rig.list_images().await.iter().any(|image| image.repo_tags == ["docker.io/other/unused:1"]);
     assert!(has, "no image was removed");
@@ -108,8 +120,7 @@ async fn an_image_that_is_kept_for_undo_is_pulled_again_without_its_blobs() {
         pull(&rig, name).await;
     }
     assert_eq!(registry.blobs(), 200, "a configuration and a layer of each");
-    let rule = "--set=rule=[{name = 'builds', for = 'image', when = \"image.repository.contains('/build/')\", then = 'remove'}]";
-    kubegc(&rig, &[&["collect"], &SETTINGS[..4], &[rule]].concat()).ok();
+    kubegc(&rig, &[&["collect"], &SETTINGS[..4], &[ALL_BUILDS]].concat()).ok();
     assert_eq!(rig.list_images().await.len(), 2, "those of the rig");
     assert_eq!(leases(&rig).len(), 100);
     for name in &names[..20] {
@@ -123,9 +134,44 @@ async fn an_image_that_is_kept_for_undo_is_pulled_again_without_its_blobs() {
 
 /// Pulls an image, and waits until the CRI lists it.
 async fn pull(rig: &Rig, name: &str) {
-    rig.ctr(&["images", "pull", "--local", "--plain-http", "--snapshotter", "overlayfs", name]);
+    pull_without_waiting(rig, name);
     let is_listed = async || rig.list_images().await.iter().any(|image| image.repo_tags.iter().any(|tag| tag == name));
     assert!(becomes_true(is_listed).await, "{name}");
+}
+
+/// Something pulls each image while it is restored.
+#[tokio::test(flavor = "multi_thread")]
+async fn images_are_restored_while_they_are_pulled() {
+    let rig = Rig::start(Version::V2).await;
+    let registry = Registry::start("127.0.0.1").await;
+    let names: Vec<_> = (0..8).map(|number| registry.name(&format!("build/i{number}"))).collect();
+    for name in &names {
+        registry.push(&Image::new(&[name], &[Layer::busybox(), Layer::small_files(name, 1, 4096)]));
+        pull(&rig, name).await;
+    }
+    let blobs = registry.blobs();
+    kubegc(&rig, &[&["collect"], &SETTINGS[..4], &[ALL_BUILDS]].concat()).ok();
+    std::thread::scope(|threads| {
+        let pulls = threads.spawn(|| names.iter().for_each(|name| pull_without_waiting(&rig, name)));
+        let restored: Vec<_> = names.iter().map(|name| kubegc(&rig, &["undo", name])).collect();
+        pulls.join().unwrap();
+        for ran in restored {
+            ran.ok();
+        }
+    });
+    assert_eq!((rig.list_images().await.len(), registry.blobs()), (names.len() + 2, blobs));
+    assert_eq!(leases(&rig), Vec::<String>::new());
+    for (number, name) in names.iter().enumerate() {
+        rig.pod("default", &format!("web-{number}"), &format!("uid-{number}"))
+            .await
+            .with_image(name)
+            .created("app")
+            .await;
+    }
+}
+
+fn pull_without_waiting(rig: &Rig, name: &str) {
+    rig.ctr(&["images", "pull", "--local", "--plain-http", "--snapshotter", "overlayfs", name]);
 }
 
 /// A kill between the lease and the removal leaves a lease on an image that is still there.
@@ -193,10 +239,27 @@ fn leases(rig: &Rig) -> Vec<String> {
 
 /// Returns the bytes of the category in the account of the disk.
 fn kept_for_undo(rig: &Rig) -> u64 {
+    bytes_of(&account(rig), "kept_for_undo")
+}
+
+/// The categories of the account are what `du` counts, except for 2 %: the runtime's database and directories.
+fn explains_the_disk(rig: &Rig, step: &str) {
+    let account = account(rig);
+    let all: u64 = account["categories"].as_array().unwrap().iter().map(|entry| entry["bytes"].as_u64().unwrap()).sum();
+    let explained = all - bytes_of(&account, "not_of_the_runtime") - bytes_of(&account, "reserved_blocks");
+    let du = run(Command::new("du").args(["-sx", "--block-size=1"]).arg(rig.dir().join("containerd")));
+    let du: u64 = du.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(explained.abs_diff(du) * 50 <= du, "{step}: {explained} of {du} bytes: {account:#}");
+}
+
+fn account(rig: &Rig) -> Json {
     let roots = rig.roots_on_its_disk();
     let roots = roots.each_ref().map(String::as_str);
-    let account = rig.kubegc(&[&["disk", "-o", "json", "--set=pods.source=none"], &roots[..]].concat()).ok().json();
+    rig.kubegc(&[&["disk", "-o", "json", "--set=pods.source=none"], &roots[..]].concat()).ok().json()
+}
+
+fn bytes_of(account: &Json, category: &str) -> u64 {
     let categories = account["categories"].as_array().unwrap();
-    let entry = categories.iter().find(|entry| entry["category"] == "kept_for_undo");
+    let entry = categories.iter().find(|entry| entry["category"] == category);
     entry.map_or(0, |entry| entry["bytes"].as_u64().unwrap())
 }

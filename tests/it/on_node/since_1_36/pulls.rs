@@ -15,7 +15,7 @@ use super::follower::{Follower, Readable};
 use super::{LOWEST_LIMITS, words};
 use crate::on_node::service::Service;
 use crate::rig::Registry;
-use crate::rig::{Image, Layer, Manifest, NodeRig, Options, Program};
+use crate::rig::{Image, Layer, Manifest, NodeRig, Options, Program, eventually};
 
 /// The repositories.
 const OLD: &str = "public/old";
@@ -43,6 +43,8 @@ async fn images_of_a_registry_are_pulled_and_pulled_again() {
     follower.end(0).await;
     super::nothing_is_left_of_deleted_pods(&node, &service).await;
     super::report(&service);
+    node.end(Program::Kubegc);
+    images_are_restored_while_the_kubelet_pulls_them(&node, &registry, &service).await;
     println!("{:?}", begun.elapsed());
 }
 
@@ -65,6 +67,16 @@ async fn slow_pulls_end(node: &NodeRig, registry: &Registry, service: &Service<'
         assert_eq!(registry.pulls(repository), 1, "{repository} was pulled at the first attempt");
     }
     assert_eq!(records(node, "pulling"), BTreeSet::new());
+    the_time_of_the_pull_is_known(service, registry.name(SLOW[0]).trim_end_matches(":1")).await;
+}
+
+/// `slow-0` was pulled over three passes or more, as the kubelet's record showed.
+async fn the_time_of_the_pull_is_known(service: &Service<'_>, repository: &str) {
+    service.next_pass().await;
+    let snapshot = service.kubegc(&["snapshot"]).ok().json();
+    let pulls = &snapshot["memory"]["pulls"][repository];
+    let seconds = pulls["seconds"].as_u64().unwrap_or_else(|| panic!("{:#}", snapshot["memory"]["pulls"]));
+    assert!((1..600).contains(&seconds) && pulls["pulls"] == 1, "{pulls}");
 }
 
 async fn an_image_is_pulled_again_with_its_secret(node: &NodeRig, registry: &Registry, service: &Service<'_>) {
@@ -117,6 +129,27 @@ async fn a_removed_image_that_is_loaded_runs_with_its_secret(
     service.passes(3).await;
     assert_eq!(node.present(&words(&[&name])).await, words(&[&name]));
     assert_eq!(node.container_status("tenant", "app").await.restart_count, 0);
+}
+
+/// The service has ended: it would remove the images that are restored.
+async fn images_are_restored_while_the_kubelet_pulls_them(node: &NodeRig, registry: &Registry, service: &Service<'_>) {
+    let name = registry.name(OLD);
+    for number in 0..4 {
+        run(node, &pod(&format!("again-{number}"), &name)).await;
+        node.delete(&format!("again-{number}")).await;
+        node.await_removal(&format!("again-{number}")).await;
+        let is_removed = async || {
+            service.kubegc(&["collect", "--set=images.undo=1h"]).ok();
+            node.present(&words(&[&name])).await.is_empty()
+        };
+        assert!(eventually(is_removed).await, "{name} is removed");
+        node.create(&pod(&format!("undone-{number}"), &name)).await;
+        service.kubegc(&["undo", &name]).ok();
+        node.await_running(&format!("undone-{number}"), "app").await;
+        assert_eq!(service.kubegc(&["undo"]).ok().stdout, "no removed image is kept for undo\n");
+        node.force_delete(&format!("undone-{number}")).await;
+        node.await_removal(&format!("undone-{number}")).await;
+    }
 }
 
 /// Creates a pod and waits until it runs.
