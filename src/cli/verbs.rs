@@ -2,7 +2,6 @@
 //! [`Verb`](super::verb::Verb). `src/cli.rs` lists them.
 
 pub(super) mod collect;
-pub(super) mod completions;
 pub(super) mod config;
 pub(super) mod container_logs;
 pub(super) mod controller;
@@ -12,12 +11,12 @@ pub(super) mod disk;
 pub(super) mod images;
 mod past;
 pub(super) mod plan;
+mod program;
 pub(super) mod report;
 pub(super) mod run;
 pub(super) mod snapshot;
 pub(super) mod status;
-pub(super) mod version;
 pub(super) mod why;
 
-pub(super) use completions::man;
 pub(super) use past::{history, lab, undo};
+pub(super) use program::{completions, man, version};

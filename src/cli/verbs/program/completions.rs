@@ -1,8 +1,6 @@
 //! `kubegc completions`, and the answers to a shell that completes: commands, flags, setting keys, and the objects of this
 //! node.
 
-pub(in crate::cli) mod man;
-
 use std::ffi::OsStr;
 use std::time::Duration;
 
@@ -76,7 +74,7 @@ pub(in crate::cli) fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Offers the keys for `config explain`.
-pub(super) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
+pub(in crate::cli) fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
     keys_then("", current)
 }
 
