@@ -75,6 +75,8 @@ verbs! {
     Undo(undo),
     Report(report),
     Status(status),
+    Pause(pause),
+    Resume(resume),
     Config(config),
     Controller(controller),
     #[cfg(feature = "sim")]

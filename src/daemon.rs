@@ -17,4 +17,5 @@ pub use clock::{Clock, Monotonic, now};
 pub use cycle::Cycle;
 pub use cycle::failed_sources::failed_sources;
 pub use cycle::planning::{PassKind, needs_of_rules};
+pub use cycle::suspension::{end_pause, read_pause, write_pause};
 pub use process::{file_limit, file_watch, notify, signals, watchdog};

@@ -57,7 +57,20 @@ pub struct Executor {
     pub roots: LogRoots,
     /// Options of the execution.
     pub options: ExecuteOptions,
+    /// What may end the removals of the pass.
+    pub gate: Arc<dyn Gate>,
 }
+
+/// Says before each removal whether it may begin.
+#[async_trait::async_trait]
+pub trait Gate: Send + Sync {
+    /// Returns why no removal may begin now; `None` = it may.
+    async fn closed_by(&self) -> Option<String>;
+}
+
+/// A gate that never closes.
+#[derive(Debug)]
+pub struct Open;
 
 /// Options for carrying out a plan.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -89,6 +102,30 @@ pub struct ExecuteOptions {
 pub trait ReportSink {
     /// Takes reports, in the order in which the actions ended.
     fn take(&mut self, reports: Vec<Report>) -> impl Future<Output = ()> + Send;
+}
+
+// === impl Executor ===
+
+impl Executor {
+    /// Returns whether it removes nothing.
+    pub fn is_dry(&self) -> bool {
+        self.remover.is_dry()
+    }
+
+    /// Returns the same one, which removes nothing. If its gate is closed, the summary of a plan says why.
+    #[must_use]
+    pub fn dry(self) -> Self {
+        Self { remover: Remover::Dry, ..self }
+    }
+}
+
+// === impl Open ===
+
+#[async_trait::async_trait]
+impl Gate for Open {
+    async fn closed_by(&self) -> Option<String> {
+        None
+    }
 }
 
 // === impl ReportSink ===

@@ -13,6 +13,7 @@ pub mod rules;
 pub mod metrics;
 
 pub mod cri;
+pub mod fleet;
 pub mod kubernetes;
 pub mod observe;
 pub mod owners;

@@ -48,7 +48,7 @@ pub use images::goal::ImageTarget;
 pub use images::other_clients::OtherClients;
 pub use images::pace::{Pace, is_emergency};
 pub use images::pattern::{Pattern, unmatched_patterns};
-pub use images::quick::may_remove_images;
+pub use images::quick::{is_over_goal, may_remove_images};
 pub use images::users::{ImageUsers, images};
 pub use logs::archive::archive_ends;
 pub use logs::limits::log_limit::{ArchiveLimit, LimitOf, LogLimit, LogLimitNote};

@@ -7,4 +7,5 @@ pub(super) mod namespace;
 pub(super) mod only;
 pub(super) mod overrides;
 pub(super) mod suggestions;
+pub(super) mod times;
 pub(super) mod values;

@@ -8,6 +8,7 @@ pub(super) mod controller;
 #[cfg(feature = "sim")]
 pub(super) mod demo;
 pub(super) mod disk;
+mod fleet;
 pub(super) mod images;
 mod past;
 pub(super) mod plan;
@@ -18,5 +19,6 @@ pub(super) mod snapshot;
 pub(super) mod status;
 pub(super) mod why;
 
+pub(super) use fleet::{pause, resume};
 pub(super) use past::{history, lab, undo};
 pub(super) use program::{completions, man, version};

@@ -62,6 +62,14 @@ settings! {
     /// `kubegc collect` removes nothing either, unless `--mode collect` is given.
     "mode": MODE = mode, flags ["mode"];
 
+    /// Hours in which the scheduled passes of the service remove nothing, each with days, a time zone or both.
+    ///
+    /// Without days they are of each day, and without a zone in UTC. A pass that must free space for images, and one under
+    /// disk pressure, does not heed them. A command does not either.
+    ///
+    /// Example: `quiet = ["Mo-Fr 08:00-18:00 Europe/Berlin", "Sa 22:00-06:00"]`
+    "quiet": QUIET = quiet;
+
     /// Rules, in order: the first whose condition holds for an object decides. docs/rules.md has the facts.
     ///
     /// A rule is a table [[rule]] with these keys:

@@ -185,6 +185,7 @@ mod tests {
         let texts = [
             "77m",
             "77MiB",
+            "Mo-Fr 08:00-18:00",
             "image.size_bytes",
             "free 7GiB..9GiB",
             "pod 7MiB",

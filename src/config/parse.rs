@@ -8,6 +8,7 @@ use std::time::Duration;
 use toml::Value;
 
 use super::entry::WrongValue;
+use crate::fleet::QuietHours;
 use crate::model::{LeftoverKind, PodSourceName, bytes_of_text};
 use crate::plan::{ArchiveLimit, ImageTarget, Leftovers, LogLimit, Pace, Pattern};
 
@@ -127,6 +128,12 @@ pub(super) fn pace(value: &Value) -> Result<Pace, WrongValue> {
     let parts = parts(value)?;
     let pace = parts.iter().try_fold(Pace::default(), |pace, part| pace.with(part).map_err(WrongValue::Whole))?;
     if pace.parts().len() == parts.len() { Ok(pace) } else { Err(WrongValue::NotAllowed) }
+}
+
+/// Reads hours of the week.
+pub(super) fn quiet_hours(value: &Value) -> Result<Vec<QuietHours>, WrongValue> {
+    let texts = texts(value, ';').ok_or(WrongValue::NotAllowed)?.into_iter().map(str::trim);
+    texts.filter(|text| !text.is_empty()).map(|text| text.parse().map_err(WrongValue::Whole)).collect()
 }
 
 fn parts(value: &Value) -> Result<Vec<&str>, WrongValue> {

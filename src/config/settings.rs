@@ -9,6 +9,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::controller::{ControllerSettings, PodGcSettings};
 use crate::cri::CriOptions;
+use crate::fleet::QuietHours;
 use crate::kubernetes::Proxies;
 use crate::model::PodSourceName;
 use crate::plan::Policy;
@@ -19,6 +20,8 @@ use crate::pod_gc::PodGcPolicy;
 pub struct Settings {
     /// `mode`
     pub mode: Mode,
+    /// `quiet`
+    pub quiet: Vec<QuietHours>,
     /// `node`
     pub node: String,
     /// `host_root`
@@ -191,6 +194,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             mode: Mode::Collect,
+            quiet: Vec::new(),
             node: String::new(),
             host_root: "/".into(),
             kubelet_root: "/var/lib/kubelet".into(),
@@ -266,5 +270,10 @@ impl StateSettings {
     /// allows the one to be written allows the other.
     pub fn socket(&self) -> PathBuf {
         self.lock.with_extension("sock")
+    }
+
+    /// Returns the file whose existence pauses the node. It is beside the store, so that it outlives a restart of the host.
+    pub fn pause_file(&self) -> PathBuf {
+        self.path.with_extension("paused")
     }
 }

@@ -12,11 +12,12 @@ use toml::Value;
 use super::entry::WrongValue::{self, NotAllowed};
 use super::parse::{
     absolute, archive, bytes, duration, http, image_targets, leftovers, log_limits, log_root, number, own_file, pace,
-    patterns, pod_sources, socket, texts,
+    patterns, pod_sources, quiet_hours, socket, texts,
 };
 use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::controller::ResourceName;
+use crate::fleet::QuietHours;
 use crate::model::{LeftoverKind, PodSourceName, duration_text, exact_size_text};
 use crate::plan::{AgeFrom, ArchiveLimit, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
@@ -189,6 +190,14 @@ pub(super) const RESOURCES: ValueType<Vec<ResourceName>> = ValueType::other(
         names.map(str::parse).collect::<Result<_, _>>().map_err(|_| NotAllowed)
     },
     |names| names.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
+);
+
+/// Hours of the week: a list, or a text with semicolons between them.
+pub(super) const QUIET: ValueType<Vec<QuietHours>> = ValueType::other(
+    "a list of hours such as [\"Mo-Fr 08:00-18:00 Europe/Berlin\"]",
+    || json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
+    quiet_hours,
+    |hours| hours.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 
 /// Targets for images: a list, or a text with commas between them.

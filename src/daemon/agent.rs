@@ -231,6 +231,9 @@ fn status(scope: Scope, pass: &Pass) -> String {
         return format!("{what}: {halt}");
     }
     let total = pass.summary.total();
+    if let Some(cause) = &pass.summary.suspended {
+        return format!("{what}: {cause}; would remove {}", total.would_remove + pass.summary.not_begun);
+    }
     let (removed, failed, kept) = (total.removed, total.failed, pass.kept());
     if total.would_remove > 0 {
         return format!("{what}: would remove {}, kept {kept}", total.would_remove);

@@ -10,6 +10,7 @@ pub(super) mod failed_sources;
 pub(super) mod planning;
 pub(super) mod recording;
 pub(super) mod rule_log;
+pub(super) mod suspension;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +25,7 @@ use super::node::LocalNode;
 use super::pressure::PressureMonitor;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
-use crate::execute::{ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
+use crate::execute::{ExecuteOptions, Executor, LogRoots, Open, Remover, ReportSink};
 use crate::host_path::HostFs;
 use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
@@ -36,6 +37,7 @@ use archiving::Archiving;
 use planning::{PassKind, Planned};
 use recording::{Logged, Recording, Records, logged_as};
 use rule_log::RuleLog;
+use suspension::Suspensions;
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle {
@@ -54,6 +56,7 @@ pub struct Cycle {
     last_account: Option<LastAccount>,
     rules: RuleLog,
     archiving: Archiving,
+    suspensions: Arc<Suspensions>,
 }
 
 // === impl Cycle ===
@@ -87,6 +90,7 @@ impl Cycle {
         stop: &CancellationToken,
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Pass {
+        let heeds_quiet_hours = kind.heeds_quiet_hours();
         let archived = self.archive_logs(kind.scope()).await;
         let mut planned = self.planned(kind, Needs::new()).await;
         planned.plan.errors.extend(archived.err());
@@ -94,7 +98,8 @@ impl Cycle {
         self.metrics.observed(&planned.snapshot);
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
-        self.carry_out(planned, usage, stop, watch).await
+        let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
+        Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await
     }
 
     /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
@@ -156,13 +161,14 @@ impl Cycle {
         &self,
         planned: Planned,
         usage: Option<Vec<FileSystem>>,
+        executor: &Executor,
         stop: &CancellationToken,
         mut watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Pass {
         let Planned { scope, snapshot, plan, refused } = planned;
         let (started_at, policy) = (snapshot.taken_at, &self.settings.policy);
         let triggered_by = plan.pressure.as_ref().map(ToString::to_string);
-        let start = RunStart { started_at, scope, dry: self.is_dry(), triggered_by };
+        let start = RunStart { started_at, scope, dry: executor.is_dry(), triggered_by };
         let begin = |state: &mut StoreState| {
             state.trace_images(&snapshot);
             let pulled_again = state.learn(|memory| update_memory(&Snapshot { memory, ..snapshot }, policy));
@@ -177,11 +183,11 @@ impl Cycle {
         let Self { store, clock, metrics, settings, .. } = self;
         let mut recording = Recording::of(run, Records { store, clock, metrics, settings }, watch, self.logged(scope));
         recording.take(refused.clone()).await;
-        let mut summary = self.executor.carry_out(&plan, stop, &mut recording).await;
+        let mut summary = executor.carry_out(&plan, stop, &mut recording).await;
         for report in &refused {
             summary.add(report);
         }
-        if self.is_dry() {
+        if executor.is_dry() {
             let logged = recording.reports.iter().map(|report| logged_as(&report.action)).collect();
             self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), logged);
         }
@@ -242,10 +248,11 @@ impl Cycle {
         let (reader, image_names, remover) = (observer.reader().clone(), observer.image_names(), Remover::Dry);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
         let options = options(&settings, node.space_settle);
-        let executor = Executor { reader, remover, pods, disks, image_names, roots, options };
+        let executor = Executor { reader, remover, pods, disks, image_names, roots, options, gate: Arc::new(Open) };
         let (logged, metrics) = (Mutex::default(), AgentMetrics::default());
         let (clock, monotonic, jumps) = (clock::system(), clock::since_boot(), Arc::clone(&node.jumps));
         let (last_account, rules) = (None, RuleLog::default());
+        let suspensions = Arc::new(Suspensions::of(&settings, Arc::clone(&clock)));
         Self {
             observer,
             settings,
@@ -260,12 +267,13 @@ impl Cycle {
             last_account,
             rules,
             archiving: Archiving::default(),
+            suspensions,
         }
     }
 
     /// Returns whether its passes remove nothing.
     pub fn is_dry(&self) -> bool {
-        self.executor.remover.is_dry()
+        self.executor.is_dry()
     }
 
     fn logged(&self, scope: Scope) -> Logged {
@@ -281,7 +289,8 @@ impl Cycle {
     /// Sets the clock of all passes, which never jumps. Default: the system clock.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
-        Self { monotonic: clock::as_it_passes(&clock), clock, ..self }
+        let suspensions = Arc::new(Suspensions::of(&self.settings, Arc::clone(&clock)));
+        Self { monotonic: clock::as_it_passes(&clock), clock, suspensions, ..self }
     }
 
     /// Sets the clock by which jumps of the other one are found. Default: the time since the start of the host.

@@ -24,6 +24,7 @@ use super::live;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::process::signals::Reload;
 use super::schedule::{self, Job, Limits, PassResult};
+use crate::fleet::Suspension;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
 use crate::record::{Pass, Store, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
@@ -113,7 +114,7 @@ where
                 return PassResult::Succeeded;
             }
         };
-        let pass = self.scheduled(PassKind::Regular(scope), scope).await;
+        let pass = self.scheduled(PassKind::Scheduled(scope), scope).await;
         self.ended(scope, &pass)
     }
 
@@ -122,6 +123,9 @@ where
     /// under pressure; the containers and sandboxes of deleted and terminated pods, without the logs of the latter; the images
     /// that these used; at last those logs.
     async fn relieve(&self) {
+        if matches!(self.shown_suspension().await, Some(Suspension::Paused(_))) {
+            return;
+        }
         let mut relief = self.relief.lock().await;
         let (monitor, backoff) = &mut *relief;
         let Some(pressure) = monitor.check(self.pressure()).await else { return backoff.relieved() };
@@ -138,6 +142,19 @@ where
             removed += self.pass_under(PassKind::LastResort(pressure)).await;
         }
         backoff.ended(removed, Instant::now());
+    }
+
+    /// Returns why scheduled passes remove nothing now, shows it on the socket, and logs when it changes.
+    async fn shown_suspension(&self) -> Option<Suspension> {
+        let suspension = self.cycle.suspension().await;
+        let cause = suspension.as_ref().map(ToString::to_string);
+        let before = self.live.swap_suspended(cause.clone());
+        match &cause {
+            now if *now == before => {}
+            Some(cause) => tracing::warn!(cause, "removals are suspended"),
+            None => tracing::info!("removals are resumed"),
+        }
+        suspension
     }
 
     /// Removes what deleted and terminated pods left, and then unused images. The pass over images does not wait for containers

@@ -70,6 +70,7 @@ impl Executor {
         let (space, state) = (Space::new(&plan.images), Mutex::default());
         let run = Run { exec, plan, stop, space, state };
         let queue = ReportQueue::new(sink);
+        run.is_suspended().await; // a plan without actions is suspended too
         run.planned(&queue).await;
         run.reserve(&queue).await;
         let mut summary = std::mem::take(&mut run.state().summary);

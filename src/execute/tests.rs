@@ -46,6 +46,7 @@ struct Bench {
     disks: Option<Arc<dyn Disks>>,
     /// The host. If its root is `/`, the log roots are those beneath the directory of `sim`.
     host: HostFs,
+    gate: Arc<dyn Gate>,
 }
 
 impl Bench {
@@ -58,6 +59,7 @@ impl Bench {
             pods: Arc::new(NoPods),
             disks: None,
             host: HostFs::default(),
+            gate: Arc::new(Open),
         }
     }
 
@@ -76,8 +78,8 @@ impl Bench {
     fn executor(&self, reader: RuntimeReader, remover: Remover) -> Executor {
         let disks = self.disks.clone().unwrap_or_else(|| Arc::new(DiskFn(self.sim.disk_reader())));
         let pods = Arc::clone(&self.pods);
-        let (image_names, roots) = (Arc::default(), self.roots());
-        Executor { reader, remover, pods, disks, image_names, roots, options: self.options.clone() }
+        let (image_names, roots, gate) = (Arc::default(), self.roots(), Arc::clone(&self.gate));
+        Executor { reader, remover, pods, disks, image_names, roots, options: self.options.clone(), gate }
     }
 
     fn live(&self) -> Executor {

@@ -128,6 +128,12 @@ impl AgentMetrics {
         self.0.metrics.values.set(LOCK, f64::from(u8::from(is_held)));
     }
 
+    /// Shows why scheduled passes remove nothing; `None` = they do.
+    pub fn suspended(&self, cause: Option<&str>) {
+        let is_now = |of| (vec![("cause", of)], f64::from(u8::from(cause == Some(of))));
+        self.0.metrics.values.replace(SUSPENDED, "", ["pause", "quiet_hours"].map(is_now));
+    }
+
     /// Shows the store. `bytes` = its size, if it can be read and written.
     pub fn store(&self, bytes: Option<u64>) {
         self.0.metrics.values.set(STORE_OK, f64::from(u8::from(bytes.is_some())));

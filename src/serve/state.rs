@@ -32,6 +32,9 @@ pub struct AgentState {
     pub store: PathBuf,
     /// What is being done now, by scope.
     pub running: BTreeMap<String, RunningPass>,
+    /// Why scheduled passes remove nothing now; `null` = they do.
+    #[serde(default)]
+    pub suspended: Option<String>,
     /// The last pass of each scope.
     pub passes: BTreeMap<String, PassState>,
     /// The pass over images that is put off after a start; `null` = none is. It stays here when its time has come.
@@ -179,6 +182,17 @@ impl Live {
     /// Changes the state.
     pub fn update(&self, change: impl FnOnce(&mut AgentState)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Returns why passes remove nothing now.
+    pub fn suspended(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).suspended.clone()
+    }
+
+    /// Shows why passes remove nothing, and returns what was shown before.
+    pub fn swap_suspended(&self, suspended: Option<String>) -> Option<String> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut state.suspended, suspended)
     }
 }
 

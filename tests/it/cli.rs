@@ -287,6 +287,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     insta::assert_snapshot!(shell.run(&arguments), @r#"
     profile = "kubelet"                          # kubegc.toml
     mode = "collect"                             # built-in
+    quiet = []                                   # built-in
     rule = []                                    # built-in
     node = "n1"                                  # --node-name
     host_root = "/"                              # built-in

@@ -5,6 +5,7 @@ mod collections;
 mod configuration;
 mod history;
 mod messages;
+mod pausing;
 mod service;
 
 use crate::cli_on_sim::Host;

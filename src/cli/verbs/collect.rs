@@ -153,6 +153,9 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
     if is_dry(args.dry_run, loaded) && !args.dry_run {
         return Err(observing());
     }
+    if let Some(cause) = pass.summary.suspended.as_ref().filter(|_| !args.dry_run) {
+        return Err(suspended(cause, pass.summary.not_begun));
+    }
     let ambiguous = listed.iter().filter(|one| one.is_ambiguous()).count();
     if ambiguous > 0 {
         return Err(listed::ambiguous(ambiguous));
@@ -194,6 +197,15 @@ pub(super) fn is_dry(dry_run: bool, loaded: &Loaded) -> bool {
 pub(super) fn observing() -> CliError {
     let error = CliError::message(ErrorKind::Partial, "mode = \"observe\": nothing was removed");
     error.hint("use --mode collect for one command, or set mode = \"collect\" in the configuration")
+}
+
+/// Returns the error of a pass that removed nothing, or did not begin the rest, because the node is paused.
+fn suspended(cause: &str, not_begun: usize) -> CliError {
+    let left = match not_begun {
+        0 => "nothing was removed".to_owned(),
+        left => format!("{} not begun", format::count(left, "removal")),
+    };
+    CliError::message(ErrorKind::Partial, format!("{cause}: {left}")).hint("`kubegc resume` ends a pause of this node")
 }
 
 /// Returns the error of a shutdown that waits for an unresponsive runtime or disk.

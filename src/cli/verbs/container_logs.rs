@@ -11,9 +11,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::completions;
-use super::history::when;
-use crate::cli::args::formats;
 use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::{formats, times};
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::lookup::{ambiguous, log_dirs};
 use crate::cli::render::format;
@@ -51,7 +50,7 @@ pub struct Args {
     #[arg(long, requires = "pod", conflicts_with = "previous")]
     all: bool,
     /// Show lines since a duration (1h), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
-    #[arg(long, value_name = "WHEN", value_parser = when, requires = "pod")]
+    #[arg(long, value_name = "WHEN", value_parser = times::before_now, requires = "pod")]
     since: Option<Timestamp>,
     /// Show the last N lines of each container
     #[arg(long, value_name = "N", requires = "pod")]

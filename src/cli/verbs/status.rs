@@ -55,6 +55,8 @@ struct Status {
     agent: Option<String>,
     /// What the running agent shows on its socket; `null` = no agent runs, or it has no socket.
     live: Option<AgentState>,
+    /// Why passes remove nothing now; `null` = they do.
+    suspended: Option<String>,
     /// What is wrong with the configuration. The node is not observed then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     config_faults: Vec<String>,
@@ -159,6 +161,7 @@ impl Status {
     fn new(loaded: &Loaded, planned: &Planned) -> Result<Self, CliError> {
         let Loaded { settings, .. } = loaded;
         let state = &settings.state;
+        let live = live(settings);
         let (snapshot, plan) = planned.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
         Ok(Self {
             kind: "Status",
@@ -166,7 +169,8 @@ impl Status {
             at: now(),
             node: snapshot.map_or(&settings.node, |snapshot| &snapshot.node).clone(),
             agent: Lock::holder(&state.lock),
-            live: live(settings),
+            suspended: suspended(settings, live.as_ref()),
+            live,
             config_faults: Vec::new(),
             store: Lock::fault(&state.lock),
             runtime: seen(planned, |snapshot, _| snapshot.runtime.clone()),
@@ -236,6 +240,7 @@ impl Status {
         let mut lines = vec![
             ("Node", self.node.clone()),
             ("Agent", self.agent_text()),
+            ("Suspended", self.suspended.clone().unwrap_or_default()),
             ("Now", self.live.as_ref().map(now_text).unwrap_or_default()),
             ("Next pass", self.live.as_ref().map(|live| next::text(live, self.at)).unwrap_or_default()),
             ("Metrics", self.live.as_ref().map(metrics_text).unwrap_or_default()),
@@ -253,6 +258,12 @@ impl Status {
         lines.extend(self.last_passes().map(|text| ("Last pass", text)));
         format::fields(&lines)
     }
+}
+
+/// Returns why passes remove nothing now: the pause of the node, else what the agent shows.
+fn suspended(settings: &Settings, live: Option<&AgentState>) -> Option<String> {
+    let pause = session::pause(settings).map(|pause| pause.to_string());
+    pause.or_else(|| live?.suspended.clone())
 }
 
 /// Returns the files of the agent that this user may not read: the lock, the socket and the store.

@@ -36,6 +36,8 @@ pub struct Environment {
     pub proxies: Proxies,
     /// `HOME`: the directory of the user.
     pub home: Option<PathBuf>,
+    /// `SUDO_USER`: who runs the program through sudo.
+    pub sudo_user: Option<String>,
     /// `COLUMNS`: the width of the terminal.
     pub columns: Option<usize>,
 }
@@ -59,6 +61,7 @@ impl Environment {
             plain: variable("NO_COLOR").is_some() || variable("TERM").as_deref() == Some("dumb"),
             proxies: Proxies { http: either("HTTP_PROXY"), https: either("HTTPS_PROXY"), none: either("NO_PROXY") },
             home: raw("HOME").map(PathBuf::from),
+            sudo_user: variable("SUDO_USER"),
             columns: variable("COLUMNS").and_then(|columns| columns.parse().ok()),
         }
     }

@@ -26,6 +26,8 @@ const PODS: &str = "pods";
 pub(super) struct Monitoring {
     pub(super) metrics: AgentMetrics,
     pub(super) health: Health,
+    /// What the socket shows.
+    live: Live,
     /// `None` = the system refused a thread.
     server: Option<Server>,
     /// Those in force.
@@ -57,7 +59,8 @@ impl Monitoring {
         let address = settings.metrics.address;
         let settings = Arc::new(Mutex::new(settings.clone()));
         let (outlooks, account) = (Outlooks::default(), LastAccount::default());
-        let monitoring = Self { metrics, health, server, settings, outlooks, account, page };
+        let live = Live::new(AgentState::new(now()));
+        let monitoring = Self { metrics, health, live, server, settings, outlooks, account, page };
         if let Some((server, address)) = monitoring.server.as_ref().zip(address) {
             server.serve_pages(address, monitoring.pages());
         }
@@ -77,8 +80,8 @@ impl Monitoring {
 
     /// Serves the socket of the agent. An agent without a socket collects all the same.
     pub(super) fn serve_socket(&mut self, settings: &Settings) -> Inbox {
-        let state = AgentState { store: settings.state.path.clone(), ..AgentState::new(now()) };
-        let (inbox, orders) = Inbox::new(Live::new(state));
+        self.live.update(|state| state.store.clone_from(&settings.state.path));
+        let (inbox, orders) = Inbox::new(self.live.clone());
         let (path, pages) = (settings.state.socket(), self.pages());
         if let Some(server) = &mut self.server
             && let Err(error) = server.serve_socket(&path, inbox.live.clone(), orders, pages)
@@ -130,7 +133,9 @@ impl Monitoring {
         let account = Arc::clone(&self.account);
         let report = ReportPage::new(STYLE_HASH, move || shown(&settings, &outlooks, &account, page));
         let text = Arc::new(move |format| metrics.text(format));
-        Pages { metrics: text, health: self.health.clone(), notes: Arc::new(Vec::new), report }
+        let live = self.live.clone();
+        let notes = Arc::new(move || live.suspended().map(|cause| format!("removals: {cause}")).into_iter().collect());
+        Pages { metrics: text, health: self.health.clone(), notes, report }
     }
 }
 

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use crate::model::{LeftoverKind, Memory, Snapshot};
 use crate::observe::{Needs, Observer, Part, wanted};
-use crate::plan::{AgeFrom, Confirmed, Guards, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide};
+use crate::plan::{
+    AgeFrom, Confirmed, Guards, Kind, Plan, Policy, Pressure, Report, Scope, confirm, decide, is_over_goal,
+};
 use crate::rules::{Need, Rule};
 
 /// What a pass removes.
@@ -12,6 +14,8 @@ use crate::rules::{Need, Rule};
 pub enum PassKind {
     /// What the policy in force says.
     Regular(Scope),
+    /// The same at its time in the schedule of the service: quiet hours suspend it.
+    Scheduled(Scope),
     /// What ends disk pressure. The plan and the history contain the disk pressure as the reason.
     Pressure(Pressure, Scope),
     /// What may end disk pressure that the passes before did not end: the logs of terminated pods.
@@ -40,10 +44,15 @@ impl PassKind {
     /// Returns the kinds of objects.
     pub fn scope(&self) -> Scope {
         match self {
-            Self::Regular(scope) | Self::Pressure(_, scope) => *scope,
+            Self::Regular(scope) | Self::Scheduled(scope) | Self::Pressure(_, scope) => *scope,
             Self::LastResort(_) => Scope::Containers,
             Self::Saved(_) => Scope::All,
         }
+    }
+
+    /// Returns whether quiet hours suspend the pass: one that a command requests or that disk pressure makes goes on.
+    pub(super) fn heeds_quiet_hours(&self) -> bool {
+        matches!(self, Self::Scheduled(_))
     }
 }
 
@@ -61,7 +70,7 @@ impl Planned {
     ) -> Self {
         let scope = kind.scope();
         let (pressure, policy) = match kind {
-            PassKind::Regular(_) => (None, policy.clone()),
+            PassKind::Regular(_) | PassKind::Scheduled(_) => (None, policy.clone()),
             PassKind::Pressure(pressure, _) => (Some(pressure.clone()), policy.under_pressure(pressure)),
             PassKind::LastResort(pressure) => (Some(pressure.clone()), policy.as_last_resort(pressure)),
             PassKind::Saved(saved) => {
@@ -85,6 +94,15 @@ impl Planned {
         }
         let plan = Plan { pressure, ..plan };
         Self { scope, snapshot, plan, refused: Vec::new() }
+    }
+}
+
+impl Planned {
+    /// Returns whether the images have more of their disk than the settings permit.
+    pub fn must_free_space(&self, policy: &Policy) -> bool {
+        let listed = self.snapshot.images.as_ref().into_iter().flatten();
+        let all_images = listed.map(|image| image.size_bytes).fold(0, u64::saturating_add);
+        self.snapshot.image_filesystem.as_ref().is_some_and(|disk| is_over_goal(policy, disk, all_images))
     }
 }
 

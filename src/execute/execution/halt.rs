@@ -22,7 +22,7 @@ const MOST_UNANSWERED: u32 = 2;
 impl Run<'_> {
     /// Returns whether an action of this kind may begin. Halts the pass if the runtime does not answer.
     pub(in crate::execute) async fn may_begin(&self, kind: Kind) -> bool {
-        if self.stop.is_cancelled() || self.state().halt_of(kind).is_some() {
+        if self.stop.is_cancelled() || self.state().halt_of(kind).is_some() || self.is_suspended().await {
             return false;
         }
         if let Err(cause) = self.exec.reader.check_suspicion().await {
@@ -30,6 +30,14 @@ impl Run<'_> {
             return false;
         }
         true
+    }
+
+    /// Returns whether removals are suspended, and notes why. A dry run goes on.
+    pub(super) async fn is_suspended(&self) -> bool {
+        let cause = self.exec.gate.closed_by().await;
+        let is_suspended = cause.is_some() && !self.exec.is_dry();
+        self.state().summary.suspended = cause;
+        is_suspended
     }
 
     /// Counts an action that was not begun.

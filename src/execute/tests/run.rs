@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicUsize;
+
 use tonic::Code;
 
 use super::*;
@@ -166,4 +168,38 @@ fn the_work_can_be_handed_to_a_task() {
     let bench = Bench::new(Node::new());
     let (live, plan, stop) = (bench.live(), plan(Vec::new()), CancellationToken::new());
     task(live.carry_out(&plan, &stop, &mut |_: Report| ()));
+}
+
+/// Closes after a number of looks.
+struct ClosesAfter(AtomicUsize);
+
+#[async_trait::async_trait]
+impl Gate for ClosesAfter {
+    async fn closed_by(&self) -> Option<String> {
+        use std::sync::atomic::Ordering::SeqCst;
+        let left = self.0.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        left.is_err().then(|| "paused by root".to_owned())
+    }
+}
+
+#[tokio::test]
+async fn no_removal_begins_once_the_gate_is_closed() {
+    let with_gate = |looks| Bench { gate: Arc::new(ClosesAfter(AtomicUsize::new(looks))), ..Bench::new(gone()) };
+    let open = with_gate(usize::MAX);
+    let (_, _, summary) = open.carry_out_plan(&plan(all(&open))).await;
+    assert_eq!((summary.total().removed, summary.not_begun, &summary.suspended), (6, 0, &None));
+
+    // One look at the start, one at the kind, and one for each container.
+    let closing = with_gate(4);
+    let (lines, _, summary) = closing.carry_out_plan(&plan(all(&closing))).await;
+    assert_eq!(lines, ["c1 removed", "c2 removed"]);
+    assert_eq!((summary.not_begun, summary.suspended.as_deref()), (4, Some("paused by root")));
+    assert!(summary.halts.is_empty() && !summary.is_stopped, "{summary:?}");
+
+    let closed = with_gate(0);
+    let mut reports = Vec::new();
+    let stop = CancellationToken::new();
+    let summary = closed.dry().carry_out(&plan(all(&closed)), &stop, &mut |report: Report| reports.push(report)).await;
+    assert_eq!((reports.len(), summary.total().would_remove), (6, 6), "a dry run goes on");
+    assert_eq!((summary.suspended.as_deref(), closed.writes().len()), (Some("paused by root"), 0));
 }

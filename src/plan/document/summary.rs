@@ -25,12 +25,15 @@ pub struct Summary {
     /// The part of `freed_bytes` that was measured.
     #[serde(skip)]
     pub measured_bytes: BTreeMap<Kind, u64>,
-    /// Actions that were not begun, because of a shutdown or for the reasons in `halts`.
+    /// Actions that were not begun: because of a shutdown, for the reasons in `halts`, or for that in `suspended`.
     #[serde(default)]
     pub not_begun: usize,
     /// Why actions were not begun, other than a shutdown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub halts: Vec<Halt>,
+    /// Why nothing, or nothing more, was removed although the settings permit it: a pause or quiet hours. `null` = there was neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<String>,
     /// Whether a shutdown was requested.
     #[serde(default)]
     pub is_stopped: bool,

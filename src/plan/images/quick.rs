@@ -1,4 +1,5 @@
-//! Whether a pass over images can remove one at all: a replay has thousands of passes, and most remove nothing.
+//! Whether a pass over images must free space, and whether it can remove an image at all: a replay has thousands of passes, and most
+//! remove nothing.
 
 use jiff::Timestamp;
 
@@ -20,12 +21,14 @@ pub fn may_remove_images(
 ) -> bool {
     let max_age = policy.images.max_age;
     let is_old = |since: Timestamp| now.duration_since(since).unsigned_abs() > max_age;
-    let has_goal = || {
-        let usage = disk_usage::usage(disk).ok();
-        usage.is_some_and(|usage| Goal::of(policy, disk, &usage, all_images).is_some())
-    };
     policy.rules.iter().any(|rule| rule.text().of == RuleFor::Image)
         || policy.all_unused().is_some()
         || (!max_age.is_zero() && unused_since.is_some_and(is_old))
-        || has_goal()
+        || is_over_goal(policy, disk, all_images)
+}
+
+/// Returns whether the images have more of a disk than the thresholds and the targets permit. `all_images` are the bytes of all images.
+pub fn is_over_goal(policy: &Policy, disk: &FileSystem, all_images: u64) -> bool {
+    let usage = disk_usage::usage(disk).ok();
+    usage.is_some_and(|usage| Goal::of(policy, disk, &usage, all_images).is_some())
 }

@@ -23,6 +23,10 @@ pub enum Reason {
     LogsOverLimit,
     /// Images were removed. The kubelet has no such event.
     ImagesRemoved,
+    /// Passes remove nothing from now on, because of a pause or quiet hours. The kubelet has no such event.
+    RemovalsSuspended,
+    /// Passes remove objects again.
+    RemovalsResumed,
 }
 
 /// One notice for an event.
@@ -37,10 +41,11 @@ pub struct Notice {
     pub message: String,
 }
 
-/// State between passes: failures of the image pass are reported from the second in a row on.
+/// State between passes: failures of the image pass are reported from the second in a row on, and a suspension when it changes.
 #[derive(Debug, Default)]
 pub struct Notices {
     image_failures: u32,
+    suspended: Option<String>,
 }
 
 // === impl Reason ===
@@ -55,12 +60,14 @@ impl Reason {
             Self::InvalidDiskCapacity => "InvalidDiskCapacity",
             Self::LogsOverLimit => "LogsOverLimit",
             Self::ImagesRemoved => "ImagesRemoved",
+            Self::RemovalsSuspended => "RemovalsSuspended",
+            Self::RemovalsResumed => "RemovalsResumed",
         }
     }
 
     /// Returns whether the event is a Warning rather than Normal.
     pub fn is_warning(self) -> bool {
-        self != Self::ImagesRemoved
+        !matches!(self, Self::ImagesRemoved | Self::RemovalsSuspended | Self::RemovalsResumed)
     }
 }
 
@@ -69,12 +76,31 @@ impl Reason {
 impl Notices {
     /// Returns the notices of a pass, at most one per reason.
     pub fn of(&mut self, scope: Scope, pass: &Pass) -> Vec<Notice> {
-        match scope {
+        let suspension = self.suspension(pass);
+        let mut notices = match scope {
             Scope::Images => self.of_images(pass),
             Scope::Containers | Scope::All => {
                 containers_failed(pass).into_iter().chain(logs_over_limit(&pass.plan)).collect()
             }
+        };
+        notices.extend(suspension);
+        notices
+    }
+
+    /// Returns a notice if a pass is suspended for another cause than the one before, or if it is the first that is not. A pass that
+    /// frees space ends no quiet hours.
+    fn suspension(&mut self, pass: &Pass) -> Option<Notice> {
+        let frees_space = pass.plan.pressure.is_some() || pass.plan.needs_space();
+        let now = pass.summary.suspended.clone();
+        if now == self.suspended || (now.is_none() && frees_space) {
+            return None;
         }
+        let notice = match &now {
+            Some(cause) => Notice::new(Reason::RemovalsSuspended, "", &format!("Passes remove nothing: {cause}.")),
+            None => Notice::new(Reason::RemovalsResumed, "", "Passes remove objects again."),
+        };
+        self.suspended = now;
+        Some(notice)
     }
 
     fn of_images(&mut self, pass: &Pass) -> Vec<Notice> {

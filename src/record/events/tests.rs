@@ -217,6 +217,25 @@ fn a_measured_shortfall_is_reported_whatever_was_planned() {
 }
 
 #[test]
+fn a_suspension_is_one_event_when_it_begins_and_one_when_it_ends() {
+    let suspended = |cause: &str| {
+        let mut pass = quiet();
+        pass.summary.suspended = Some(cause.to_owned());
+        pass
+    };
+    let paused = suspended("paused by root: incident 7");
+    let first = sent(Scope::Containers, &[&paused]);
+    assert_eq!(first, [("RemovalsSuspended", "Passes remove nothing: paused by root: incident 7.".to_owned())]);
+    assert!(reasons(Scope::Images, &[&paused, &paused]).is_empty());
+    assert_eq!(reasons(Scope::Images, &[&paused, &suspended("paused by root: incident 8")]), ["RemovalsSuspended"]);
+    assert_eq!(reasons(Scope::Images, &[&paused, &quiet()]), ["RemovalsResumed"]);
+    assert!(reasons(Scope::Images, &[&paused, &quiet(), &quiet()]).is_empty());
+    let mut freeing = quiet();
+    freeing.plan.images.stop_at_available_bytes = 1;
+    assert!(reasons(Scope::Images, &[&paused, &freeing]).is_empty(), "it ends no quiet hours");
+}
+
+#[test]
 fn removed_images_are_one_event_a_pass() {
     let pass =
         with_images(quiet(), &[(Outcome::Removed {}, 10), (Outcome::AlreadyRemoved {}, 0), (Outcome::Removed {}, 20)]);

@@ -64,6 +64,7 @@ pub fn log_pass(scope: Scope, pass: &Pass) {
         failed = total.failed,
         freed_bytes = pass.summary.total_measured_bytes(),
         kept = pass.plan.kept.len(),
+        suspended = pass.summary.suspended,
         "pass done"
     );
 }

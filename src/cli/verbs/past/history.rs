@@ -6,19 +6,16 @@ mod sums;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::args::formats;
+use crate::cli::args::{formats, times};
 use crate::cli::cli_error::CliError;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::{format, more_tags, object, reference};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
-use crate::daemon::now;
 use crate::plan::Kind;
 use crate::record::{HistoryEntry, HistoryFilter, RunEntry, StoreReader};
 
@@ -31,7 +28,7 @@ pub struct Args {
     #[arg(short = 'n', long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
     /// Show entries since a duration (24h), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
-    #[arg(long, value_name = "WHEN", value_parser = when)]
+    #[arg(long, value_name = "WHEN", value_parser = times::before_now)]
     since: Option<Timestamp>,
     /// Filter by object kind
     #[arg(long, value_enum)]
@@ -91,20 +88,6 @@ impl Args {
             || self.pulled_again;
         if is_filtered { "no entry matches\n" } else { "no removals\n" }
     }
-}
-
-/// Reads a time as the user writes it: a duration before now, a time, or a date.
-pub(in crate::cli) fn when(text: &str) -> Result<Timestamp, String> {
-    let before_now = |time| {
-        let back = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
-        now().checked_sub(back).unwrap_or(Timestamp::MIN)
-    };
-    let date = || text.parse::<Date>()?.to_zoned(TimeZone::UTC).map(|at| at.timestamp());
-    humantime::parse_duration(text)
-        .map(before_now)
-        .or_else(|_| text.parse())
-        .or_else(|_| date())
-        .map_err(|_: jiff::Error| "expected a duration such as 24h, a date, or a time".to_owned())
 }
 
 // === impl Args: the command ===
@@ -287,19 +270,4 @@ fn runs_table(entries: &[RunEntry], wide: bool) -> String {
 /// Formats a time to the second.
 fn second(moment: Timestamp) -> String {
     format!("{moment:.0}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn since_accepts_a_time_or_a_duration() {
-        let since = when("24h").unwrap();
-        let ago = now().duration_since(since);
-        assert!((24 * 3600..24 * 3600 + 60).contains(&ago.as_secs()), "{ago}");
-        assert_eq!(when("2026-11-21T12:00:00Z"), Ok("2026-11-21T12:00:00Z".parse().unwrap()));
-        assert_eq!(when("2026-11-21"), Ok("2026-11-21T00:00:00Z".parse().unwrap()));
-        assert!(when("yesterday").is_err());
-    }
 }

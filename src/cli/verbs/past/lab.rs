@@ -7,8 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::history::when;
-use crate::cli::args::formats;
+use crate::cli::args::{formats, times};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::recorded_blocking;
@@ -28,7 +27,7 @@ use crate::plan::Policy;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Replay since a duration (7d), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
-    #[arg(long, value_name = "WHEN", value_parser = when, default_value = "30d")]
+    #[arg(long, value_name = "WHEN", value_parser = times::before_now, default_value = "30d")]
     since: Timestamp,
     /// Replay the trace of a snapshot instead of this node (- for standard input)
     #[arg(long, value_name = "FILE")]

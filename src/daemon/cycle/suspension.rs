@@ -1,0 +1,190 @@
+//! Whether passes may remove objects now: `kubegc pause` writes a file beside the store, and `quiet` has hours.
+//!
+//! The file is read when a pass begins, and before a removal if that was a second ago. So a pause holds within two seconds, also in
+//! the middle of a pass, for the service and for commands, and without any other process. A file that cannot be read is a pause: a
+//! fault of the disk must not end one.
+
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tempfile::NamedTempFile;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::Cycle;
+use crate::config::Settings;
+use crate::daemon::clock::Clock;
+use crate::execute::{Executor, Gate};
+use crate::fleet::{Pause, QuietHours, Suspension};
+use crate::host_path::BoundedCalls;
+
+/// How long what was read of the file counts.
+const COUNTS_FOR: Duration = Duration::from_secs(1);
+/// The longest wait for the disk of the file. After it what was read before still counts.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// What may suspend the removals of a node.
+pub struct Suspensions {
+    file: PathBuf,
+    quiet: Vec<QuietHours>,
+    clock: Clock,
+    calls: BoundedCalls,
+    read: Mutex<LastRead>,
+}
+
+/// What was read of the file, and when.
+#[derive(Default)]
+struct LastRead {
+    at: Option<Instant>,
+    pause: Option<Pause>,
+}
+
+/// The gate of one pass. It stays closed: what follows would go by observations from before the pause.
+struct PassGate {
+    suspensions: Arc<Suspensions>,
+    /// Whether quiet hours close it.
+    heeds_quiet_hours: bool,
+    closed: OnceLock<String>,
+}
+
+/// Writes the file of a pause, or replaces it.
+///
+/// # Errors
+/// The directory of the store does not exist, or cannot be written.
+pub fn write_pause(file: &Path, pause: &Pause) -> io::Result<()> {
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    let mut written = NamedTempFile::new_in(directory)?;
+    written.write_all(serde_json::to_string(pause)?.as_bytes())?;
+    written.as_file().sync_all()?;
+    written.persist(file)?;
+    Ok(())
+}
+
+/// Ends a pause. Returns whether there was one.
+///
+/// # Errors
+/// The file cannot be deleted.
+#[expect(clippy::disallowed_methods, reason = "it deletes the file that `write_pause` creates")]
+pub fn end_pause(file: &Path) -> io::Result<bool> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        removed => removed.map(|()| true),
+    }
+}
+
+/// Reads the file of a pause; `None` = there is none.
+pub fn read_pause(file: &Path) -> Option<Pause> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Some(Pause::read(&text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        // A user who may not enter the directory does not learn of a pause.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && file.symlink_metadata().is_err() => None,
+        Err(error) => Some(Pause::unreadable(&error.to_string())),
+    }
+}
+
+// === impl Cycle ===
+
+impl Cycle {
+    /// Returns the executor of a pass: one that removes nothing if removals are suspended now, else one that looks at that before
+    /// each removal.
+    pub(super) async fn executor_of(&self, heeds_quiet_hours: bool) -> Executor {
+        let gate: Arc<dyn Gate> = Arc::new(PassGate::new(&self.suspensions, heeds_quiet_hours));
+        let is_closed = gate.closed_by().await.is_some();
+        let executor = Executor { gate, ..self.executor.clone() };
+        if is_closed { executor.dry() } else { executor }
+    }
+
+    /// Returns why scheduled passes remove nothing now, and shows it in the metrics.
+    pub(in crate::daemon) async fn suspension(&self) -> Option<Suspension> {
+        let suspension = self.suspensions.now(true).await;
+        self.metrics.suspended(suspension.as_ref().map(Suspension::cause));
+        suspension
+    }
+}
+
+// === impl Suspensions ===
+
+impl Suspensions {
+    /// Returns those that the settings name.
+    pub(super) fn of(settings: &Settings, clock: Clock) -> Self {
+        let (file, quiet) = (settings.state.pause_file(), settings.quiet.clone());
+        Self { file, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default() }
+    }
+
+    /// Returns the pause in force.
+    async fn pause(&self) -> Option<Pause> {
+        let mut read = self.read.lock().await;
+        if read.at.is_none_or(|at| at.elapsed() >= COUNTS_FOR) {
+            let file = self.file.clone();
+            if let Ok(pause) = self.calls.run(&self.file, move || read_pause(&file)).await {
+                read.pause = pause;
+            }
+            read.at = Some(Instant::now());
+        }
+        read.pause.clone().filter(|pause| !pause.is_over((self.clock)()))
+    }
+
+    /// Returns the quiet hours that it is now.
+    fn quiet_hours(&self) -> Option<Suspension> {
+        QuietHours::latest_end(&self.quiet, (self.clock)()).map(Suspension::QuietHours)
+    }
+
+    /// Returns why no removal may begin now.
+    async fn now(&self, heeds_quiet_hours: bool) -> Option<Suspension> {
+        let paused = self.pause().await.map(Suspension::Paused);
+        paused.or_else(|| self.quiet_hours().filter(|_| heeds_quiet_hours))
+    }
+}
+
+// === impl PassGate ===
+
+impl PassGate {
+    /// Creates the gate of a pass that begins.
+    fn new(suspensions: &Arc<Suspensions>, heeds_quiet_hours: bool) -> Self {
+        Self { suspensions: Arc::clone(suspensions), heeds_quiet_hours, closed: OnceLock::new() }
+    }
+}
+
+#[async_trait]
+impl Gate for PassGate {
+    async fn closed_by(&self) -> Option<String> {
+        if self.closed.get().is_none()
+            && let Some(suspension) = self.suspensions.now(self.heeds_quiet_hours).await
+        {
+            // Another removal of the pass may have closed it by now.
+            let _ = self.closed.set(suspension.to_string());
+        }
+        self.closed.get().cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_a_file_that_is_written_and_deleted() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kubegc.paused");
+        assert_eq!(read_pause(&file), None);
+        assert!(!end_pause(&file).unwrap());
+        let pause = Pause { reason: "incident".to_owned(), ..Pause::default() };
+        write_pause(&file, &Pause::default()).unwrap();
+        write_pause(&file, &pause).unwrap();
+        assert_eq!(read_pause(&file), Some(pause));
+        assert!(end_pause(&file).unwrap());
+        assert_eq!(read_pause(&file), None);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_a_pause() {
+        let dir = tempfile::tempdir().unwrap();
+        let pause = read_pause(dir.path()).unwrap();
+        assert!(pause.to_string().contains("cannot be read"), "{pause}");
+    }
+}

@@ -1,0 +1,143 @@
+//! A pause: an operator stops all removals of a node, for an incident for example. It holds for every pass and every command.
+
+use std::fmt::{Display, Formatter};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{cut_text, printable_text};
+
+/// The longest reason that is shown, in characters.
+const LONGEST_REASON: usize = 200;
+
+/// A pause of one node. All fields are optional, so an empty document is a pause without an end.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default)]
+pub struct Pause {
+    /// Who paused, as text.
+    pub by: String,
+    /// Why, as text.
+    pub reason: String,
+    /// The start.
+    pub since: Option<Timestamp>,
+    /// The end; `None` = until `kubegc resume`.
+    pub until: Option<Timestamp>,
+}
+
+/// Why passes remove nothing now, although their settings permit it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Suspension {
+    /// An operator paused the node.
+    Paused(Pause),
+    /// It is one of the quiet hours, until this time. Disk pressure ends them.
+    QuietHours(Timestamp),
+}
+
+// === impl Pause ===
+
+impl Pause {
+    /// Reads the document of a pause. One that cannot be read is a pause too: someone wanted one.
+    pub fn read(text: &str) -> Self {
+        if text.trim().is_empty() {
+            return Self::default();
+        }
+        serde_json::from_str(text).unwrap_or_else(|error| Self::unreadable(&error.to_string()))
+    }
+
+    /// Returns the pause whose document cannot be read.
+    pub fn unreadable(cause: &str) -> Self {
+        Self { reason: format!("the file of the pause cannot be read: {cause}"), ..Self::default() }
+    }
+
+    /// Returns whether the pause has ended.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+impl Display for Pause {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str("paused")?;
+        if !self.by.is_empty() {
+            write!(f, " by {}", shown(&self.by))?;
+        }
+        if let Some(until) = self.until {
+            write!(f, " until {until:.0}")?;
+        }
+        if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", shown(&self.reason)) }
+    }
+}
+
+/// Returns a text of the file as it may be shown: anyone with access to the file can write it.
+fn shown(text: &str) -> String {
+    cut_text(&printable_text(text), LONGEST_REASON).into_owned()
+}
+
+// === impl Suspension ===
+
+impl Suspension {
+    /// Returns the name of the cause, for metrics and documents.
+    pub fn cause(&self) -> &'static str {
+        match self {
+            Self::Paused(_) => "pause",
+            Self::QuietHours(_) => "quiet_hours",
+        }
+    }
+}
+
+impl Display for Suspension {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Paused(pause) => pause.fmt(f),
+            Self::QuietHours(until) => write!(f, "quiet hours until {until:.0}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_pause_is_read_from_its_document() {
+        let pause = Pause {
+            by: "root".to_owned(),
+            reason: "incident 7".to_owned(),
+            since: Some(at(60)),
+            until: Some(at(3600)),
+        };
+        assert_eq!(Pause::read(&serde_json::to_string(&pause).unwrap()), pause);
+        assert_eq!(pause.to_string(), "paused by root until 1970-01-01T01:00:00Z: incident 7");
+        assert_eq!(Pause::read(r#"{"reason": "x"}"#).to_string(), "paused: x");
+    }
+
+    #[test]
+    fn a_file_without_a_document_is_a_pause_without_an_end() {
+        for text in ["", " \n"] {
+            assert_eq!(Pause::read(text), Pause::default());
+            assert_eq!(Pause::read(text).to_string(), "paused");
+        }
+        let damaged = Pause::read("{\"until\": \"tomorrow\"}");
+        assert_eq!(damaged.until, None);
+        assert!(damaged.reason.starts_with("the file of the pause cannot be read: "), "{damaged}");
+        assert!(!damaged.is_over(Timestamp::MAX));
+    }
+
+    #[test]
+    fn a_pause_ends_at_its_time() {
+        let pause = Pause { until: Some(at(100)), ..Pause::default() };
+        assert_eq!([99, 100, 101].map(|second| pause.is_over(at(second))), [false, true, true]);
+    }
+
+    #[test]
+    fn the_text_of_a_pause_cannot_forge_a_line() {
+        let pause =
+            Pause { by: "a\nb".to_owned(), reason: format!("\u{1b}[2J{}", "x".repeat(1000)), ..Pause::default() };
+        let text = pause.to_string();
+        assert!(!text.contains(['\n', '\u{1b}']) && text.len() < 300, "{text:?}");
+    }
+}
