@@ -77,6 +77,7 @@ verbs! {
     Status(status),
     Pause(pause),
     Resume(resume),
+    Fleet(fleet),
     Config(config),
     Controller(controller),
     #[cfg(feature = "sim")]

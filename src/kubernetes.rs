@@ -25,6 +25,7 @@ pub use objects::api_node::{ApiNode, NodeInfo, read_node};
 pub use objects::api_pod::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use objects::discovery::{Discovered, discover, server_version};
 pub use objects::lease::{LeaseName, read_lease, write_lease};
+pub use objects::node_disk_policy::apply_policy;
 pub use objects::pod_lookup::pod_exists;
 pub use objects::resource::ApiResource;
 pub use objects::workloads::list_workloads;

@@ -8,7 +8,7 @@ pub(super) mod controller;
 #[cfg(feature = "sim")]
 pub(super) mod demo;
 pub(super) mod disk;
-mod fleet;
+pub(super) mod fleet;
 pub(super) mod images;
 mod past;
 pub(super) mod plan;

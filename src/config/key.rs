@@ -186,6 +186,7 @@ mod tests {
             "77m",
             "77MiB",
             "Mo-Fr 08:00-18:00",
+            "policies",
             "image.size_bytes",
             "free 7GiB..9GiB",
             "pod 7MiB",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use toml::Value;
 
 use super::entry::WrongValue;
-use crate::fleet::QuietHours;
+use crate::fleet::{FleetPart, QuietHours};
 use crate::model::{LeftoverKind, PodSourceName, bytes_of_text};
 use crate::plan::{ArchiveLimit, ImageTarget, Leftovers, LogLimit, Pace, Pattern};
 
@@ -128,6 +128,12 @@ pub(super) fn pace(value: &Value) -> Result<Pace, WrongValue> {
     let parts = parts(value)?;
     let pace = parts.iter().try_fold(Pace::default(), |pace, part| pace.with(part).map_err(WrongValue::Whole))?;
     if pace.parts().len() == parts.len() { Ok(pace) } else { Err(WrongValue::NotAllowed) }
+}
+
+/// Reads parts of the fleet; an empty text is none.
+pub(super) fn fleet(value: &Value) -> Option<BTreeSet<FleetPart>> {
+    let words = texts(value, ',')?.into_iter().map(str::trim).filter(|word| !word.is_empty());
+    words.map(|word| word.parse().ok()).collect()
 }
 
 /// Reads hours of the week.

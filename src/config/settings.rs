@@ -1,6 +1,7 @@
 //! The resolved settings. The `Default` impls here and in `plan` and `cri` are the only place of the defaults; each
 //! field names the key that describes it.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::controller::{ControllerSettings, PodGcSettings};
 use crate::cri::CriOptions;
-use crate::fleet::QuietHours;
+use crate::fleet::{FleetPart, QuietHours};
 use crate::kubernetes::Proxies;
 use crate::model::PodSourceName;
 use crate::plan::Policy;
@@ -22,6 +23,8 @@ pub struct Settings {
     pub mode: Mode,
     /// `quiet`
     pub quiet: Vec<QuietHours>,
+    /// `fleet`
+    pub fleet: BTreeSet<FleetPart>,
     /// `node`
     pub node: String,
     /// `host_root`
@@ -195,6 +198,7 @@ impl Default for Settings {
         Self {
             mode: Mode::Collect,
             quiet: Vec::new(),
+            fleet: BTreeSet::new(),
             node: String::new(),
             host_root: "/".into(),
             kubelet_root: "/var/lib/kubelet".into(),
@@ -270,6 +274,11 @@ impl StateSettings {
     /// allows the one to be written allows the other.
     pub fn socket(&self) -> PathBuf {
         self.lock.with_extension("sock")
+    }
+
+    /// Returns the file with the policies that apply to the node.
+    pub fn policies_file(&self) -> PathBuf {
+        self.path.with_extension("policies")
     }
 
     /// Returns the file whose existence pauses the node. It is beside the store, so that it outlives a restart of the host.

@@ -1,5 +1,6 @@
 //! The types of settings: for each type how a value is read from TOML, how it is printed, and what is allowed.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,13 +12,13 @@ use toml::Value;
 
 use super::entry::WrongValue::{self, NotAllowed};
 use super::parse::{
-    absolute, archive, bytes, duration, http, image_targets, leftovers, log_limits, log_root, number, own_file, pace,
-    patterns, pod_sources, quiet_hours, socket, texts,
+    absolute, archive, bytes, duration, fleet, http, image_targets, leftovers, log_limits, log_root, number, own_file,
+    pace, patterns, pod_sources, quiet_hours, socket, texts,
 };
 use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::controller::ResourceName;
-use crate::fleet::QuietHours;
+use crate::fleet::{FleetPart, QuietHours};
 use crate::model::{LeftoverKind, PodSourceName, duration_text, exact_size_text};
 use crate::plan::{AgeFrom, ArchiveLimit, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Pattern, Profile};
 use crate::pod_gc::PodOrder;
@@ -190,6 +191,19 @@ pub(super) const RESOURCES: ValueType<Vec<ResourceName>> = ValueType::other(
         names.map(str::parse).collect::<Result<_, _>>().map_err(|_| NotAllowed)
     },
     |names| names.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
+);
+
+/// Parts of the fleet: a list, or a text with commas between them.
+pub(super) const FLEET: ValueType<BTreeSet<FleetPart>> = ValueType::other(
+    "a list of \"policies\", or \"\"",
+    || {
+        json!({"anyOf": [
+            {"type": "string"},
+            {"type": "array", "uniqueItems": true, "items": {"enum": FleetPart::VARIANTS}},
+        ]})
+    },
+    |value| fleet(value).ok_or(NotAllowed),
+    |parts| parts.iter().map(|part| <&str>::from(*part)).collect::<Vec<_>>().into(),
 );
 
 /// Hours of the week: a list, or a text with semicolons between them.

@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use super::clock::now;
 use super::cycle::Cycle;
 use super::cycle::planning::PassKind;
-use super::live;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::process::signals::Reload;
 use super::schedule::{self, Job, Limits, PassResult};
+use super::{live, policies};
 use crate::fleet::Suspension;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
 use crate::record::{Pass, Store, log_pass};
@@ -83,8 +83,9 @@ pub async fn run<T>(
     let reloaded = {
         let scheduled = schedule::run(&intervals, limits, &ends, progress, async |job| service.job(job).await);
         let orders = service.take_orders(orders, limits, progress);
-        let mut loops =
-            Box::pin(async { tokio::join!(scheduled, orders, service.take_accounts(), service.follow_logs()) });
+        let mut loops = Box::pin(async {
+            tokio::join!(scheduled, orders, service.take_accounts(), service.follow_logs(), service.follow_policies())
+        });
         tokio::select! {
             // A reload comes before the pass that is due at the same time.
             biased;
@@ -123,7 +124,7 @@ where
     /// under pressure; the containers and sandboxes of deleted and terminated pods, without the logs of the latter; the images
     /// that these used; at last those logs.
     async fn relieve(&self) {
-        if matches!(self.shown_suspension().await, Some(Suspension::Paused(_))) {
+        if matches!(self.shown_suspension().await, Some(Suspension::Paused(_) | Suspension::Observes(_))) {
             return;
         }
         let mut relief = self.relief.lock().await;
@@ -249,6 +250,11 @@ where
     /// Archives logs between passes, until `stop`.
     async fn follow_logs(&self) {
         self.stop.run_until_cancelled(self.cycle.follow_logs()).await;
+    }
+
+    /// Follows the policies of the cluster, until `stop`.
+    async fn follow_policies(&self) {
+        self.stop.run_until_cancelled(Box::pin(policies::follow(self.cycle.settings()))).await;
     }
 
     /// Makes the passes that commands request, one after the other, until `stop`. The pass in progress has the same time

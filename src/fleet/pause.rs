@@ -29,6 +29,8 @@ pub struct Pause {
 pub enum Suspension {
     /// An operator paused the node.
     Paused(Pause),
+    /// This policy lets the node only observe.
+    Observes(String),
     /// It is one of the quiet hours, until this time. Disk pressure ends them.
     QuietHours(Timestamp),
 }
@@ -80,6 +82,7 @@ impl Suspension {
     pub fn cause(&self) -> &'static str {
         match self {
             Self::Paused(_) => "pause",
+            Self::Observes(_) => "policy_mode",
             Self::QuietHours(_) => "quiet_hours",
         }
     }
@@ -89,6 +92,7 @@ impl Display for Suspension {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Paused(pause) => pause.fmt(f),
+            Self::Observes(policy) => write!(f, "mode \"observe\" by policy {policy}"),
             Self::QuietHours(until) => write!(f, "quiet hours until {until:.0}"),
         }
     }

@@ -131,7 +131,7 @@ impl AgentMetrics {
     /// Shows why scheduled passes remove nothing; `None` = they do.
     pub fn suspended(&self, cause: Option<&str>) {
         let is_now = |of| (vec![("cause", of)], f64::from(u8::from(cause == Some(of))));
-        self.0.metrics.values.replace(SUSPENDED, "", ["pause", "quiet_hours"].map(is_now));
+        self.0.metrics.values.replace(SUSPENDED, "", ["pause", "policy_mode", "quiet_hours"].map(is_now));
     }
 
     /// Shows the store. `bytes` = its size, if it can be read and written.

@@ -68,7 +68,7 @@ definitions! {
         "When the configuration in force was loaded";
     LOCK = Gauge "kubegc_lock_held" [] "Whether this agent holds the lock of the node: 1, or 0 while it waits";
     SUSPENDED = Gauge "kubegc_removals_suspended" ["cause"]
-        "Whether scheduled passes remove nothing now: 1 or 0, for a pause and for quiet hours";
+        "Whether scheduled passes remove nothing now: 1 or 0, for a pause, for the mode of a NodeDiskPolicy and for quiet hours";
     PASSES = Counter "kubegc_passes" ["scope", "result"]
         "GC passes. failed: an observation was missing, the runtime did not respond, or images did not give the space that was needed";
     PASS_SECONDS = Histogram "kubegc_pass_duration_seconds" ["scope"] "Duration of passes";

@@ -288,6 +288,7 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     profile = "kubelet"                          # kubegc.toml
     mode = "collect"                             # built-in
     quiet = []                                   # built-in
+    fleet = []                                   # built-in
     rule = []                                    # built-in
     node = "n1"                                  # --node-name
     host_root = "/"                              # built-in

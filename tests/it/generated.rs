@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use kube::CustomResourceExt as _;
+use kubegc::fleet::NodeDiskPolicy;
+
 /// The services of containerd that kubegc uses; each has a file and a package of its own.
 const CONTAINERD: [&str; 7] = ["containers", "content", "images", "introspection", "leases", "namespaces", "snapshots"];
 
@@ -45,4 +48,24 @@ fn the_code_generated_from_the_proto_file_is_current() {
         std::fs::write(&path, &generated).unwrap();
     }
     assert!(std::fs::read_to_string(&path).unwrap() == generated, "{path:?} is not current: run scripts/generate.sh");
+}
+
+/// Of the component for Kustomize and of the chart. `scripts/generate.sh` writes the files instead.
+#[test]
+fn the_resource_definitions_are_current() {
+    let definition = serde_saphyr::to_string(&NodeDiskPolicy::crd()).unwrap();
+    let head = "# Generated from src/fleet by scripts/generate.sh.\n";
+    for (path, text) in [
+        ("packaging/components/fleet/crds.yaml", format!("{head}{definition}")),
+        (
+            "packaging/chart/templates/fleet.yaml",
+            format!("{{{{- if and .Values.agent.enabled .Values.fleet }}}}\n{head}{definition}{{{{- end }}}}\n"),
+        ),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        if std::env::var_os("KUBEGC_GENERATE").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        assert!(std::fs::read_to_string(&path).unwrap_or_default() == text, "{path:?}: run scripts/generate.sh");
+    }
 }

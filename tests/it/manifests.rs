@@ -14,6 +14,7 @@ use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ResourceQuota, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kubegc::config::{Environment, Settings, Typed, load};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,12 +25,13 @@ pub use chart::{ALL, chart_text, helm_script};
 pub use kustomize::{copy, kubectl, rendered};
 
 /// The directories with kustomizations, beneath `packaging`.
-const KUSTOMIZATIONS: [&str; 16] = [
+const KUSTOMIZATIONS: [&str; 17] = [
     "controller",
     "daemonset",
     "overlays/audit-only",
     "overlays/collect",
     "overlays/crio",
+    "overlays/fleet",
     "overlays/k0s",
     "overlays/k3s",
     "overlays/kubelet",
@@ -44,8 +46,9 @@ const KUSTOMIZATIONS: [&str; 16] = [
 ];
 
 /// The parts that several kustomizations can use.
-const COMPONENTS: [&str; 5] = [
+const COMPONENTS: [&str; 6] = [
     "components/collect",
+    "components/fleet",
     "components/log-archive",
     "components/namespaces",
     "components/selinux",
@@ -217,6 +220,7 @@ fn understood(object: &Value) -> Value {
     match object["kind"].as_str().unwrap() {
         "Namespace" => through::<Namespace>(object),
         "ServiceAccount" => through::<ServiceAccount>(object),
+        "CustomResourceDefinition" => through::<CustomResourceDefinition>(object),
         "ClusterRole" => through::<ClusterRole>(object),
         "ClusterRoleBinding" => through::<ClusterRoleBinding>(object),
         "Role" => through::<Role>(object),

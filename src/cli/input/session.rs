@@ -10,8 +10,7 @@ use crate::config::{Loaded, Settings};
 use crate::cri::CriError;
 use crate::daemon::agent::AgentError;
 use crate::daemon::node::LocalNode;
-use crate::daemon::{Cycle, needs_of_rules, now, read_pause};
-use crate::fleet::Pause;
+use crate::daemon::{Cycle, needs_of_rules, now};
 use crate::model::Snapshot;
 use crate::observe::{Needs, Part, wanted};
 use crate::plan::{Plan, Scope, decide};
@@ -98,11 +97,6 @@ pub(in crate::cli) async fn warn_without_history(settings: &Settings, format: Op
         warn(NO_HISTORY);
     }
     Ok(())
-}
-
-/// Returns the pause of this node.
-pub(in crate::cli) fn pause(settings: &Settings) -> Option<Pause> {
-    read_pause(&settings.state.pause_file()).filter(|pause| !pause.is_over(now()))
 }
 
 /// The warning for a node without a store.

@@ -7,13 +7,13 @@ pub(super) mod cluster_tables;
 pub(super) mod collect_cluster;
 pub(super) mod controller_status;
 pub(super) mod history_of_cluster;
-mod kubectl_args;
+pub(in crate::cli::verbs) mod kubectl_args;
 mod object_args;
 pub(super) mod plan_cluster;
 pub(super) mod pod_tables;
 pub(super) mod relink_cluster;
 pub(super) mod run_controller;
-mod source;
+pub(in crate::cli::verbs) mod source;
 pub(super) mod why_object;
 
 use clap::Subcommand;

@@ -7,12 +7,12 @@ use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::session::{all_seen, block_on, pause, plan_now, warn_without_history};
+use crate::cli::input::session::{all_seen, block_on, plan_now, warn_without_history};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::{self, reference};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
-use crate::daemon::failed_sources;
+use crate::daemon::{failed_sources, now, suspension_of_files};
 use crate::model::Snapshot;
 use crate::plan::{Plan, Scope, decide, unmatched_patterns};
 
@@ -74,8 +74,8 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
         Ok(planned)
     })?;
     warn_of_patterns(&snapshot, &loaded);
-    if let Some(pause) = pause(&loaded.settings) {
-        warn(&format!("{pause}; until then a pass removes nothing"));
+    if let Some(cause) = suspension_of_files(&loaded.settings, now()) {
+        warn(&format!("{cause}; until then a pass removes nothing"));
     }
     let plan = args.only.limit(under_pressure(plan), &snapshot, &loaded.settings.policy)?;
     print(&plan, output)?;

@@ -19,7 +19,7 @@ use crate::cli::render::plan_tables::log_limits;
 use crate::cli::render::{format, pod_text as pods};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
-use crate::daemon::{failed_sources, now};
+use crate::daemon::{failed_sources, now, suspension_of_files};
 use crate::model::{DiskUse, FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
 use crate::plan::{DiskState, Forecast, Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry};
@@ -260,10 +260,10 @@ impl Status {
     }
 }
 
-/// Returns why passes remove nothing now: the pause of the node, else what the agent shows.
+/// Returns why passes remove nothing now: what the files of the node say, else what the agent shows.
 fn suspended(settings: &Settings, live: Option<&AgentState>) -> Option<String> {
-    let pause = session::pause(settings).map(|pause| pause.to_string());
-    pause.or_else(|| live?.suspended.clone())
+    let of_files = suspension_of_files(settings, now()).map(|suspension| suspension.to_string());
+    of_files.or_else(|| live?.suspended.clone())
 }
 
 /// Returns the files of the agent that this user may not read: the lock, the socket and the store.

@@ -1,6 +1,7 @@
-//! Whether passes may remove objects now: `kubegc pause` writes a file beside the store, and `quiet` has hours.
+//! Whether passes may remove objects now. `kubegc pause` writes a file beside the store, the service writes there which policies of the
+//! cluster apply to the node, and `quiet` has hours.
 //!
-//! The file is read when a pass begins, and before a removal if that was a second ago. So a pause holds within two seconds, also in
+//! The files are read when a pass begins, and before a removal if that was a second ago. So a pause holds within two seconds, also in
 //! the middle of a pass, for the service and for commands, and without any other process. A file that cannot be read is a pause: a
 //! fault of the disk must not end one.
 
@@ -10,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tempfile::NamedTempFile;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -18,7 +20,7 @@ use super::Cycle;
 use crate::config::Settings;
 use crate::daemon::clock::Clock;
 use crate::execute::{Executor, Gate};
-use crate::fleet::{Pause, QuietHours, Suspension};
+use crate::fleet::{FleetPart, NodePolicies, Pause, QuietHours, Suspension};
 use crate::host_path::BoundedCalls;
 
 /// How long what was read of the file counts.
@@ -29,17 +31,20 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// What may suspend the removals of a node.
 pub struct Suspensions {
     file: PathBuf,
+    /// `None` = no policies are followed.
+    policies: Option<PathBuf>,
     quiet: Vec<QuietHours>,
     clock: Clock,
     calls: BoundedCalls,
     read: Mutex<LastRead>,
 }
 
-/// What was read of the file, and when.
+/// What was read of the files, and when.
 #[derive(Default)]
 struct LastRead {
     at: Option<Instant>,
     pause: Option<Pause>,
+    policies: NodePolicies,
 }
 
 /// The gate of one pass. It stays closed: what follows would go by observations from before the pause.
@@ -55,9 +60,14 @@ struct PassGate {
 /// # Errors
 /// The directory of the store does not exist, or cannot be written.
 pub fn write_pause(file: &Path, pause: &Pause) -> io::Result<()> {
+    replace_file(file, &serde_json::to_string(pause)?)
+}
+
+/// Writes a file, so that a reader sees the old text or the new one.
+pub(in crate::daemon) fn replace_file(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     let mut written = NamedTempFile::new_in(directory)?;
-    written.write_all(serde_json::to_string(pause)?.as_bytes())?;
+    written.write_all(text.as_bytes())?;
     written.as_file().sync_all()?;
     written.persist(file)?;
     Ok(())
@@ -76,7 +86,7 @@ pub fn end_pause(file: &Path) -> io::Result<bool> {
 }
 
 /// Reads the file of a pause; `None` = there is none.
-pub fn read_pause(file: &Path) -> Option<Pause> {
+fn read_pause(file: &Path) -> Option<Pause> {
     match std::fs::read_to_string(file) {
         Ok(text) => Some(Pause::read(&text)),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -84,6 +94,21 @@ pub fn read_pause(file: &Path) -> Option<Pause> {
         Err(error) if error.kind() == ErrorKind::PermissionDenied && file.symlink_metadata().is_err() => None,
         Err(error) => Some(Pause::unreadable(&error.to_string())),
     }
+}
+
+fn read_policies(file: &Path) -> NodePolicies {
+    match std::fs::read_to_string(file) {
+        Ok(text) => NodePolicies::read(&text),
+        Err(error) if error.kind() == ErrorKind::NotFound => NodePolicies::default(),
+        Err(error) => NodePolicies::unreadable(&error.to_string()),
+    }
+}
+
+/// Returns why passes of this node remove nothing now, apart from quiet hours: for commands that only show it.
+pub fn suspension_of_files(settings: &Settings, now: Timestamp) -> Option<Suspension> {
+    let pause = read_pause(&settings.state.pause_file()).filter(|pause| !pause.is_over(now)).map(Suspension::Paused);
+    let follows = settings.fleet.contains(&FleetPart::Policies);
+    pause.or_else(|| follows.then(|| read_policies(&settings.state.policies_file()))?.suspension(now))
 }
 
 // === impl Cycle ===
@@ -112,20 +137,24 @@ impl Suspensions {
     /// Returns those that the settings name.
     pub(super) fn of(settings: &Settings, clock: Clock) -> Self {
         let (file, quiet) = (settings.state.pause_file(), settings.quiet.clone());
-        Self { file, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default() }
+        let policies = settings.fleet.contains(&FleetPart::Policies).then(|| settings.state.policies_file());
+        Self { file, policies, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default() }
     }
 
-    /// Returns the pause in force.
-    async fn pause(&self) -> Option<Pause> {
+    /// Returns what the files suspend now: the pause of the node before the policies.
+    async fn of_files(&self) -> Option<Suspension> {
         let mut read = self.read.lock().await;
         if read.at.is_none_or(|at| at.elapsed() >= COUNTS_FOR) {
-            let file = self.file.clone();
-            if let Ok(pause) = self.calls.run(&self.file, move || read_pause(&file)).await {
-                read.pause = pause;
+            let (file, policies) = (self.file.clone(), self.policies.clone());
+            let both = move || (read_pause(&file), policies.map(|file| read_policies(&file)).unwrap_or_default());
+            if let Ok(both) = self.calls.run(&self.file, both).await {
+                (read.pause, read.policies) = both;
             }
             read.at = Some(Instant::now());
         }
-        read.pause.clone().filter(|pause| !pause.is_over((self.clock)()))
+        let now = (self.clock)();
+        let pause = read.pause.clone().filter(|pause| !pause.is_over(now)).map(Suspension::Paused);
+        pause.or_else(|| read.policies.suspension(now))
     }
 
     /// Returns the quiet hours that it is now.
@@ -135,8 +164,7 @@ impl Suspensions {
 
     /// Returns why no removal may begin now.
     async fn now(&self, heeds_quiet_hours: bool) -> Option<Suspension> {
-        let paused = self.pause().await.map(Suspension::Paused);
-        paused.or_else(|| self.quiet_hours().filter(|_| heeds_quiet_hours))
+        self.of_files().await.or_else(|| self.quiet_hours().filter(|_| heeds_quiet_hours))
     }
 }
 

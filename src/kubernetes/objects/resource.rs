@@ -55,6 +55,11 @@ impl ApiResource {
         Self::known("apps/v1", "replicasets", "ReplicaSet", true)
     }
 
+    /// Returns the policies for the agents on nodes.
+    pub fn node_disk_policies() -> Self {
+        Self::known("kubegc.dev/v1alpha1", "nodediskpolicies", "NodeDiskPolicy", false)
+    }
+
     /// Returns the Leases.
     pub(super) fn leases() -> Self {
         Self::known("coordination.k8s.io/v1", "leases", "Lease", true)

@@ -21,9 +21,10 @@ pub struct Agent {
 }
 
 /// All kustomizations of the agent.
-pub const AGENTS: [Agent; 12] = [
+pub const AGENTS: [Agent; 13] = [
     containerd("daemonset"),
     containerd("overlays/collect"),
+    containerd("overlays/fleet"),
     containerd("overlays/kubelet"),
     containerd("overlays/log-archive"),
     containerd("overlays/selinux"),

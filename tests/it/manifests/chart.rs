@@ -13,12 +13,13 @@ use super::{KUSTOMIZATIONS, packaging, rendered, settings_of, understood};
 use crate::rig::run;
 
 /// The values that give each kustomization.
-const PRESETS: [(&str, &str); 16] = [
+const PRESETS: [(&str, &str); 17] = [
     ("controller", "agent.enabled=false,controller.enabled=true"),
     ("daemonset", "dryRun=true"),
     ("overlays/audit-only", "agent.enabled=false,audit.enabled=true"),
     ("overlays/collect", "dryRun=false"),
     ("overlays/crio", "distribution=crio"),
+    ("overlays/fleet", "fleet=true"),
     ("overlays/k0s", "distribution=k0s"),
     ("overlays/k3s", "distribution=k3s"),
     ("overlays/kubelet", "podSource=kubelet"),
@@ -33,7 +34,7 @@ const PRESETS: [(&str, &str); 16] = [
 ];
 
 /// Everything that a value can turn on, except what excludes something else.
-pub const ALL: &str = "dryRun=false,controller.enabled=true,controller.namespaces=true,audit.enabled=true,selinux=true,keepWorkloadImages=true,logArchive=keep 24h,podMonitor.enabled=true,podMonitor.interval=30s,\
+pub const ALL: &str = "dryRun=false,controller.enabled=true,controller.namespaces=true,audit.enabled=true,selinux=true,keepWorkloadImages=true,fleet=true,logArchive=keep 24h,podMonitor.enabled=true,podMonitor.interval=30s,\
     serviceMonitor.enabled=true,serviceMonitor.interval=30s,prometheusRule.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,\
     imagePullSecrets[0].name=registry,config=profile = \"kubelet\",controller.config=controller.calls_per_second = 5";
 

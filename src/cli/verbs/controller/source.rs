@@ -22,9 +22,9 @@ use crate::record::{DeletionEntry, DeletionLog};
 
 /// The cluster that the settings and the flags select.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
-    pub(super) loaded: &'a Loaded,
-    pub(super) kubectl: &'a KubectlArgs,
+pub(in crate::cli::verbs) struct Source<'a> {
+    pub(in crate::cli::verbs) loaded: &'a Loaded,
+    pub(in crate::cli::verbs) kubectl: &'a KubectlArgs,
 }
 
 // === impl Source ===
@@ -47,7 +47,7 @@ impl Source<'_> {
     }
 
     /// Returns that connection for a command, which ends after one look.
-    pub(super) fn patient_connection(self) -> Connection {
+    pub(in crate::cli::verbs) fn patient_connection(self) -> Connection {
         self.connection().repeating()
     }
 

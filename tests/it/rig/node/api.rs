@@ -19,6 +19,7 @@ use super::{Manifest, NodeRig, eventually};
 /// The permissions of the agent.
 const SHIPPED_PERMISSIONS: &str = include_str!("../../../../packaging/daemonset/rbac.yaml");
 const PERMISSIONS_FOR_WORKLOADS: &str = include_str!("../../../../packaging/components/workloads/rbac.yaml");
+const PERMISSIONS_FOR_FLEET: &str = include_str!("../../../../packaging/components/fleet/rbac.yaml");
 
 /// Returns a client for one of the users.
 pub(super) async fn client(kubeconfig: &Path) -> Client {
@@ -185,8 +186,16 @@ impl NodeRig {
 
     /// Grants a user the permissions in all namespaces of the agent, and those for workloads.
     pub async fn grant_permissions_for_workloads(&self, user: &str) {
-        let documents =
-            [SHIPPED_PERMISSIONS, PERMISSIONS_FOR_WORKLOADS].into_iter().flat_map(|text| text.split("\n---\n"));
+        self.grant_in_all_namespaces(user, PERMISSIONS_FOR_WORKLOADS).await;
+    }
+
+    /// Grants a user the permissions in all namespaces of the agent, and those for the fleet.
+    pub async fn grant_permissions_for_fleet(&self, user: &str) {
+        self.grant_in_all_namespaces(user, PERMISSIONS_FOR_FLEET).await;
+    }
+
+    async fn grant_in_all_namespaces(&self, user: &str, more: &str) {
+        let documents = [SHIPPED_PERMISSIONS, more].into_iter().flat_map(|text| text.split("\n---\n"));
         let objects = documents.map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
         let roles = objects.filter(|object| object["kind"] == "ClusterRole");
         let rules = roles.flat_map(|role| serde_json::from_value::<Vec<PolicyRule>>(role["rules"].clone()).unwrap());

@@ -1,0 +1,160 @@
+//! Follows the NodeDiskPolicies of the cluster, and writes those that apply to this node beside the store.
+//!
+//! Passes read that file, as they read the file of a pause: a policy counts without a restart, for commands on the node too, and while the
+//! API server cannot be reached. There is one watch, of the policies. The labels of the node are read if a policy selects by labels.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize as _;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use super::cycle::suspension::replace_file;
+use super::node::credential_candidates;
+use crate::config::Settings;
+use crate::fleet::{FleetPart, NodeDiskPolicy, NodeDiskPolicySpec, NodePolicies};
+use crate::host_path::BoundedCalls;
+use crate::kubernetes::{
+    ApiResource, Connection, Follower, KubernetesError, LabeledObject, Monitor, MonitorEvent, Timing, read_object,
+};
+
+/// How often the labels of the node are read while a policy selects by labels.
+const LABELS_INTERVAL: Duration = Duration::from_mins(5);
+/// How long a watch lasts. A connection that broke without notice is found after it.
+const WATCH: Duration = Duration::from_mins(2);
+/// The wait before another attempt to read the labels or to write the file.
+const RETRY: Duration = Duration::from_secs(5);
+
+type Policies = BTreeMap<String, NodeDiskPolicySpec>;
+
+/// Takes the policies as the API server shows them. Before the first complete list nothing is known, and the file stays.
+struct PolicyFollower {
+    listed: Policies,
+    is_listing: bool,
+    known: watch::Sender<Option<Policies>>,
+    is_failing: bool,
+}
+
+/// What applies the policies to one node.
+struct PolicyWriter {
+    connection: Arc<Connection>,
+    node: String,
+    file: PathBuf,
+    calls: BoundedCalls,
+    written: Option<NodePolicies>,
+}
+
+/// Follows the policies until the future is dropped, if the settings say so.
+pub(super) async fn follow(settings: &Settings) {
+    if !settings.fleet.contains(&FleetPart::Policies) {
+        return;
+    }
+    let connection = Arc::new(Connection::new(credential_candidates(settings)));
+    let (sender, known) = watch::channel(None);
+    let follower = PolicyFollower { listed: Policies::new(), is_listing: false, known: sender, is_failing: false };
+    let lists = Arc::new(Semaphore::new(1));
+    let policies = ApiResource::node_disk_policies();
+    let timing = Timing { watch: WATCH, ..Timing::default() };
+    let monitor = Monitor::new(Arc::clone(&connection), &policies, timing, lists);
+    let (node, file) = (settings.node.clone(), settings.state.policies_file());
+    let writer = PolicyWriter { connection, node, file, calls: BoundedCalls::default(), written: None };
+    tokio::join!(monitor.run(follower), writer.run(known));
+}
+
+// === impl PolicyFollower ===
+
+impl Follower<NodeDiskPolicy> for PolicyFollower {
+    fn show(&mut self, event: MonitorEvent<'_, NodeDiskPolicy>) {
+        match event {
+            MonitorEvent::ListBegins => (self.listed, self.is_listing) = (Policies::new(), true),
+            MonitorEvent::Seen(policy) => self.change(policy, |policies, name, spec| drop(policies.insert(name, spec))),
+            MonitorEvent::Deleted(policy) => self.change(policy, |policies, name, _| drop(policies.remove(&name))),
+            MonitorEvent::ListEnds => {
+                self.is_listing = false;
+                self.known.send_replace(Some(std::mem::take(&mut self.listed)));
+            }
+            MonitorEvent::Current => {}
+            MonitorEvent::Works => self.is_failing = false,
+            MonitorEvent::Failed(error) => self.failed(error),
+        }
+    }
+}
+
+impl PolicyFollower {
+    fn change(&mut self, policy: NodeDiskPolicy, change: impl FnOnce(&mut Policies, String, NodeDiskPolicySpec)) {
+        let Some(name) = policy.metadata.name else { return };
+        if self.is_listing {
+            return change(&mut self.listed, name, policy.spec);
+        }
+        self.known.send_modify(|known| change(known.get_or_insert_default(), name, policy.spec));
+    }
+
+    fn failed(&mut self, error: &KubernetesError) {
+        if !std::mem::replace(&mut self.is_failing, true) {
+            tracing::warn!(%error, "cannot follow the NodeDiskPolicies; those that were known still apply");
+        }
+    }
+}
+
+// === impl PolicyWriter ===
+
+impl PolicyWriter {
+    async fn run(mut self, mut known: watch::Receiver<Option<Policies>>) {
+        loop {
+            let policies = known.borrow_and_update().clone();
+            let wait = match policies {
+                Some(policies) => self.apply(&policies).await,
+                None => Duration::MAX,
+            };
+            if timeout(wait.min(LABELS_INTERVAL), known.changed()).await.is_ok_and(|changed| changed.is_err()) {
+                return std::future::pending().await; // the monitor has ended
+            }
+        }
+    }
+
+    /// Applies the policies, and returns when to do it again if they do not change.
+    async fn apply(&mut self, policies: &Policies) -> Duration {
+        let mut labels = BTreeMap::new();
+        let selects = policies.values().any(|spec| spec.node_selector.is_some());
+        if selects {
+            labels = match self.labels().await {
+                Ok(labels) => labels,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot apply the NodeDiskPolicies; those that were known still apply");
+                    return RETRY;
+                }
+            };
+        }
+        let applied = NodePolicies::of(policies, &labels);
+        if self.written.as_ref() == Some(&applied) {
+            return LABELS_INTERVAL;
+        }
+        for (policy, fault) in &applied.faults {
+            tracing::warn!(policy, fault, "a NodeDiskPolicy has a mistake, and no effect");
+        }
+        if let Err(error) = self.write(&applied).await {
+            tracing::error!(path = %self.file.display(), %error, "cannot write the policies that apply to the node");
+            return RETRY;
+        }
+        tracing::info!(policies = ?applied.policies.keys().collect::<Vec<_>>(), "NodeDiskPolicies that apply to this node");
+        self.written = Some(applied);
+        LABELS_INTERVAL
+    }
+
+    async fn labels(&self) -> Result<BTreeMap<String, String>, KubernetesError> {
+        let nodes = ApiResource::nodes();
+        let node = read_object(&self.connection, &nodes, "", &self.node, Timing::default().answer).await?;
+        Ok(node.and_then(|node| LabeledObject::deserialize(node).ok()).unwrap_or_default().labels)
+    }
+
+    async fn write(&self, applied: &NodePolicies) -> io::Result<()> {
+        let text = serde_json::to_string(applied)?;
+        let file = self.file.clone();
+        let written = self.calls.run(&self.file, move || replace_file(&file, &text)).await;
+        written.unwrap_or_else(|error| Err(io::Error::other(error)))
+    }
+}
