@@ -92,7 +92,7 @@ impl Display for Suspension {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Paused(pause) => pause.fmt(f),
-            Self::Observes(policy) => write!(f, "mode \"observe\" by policy {policy}"),
+            Self::Observes(policy) => write!(f, "mode \"observe\" by policy {}", shown(policy)),
             Self::QuietHours(until) => write!(f, "quiet hours until {until:.0}"),
         }
     }

@@ -87,20 +87,25 @@ pub fn end_pause(file: &Path) -> io::Result<bool> {
 
 /// Reads the file of a pause; `None` = there is none.
 fn read_pause(file: &Path) -> Option<Pause> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => Some(Pause::read(&text)),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        // A user who may not enter the directory does not learn of a pause.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied && file.symlink_metadata().is_err() => None,
+    match text_of(file) {
+        Ok(text) => text.map(|text| Pause::read(&text)),
         Err(error) => Some(Pause::unreadable(&error.to_string())),
     }
 }
 
 fn read_policies(file: &Path) -> NodePolicies {
-    match std::fs::read_to_string(file) {
-        Ok(text) => NodePolicies::read(&text),
-        Err(error) if error.kind() == ErrorKind::NotFound => NodePolicies::default(),
+    match text_of(file) {
+        Ok(text) => text.map(|text| NodePolicies::read(&text)).unwrap_or_default(),
         Err(error) => NodePolicies::unreadable(&error.to_string()),
+    }
+}
+
+/// Reads a file; `None` = there is none, or this user may not enter its directory: a command without permission does not learn of it.
+fn text_of(file: &Path) -> io::Result<Option<String>> {
+    match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && file.symlink_metadata().is_err() => Ok(None),
+        text => text.map(Some),
     }
 }
 

@@ -134,7 +134,7 @@ async fn a_removed_image_that_is_loaded_runs_with_its_secret(
 /// The service has ended: it would remove the images that are restored.
 async fn images_are_restored_while_the_kubelet_pulls_them(node: &NodeRig, registry: &Registry, service: &Service<'_>) {
     let name = registry.name(OLD);
-    for number in 0..4 {
+    for number in 0..2 {
         run(node, &pod(&format!("again-{number}"), &name)).await;
         node.delete(&format!("again-{number}")).await;
         node.await_removal(&format!("again-{number}")).await;
