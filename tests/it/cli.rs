@@ -274,6 +274,7 @@ fn a_kubelet_file_without_image_gc_causes_a_warning() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a line for each setting")]
 fn the_settings_in_force_are_shown_with_their_origins() {
     let shell = Shell::new()
         .with("kubegc.toml", "profile = \"kubelet\"\n[containers]\nmax_per_pod_container = 2\n")

@@ -70,7 +70,7 @@ async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope,
             stop.cancel();
         }
     };
-    serve(sim, settings, &stop, after).await;
+    Box::pin(serve(sim, settings, &stop, after)).await;
     passes
 }
 
