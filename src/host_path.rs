@@ -6,8 +6,10 @@
 //!
 //! All access from async code uses [`HostFs::run`], or [`BoundedCalls`] for calls that need no path of the host.
 
+mod beside;
 mod bounded;
 
+pub use beside::written_beside;
 pub use bounded::{BoundedCalls, CallError};
 
 use std::collections::VecDeque;

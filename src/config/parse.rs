@@ -130,10 +130,15 @@ pub(super) fn pace(value: &Value) -> Result<Pace, WrongValue> {
     if pace.parts().len() == parts.len() { Ok(pace) } else { Err(WrongValue::NotAllowed) }
 }
 
-/// Reads parts of the fleet; an empty text is none.
-pub(super) fn fleet(value: &Value) -> Option<BTreeSet<FleetPart>> {
+/// Reads words with commas between them, or a list of them; an empty text is none.
+fn words<T: FromStr + Ord>(value: &Value) -> Option<BTreeSet<T>> {
     let words = texts(value, ',')?.into_iter().map(str::trim).filter(|word| !word.is_empty());
     words.map(|word| word.parse().ok()).collect()
+}
+
+/// Reads parts of the fleet; an empty text is none.
+pub(super) fn fleet(value: &Value) -> Option<BTreeSet<FleetPart>> {
+    words(value)
 }
 
 /// Reads hours of the week.
@@ -208,8 +213,7 @@ pub(super) fn pod_sources(value: &Value) -> Option<Vec<PodSourceName>> {
 
 /// Reads kinds of leftovers; an empty text is none.
 pub(super) fn leftovers(value: &Value) -> Option<Leftovers> {
-    let words = texts(value, ',')?.into_iter().map(str::trim).filter(|word| !word.is_empty());
-    let kinds: BTreeSet<LeftoverKind> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let kinds: BTreeSet<LeftoverKind> = words(value)?;
     kinds.iter().all(|kind| LeftoverKind::REMOVABLE.contains(kind)).then_some(Leftovers(kinds))
 }
 

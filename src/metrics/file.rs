@@ -1,13 +1,13 @@
 //! The file for `node_exporter`'s textfile collector.
 
 use std::fs::Permissions;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::text::continued;
-use crate::host_path::BoundedCalls;
+use crate::host_path::{BoundedCalls, written_beside};
 
 /// `node_exporter` has no privileges.
 const MODE: u32 = 0o644;
@@ -48,10 +48,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The collector reads files that end in .prom, and this one does not.
-    let mut file = tempfile::Builder::new().prefix(".kubegc-").suffix(".tmp").tempfile_in(dir)?;
-    file.write_all(text.as_bytes())?;
+    let file = written_beside(path, text)?;
     file.as_file().set_permissions(Permissions::from_mode(MODE))?;
     file.persist(path)?;
     Ok(())

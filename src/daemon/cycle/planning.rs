@@ -95,9 +95,7 @@ impl Planned {
         let plan = Plan { pressure, ..plan };
         Self { scope, snapshot, plan, refused: Vec::new() }
     }
-}
 
-impl Planned {
     /// Returns whether the images have more of their disk than the settings permit.
     pub fn must_free_space(&self, policy: &Policy) -> bool {
         let listed = self.snapshot.images.as_ref().into_iter().flatten();

@@ -5,14 +5,13 @@
 //! the middle of a pass, for the service and for commands, and without any other process. A file that cannot be read is a pause: a
 //! fault of the disk must not end one.
 
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tempfile::NamedTempFile;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -21,7 +20,7 @@ use crate::config::Settings;
 use crate::daemon::clock::Clock;
 use crate::execute::{Executor, Gate};
 use crate::fleet::{FleetPart, NodePolicies, Pause, QuietHours, Suspension};
-use crate::host_path::BoundedCalls;
+use crate::host_path::{BoundedCalls, written_beside};
 
 /// How long what was read of the file counts.
 const COUNTS_FOR: Duration = Duration::from_secs(1);
@@ -30,19 +29,25 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// What may suspend the removals of a node.
 pub struct Suspensions {
-    file: PathBuf,
-    /// `None` = no policies are followed.
-    policies: Option<PathBuf>,
+    files: StopFiles,
     quiet: Vec<QuietHours>,
     clock: Clock,
     calls: BoundedCalls,
-    read: Mutex<LastRead>,
+    /// What was read of the files, and when.
+    read: Mutex<(Option<Instant>, Stops)>,
 }
 
-/// What was read of the files, and when.
+/// The files beside the store that suspend removals.
+#[derive(Clone)]
+struct StopFiles {
+    pause: PathBuf,
+    /// `None` = no policies are followed.
+    policies: Option<PathBuf>,
+}
+
+/// What the files say.
 #[derive(Default)]
-struct LastRead {
-    at: Option<Instant>,
+struct Stops {
     pause: Option<Pause>,
     policies: NodePolicies,
 }
@@ -65,9 +70,7 @@ pub fn write_pause(file: &Path, pause: &Pause) -> io::Result<()> {
 
 /// Writes a file, so that a reader sees the old text or the new one.
 pub(in crate::daemon) fn replace_file(file: &Path, text: &str) -> io::Result<()> {
-    let directory = file.parent().unwrap_or(Path::new("/"));
-    let mut written = NamedTempFile::new_in(directory)?;
-    written.write_all(text.as_bytes())?;
+    let written = written_beside(file, text)?;
     written.as_file().sync_all()?;
     written.persist(file)?;
     Ok(())
@@ -111,9 +114,31 @@ fn text_of(file: &Path) -> io::Result<Option<String>> {
 
 /// Returns why passes of this node remove nothing now, apart from quiet hours: for commands that only show it.
 pub fn suspension_of_files(settings: &Settings, now: Timestamp) -> Option<Suspension> {
-    let pause = read_pause(&settings.state.pause_file()).filter(|pause| !pause.is_over(now)).map(Suspension::Paused);
-    let follows = settings.fleet.contains(&FleetPart::Policies);
-    pause.or_else(|| follows.then(|| read_policies(&settings.state.policies_file()))?.suspension(now))
+    StopFiles::of(settings).read().suspension(now)
+}
+
+// === impl StopFiles ===
+
+impl StopFiles {
+    fn of(settings: &Settings) -> Self {
+        let policies = settings.fleet.contains(&FleetPart::Policies).then(|| settings.state.policies_file());
+        Self { pause: settings.state.pause_file(), policies }
+    }
+
+    fn read(&self) -> Stops {
+        let policies = self.policies.as_deref().map(read_policies).unwrap_or_default();
+        Stops { pause: read_pause(&self.pause), policies }
+    }
+}
+
+// === impl Stops ===
+
+impl Stops {
+    /// Returns what suspends removals now: the pause of the node before the policies.
+    fn suspension(&self, now: Timestamp) -> Option<Suspension> {
+        let pause = self.pause.clone().filter(|pause| !pause.is_over(now)).map(Suspension::Paused);
+        pause.or_else(|| self.policies.suspension(now))
+    }
 }
 
 // === impl Cycle ===
@@ -141,25 +166,22 @@ impl Cycle {
 impl Suspensions {
     /// Returns those that the settings name.
     pub(super) fn of(settings: &Settings, clock: Clock) -> Self {
-        let (file, quiet) = (settings.state.pause_file(), settings.quiet.clone());
-        let policies = settings.fleet.contains(&FleetPart::Policies).then(|| settings.state.policies_file());
-        Self { file, policies, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default() }
+        let (files, quiet) = (StopFiles::of(settings), settings.quiet.clone());
+        Self { files, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default() }
     }
 
-    /// Returns what the files suspend now: the pause of the node before the policies.
+    /// Returns what the files suspend now.
     async fn of_files(&self) -> Option<Suspension> {
         let mut read = self.read.lock().await;
-        if read.at.is_none_or(|at| at.elapsed() >= COUNTS_FOR) {
-            let (file, policies) = (self.file.clone(), self.policies.clone());
-            let both = move || (read_pause(&file), policies.map(|file| read_policies(&file)).unwrap_or_default());
-            if let Ok(both) = self.calls.run(&self.file, both).await {
-                (read.pause, read.policies) = both;
+        let (at, stops) = &mut *read;
+        if at.is_none_or(|at| at.elapsed() >= COUNTS_FOR) {
+            let files = self.files.clone();
+            if let Ok(read) = self.calls.run(&self.files.pause, move || files.read()).await {
+                *stops = read;
             }
-            read.at = Some(Instant::now());
+            *at = Some(Instant::now());
         }
-        let now = (self.clock)();
-        let pause = read.pause.clone().filter(|pause| !pause.is_over(now)).map(Suspension::Paused);
-        pause.or_else(|| read.policies.suspension(now))
+        stops.suspension((self.clock)())
     }
 
     /// Returns the quiet hours that it is now.
