@@ -10,12 +10,17 @@ use std::time::Duration;
 
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
+use super::quiet::POLL;
 use super::{ContainerLogs, ContainerLogsRemoved, RemovedStats};
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
 use crate::plan::{Action, Measure, Refusal, Target};
 
 /// The time between the stop signal and the kill, for a container in state unknown: the minimum of the kubelet.
 const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// The longest total wait of a pass for removals by other clients. They take a few milliseconds, on a busy node a second.
+/// A removal that hangs in the runtime is left to the next pass.
+const MOST_AWAITED: Duration = Duration::from_secs(2);
 
 impl Run<'_> {
     /// Removes a container that is still in the planned state (I1).
@@ -53,12 +58,30 @@ impl Run<'_> {
             } else {
                 self.exec.remover.remove_container_logs(&self.exec.roots, logs).await?
             };
-        self.exec.remover.remove_container(id).await?;
+        match self.exec.remover.remove_container(id).await {
+            Err(error) if error.is_removal_in_progress() && self.is_soon_removed(id).await => {
+                return Ok(Done::already_removed());
+            }
+            result => result?,
+        }
         if self.exec.remover.is_dry() {
             self.state().noted.containers.insert(id.clone());
         }
         self.state().layers.add_logs(stats.bytes);
         Ok(Done { note: (!left.is_empty()).then(|| left.join("; ")), ..self.removed_container(id, stats) })
+    }
+
+    /// Returns whether another client, such as the kubelet, completes its removal of this container while this pass
+    /// still waits for such removals. A removal of kubegc without an answer is not waited for.
+    async fn is_soon_removed(&self, id: &ContainerId) -> bool {
+        while self.state().others_awaited < MOST_AWAITED && !self.exec.remover.is_in_progress(id.as_str()) {
+            if let Ok(None) = self.exec.reader.container_status(id).await {
+                return true;
+            }
+            tokio::time::sleep(POLL).await;
+            self.state().others_awaited += POLL;
+        }
+        false
     }
 
     /// Returns the result of the removal of a container.

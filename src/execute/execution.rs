@@ -36,6 +36,8 @@ pub(super) struct State {
     pub lookups: BTreeMap<PodUid, Seen<bool>>,
     /// The total time of the lookups without an answer.
     pub lookups_waited: Duration,
+    /// The total wait for removals by other clients.
+    pub others_awaited: Duration,
     /// The last lists of containers, and when each was made.
     pub listed: BTreeMap<Only, (Instant, Arc<Vec<Container>>)>,
     /// The number of times that the runtime did not answer so far, and when it was counted last, per kind.

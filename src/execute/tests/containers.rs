@@ -129,6 +129,26 @@ async fn a_removal_in_progress_is_refused_not_failed() {
 }
 
 #[tokio::test]
+async fn a_removal_that_another_client_completes_needs_no_second_one() {
+    let bench = Bench::new(finished());
+    bench.sim.fault(Rpc::RemoveContainer, Fault::InRemoval, Times::N(1));
+    bench.sim.on_call(Rpc::ContainerStatus, 4, |node| node.remove_container("c1").unwrap());
+    assert_eq!(bench.carry_out(vec![exited("c1")]).await, ["c1 already_removed"]);
+}
+
+#[tokio::test]
+async fn a_pass_waits_for_hanging_removals_of_others_once() {
+    let ids: Vec<String> = (1..=30).map(|n| format!("c{n}")).collect();
+    let node = ids.iter().fold(finished(), |node, id| if id == "c1" { node } else { node.id(id).exited("app", WEB) });
+    let bench = Bench::new(node);
+    bench.sim.fault(Rpc::RemoveContainer, Fault::InRemoval, Times::Forever);
+    let lines = bench.carry_out(ids.iter().map(|id| exited(id)).collect()).await;
+    assert!(lines.iter().all(|line| line.ends_with(&Refusal::RemovalInProgress.to_string())), "{lines:?}");
+    let looks = bench.sim.calls().iter().filter(|call| call.method == Rpc::ContainerStatus).count();
+    assert!((30 + 40..30 + 40 + 30).contains(&looks), "{looks} looks: one for each container, and those of one wait");
+}
+
+#[tokio::test]
 async fn a_status_that_cannot_be_had_removes_nothing() {
     let bench = Bench::new(finished());
     bench.sim.fault(Rpc::ContainerStatus, Fault::Fail(Code::Internal), Times::Forever);
