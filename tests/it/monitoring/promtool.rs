@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kubegc::metrics::{ControllerMetrics, EngineFigures, Exposition};
@@ -19,6 +20,12 @@ fn check(metrics: &str) -> String {
     promtool.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+/// Returns what follows this key in the lines of a file, in order.
+fn values(text: &str, key: &str) -> Vec<String> {
+    let of_line = |line: &str| Some(line.trim_start_matches([' ', '-']).strip_prefix(key)?.to_owned());
+    text.lines().filter_map(of_line).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,15 +58,23 @@ fn promtool_accepts_alerts_that_fire_in_their_tests() {
     };
     run(&["check", "rules", "alerts.yaml"]);
     run(&["test", "rules", "alerts_test.yaml"]);
-    let read = |name| std::fs::read_to_string(packaging("monitoring").join(name)).unwrap();
-    let names = |text: &str, key: &str| -> BTreeSet<String> {
-        text.lines()
-            .filter_map(|line| Some(line.trim_start_matches([' ', '-']).strip_prefix(key)?.to_owned()))
-            .collect()
-    };
-    let alerts = names(&read("alerts.yaml"), "alert: ");
-    assert_eq!(names(&read("alerts_test.yaml"), "alertname: "), alerts);
+    let read = |name: &str| std::fs::read_to_string(packaging("monitoring").join(name)).unwrap();
+    let names = |name: &str, key: &str| -> BTreeSet<_> { values(&read(name), key).into_iter().collect() };
+    let alerts = names("alerts.yaml", "alert: ");
+    assert_eq!(names("alerts_test.yaml", "alertname: "), alerts);
     assert_eq!(alerts.len(), 23);
+}
+
+/// The sections have the order of the alerts.
+#[test]
+fn each_alert_has_a_section_in_the_runbook() {
+    let read = |path: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let (file, page) = (read("packaging/monitoring/alerts.yaml"), read("docs/runbook.md"));
+    let alerts = values(&file, "alert: ");
+    assert_eq!(values(&page, "## "), alerts);
+    let at = "https://github.com/kubegc/kubegc/blob/main/docs/runbook.md";
+    let expected: Vec<_> = alerts.iter().map(|alert| format!("{at}#{}", alert.to_lowercase())).collect();
+    assert_eq!(values(&file, "runbook_url: "), expected);
 }
 
 #[test]
