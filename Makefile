@@ -1,5 +1,5 @@
 # Entry points; the logic is in scripts/.
-.PHONY: demo test test-fast test-node test-long test-random test-soak test-churn test-kills test-forests test-release fuzz node-up node-down check bench build deb rpm release clean
+.PHONY: demo test test-fast test-node test-long test-random test-soak test-churn test-kills test-fleet test-forests test-release fuzz node-up node-down check bench build deb rpm release clean
 
 demo: ## build, then plan and collect on a simulated node in memory
 	scripts/demo.sh
@@ -25,7 +25,7 @@ test-fast: ## run the tests that need no root
 test-node: ## run the tests on a real node with a kubelet; as root
 	scripts/test.sh node
 
-test-long: ## run what takes too long for a commit, all of the six parts below; as root, in a clean checkout
+test-long: ## run what takes too long for a commit, all of the seven parts below; as root, in a clean checkout
 	scripts/test.sh long
 
 test-random: ## check the properties on 5,000 new random inputs each
@@ -39,6 +39,9 @@ test-churn: ## let a hundred pods come and go for five minutes beside a kubelet;
 
 test-kills: ## kill the leader of two controllers and the API server many times; as root
 	scripts/test.sh kills
+
+test-fleet: ## measure 1,000 agents beside one API server; as root
+	scripts/test.sh fleet
 
 test-forests: ## compare kubegc with kube-controller-manager on 600 random forests of objects; as root
 	scripts/test.sh forests

@@ -3,7 +3,7 @@
 #
 #   fast      those that need neither root nor containerd
 #   node      those on a real node or API server
-#   long      the six parts below, one after the other (`make test-long`)
+#   long      the seven parts below, one after the other (`make test-long`)
 #   random    the properties (proptest) on 5,000 new random inputs each, and all 20 made nodes; `make test` has the same 256 in every run,
 #             and each tenth node
 #   soak      the agent beside a runtime whose pods come and go, for ten minutes
@@ -11,6 +11,7 @@
 #             on a node beside two hundred pods; the logs of 56 pods that come and go, and 10,000
 #             log files over a limit
 #   kills     the leader of two controllers is killed 9 times, the API server 50 times; what one tenant can make the controller need
+#   fleet     1,000 agents beside one API server: what they need of it, pauses, lists of images
 #   forests   600 random forests of objects, collected by kube-controller-manager and by kubegc
 #   release   the files of a release for both architectures, built from a clean checkout
 #
@@ -137,6 +138,11 @@ forests() {
   done
 }
 
+fleet() {
+  say "fleet: 14 minutes"
+  KUBEGC_FLEET_SECONDS=${KUBEGC_FLEET_SECONDS:-600} only a_thousand_agents --run-ignored only --no-capture
+}
+
 release() {
   local files
   say "release: 30 minutes"
@@ -161,12 +167,13 @@ beside_kubernetes() {
 }
 
 long() {
-  say "random 5 minutes, soak 10, churn 7, kills 10, forests 10, the files of a release 30: about 72 minutes on 2 cores"
+  say "random 5 minutes, soak 10, fleet 14, churn 7, kills 10, forests 10, the files of a release 30: about 86 minutes on 2 cores"
   say "with KUBEGC_KUBERNETES, all that needs a Kubernetes runs on 1.20.2 too: about 35 minutes more"
   prepare
   # Not joined by `&&`: Bash then ignores failures in all but the last.
   random
   soak
+  fleet
   beside_kubernetes
   if [ -n "${KUBEGC_KUBERNETES:-}" ]; then
     (
@@ -189,7 +196,7 @@ case ${1:-} in
     ;;
   fast | long) "$1" ;;
   random) scripts/setup.sh build && random ;;
-  node | soak | churn | kills | forests) prepare && "$1" ;;
+  node | soak | churn | kills | fleet | forests) prepare && "$1" ;;
   release) release ;;
-  *) sed -n '2,19s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,20s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac

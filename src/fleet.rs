@@ -1,17 +1,28 @@
-//! What stops the removals of a node, or of many, although the settings permit them: pauses, policies of the cluster, quiet hours.
+//! The fleet: what stops the removals of a node, or of many, although the settings permit them (pauses, policies of the cluster, quiet hours),
+//! which images policies remove, and what a node shows of itself in the cluster.
 //!
 //! Nothing here reads a clock or does I/O. The daemon brings the files of a node and the time together.
 
+mod image_list;
+mod list_entry;
+mod node_disk;
 mod node_disk_policy;
+mod overview;
 mod pause;
+mod publication;
 mod quiet_hours;
+mod rollout;
 
+pub use image_list::{CompiledLists, Fates, ImageFate, ImageList, ListAnswer};
+pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, NodeDiskStatus, PassSummary};
 pub use node_disk_policy::{
-    LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodePolicies, NodeSelector, PolicyMode,
-    PolicyPause,
+    AppliedPolicy, LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodePolicies, NodeSelector,
+    PolicyMode, PolicyPause,
 };
+pub use overview::{FleetNode, NodeAnswer, NodeState, SILENT_AFTER, overview};
 pub use pause::{Pause, Suspension};
 pub use quiet_hours::QuietHours;
+pub use rollout::{goes_ahead, place_of};
 
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
@@ -21,4 +32,6 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 pub enum FleetPart {
     /// It follows the NodeDiskPolicies.
     Policies,
+    /// It writes the NodeDisk of its node.
+    Disks,
 }

@@ -7,6 +7,7 @@ pub(super) mod accounts;
 pub(super) mod archiving;
 pub(super) mod existing;
 pub(super) mod failed_sources;
+pub(super) mod listed;
 pub(super) mod planning;
 pub(super) mod recording;
 pub(super) mod rule_log;
@@ -26,6 +27,7 @@ use super::pressure::PressureMonitor;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, LogRoots, Open, Remover, ReportSink};
+use crate::fleet::ListAnswer;
 use crate::host_path::HostFs;
 use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
@@ -57,6 +59,7 @@ pub struct Cycle {
     rules: RuleLog,
     archiving: Archiving,
     suspensions: Arc<Suspensions>,
+    list_answers: Mutex<Vec<ListAnswer>>,
 }
 
 // === impl Cycle ===
@@ -99,16 +102,18 @@ impl Cycle {
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
-        Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await
+        let listed = self.listed(&planned).await;
+        let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
+        self.answer(listed, &pass);
+        pass
     }
 
     /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
     async fn planned(&self, kind: PassKind, shown: Needs) -> Planned {
         let taken_at = (self.clock)();
-        let memory = self.memory(taken_at);
+        let (memory, policy) = (self.memory(taken_at), self.policy().await);
         // In a box, or the futures of all that plan would be large.
-        let mut planned =
-            Box::pin(Planned::of(kind, shown, &self.observer, &self.settings.policy, taken_at, memory)).await;
+        let mut planned = Box::pin(Planned::of(kind, shown, &self.observer, &policy, taken_at, memory)).await;
         existing::refuse(&mut planned.refused, &HostFs::new(&self.settings.host_root)).await;
         planned
     }
@@ -268,6 +273,7 @@ impl Cycle {
             rules,
             archiving: Archiving::default(),
             suspensions,
+            list_answers: Mutex::default(),
         }
     }
 

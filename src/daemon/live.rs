@@ -31,6 +31,9 @@ pub(super) fn ended(live: &Live, scope: Scope, pass: &Pass, next_at: Option<Time
     live.update(|state| {
         state.running.remove(&name(scope));
         state.pods = pass.plan.pods.clone();
+        if scope != Scope::Containers {
+            (state.disks, state.shortfall_bytes) = (pass.plan.disks.clone(), pass.summary.shortfall_bytes);
+        }
         state.passes.insert(name(scope), result);
     });
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::cycle::suspension::replace_file;
 use super::node::credential_candidates;
 use crate::config::Settings;
-use crate::fleet::{FleetPart, NodeDiskPolicy, NodeDiskPolicySpec, NodePolicies};
+use crate::fleet::{AppliedPolicy, FleetPart, NodeDiskPolicy, NodePolicies};
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::{
     ApiResource, Connection, Follower, KubernetesError, LabeledObject, Monitor, MonitorEvent, Timing, read_object,
@@ -29,7 +29,7 @@ const WATCH: Duration = Duration::from_mins(2);
 /// The wait before another attempt to read the labels or to write the file.
 const RETRY: Duration = Duration::from_secs(5);
 
-type Policies = BTreeMap<String, NodeDiskPolicySpec>;
+type Policies = BTreeMap<String, AppliedPolicy>;
 
 /// Takes the policies as the API server shows them. Before the first complete list nothing is known, and the file stays.
 struct PolicyFollower {
@@ -49,7 +49,7 @@ struct PolicyWriter {
 }
 
 /// Follows the policies until the future is dropped, if the settings say so.
-pub(super) async fn follow(settings: &Settings) {
+pub async fn follow(settings: &Settings) {
     if !settings.fleet.contains(&FleetPart::Policies) {
         return;
     }
@@ -71,7 +71,7 @@ impl Follower<NodeDiskPolicy> for PolicyFollower {
     fn show(&mut self, event: MonitorEvent<'_, NodeDiskPolicy>) {
         match event {
             MonitorEvent::ListBegins => (self.listed, self.is_listing) = (Policies::new(), true),
-            MonitorEvent::Seen(policy) => self.change(policy, |policies, name, spec| drop(policies.insert(name, spec))),
+            MonitorEvent::Seen(policy) => self.change(policy, |policies, name, seen| drop(policies.insert(name, seen))),
             MonitorEvent::Deleted(policy) => self.change(policy, |policies, name, _| drop(policies.remove(&name))),
             MonitorEvent::ListEnds => {
                 self.is_listing = false;
@@ -85,12 +85,13 @@ impl Follower<NodeDiskPolicy> for PolicyFollower {
 }
 
 impl PolicyFollower {
-    fn change(&mut self, policy: NodeDiskPolicy, change: impl FnOnce(&mut Policies, String, NodeDiskPolicySpec)) {
+    fn change(&mut self, policy: NodeDiskPolicy, change: impl FnOnce(&mut Policies, String, AppliedPolicy)) {
         let Some(name) = policy.metadata.name else { return };
+        let seen = AppliedPolicy { generation: policy.metadata.generation.unwrap_or_default(), spec: policy.spec };
         if self.is_listing {
-            return change(&mut self.listed, name, policy.spec);
+            return change(&mut self.listed, name, seen);
         }
-        self.known.send_modify(|known| change(known.get_or_insert_default(), name, policy.spec));
+        self.known.send_modify(|known| change(known.get_or_insert_default(), name, seen));
     }
 
     fn failed(&mut self, error: &KubernetesError) {
@@ -119,7 +120,7 @@ impl PolicyWriter {
     /// Applies the policies, and returns when to do it again if they do not change.
     async fn apply(&mut self, policies: &Policies) -> Duration {
         let mut labels = BTreeMap::new();
-        let selects = policies.values().any(|spec| spec.node_selector.is_some());
+        let selects = policies.values().any(|policy| policy.spec.node_selector.is_some());
         if selects {
             labels = match self.labels().await {
                 Ok(labels) => labels,
@@ -129,7 +130,7 @@ impl PolicyWriter {
                 }
             };
         }
-        let applied = NodePolicies::of(policies, &labels);
+        let applied = NodePolicies::of(policies, &self.node, &labels);
         if self.written.as_ref() == Some(&applied) {
             return LABELS_INTERVAL;
         }

@@ -23,7 +23,7 @@ use super::cycle::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::process::signals::Reload;
 use super::schedule::{self, Job, Limits, PassResult};
-use super::{live, policies};
+use super::{live, policies, publisher};
 use crate::fleet::Suspension;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
 use crate::record::{Pass, Store, log_pass};
@@ -84,7 +84,8 @@ pub async fn run<T>(
         let scheduled = schedule::run(&intervals, limits, &ends, progress, async |job| service.job(job).await);
         let orders = service.take_orders(orders, limits, progress);
         let mut loops = Box::pin(async {
-            tokio::join!(scheduled, orders, service.take_accounts(), service.follow_logs(), service.follow_policies())
+            let beside = async { tokio::join!(service.take_accounts(), service.follow_logs(), service.take_part()) };
+            tokio::join!(scheduled, orders, beside)
         });
         tokio::select! {
             // A reload comes before the pass that is due at the same time.
@@ -252,9 +253,12 @@ where
         self.stop.run_until_cancelled(self.cycle.follow_logs()).await;
     }
 
-    /// Follows the policies of the cluster, until `stop`.
-    async fn follow_policies(&self) {
-        self.stop.run_until_cancelled(Box::pin(policies::follow(self.cycle.settings()))).await;
+    /// Follows the policies of the cluster, and shows the node there, until `stop`.
+    async fn take_part(&self) {
+        let settings = self.cycle.settings();
+        let status = async || publisher::status(&self.cycle, &self.live.read()).await;
+        let part = async { tokio::join!(policies::follow(settings), publisher::publish(settings, status)) };
+        self.stop.run_until_cancelled(Box::pin(part)).await;
     }
 
     /// Makes the passes that commands request, one after the other, until `stop`. The pass in progress has the same time

@@ -1,5 +1,6 @@
-//! `NodeDiskPolicy`: what the operator of a cluster lets its nodes do. A policy can only stop removals. All other settings are in the files
-//! of a node, so that a person who can write policies cannot make an agent remove what is needed.
+//! `NodeDiskPolicy`: what the operator of a cluster lets its nodes do. A policy can stop removals, and name unused images to remove under the
+//! guards of each node. All other settings are in the files of a node, so that a person who can write policies cannot make an agent remove
+//! what is needed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,9 @@ use kube::core::{Selector, SelectorExt as _};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+use super::image_list::ImageList;
 use super::pause::{Pause, Suspension};
+use super::rollout::goes_ahead;
 
 /// The settings of a policy. Several apply together: the strictest counts.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
@@ -22,14 +25,19 @@ use super::pause::{Pause, Suspension};
     category = "kubegc",
     derive = "PartialEq",
     label("app.kubernetes.io/name", "kubegc"),
-    doc = "What the agents of kubegc on the selected nodes may do. A policy can only stop removals.",
+    doc = "What the agents of kubegc on the selected nodes may do. A policy can stop removals, and name images to remove under the guards of each node.",
     printcolumn = r#"{"name":"Paused","type":"string","jsonPath":".spec.paused.reason"}"#,
     printcolumn = r#"{"name":"Until","type":"date","jsonPath":".spec.paused.until"}"#,
     printcolumn = r#"{"name":"Mode","type":"string","jsonPath":".spec.mode"}"#,
+    printcolumn = r#"{"name":"Removes","type":"string","jsonPath":".spec.removeImages.names"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("has(self.paused) || has(self.mode)", "a policy must have paused or mode"))]
+#[x_kube(validation = (
+    "has(self.paused) || has(self.mode) || has(self.removeImages)",
+    "a policy must have paused, mode or removeImages"
+))]
+#[x_kube(validation = ("!has(self.canary) || (self.canary >= 0 && self.canary <= 100)", "canary is a percentage"))]
 pub struct NodeDiskPolicySpec {
     /// The nodes, by their labels. Absent or empty = all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,6 +48,13 @@ pub struct NodeDiskPolicySpec {
     /// `observe`: passes on these nodes only show what they would remove, whatever `mode` the files of a node have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<PolicyMode>,
+    /// The share of the nodes, in percent, to which the policy does not apply: they go ahead. The names of the nodes decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i32>")]
+    pub canary: Option<u8>,
+    /// Images that these nodes remove while they are unused, under their own guards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remove_images: Option<ImageList>,
 }
 
 /// Nodes by their labels, in the form of a label selector: all conditions hold.
@@ -103,13 +118,24 @@ pub enum PolicyMode {
     Observe,
 }
 
+/// A policy as an agent applies it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct AppliedPolicy {
+    /// Its generation, which answers name.
+    pub generation: i64,
+    /// Its settings.
+    #[serde(flatten)]
+    pub spec: NodeDiskPolicySpec,
+}
+
 /// The policies that apply to one node, in the order of their names. It is a document beside the store, so that the node keeps them while
 /// the API server cannot be reached.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct NodePolicies {
     /// The policies, without their selectors.
-    pub policies: BTreeMap<String, NodeDiskPolicySpec>,
+    pub policies: BTreeMap<String, AppliedPolicy>,
     /// Policies with a mistake, which have no effect, and the mistake.
     pub faults: BTreeMap<String, String>,
 }
@@ -117,19 +143,31 @@ pub struct NodePolicies {
 // === impl NodePolicies ===
 
 impl NodePolicies {
-    /// Selects the policies for a node with these labels.
-    pub fn of(all: &BTreeMap<String, NodeDiskPolicySpec>, labels: &BTreeMap<String, String>) -> Self {
+    /// Selects the policies for a node with this name and these labels.
+    pub fn of(all: &BTreeMap<String, AppliedPolicy>, node: &str, labels: &BTreeMap<String, String>) -> Self {
         let mut applied = Self::default();
-        for (name, spec) in all {
-            match spec.node_selector.as_ref().map_or(Ok(true), |selector| selector.matches(labels)) {
-                Ok(true) => {
-                    applied.policies.insert(name.clone(), NodeDiskPolicySpec { node_selector: None, ..spec.clone() });
-                }
+        for (name, policy) in all {
+            if policy.spec.canary.is_some_and(|percent| goes_ahead(node, percent)) {
+                continue;
+            }
+            match policy.spec.node_selector.as_ref().map_or(Ok(true), |selector| selector.matches(labels)) {
+                Ok(true) => applied.add(name, policy.clone()),
                 Ok(false) => {}
                 Err(error) => drop(applied.faults.insert(name.clone(), format!("spec.nodeSelector: {error}"))),
             }
         }
         applied
+    }
+
+    /// Adds a policy that selects the node. A list of images with a mistake has no effect; a pause beside it still has.
+    fn add(&mut self, name: &str, AppliedPolicy { generation, mut spec }: AppliedPolicy) {
+        (spec.node_selector, spec.canary) = (None, None);
+        let list = spec.remove_images.as_ref();
+        if let Some(fault) = list.and_then(|list| list.fault().or_else(|| list.rules(name).err())) {
+            self.faults.insert(name.to_owned(), fault);
+            spec.remove_images = None;
+        }
+        self.policies.insert(name.to_owned(), AppliedPolicy { generation, spec });
     }
 
     /// Reads the document. One that cannot be read is a pause, until the policies are listed again.
@@ -141,17 +179,16 @@ impl NodePolicies {
     pub fn unreadable(cause: &str) -> Self {
         let reason = format!("the file of the policies cannot be read: {cause}");
         let paused = Some(PolicyPause { reason, until: None });
-        Self {
-            policies: [(String::new(), NodeDiskPolicySpec { paused, ..Default::default() })].into(),
-            ..Self::default()
-        }
+        let spec = NodeDiskPolicySpec { paused, ..NodeDiskPolicySpec::default() };
+        let policies = [(String::new(), AppliedPolicy { spec, ..AppliedPolicy::default() })].into();
+        Self { policies, ..Self::default() }
     }
 
     /// Returns why the policies suspend removals now: a pause before a mode.
     pub fn suspension(&self, now: Timestamp) -> Option<Suspension> {
-        let pauses = self.policies.iter().filter_map(|(name, spec)| Some(spec.paused.as_ref()?.of(name)));
+        let pauses = self.policies.iter().filter_map(|(name, policy)| Some(policy.spec.paused.as_ref()?.of(name)));
         let pause = pauses.filter(|pause| !pause.is_over(now)).map(Suspension::Paused).next();
-        let observes = || self.policies.iter().find(|(_, spec)| spec.mode == Some(PolicyMode::Observe));
+        let observes = || self.policies.iter().find(|(_, policy)| policy.spec.mode == Some(PolicyMode::Observe));
         pause.or_else(|| observes().map(|(name, _)| Suspension::Observes(name.clone())))
     }
 }
@@ -160,7 +197,10 @@ impl NodePolicies {
 
 impl NodeSelector {
     /// Returns whether a node with these labels is selected, or what is wrong with the selector.
-    fn matches(&self, labels: &BTreeMap<String, String>) -> Result<bool, String> {
+    ///
+    /// # Errors
+    /// A condition without the values that its operator needs, or with a label that is none.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> Result<bool, String> {
         let selector: LabelSelector =
             serde_json::to_value(self).and_then(serde_json::from_value).map_err(|error| error.to_string())?;
         let selector = Selector::try_from(selector).map_err(|error| error.to_string())?;
@@ -189,7 +229,7 @@ mod tests {
     /// Returns what a node with these labels does of policies.
     fn of(policies: &serde_json::Value, labels: &[(&str, &str)]) -> NodePolicies {
         let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        NodePolicies::of(&serde_json::from_value(policies.clone()).unwrap(), &labels)
+        NodePolicies::of(&serde_json::from_value(policies.clone()).unwrap(), "node-1", &labels)
     }
 
     fn text(policies: &NodePolicies, second: i64) -> String {
@@ -216,6 +256,13 @@ mod tests {
             "paused by policy gpu: incident 7",
             "the strictest counts"
         );
+    }
+
+    #[test]
+    fn a_canary_is_not_restrained() {
+        let names = |percent| of(&json!({ "a": { "mode": "observe", "canary": percent } }), &[]).policies.len();
+        let least = (0..=100).find(|percent| goes_ahead("node-1", *percent)).unwrap();
+        assert_eq!([names(0), names(least - 1), names(least), names(100)], [1, 1, 0, 0]);
     }
 
     #[test]

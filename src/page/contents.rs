@@ -22,6 +22,9 @@ pub struct Contents {
     pub disks: Vec<DiskSpace>,
     /// The pods that take most, largest first.
     pub pods: Vec<PodSpace>,
+    /// Bytes that the removal of all removable images would reclaim.
+    #[serde(skip)]
+    pub reclaimable_bytes: u64,
 }
 
 // === impl Contents ===
@@ -29,9 +32,10 @@ pub struct Contents {
 impl Contents {
     /// Makes the contents of the account of the disks, and of what each pod takes.
     pub fn new(account: DiskAccount, by_pod: DiskByPod) -> Self {
+        let reclaimable_bytes = account.reclaimable_bytes;
         let disks: Vec<_> = std::iter::once(account.first).chain(account.other_disks).collect();
         let disk = disks.first().map(|first| first.categories.clone()).unwrap_or_default();
-        Self { disk, disks, pods: by_pod.pods.into_iter().take(PODS).collect() }
+        Self { disk, disks, pods: by_pod.pods.into_iter().take(PODS).collect(), reclaimable_bytes }
     }
 }
 

@@ -117,6 +117,7 @@ fn contents() -> Contents {
             disk(&[DiskUse::Logs, DiskUse::Kubelet], "/var", &[volumes]),
         ],
         pods: vec![PodSpace { pod, space, volumes: vec![volume] }],
+        reclaimable_bytes: 0,
     }
 }
 

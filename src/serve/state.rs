@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::model::Seen;
-use crate::plan::{Plan, PodKnowledge, Report, Scope, Summary};
+use crate::plan::{DiskState, Plan, PodKnowledge, Report, Scope, Summary};
 
 /// The state of the running agent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -37,6 +37,12 @@ pub struct AgentState {
     pub suspended: Option<String>,
     /// The last pass of each scope.
     pub passes: BTreeMap<String, PassState>,
+    /// The disks, as the last pass over images saw them.
+    #[serde(default)]
+    pub disks: Vec<DiskState>,
+    /// The bytes that the last pass over images lacked although every image was removed that may be.
+    #[serde(default)]
+    pub shortfall_bytes: u64,
     /// The pass over images that is put off after a start; `null` = none is. It stays here when its time has come.
     #[serde(default)]
     pub deferred: Option<DeferredPass>,

@@ -9,6 +9,7 @@ mod presets;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::batch::v1::CronJob;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ResourceQuota, Service, ServiceAccount};
@@ -228,6 +229,8 @@ fn understood(object: &Value) -> Value {
         "ConfigMap" => through::<ConfigMap>(object),
         "ResourceQuota" => through::<ResourceQuota>(object),
         "Service" => through::<Service>(object),
+        "ValidatingAdmissionPolicy" => through::<ValidatingAdmissionPolicy>(object),
+        "ValidatingAdmissionPolicyBinding" => through::<ValidatingAdmissionPolicyBinding>(object),
         "DaemonSet" => through::<DaemonSet>(object),
         "Deployment" => through::<Deployment>(object),
         "CronJob" => through::<CronJob>(object),

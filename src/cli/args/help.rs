@@ -54,7 +54,9 @@ mod tests {
         let path = format!("{path}{} ", command.get_name());
         let below = command.get_subcommands().filter(|command| !command.is_hide_set());
         let below: Vec<_> = below.flat_map(|command| leaves(command, &path)).collect();
-        if below.is_empty() { vec![path] } else { below }
+        // A command with subcommands that does something without one too.
+        let is_whole = below.is_empty() || !command.is_subcommand_required_set();
+        below.into_iter().chain(is_whole.then_some(path)).collect()
     }
 
     #[test]

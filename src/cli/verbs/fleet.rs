@@ -1,33 +1,44 @@
 //! `kubegc fleet`, and the commands that stop and resume removals on one node.
 
+mod mode;
+mod overview_page;
 pub(in crate::cli) mod pause;
 mod pause_nodes;
+mod remove;
 pub(in crate::cli) mod resume;
+mod selector;
 
 use clap::Subcommand;
 
-use crate::cli::cli_error::CliError;
+use crate::cli::args::formats;
+use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts, formats_of};
 use crate::cli::verbs::controller::kubectl_args::KubectlArgs;
 use crate::cli::verbs::controller::source::Source;
+use crate::kubernetes::KubernetesError;
 
-/// Stop and resume removals on the nodes of a cluster
+/// Show the nodes of a cluster, worst first, and act on all of them
 ///
-/// The commands write a NodeDiskPolicy. Agents with `fleet = ["policies"]` follow it within 2 s, without a restart, and keep what they know of
-/// it while the API server cannot be reached. Credentials are from --kubeconfig, $KUBECONFIG, ~/.kube/config, or the service account of the
-/// pod.
+/// Without a command it lists the nodes by what their agents show (NodeDisk), or prints the page of one node. The commands write a
+/// NodeDiskPolicy. Agents with `fleet = ["policies", "disks"]` follow it within 2 s, without a restart, and keep what they know of it while the
+/// API server cannot be reached. Credentials are from --kubeconfig, $KUBECONFIG, ~/.kube/config, or the service account of the pod.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(flatten)]
     kubectl: KubectlArgs,
+    #[command(flatten)]
+    nodes: overview_page::NodesArgs,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Mode(mode::ModeArgs),
     Pause(pause_nodes::PauseArgs),
+    Remove(remove::RemoveArgs),
     Resume(pause_nodes::ResumeArgs),
 }
 
@@ -36,6 +47,44 @@ enum Command {
 impl Verb for Args {
     fn facts() -> &'static [VerbFacts] {
         &[
+            VerbFacts {
+                name: "fleet",
+                examples: &[
+                    ("List the nodes, worst first", "kubegc fleet"),
+                    ("List the fullest nodes of a pool first", "kubegc fleet -l pool=gpu --sort-by used"),
+                    ("Show what the agent of a node shows", "kubegc fleet node-7"),
+                ],
+                formats: formats::LIST,
+                statuses: LOOKS,
+                words: &["nodes", "cluster", "top"],
+            },
+            VerbFacts {
+                name: "fleet mode",
+                examples: &[
+                    ("Let all nodes only observe", "kubegc fleet mode observe"),
+                    (
+                        "Let them collect in steps of two hours",
+                        "kubegc fleet mode collect --canary 5% --then 25% --every 2h",
+                    ),
+                    ("Print the policies of the steps", "kubegc fleet mode collect --canary 5% --then 25% --plan"),
+                ],
+                formats: &[],
+                statuses: LOOKS,
+                words: &["rollout", "canary"],
+            },
+            VerbFacts {
+                name: "fleet remove",
+                examples: &[
+                    (
+                        "Remove an image from all nodes, and wait for their answers",
+                        "kubegc fleet remove app:1.2 --wait",
+                    ),
+                    ("Remove what a scanner found", "kubegc fleet remove --list report.json --name scan"),
+                ],
+                formats: &[],
+                statuses: LOOKS,
+                words: &["purge", "rmi", "prune"],
+            },
             VerbFacts {
                 name: "fleet pause",
                 examples: &[
@@ -63,8 +112,11 @@ impl Verb for Args {
         let loaded = start.load()?;
         let source = Source { loaded: &loaded, kubectl: &self.kubectl };
         match &self.command {
-            Command::Pause(args) => args.run(source, output),
-            Command::Resume(args) => args.run(source, output),
+            None => self.nodes.run(source, output),
+            Some(Command::Mode(args)) => args.run(source, output),
+            Some(Command::Pause(args)) => args.run(source, output),
+            Some(Command::Remove(args)) => args.run(source, output),
+            Some(Command::Resume(args)) => args.run(source, output),
         }
     }
 
@@ -72,9 +124,22 @@ impl Verb for Args {
         formats_of(
             Self::facts(),
             match &self.command {
-                Command::Pause(_) => "fleet pause",
-                Command::Resume(_) => "fleet resume",
+                None => "fleet",
+                Some(Command::Mode(_)) => "fleet mode",
+                Some(Command::Pause(_)) => "fleet pause",
+                Some(Command::Remove(_)) => "fleet remove",
+                Some(Command::Resume(_)) => "fleet resume",
             },
         )
     }
+}
+
+/// Explains why the cluster cannot be read or written.
+fn explained(error: KubernetesError) -> CliError {
+    let hint = match error.cause.code() {
+        Some(404) => "the cluster has no NodeDiskPolicies and NodeDisks; docs/fleet.md shows how to install them",
+        Some(403) => "the user needs permissions for nodediskpolicies and nodedisks (kubegc.dev), and to list nodes",
+        _ => "--kubeconfig selects the credentials and the API server",
+    };
+    CliError::new(ErrorKind::Runtime, error).hint(hint)
 }

@@ -43,6 +43,12 @@ impl Cycle {
         Self { last_account: Some(Arc::clone(last_account)), ..self }
     }
 
+    /// Returns the bytes that unused images would reclaim, as of the last account; `None` = none was taken yet.
+    pub fn reclaimable_bytes(&self) -> Option<u64> {
+        let last = self.last_account.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(|contents| contents.reclaimable_bytes)
+    }
+
     /// Returns whether the service takes accounts.
     pub fn has_account(&self) -> bool {
         self.last_account.is_some()

@@ -19,7 +19,7 @@ use super::Cycle;
 use crate::config::Settings;
 use crate::daemon::clock::Clock;
 use crate::execute::{Executor, Gate};
-use crate::fleet::{FleetPart, NodePolicies, Pause, QuietHours, Suspension};
+use crate::fleet::{CompiledLists, FleetPart, NodePolicies, Pause, QuietHours, Suspension};
 use crate::host_path::{BoundedCalls, written_beside};
 
 /// How long what was read of the file counts.
@@ -47,9 +47,11 @@ struct StopFiles {
 
 /// What the files say.
 #[derive(Default)]
-struct Stops {
+pub(super) struct Stops {
     pause: Option<Pause>,
-    policies: NodePolicies,
+    pub(super) policies: NodePolicies,
+    /// The rules of the lists in the policies.
+    pub(super) lists: CompiledLists,
 }
 
 /// The gate of one pass. It stays closed: what follows would go by observations from before the pause.
@@ -127,13 +129,21 @@ impl StopFiles {
 
     fn read(&self) -> Stops {
         let policies = self.policies.as_deref().map(read_policies).unwrap_or_default();
-        Stops { pause: read_pause(&self.pause), policies }
+        Stops { pause: read_pause(&self.pause), policies, lists: CompiledLists::new() }
     }
 }
 
 // === impl Stops ===
 
 impl Stops {
+    /// Replaces what was read before. Rules are compiled again only for other policies.
+    fn replace(&mut self, Self { pause, policies, .. }: Self) {
+        if policies != self.policies {
+            self.lists = policies.compiled();
+        }
+        (self.pause, self.policies) = (pause, policies);
+    }
+
     /// Returns what suspends removals now: the pause of the node before the policies.
     fn suspension(&self, now: Timestamp) -> Option<Suspension> {
         let pause = self.pause.clone().filter(|pause| !pause.is_over(now)).map(Suspension::Paused);
@@ -170,18 +180,18 @@ impl Suspensions {
         Self { files, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default() }
     }
 
-    /// Returns what the files suspend now.
-    async fn of_files(&self) -> Option<Suspension> {
+    /// Returns what `look` finds in the files. They are read, unless that was a second ago.
+    pub(super) async fn read<T>(&self, look: impl FnOnce(&Stops) -> T) -> T {
         let mut read = self.read.lock().await;
         let (at, stops) = &mut *read;
         if at.is_none_or(|at| at.elapsed() >= COUNTS_FOR) {
             let files = self.files.clone();
             if let Ok(read) = self.calls.run(&self.files.pause, move || files.read()).await {
-                *stops = read;
+                stops.replace(read);
             }
             *at = Some(Instant::now());
         }
-        stops.suspension((self.clock)())
+        look(stops)
     }
 
     /// Returns the quiet hours that it is now.
@@ -191,7 +201,9 @@ impl Suspensions {
 
     /// Returns why no removal may begin now.
     async fn now(&self, heeds_quiet_hours: bool) -> Option<Suspension> {
-        self.of_files().await.or_else(|| self.quiet_hours().filter(|_| heeds_quiet_hours))
+        self.read(|stops| stops.suspension((self.clock)()))
+            .await
+            .or_else(|| self.quiet_hours().filter(|_| heeds_quiet_hours))
     }
 }
 

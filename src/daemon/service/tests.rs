@@ -122,7 +122,7 @@ async fn a_bounded_shutdown_does_not_cancel_a_hanging_removal() {
     let stopper = stop.clone();
     sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.cancel());
     let mut ended = Vec::new();
-    serve(&sim, settings(&sim), &stop, |scope, _| ended.push(scope)).await;
+    Box::pin(serve(&sim, settings(&sim), &stop, |scope, _| ended.push(scope))).await;
     assert_eq!(sim.state().container_ids().len(), 2, "the removal is still in progress");
     assert!(!ended.contains(&Scope::Containers), "the pass was dropped");
     let removed = async {

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use kube::core::params::{Patch, PatchParams};
-use serde::de::IgnoredAny;
-use serde_json::json;
-
+use super::fleet_objects::{Applied, apply};
 use crate::fleet::{NodeDiskPolicy, NodeDiskPolicySpec};
 use crate::kubernetes::kubernetes_error::attempt;
-use crate::kubernetes::requests::connection::built;
 use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched};
 
 /// The field manager of what commands write.
@@ -22,7 +18,7 @@ impl Watched for NodeDiskPolicy {
     }
 }
 
-/// Creates a policy, or replaces what kubegc wrote of it before (server-side apply).
+/// Creates a policy, or replaces what kubegc wrote of it before (server-side apply). Returns its generation.
 ///
 /// # Errors
 ///
@@ -32,18 +28,9 @@ pub async fn apply_policy(
     name: &str,
     spec: &NodeDiskPolicySpec,
     limit: Duration,
-) -> Result<(), KubernetesError> {
+) -> Result<i64, KubernetesError> {
     let resource = ApiResource::node_disk_policies();
-    let apply = async {
-        let policy = json!({
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": { "name": name, "labels": { "app.kubernetes.io/managed-by": "kubegc" } },
-            "spec": spec,
-        });
-        let (path, escaped) = resource.object("", name)?;
-        let request = path.patch(&escaped, &PatchParams::apply(MANAGER).force(), &Patch::Apply(policy));
-        connection.request::<IgnoredAny>(built(request)?, limit).await.map(drop)
-    };
-    attempt(format!("write the NodeDiskPolicy {name:?}"), apply).await
+    let apply = apply::<NodeDiskPolicy>(connection, &resource, name, Applied::Spec(spec), MANAGER, limit);
+    let written = attempt(format!("write the NodeDiskPolicy {name:?}"), apply).await?;
+    Ok(written.metadata.generation.unwrap_or_default())
 }

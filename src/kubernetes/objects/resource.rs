@@ -60,6 +60,11 @@ impl ApiResource {
         Self::known("kubegc.dev/v1alpha1", "nodediskpolicies", "NodeDiskPolicy", false)
     }
 
+    /// Returns what agents show of their nodes.
+    pub fn node_disks() -> Self {
+        Self::known("kubegc.dev/v1alpha1", "nodedisks", "NodeDisk", false)
+    }
+
     /// Returns the Leases.
     pub(super) fn leases() -> Self {
         Self::known("coordination.k8s.io/v1", "leases", "Lease", true)

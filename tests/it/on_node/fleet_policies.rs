@@ -9,7 +9,7 @@ use crate::rig::{Image, Layer, NodeRig, Options, Program, Ran, eventually};
 
 /// The unused images, each of which a pass removes.
 const IMAGES: usize = 300;
-const DEFINITION: &str = include_str!("../../../packaging/components/fleet/crds.yaml");
+const DEFINITIONS: &str = include_str!("../../../packaging/components/fleet/crds.yaml");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_pauses_a_node_and_outlives_the_api_server() {
@@ -17,7 +17,9 @@ async fn a_policy_pauses_a_node_and_outlives_the_api_server() {
     node.grant_permissions_for_fleet("kubegc").await;
     let service = Service::start(&node, "kubegc", &["images.all_unused=true", "fleet=policies"]);
     service.until("word of no definition", async || says(&service, "cannot follow the NodeDiskPolicies")).await;
-    node.create_object(&serde_saphyr::from_str::<Value>(DEFINITION).unwrap()).await;
+    for definition in serde_saphyr::from_multiple::<Value>(DEFINITIONS).unwrap() {
+        node.create_object(&definition).await;
+    }
     let paused = async || fleet(&node, &["pause", "--reason", "incident 7"]).code == 0;
     assert!(eventually(paused).await, "{:?}", fleet(&node, &["pause", "--reason", "incident 7"]));
     service.until("the pause", async || says(&service, "removals are suspended")).await;
@@ -81,7 +83,7 @@ async fn mistakes_are_refused_or_without_effect(node: &NodeRig, service: &Servic
     assert!(long.code == 3 && long.stderr.contains("spec.paused.reason"), "{long:?}");
     let empty = policies(node.kube()).create(&PostParams::default(), &policy("empty", &json!({}))).await;
     let error = empty.unwrap_err().to_string();
-    assert!(error.contains("a policy must have paused or mode"), "{error}");
+    assert!(error.contains("a policy must have paused, mode or removeImages"), "{error}");
     service.mark();
     let odd = json!({ "paused": {}, "nodeSelector": { "matchExpressions": [{ "key": "a", "operator": "In" }] } });
     policies(node.kube()).create(&PostParams::default(), &policy("odd", &odd)).await.unwrap();

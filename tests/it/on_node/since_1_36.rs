@@ -2,6 +2,7 @@
 //!
 //! `scripts/test.sh` leaves out these tests, and names them, where the Kubernetes under test is older.
 
+mod fleet_nodes;
 mod follower;
 mod log_archive;
 mod log_limits;

@@ -109,7 +109,14 @@ fn all_objects_are_in_the_namespace_of_the_release() {
     let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     for object in objects {
         let expected = match (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap()) {
-            ("ClusterRole" | "ClusterRoleBinding" | "CustomResourceDefinition", _) => Value::Null,
+            (
+                "ClusterRole"
+                | "ClusterRoleBinding"
+                | "CustomResourceDefinition"
+                | "ValidatingAdmissionPolicy"
+                | "ValidatingAdmissionPolicyBinding",
+                _,
+            ) => Value::Null,
             (_, "kubegc-events") => json!("default"),
             _ => json!("elsewhere"),
         };

@@ -10,7 +10,7 @@ use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, LogParams, Patch, PatchParams,
     PostParams,
 };
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, Resource};
 use serde_json::{Value, json};
 
@@ -39,6 +39,16 @@ impl NodeRig {
     /// Returns a client for one of the users of [`NodeRig::kubeconfig`].
     pub async fn kube_as(&self, user: &str) -> Client {
         client(&self.kubeconfig(user)).await
+    }
+
+    /// Returns a client with this bearer token.
+    pub async fn kube_with_token(&self, token: &str) -> Client {
+        let mut kubeconfig = Kubeconfig::read_from(self.kubeconfig("admin")).unwrap();
+        for user in &mut kubeconfig.auth_infos {
+            user.auth_info = Some(AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() });
+        }
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        Client::try_from(config).unwrap()
     }
 
     /// Returns the API of the pods in the namespace `default`.

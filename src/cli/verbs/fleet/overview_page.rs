@@ -1,0 +1,190 @@
+//! `kubegc fleet` without a subcommand: the nodes, worst first, or the page of one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+
+use super::explained;
+use super::pause_nodes::LIMIT;
+use super::selector::SelectorArgs;
+use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::session::block_on;
+use crate::cli::render::format;
+use crate::cli::render::grid::table;
+use crate::cli::render::output::Output;
+use crate::cli::verbs::controller::source::Source;
+use crate::daemon::now;
+use crate::fleet::{FleetNode, NodeDisk, NodeDiskStatus, NodeSelector, NodeState, overview};
+use crate::kubernetes::{ApiResource, Connection, LabeledObject, list_objects};
+
+/// What `kubegc fleet` shows.
+#[derive(Debug, clap::Args)]
+pub(super) struct NodesArgs {
+    /// Show the page of this node
+    node: Option<String>,
+    #[command(flatten)]
+    nodes: SelectorArgs,
+    /// Order of the nodes
+    #[arg(long, value_name = "COLUMN", value_enum, default_value_t = NodeOrder::State)]
+    sort_by: NodeOrder,
+}
+
+/// The order of nodes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum NodeOrder {
+    /// Worst first
+    State,
+    /// By name
+    Name,
+    /// Fullest image disk first
+    Used,
+    /// Most reclaimable bytes first
+    Reclaimable,
+    /// Longest not heard first
+    Heard,
+}
+
+/// The nodes of a cluster, and what their agents show.
+pub(super) struct Fleet {
+    pub nodes: Vec<String>,
+    pub disks: BTreeMap<String, NodeDiskStatus>,
+}
+
+// === impl NodesArgs ===
+
+impl NodesArgs {
+    pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+        let connection = source.patient_connection();
+        let fleet = block_on(Fleet::read(&connection, self.nodes.selector.as_ref()))?;
+        match &self.node {
+            Some(node) => fleet.page(node, output),
+            None => self.list(&fleet, output),
+        }
+    }
+
+    fn list(&self, fleet: &Fleet, output: &mut Output) -> Result<(), CliError> {
+        let mut nodes = overview(&fleet.nodes, &fleet.disks, now());
+        match self.sort_by {
+            NodeOrder::State => {}
+            NodeOrder::Name => nodes.sort_by(|one, other| one.node.cmp(&other.node)),
+            NodeOrder::Used => nodes.sort_by_key(|node| Reverse(node.used_percent)),
+            NodeOrder::Reclaimable => nodes.sort_by_key(|node| Reverse(node.reclaimable_bytes)),
+            NodeOrder::Heard => nodes.sort_by_key(|node| node.heard_at),
+        }
+        let names = nodes.iter().map(|node| format!("node/{}", node.node));
+        output.entries(&nodes, names, |is_wide| {
+            let titles = ["NODE", "STATUS", "USED", "RECLAIMABLE", "SHORTFALL", "HEARD", "VERSION", "WHY"];
+            format!("{}\n{}\n", table(titles, nodes.iter().map(|node| row(node, is_wide))), summary(&nodes))
+        })
+    }
+}
+
+fn row(node: &FleetNode, is_wide: bool) -> [String; 8] {
+    let size = |bytes: u64| if bytes == 0 { String::new() } else { format::size(bytes) };
+    let shows_version = is_wide || node.state == NodeState::Old;
+    [
+        node.node.clone(),
+        word(node.state),
+        node.used_percent.map(|percent| format!("{percent}%")).unwrap_or_default(),
+        size(node.reclaimable_bytes),
+        size(node.shortfall_bytes),
+        node.heard_at.map_or_else(|| "never".to_owned(), heard),
+        if shows_version { node.agent.clone() } else { String::new() },
+        node.why.clone(),
+    ]
+}
+
+fn heard(at: Timestamp) -> String {
+    format::age(now().duration_since(at).as_secs().max(0))
+}
+
+fn word(state: NodeState) -> String {
+    <&str>::from(state).replace('_', " ")
+}
+
+/// Returns the last line, as `3 nodes: 1 short, 2 collects. 4.0GiB reclaimable.`
+fn summary(nodes: &[FleetNode]) -> String {
+    let mut counts: BTreeMap<NodeState, usize> = BTreeMap::new();
+    for node in nodes {
+        *counts.entry(node.state).or_default() += 1;
+    }
+    let counts: Vec<_> = counts.iter().map(|(state, count)| format!("{count} {}", word(*state))).collect();
+    let reclaimable = nodes.iter().map(|node| node.reclaimable_bytes).fold(0, u64::saturating_add);
+    let of = if counts.is_empty() { String::new() } else { format!(": {}", counts.join(", ")) };
+    format!("{}{of}. {} reclaimable.", format::count(nodes.len(), "node"), format::size(reclaimable))
+}
+
+// === impl Fleet ===
+
+impl Fleet {
+    /// Reads the nodes that a selector selects, and what agents show.
+    pub(super) async fn read(connection: &Connection, selector: Option<&NodeSelector>) -> Result<Self, CliError> {
+        let resources = [ApiResource::nodes(), ApiResource::node_disks()];
+        let nodes = list_objects::<LabeledObject>(connection, &resources[0], LIMIT);
+        let disks = list_objects::<NodeDisk>(connection, &resources[1], LIMIT);
+        let (nodes, disks) = tokio::try_join!(nodes, disks).map_err(explained)?;
+        let is_selected = |node: &LabeledObject| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true));
+        let nodes = nodes.into_iter().filter(is_selected).map(|node| node.meta.name.to_string()).collect();
+        let shown = disks.into_iter().filter_map(|disk| Some((disk.metadata.name?, disk.status?)));
+        Ok(Self { nodes, disks: shown.collect() })
+    }
+
+    fn page(&self, node: &str, output: &mut Output) -> Result<(), CliError> {
+        let name = node.strip_prefix("node/").unwrap_or(node).to_owned();
+        if !self.nodes.contains(&name) {
+            let error = CliError::message(ErrorKind::Usage, format!("there is no node {name:?}"));
+            return Err(error.hint("kubegc fleet lists the nodes"));
+        }
+        let rows = overview(std::slice::from_ref(&name), &self.disks, now());
+        let status = self.disks.get(&name).cloned().unwrap_or_default();
+        output.result(&status, |_| rows.iter().map(|row| page(row, &status)).collect())
+    }
+}
+
+/// Returns the page of a node.
+fn page(node: &FleetNode, status: &NodeDiskStatus) -> String {
+    let mut lines = vec![
+        ("Node".to_owned(), node.node.clone()),
+        ("Status".to_owned(), [word(node.state), node.why.clone()].join(": ").trim_end_matches(": ").to_owned()),
+        ("Heard".to_owned(), node.heard_at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", heard(at)))),
+        ("Agent".to_owned(), format!("{} {}", status.version, status.mode).trim().to_owned()),
+    ];
+    for disk in &status.disks {
+        let free = format::size(disk.available_bytes);
+        let limit = disk.high_threshold_percent.map(|high| format!(", high {high}%")).unwrap_or_default();
+        let eviction = disk
+            .eviction_in_seconds
+            .map(|left| format!(", eviction in about {}", format::age(i64::try_from(left).unwrap_or(i64::MAX))));
+        let (used, all) = (disk.used_percent, format::size(disk.capacity_bytes));
+        let text = format!("{used}% used{limit}, {free} of {all} free{}", eviction.unwrap_or_default());
+        lines.push((format!("Disk ({})", disk.holds), text));
+    }
+    if !status.disks.is_empty() {
+        let short = if node.shortfall_bytes == 0 {
+            String::new()
+        } else {
+            format!(", {} short", format::size(node.shortfall_bytes))
+        };
+        lines.push(("Reclaimable".to_owned(), format!("{}{short}", format::size(node.reclaimable_bytes))));
+    }
+    for pass in &status.passes {
+        let at = pass.at.map(heard).unwrap_or_default();
+        let text = format!(
+            "{at} ago: {} removed, {} failed, {} reclaimed",
+            pass.removed,
+            pass.failed,
+            format::size(pass.freed_bytes)
+        );
+        lines.push((format!("Pass ({})", pass.scope), text));
+    }
+    lines.push(("Policies".to_owned(), status.policies.join(", ")));
+    lines.extend(status.policy_faults.iter().map(|fault| ("Mistake".to_owned(), fault.clone())));
+    for answer in &status.removals {
+        let counts = format!("{} removed, {} absent, {} kept", answer.removed, answer.absent, answer.kept);
+        let text = std::iter::once(counts).chain(answer.notes.iter().cloned()).collect::<Vec<_>>().join("; ");
+        lines.push((format!("Images of {}", answer.policy), text));
+    }
+    format::fields(&lines)
+}

@@ -1,0 +1,293 @@
+//! `removeImages` of a policy: images that every selected node removes while they are unused, under its own guards.
+//!
+//! The list becomes rules after those of the node: a rule of the node that keeps an image comes first, and the guards and the minimum age
+//! hold as for any rule. So a policy removes nothing that the node's own rules could not remove.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::list_entry::Entry;
+use super::node_disk::shown;
+use super::node_disk_policy::NodePolicies;
+use crate::model::{Image, ImageId, is_image_pattern};
+use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Then};
+
+/// The most images whose cause to be kept is shown.
+const MOST_NOTES: usize = 3;
+
+/// Images to remove.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, schemars::JsonSchema, Serialize)]
+#[serde(default)]
+pub struct ImageList {
+    /// Names with a tag or a digest, and digests or ids alone (`sha256:…`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 300), regex(pattern = "^[A-Za-z0-9._/:@-]+$")))]
+    pub names: Vec<String>,
+    /// Repositories with the registry. All their tags and digests are removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 300), regex(pattern = "^[A-Za-z0-9._/:-]+$")))]
+    pub repositories: Vec<String>,
+    /// When the list ends. Until then nodes that join later remove the images too. Absent = as long as the policy exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+}
+
+/// What became of the images of a policy on a node.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, schemars::JsonSchema, Serialize)]
+#[serde(default)]
+pub struct ListAnswer {
+    /// The policy.
+    #[schemars(length(max = 253))]
+    pub policy: String,
+    /// The generation of the policy that this is the answer to.
+    pub generation: i64,
+    /// Images removed since the agent started.
+    #[schemars(with = "i64")]
+    pub removed: u64,
+    /// Entries of the list that the node has no image for, and had none.
+    #[schemars(with = "i64")]
+    pub absent: u64,
+    /// Images that are left.
+    #[schemars(with = "i64")]
+    pub kept: u64,
+    /// Some of them, and why: in use (by what), kept by a rule or a guard (which), or the error of the removal.
+    #[schemars(length(max = 3))]
+    pub notes: Vec<String>,
+    /// The places of the entries of which an image was removed.
+    #[serde(skip)]
+    pub(super) gone: BTreeSet<usize>,
+}
+
+/// The rules of the lists, by policy. To compile a long list takes longer than to read it.
+pub type CompiledLists = BTreeMap<String, Vec<Rule>>;
+
+/// What a pass decided about an image.
+pub type Fates = BTreeMap<ImageId, ImageFate>;
+
+/// What became of an image in a pass.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ImageFate {
+    /// It was removed.
+    Removed,
+    /// Why it is left.
+    Kept(String),
+}
+
+// === impl ImageList ===
+
+impl ImageList {
+    /// Returns whether the list has ended.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Adds an image, or a repository if the word has no tag and no digest.
+    pub fn add(&mut self, word: String) {
+        let list = if Entry::is_without_tag(&word) { &mut self.repositories } else { &mut self.names };
+        list.push(word);
+    }
+
+    /// Returns whether the list names nothing.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.repositories.is_empty()
+    }
+
+    /// Returns the entries: full names, digests and repositories.
+    fn entries(&self) -> impl Iterator<Item = Entry> {
+        let names = self.names.iter().map(|name| Entry::of_name(name));
+        names.chain(self.repositories.iter().map(|repository| Entry::of_repository(repository)))
+    }
+
+    /// Returns what is wrong with an entry. The API server checks the characters, and this what a name is.
+    pub fn fault(&self) -> Option<String> {
+        let wrong =
+            self.names.iter().chain(&self.repositories).find(|name| !is_image_pattern(name) || name.contains('*'));
+        let vague = || self.names.iter().find(|name| Entry::is_without_tag(name));
+        wrong.map(|name| format!("spec.removeImages: {name:?} names no image")).or_else(|| {
+            vague().map(|name| format!("spec.removeImages.names: {name:?} has no tag and no digest; use repositories"))
+        })
+    }
+
+    /// Returns the rules that remove these images. A condition has a greatest length, so there may be several.
+    pub(super) fn rules(&self, policy: &str) -> Result<Vec<Rule>, String> {
+        let mut conditions: Vec<String> = Vec::new();
+        for term in self.entries().map(|entry| entry.condition()) {
+            match conditions.last_mut().filter(|last| last.len() + term.len() + 4 <= MAX_LENGTH) {
+                Some(last) => last.extend([" || ", &term]),
+                None => conditions.push(term),
+            }
+        }
+        let rule = |when: String| {
+            let (name, note) = (format!("policy {policy}"), String::new());
+            let of = RuleFor::Image;
+            Rule::compile(RuleText { name, of, resource: String::new(), when, then: Then::Remove, until: None, note })
+        };
+        let rules = conditions.into_iter().map(rule).collect::<Result<_, _>>();
+        rules.map_err(|faults| {
+            format!("spec.removeImages: {}", faults.first().map(ToString::to_string).unwrap_or_default())
+        })
+    }
+
+    /// Returns what became of the entries in a pass that saw these images. `before` is the answer of the pass before.
+    pub(super) fn answer(&self, images: &[&Image], fates: &Fates, before: Option<&ListAnswer>) -> ListAnswer {
+        let (removed, gone) = before.map(|before| (before.removed, before.gone.clone())).unwrap_or_default();
+        let mut answer = ListAnswer { removed, gone, ..ListAnswer::default() };
+        for (place, entry) in self.entries().enumerate() {
+            let mut found = images.iter().filter(|image| entry.is(image)).peekable();
+            answer.absent += u64::from(found.peek().is_none() && !answer.gone.contains(&place));
+            for image in found {
+                match fates.get(&image.id) {
+                    Some(ImageFate::Removed) => {
+                        answer.removed += 1;
+                        answer.gone.insert(place);
+                    }
+                    Some(ImageFate::Kept(why)) => answer.keep(image, why),
+                    None => answer.keep(image, "its removal has not begun"),
+                }
+            }
+        }
+        answer
+    }
+}
+
+// === impl NodePolicies ===
+
+impl NodePolicies {
+    /// Compiles the rules that remove the images of each policy. They are to be put after those of the node.
+    pub fn compiled(&self) -> CompiledLists {
+        let lists = self.policies.iter().filter_map(|(name, policy)| Some((name, policy.spec.remove_images.as_ref()?)));
+        lists.map(|(name, list)| (name.clone(), list.rules(name).unwrap_or_default())).collect()
+    }
+
+    /// Returns those of the rules whose lists have not ended.
+    pub fn rules(&self, compiled: &CompiledLists, now: Timestamp) -> Vec<Rule> {
+        self.lists(now).filter_map(|(name, _, _)| compiled.get(name)).flatten().cloned().collect()
+    }
+
+    /// Returns whether one of them lists images.
+    pub fn lists_images(&self) -> bool {
+        self.policies.values().any(|policy| policy.spec.remove_images.is_some())
+    }
+
+    /// Returns what became of the images of the policies in a pass that saw these images. `before` are the answers of the pass before.
+    pub fn answers(&self, images: &[&Image], fates: &Fates, before: &[ListAnswer], now: Timestamp) -> Vec<ListAnswer> {
+        let answer = |(name, generation, list): (&String, i64, &ImageList)| {
+            let before = before.iter().find(|before| before.policy == *name && before.generation == generation);
+            ListAnswer { policy: name.clone(), generation, ..list.answer(images, fates, before) }
+        };
+        self.lists(now).map(answer).collect()
+    }
+
+    fn lists(&self, now: Timestamp) -> impl Iterator<Item = (&String, i64, &ImageList)> {
+        let lists = self
+            .policies
+            .iter()
+            .filter_map(|(name, policy)| Some((name, policy.generation, policy.spec.remove_images.as_ref()?)));
+        lists.filter(move |(_, _, list)| !list.is_over(now))
+    }
+}
+
+// === impl ListAnswer ===
+
+impl ListAnswer {
+    fn keep(&mut self, image: &Image, why: &str) {
+        self.kept += 1;
+        if self.notes.len() < MOST_NOTES {
+            let name = image.tags.first().map_or(image.id.as_str(), String::as_str);
+            self.notes.push(shown(&format!("{name}: {why}")));
+        }
+    }
+
+    /// Limits the texts to what an object of the cluster may have.
+    pub(super) fn limit(&mut self) {
+        self.policy = shown(&self.policy);
+        self.notes.truncate(MOST_NOTES);
+        self.notes.iter_mut().for_each(|note| *note = shown(note));
+    }
+
+    /// Leaves out a note. Returns whether there was one.
+    pub(super) fn shorten(&mut self) -> bool {
+        self.notes.pop().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fleet::AppliedPolicy;
+
+    const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
+
+    fn image(id: &str, tags: &[&str], digests: &[&str]) -> Image {
+        let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        Image { id: id.into(), tags: texts(tags), digests: texts(digests), ..Image::default() }
+    }
+
+    fn list(names: &[&str], repositories: &[&str]) -> ImageList {
+        serde_json::from_value(json!({ "names": names, "repositories": repositories })).unwrap()
+    }
+
+    #[test]
+    fn a_name_that_means_several_images_is_a_mistake() {
+        let rows = [
+            ("app:1", None),
+            (ID, None),
+            ("registry.example.com:5000/app@sha256:01", None),
+            ("app", Some("has no tag")),
+            ("registry.example.com:5000/app", Some("has no tag")),
+            ("app:*", Some("names no image")),
+            ("app:1' || true", Some("names no image")),
+        ];
+        for (name, fault) in rows {
+            let found = list(&[name], &[]).fault();
+            assert_eq!(found.is_some(), fault.is_some(), "{name}: {found:?}");
+            assert!(found.unwrap_or_default().contains(fault.unwrap_or_default()), "{name}");
+        }
+        assert_eq!(list(&[], &["registry.example.com:5000/app"]).fault(), None);
+    }
+
+    /// A condition of a rule has at most 1,024 characters.
+    #[test]
+    fn a_long_list_becomes_several_rules() {
+        let names: Vec<_> =
+            (0..100).map(|number| format!("registry.example.com/{}:{number}", "x".repeat(200))).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let rules =
+            list(&names, &names.iter().map(|name| name.split_once(':').unwrap().0).collect::<Vec<_>>()).rules("p");
+        assert!(rules.unwrap().len() > 20);
+    }
+
+    #[test]
+    fn an_answer_has_what_was_removed_what_is_absent_and_what_is_kept() {
+        let images = [image("a", &["docker.io/library/app:1"], &[]), image("b", &["docker.io/library/app:2"], &[])];
+        let images: Vec<_> = images.iter().collect();
+        let fates = [("a".into(), ImageFate::Removed), ("b".into(), ImageFate::Kept("in use by x".to_owned()))].into();
+        let list = ImageList { expires: Some(Timestamp::UNIX_EPOCH), ..list(&["app:1", "app:2", "app:3"], &[]) };
+        let spec = crate::fleet::NodeDiskPolicySpec { remove_images: Some(list), ..Default::default() };
+        let policies = NodePolicies {
+            policies: [("purge".to_owned(), AppliedPolicy { generation: 2, spec })].into(),
+            ..Default::default()
+        };
+        let before = Timestamp::UNIX_EPOCH - jiff::SignedDuration::from_secs(1);
+        let first = policies.answers(&images, &fates, &[], before);
+        let answer = ListAnswer {
+            policy: "purge".to_owned(),
+            generation: 2,
+            removed: 1,
+            absent: 1,
+            kept: 1,
+            notes: vec!["docker.io/library/app:2: in use by x".to_owned()],
+            gone: [0].into(),
+        };
+        assert_eq!(first, std::slice::from_ref(&answer));
+        let second = policies.answers(&images[1..], &fates, &first, before);
+        assert_eq!(second, [answer], "what was removed stays counted, and is not absent");
+        assert_eq!(policies.answers(&images, &fates, &first, Timestamp::UNIX_EPOCH), [], "the list has expired");
+        let rules = |now| policies.rules(&policies.compiled(), now).len();
+        assert_eq!([rules(before), rules(Timestamp::UNIX_EPOCH)], [1, 0]);
+    }
+}

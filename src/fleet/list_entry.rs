@@ -1,0 +1,66 @@
+//! An entry of a list of images: the images that it means, and the condition of a rule for them. A test in `daemon/cycle/listed.rs` shows that
+//! both are the same.
+
+use crate::model::{Image, full_image_name};
+
+/// What an entry of a list refers to.
+#[derive(Debug)]
+pub(super) enum Entry {
+    /// A full name with tag or digest, or a digest or id alone.
+    Name(String),
+    /// A repository with its registry.
+    Repository(String),
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// Returns the image of a name, which the runtime lists in full.
+    pub fn of_name(name: &str) -> Self {
+        Self::Name(full_image_name(name).into_owned())
+    }
+
+    /// The full name of a repository is that of its latest image without the tag.
+    pub fn of_repository(repository: &str) -> Self {
+        let full = full_image_name(repository);
+        Self::Repository(full.strip_suffix(":latest").unwrap_or(&full).to_owned())
+    }
+
+    /// Returns whether a name means all images of a repository.
+    pub fn is_without_tag(name: &str) -> bool {
+        let last = name.rsplit('/').next().unwrap_or(name);
+        !last.contains([':', '@']) && !full_image_name(name).starts_with("sha256:")
+    }
+
+    /// Returns the condition of a rule: its characters are those of names, so it needs no escapes.
+    pub fn condition(&self) -> String {
+        match self {
+            Self::Name(digest) if digest.starts_with("sha256:") => {
+                format!("image.id == '{digest}' || image.digests.exists(d, d.endsWith('@{digest}'))")
+            }
+            Self::Name(name) if name.contains('@') => format!("image.digests.exists(d, d == '{name}')"),
+            Self::Name(name) => format!("image.tags.exists(t, t == '{name}')"),
+            Self::Repository(repository) => {
+                format!(
+                    "image.tags.exists(t, t.startsWith('{repository}:')) || image.digests.exists(d, d.startsWith('{repository}@'))"
+                )
+            }
+        }
+    }
+
+    /// Returns whether the image is one of these, as the condition does.
+    pub fn is(&self, image: &Image) -> bool {
+        let digests = || image.digests.iter();
+        match self {
+            Self::Name(digest) if digest.starts_with("sha256:") => {
+                image.id.as_str() == digest || digests().any(|known| known.ends_with(&format!("@{digest}")))
+            }
+            Self::Name(name) => image.tags.iter().chain(digests()).any(|known| known == name),
+            Self::Repository(repository) => {
+                let is_of =
+                    |name: &String| name.strip_prefix(repository).is_some_and(|rest| rest.starts_with([':', '@']));
+                image.tags.iter().chain(digests()).any(is_of)
+            }
+        }
+    }
+}
