@@ -3,6 +3,7 @@
 pub(super) mod formats;
 pub(super) mod global;
 pub(super) mod help;
+pub(super) mod kubectl_args;
 pub(super) mod namespace;
 pub(super) mod only;
 pub(super) mod overrides;

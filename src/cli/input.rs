@@ -1,5 +1,6 @@
 //! What a command reads: this node, a document, and the object that a word names.
 
+pub(super) mod cluster;
 pub(super) mod documents;
 pub(super) mod lookup;
 pub(super) mod one_document;

@@ -7,21 +7,20 @@ pub(super) mod cluster_tables;
 pub(super) mod collect_cluster;
 pub(super) mod controller_status;
 pub(super) mod history_of_cluster;
-pub(in crate::cli::verbs) mod kubectl_args;
 mod object_args;
 pub(super) mod plan_cluster;
 pub(super) mod pod_tables;
 pub(super) mod relink_cluster;
 pub(super) mod run_controller;
-pub(in crate::cli::verbs) mod source;
+mod source;
 pub(super) mod why_object;
 
 use clap::Subcommand;
 
-use self::kubectl_args::KubectlArgs;
-use self::source::Source;
 use crate::cli::args::formats;
+use crate::cli::args::kubectl_args::KubectlArgs;
 use crate::cli::cli_error::CliError;
+use crate::cli::input::cluster::Source;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{LOOKS, READS_FILES, Start, Verb, VerbFacts, formats_of};
 

@@ -11,11 +11,11 @@ mod selector;
 use clap::Subcommand;
 
 use crate::cli::args::formats;
+use crate::cli::args::kubectl_args::KubectlArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::cluster::Source;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts, formats_of};
-use crate::cli::verbs::controller::kubectl_args::KubectlArgs;
-use crate::cli::verbs::controller::source::Source;
 use crate::kubernetes::KubernetesError;
 
 /// Show the nodes of a cluster, worst first, and act on all of them

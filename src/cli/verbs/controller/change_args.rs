@@ -7,8 +7,8 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::object_args::ObjectArgs;
-use super::source::Source;
 use crate::cli::cli_error::{CliError, ErrorKind, note};
+use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 pub(super) use crate::daemon::process::signals;

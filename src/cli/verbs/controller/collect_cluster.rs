@@ -12,9 +12,10 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::change_args::{ChangeArgs, Question, until_aborted};
-use super::source::{self, Source};
+use super::source;
 use super::{cluster_tables as render, pod_tables as render_pods};
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::cluster::Source;
 use crate::cli::render::output::Output;
 use crate::cli::verbs::collect::{is_dry, observing};
 use crate::controller::{ClusterOutcome, CollectOptions, Keep, PodCollector, SaveOptions, collect};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::source::Source;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;

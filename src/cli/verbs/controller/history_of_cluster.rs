@@ -1,8 +1,8 @@
 //! `kubegc controller history`.
 
-use super::source::Source;
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::cluster::Source;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::record::{DeletionEntry, DeletionLog};

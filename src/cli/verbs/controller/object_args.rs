@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::source::{Source, observer};
+use super::source::observer;
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, note};
+use crate::cli::input::cluster::Source;
 use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
 use crate::controller::{ObjectFilter, ResourceFilter, ResourceName};

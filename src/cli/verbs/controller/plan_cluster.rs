@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::cluster_groups::GroupBy;
 use super::object_args::ObjectArgs;
-use super::source::{self, Source};
+use super::source;
 use super::{cluster_csv, cluster_tables as render, pod_tables as render_pods};
 use crate::cli::cli_error::{CliError, ErrorKind, note};
+use crate::cli::input::cluster::Source;
 use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::{Format, Output};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::change_args::{ChangeArgs, Question, until_aborted};
 use super::cluster_tables as render;
-use super::source::{self, Source};
+use super::source;
 use crate::cli::cli_error::CliError;
+use crate::cli::input::cluster::Source;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;

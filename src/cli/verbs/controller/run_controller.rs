@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::source::{self, Source};
+use super::source;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::verbs::collect::is_dry;
 use crate::config::{ConfigFiles, Loaded, Settings};

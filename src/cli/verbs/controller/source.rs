@@ -1,56 +1,26 @@
-//! Where the snapshot of a cluster comes from: the API server, or a file.
+//! What the commands of the controller read from a cluster or a file, and their history.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::kubectl_args::KubectlArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::cluster::Source;
 use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
 use crate::cli::render::progress;
-use crate::config::{Loaded, Settings};
 use crate::controller::{
     ClusterObserver, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ObserverLimits,
 };
-use crate::daemon::node::credential_candidates;
 use crate::daemon::now;
-use crate::kubernetes::{Connection, CredentialCandidates};
+use crate::kubernetes::Connection;
 use crate::model::Identity;
 use crate::owners::ClusterSnapshot;
 use crate::record::{DeletionEntry, DeletionLog};
 
-/// The cluster that the settings and the flags select.
-#[derive(Clone, Copy)]
-pub(in crate::cli::verbs) struct Source<'a> {
-    pub(in crate::cli::verbs) loaded: &'a Loaded,
-    pub(in crate::cli::verbs) kubectl: &'a KubectlArgs,
-}
-
 // === impl Source ===
 
 impl Source<'_> {
-    /// Returns the settings.
-    pub(super) fn settings(&self) -> &Settings {
-        &self.loaded.settings
-    }
-
-    /// Returns the connection to the API server, for a service.
-    pub(super) fn connection(self) -> Connection {
-        let settings = self.settings();
-        let candidates = CredentialCandidates {
-            own_kubeconfig: settings.pods.own_kubeconfig.clone(),
-            overrides: self.kubectl.overrides(),
-            ..credential_candidates(settings)
-        };
-        Connection::multiplexed(candidates).with_limit(self.kubectl.request_timeout())
-    }
-
-    /// Returns that connection for a command, which ends after one look.
-    pub(in crate::cli::verbs) fn patient_connection(self) -> Connection {
-        self.connection().repeating()
-    }
-
     /// Returns the snapshot in `file`, or that of the cluster or a namespace.
     pub(super) fn snapshot(self, file: Option<&PathBuf>, namespace: Option<&str>) -> Result<ClusterSnapshot, CliError> {
         file.map_or_else(|| observe(self, namespace, None), |file| one_document::cluster_snapshot(file))

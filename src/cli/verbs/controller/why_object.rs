@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cluster_tables as render;
-use super::source::Source;
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::cluster::Source;
 use crate::cli::render::output::Output;
 use crate::cli::render::{Paint, format};
 use crate::model::Identity;

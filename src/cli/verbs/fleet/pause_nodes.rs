@@ -9,9 +9,9 @@ use super::explained;
 use super::selector::SelectorArgs;
 use crate::cli::args::times;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::Output;
-use crate::cli::verbs::controller::source::Source;
 use crate::daemon::now;
 use crate::fleet::{NodeDiskPolicySpec, PolicyPause};
 use crate::kubernetes::{

@@ -37,7 +37,7 @@ pub struct KubectlArgs {
 // === impl KubectlArgs ===
 
 impl KubectlArgs {
-    pub(super) fn overrides(&self) -> ConfigOverrides {
+    pub(in crate::cli) fn overrides(&self) -> ConfigOverrides {
         ConfigOverrides {
             context: self.context.clone(),
             cluster: self.cluster.clone(),
@@ -50,12 +50,12 @@ impl KubectlArgs {
     }
 
     /// Returns whether the kubeconfig alone says which cluster it is.
-    pub(super) fn names_no_cluster(&self) -> bool {
+    pub(in crate::cli) fn names_no_cluster(&self) -> bool {
         self.context.is_none() && self.cluster.is_none() && self.server.is_none()
     }
 
     /// Returns the limit of each call; `None` = that of the request. kubectl means no limit by 0.
-    pub(super) fn request_timeout(&self) -> Option<Duration> {
+    pub(in crate::cli) fn request_timeout(&self) -> Option<Duration> {
         self.request_timeout.map(|limit| if limit.is_zero() { NO_LIMIT } else { limit })
     }
 }
