@@ -1,5 +1,7 @@
 //! NodeDiskPolicies beside a kubelet: an agent follows them within a pass, and keeps them while the API server cannot be reached.
 
+use std::time::{Duration, Instant};
+
 use kube::api::{Api, DeleteParams, PostParams};
 use kubegc::fleet::{NodeDiskPolicy, NodeDiskPolicySpec};
 use serde_json::{Value, json};
@@ -49,14 +51,19 @@ async fn a_pause_in_the_middle_of_a_pass(node: &NodeRig, service: &Service<'_>) 
     assert_eq!(left(node).await, rest, "nothing began after the pause");
 }
 
-/// The agent is restarted meanwhile.
+/// The agent is restarted meanwhile. `make test-fleet` ends the API server for ten minutes.
 async fn the_api_server_is_away(node: &NodeRig, service: &Service<'_>) {
     let rest = left(node).await;
     node.end(Program::ApiServer);
     node.end(Program::Kubegc);
     node.launch(Program::Kubegc);
     service.mark();
+    let seconds = std::env::var("KUBEGC_AWAY_SECONDS").map_or(0, |text| text.parse().unwrap());
+    let begun = Instant::now();
     service.passes(2).await;
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        service.passes(2).await;
+    }
     let passes: Vec<_> = service.messages();
     let done = passes.iter().filter(|line| line["fields"]["message"] == "pass done").collect::<Vec<_>>();
     assert!(done.iter().all(|line| line["fields"]["suspended"] == "paused by policy pause: incident 7"), "{done:#?}");
