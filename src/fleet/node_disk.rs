@@ -266,5 +266,6 @@ pub(super) mod tests {
         assert!(large.bytes() <= MAX_STATUS_BYTES, "{}", large.bytes());
         assert!(!serde_json::to_string(&large).unwrap().contains("\\u0007"));
         assert_eq!((large.disks.len(), large.conditions.len()), (1, 2), "what counts is left");
+        assert!(!large.removals.is_empty(), "notes go before answers");
     }
 }
