@@ -8,6 +8,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
 use super::quiet::POLL;
@@ -75,11 +77,12 @@ impl Run<'_> {
     /// still waits for such removals. A removal of kubegc without an answer is not waited for.
     async fn is_soon_removed(&self, id: &ContainerId) -> bool {
         while self.state().others_awaited < MOST_AWAITED && !self.exec.remover.is_in_progress(id.as_str()) {
+            let begun = Instant::now();
             if let Ok(None) = self.exec.reader.container_status(id).await {
                 return true;
             }
             tokio::time::sleep(POLL).await;
-            self.state().others_awaited += POLL;
+            self.state().others_awaited += begun.elapsed();
         }
         false
     }
