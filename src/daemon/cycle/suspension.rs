@@ -186,8 +186,10 @@ impl Suspensions {
         let (at, stops) = &mut *read;
         if at.is_none_or(|at| at.elapsed() >= COUNTS_FOR) {
             let files = self.files.clone();
-            if let Ok(read) = self.calls.run(&self.files.pause, move || files.read()).await {
-                stops.replace(read);
+            match self.calls.run(&self.files.pause, move || files.read()).await {
+                Ok(read) => stops.replace(read),
+                Err(error) if at.is_none() => stops.pause = Some(Pause::unreadable(&error.to_string())),
+                Err(_) => {}
             }
             *at = Some(Instant::now());
         }
