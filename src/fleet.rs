@@ -7,6 +7,7 @@ mod image_list;
 mod list_entry;
 mod node_disk;
 mod node_disk_policy;
+mod node_policies;
 mod overview;
 mod pause;
 mod publication;
@@ -16,9 +17,9 @@ mod rollout;
 pub use image_list::{CompiledLists, Fates, ImageFate, ImageList, ListAnswer};
 pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, NodeDiskStatus, PassSummary};
 pub use node_disk_policy::{
-    AppliedPolicy, LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodePolicies, NodeSelector,
-    PolicyMode, PolicyPause,
+    LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodeSelector, PolicyMode, PolicyPause,
 };
+pub use node_policies::{AppliedPolicy, NodePolicies};
 pub use overview::{FleetNode, NodeAnswer, NodeState, SILENT_AFTER, overview};
 pub use pause::{Pause, Suspension};
 pub use quiet_hours::QuietHours;

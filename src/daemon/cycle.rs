@@ -36,6 +36,7 @@ use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_and_log_pulled_again, count_pass};
 use accounts::LastAccount;
 use archiving::Archiving;
+use listed::Listed;
 use planning::{PassKind, Planned};
 use recording::{Logged, Recording, Records, logged_as};
 use rule_log::RuleLog;
@@ -102,7 +103,7 @@ impl Cycle {
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
-        let listed = self.listed(&planned).await;
+        let listed = Listed::of(&planned);
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
         self.answer(listed, &pass);
         pass
@@ -111,9 +112,10 @@ impl Cycle {
     /// Observes the node and plans a pass. `shown` has more parts of the snapshot, for display.
     async fn planned(&self, kind: PassKind, shown: Needs) -> Planned {
         let taken_at = (self.clock)();
-        let (memory, policy) = (self.memory(taken_at), self.policy().await);
+        let (memory, (policy, policies)) = (self.memory(taken_at), self.policy().await);
         // In a box, or the futures of all that plan would be large.
         let mut planned = Box::pin(Planned::of(kind, shown, &self.observer, &policy, taken_at, memory)).await;
+        planned.policies = policies;
         existing::refuse(&mut planned.refused, &HostFs::new(&self.settings.host_root)).await;
         planned
     }
@@ -170,7 +172,7 @@ impl Cycle {
         stop: &CancellationToken,
         mut watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Pass {
-        let Planned { scope, snapshot, plan, refused } = planned;
+        let Planned { scope, snapshot, plan, refused, .. } = planned;
         let (started_at, policy) = (snapshot.taken_at, &self.settings.policy);
         let triggered_by = plan.pressure.as_ref().map(ToString::to_string);
         let start = RunStart { started_at, scope, dry: executor.is_dry(), triggered_by };

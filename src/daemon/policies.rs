@@ -16,10 +16,11 @@ use tokio::time::timeout;
 use super::cycle::suspension::replace_file;
 use super::node::credential_candidates;
 use crate::config::Settings;
-use crate::fleet::{AppliedPolicy, FleetPart, NodeDiskPolicy, NodePolicies};
+use crate::fleet::{AppliedPolicy, FleetPart, NodeDiskPolicySpec, NodePolicies};
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::{
-    ApiResource, Connection, Follower, KubernetesError, LabeledObject, Monitor, MonitorEvent, Timing, read_object,
+    ApiResource, Connection, FleetObject, Follower, KubernetesError, LabeledObject, Monitor, MonitorEvent, Timing,
+    read_object,
 };
 
 /// How often the labels of the node are read while a policy selects by labels.
@@ -30,6 +31,7 @@ const WATCH: Duration = Duration::from_mins(2);
 const RETRY: Duration = Duration::from_secs(5);
 
 type Policies = BTreeMap<String, AppliedPolicy>;
+type ListedPolicy = FleetObject<NodeDiskPolicySpec>;
 
 /// Takes the policies as the API server shows them. Before the first complete list nothing is known, and the file stays.
 struct PolicyFollower {
@@ -67,8 +69,8 @@ pub async fn follow(settings: &Settings) {
 
 // === impl PolicyFollower ===
 
-impl Follower<NodeDiskPolicy> for PolicyFollower {
-    fn show(&mut self, event: MonitorEvent<'_, NodeDiskPolicy>) {
+impl Follower<ListedPolicy> for PolicyFollower {
+    fn show(&mut self, event: MonitorEvent<'_, ListedPolicy>) {
         match event {
             MonitorEvent::ListBegins => (self.listed, self.is_listing) = (Policies::new(), true),
             MonitorEvent::Seen(policy) => self.change(policy, |policies, name, seen| drop(policies.insert(name, seen))),
@@ -85,13 +87,17 @@ impl Follower<NodeDiskPolicy> for PolicyFollower {
 }
 
 impl PolicyFollower {
-    fn change(&mut self, policy: NodeDiskPolicy, change: impl FnOnce(&mut Policies, String, AppliedPolicy)) {
-        let Some(name) = policy.metadata.name else { return };
-        let seen = AppliedPolicy { generation: policy.metadata.generation.unwrap_or_default(), spec: policy.spec };
+    fn change(&mut self, listed: ListedPolicy, change: impl FnOnce(&mut Policies, String, AppliedPolicy)) {
+        let FleetObject { name, uid, generation, part, .. } = listed;
+        let policy = match part {
+            Ok(spec) => AppliedPolicy { spec, ..AppliedPolicy::default() },
+            Err((fault, fields)) => AppliedPolicy::unreadable(fault, fields.iter().any(|field| field == "paused")),
+        };
+        let policy = AppliedPolicy { uid, generation, ..policy };
         if self.is_listing {
-            return change(&mut self.listed, name, seen);
+            return change(&mut self.listed, name, policy);
         }
-        self.known.send_modify(|known| change(known.get_or_insert_default(), name, seen));
+        self.known.send_modify(|known| change(known.get_or_insert_default(), name, policy));
     }
 
     fn failed(&mut self, error: &KubernetesError) {

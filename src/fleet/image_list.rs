@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::list_entry::Entry;
 use super::node_disk::shown;
-use super::node_disk_policy::NodePolicies;
-use crate::model::{Image, ImageId, is_image_pattern};
+use super::node_policies::{AppliedPolicy, NodePolicies};
+use crate::model::{Image, ImageId};
 use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Then};
 
 /// The most images whose cause to be kept is shown.
@@ -41,12 +41,15 @@ pub struct ListAnswer {
     /// The policy.
     #[schemars(length(max = 253))]
     pub policy: String,
+    /// The uid of the policy: a later one may have the same name.
+    #[schemars(length(max = 64))]
+    pub uid: String,
     /// The generation of the policy that this is the answer to.
     pub generation: i64,
-    /// Images removed since the agent started.
+    /// Images removed since the agent started or read its settings again.
     #[schemars(with = "i64")]
     pub removed: u64,
-    /// Entries of the list that the node has no image for, and had none.
+    /// Entries of the list that the node has no image for, and had none since the agent started or read its settings again.
     #[schemars(with = "i64")]
     pub absent: u64,
     /// Images that are left.
@@ -102,16 +105,13 @@ impl ImageList {
 
     /// Returns what is wrong with an entry. The API server checks the characters, and this what a name is.
     pub fn fault(&self) -> Option<String> {
-        let wrong =
-            self.names.iter().chain(&self.repositories).find(|name| !is_image_pattern(name) || name.contains('*'));
-        let vague = || self.names.iter().find(|name| Entry::is_without_tag(name));
-        wrong.map(|name| format!("spec.removeImages: {name:?} names no image")).or_else(|| {
-            vague().map(|name| format!("spec.removeImages.names: {name:?} has no tag and no digest; use repositories"))
-        })
+        let names = self.names.iter().filter_map(|name| Some((name, Entry::fault_of_name(name)?)));
+        let repositories = self.repositories.iter().filter_map(|name| Some((name, Entry::fault_of_repository(name)?)));
+        names.chain(repositories).next().map(|(name, fault)| format!("spec.removeImages: {name:?} {fault}"))
     }
 
-    /// Returns the rules that remove these images. A condition has a greatest length, so there may be several.
-    pub(super) fn rules(&self, policy: &str) -> Result<Vec<Rule>, String> {
+    /// Returns the conditions of the rules for these images. A condition has a greatest length, so there may be several.
+    pub(super) fn conditions(&self) -> Vec<String> {
         let mut conditions: Vec<String> = Vec::new();
         for term in self.entries().map(|entry| entry.condition()) {
             match conditions.last_mut().filter(|last| last.len() + term.len() + 4 <= MAX_LENGTH) {
@@ -119,12 +119,17 @@ impl ImageList {
                 None => conditions.push(term),
             }
         }
+        conditions
+    }
+
+    /// Returns the rules that remove these images.
+    pub(super) fn rules(&self, policy: &str) -> Result<Vec<Rule>, String> {
         let rule = |when: String| {
             let (name, note) = (format!("policy {policy}"), String::new());
             let of = RuleFor::Image;
             Rule::compile(RuleText { name, of, resource: String::new(), when, then: Then::Remove, until: None, note })
         };
-        let rules = conditions.into_iter().map(rule).collect::<Result<_, _>>();
+        let rules = self.conditions().into_iter().map(rule).collect::<Result<_, _>>();
         rules.map_err(|faults| {
             format!("spec.removeImages: {}", faults.first().map(ToString::to_string).unwrap_or_default())
         })
@@ -133,18 +138,18 @@ impl ImageList {
     /// Returns what became of the entries in a pass that saw these images. `before` is the answer of the pass before.
     pub(super) fn answer(&self, images: &[&Image], fates: &Fates, before: Option<&ListAnswer>) -> ListAnswer {
         let (removed, gone) = before.map(|before| (before.removed, before.gone.clone())).unwrap_or_default();
-        let mut answer = ListAnswer { removed, gone, ..ListAnswer::default() };
+        let (mut answer, mut counted) = (ListAnswer { removed, gone, ..ListAnswer::default() }, BTreeSet::new());
         for (place, entry) in self.entries().enumerate() {
             let mut found = images.iter().filter(|image| entry.is(image)).peekable();
             answer.absent += u64::from(found.peek().is_none() && !answer.gone.contains(&place));
             for image in found {
-                match fates.get(&image.id) {
-                    Some(ImageFate::Removed) => {
-                        answer.removed += 1;
-                        answer.gone.insert(place);
-                    }
-                    Some(ImageFate::Kept(why)) => answer.keep(image, why),
-                    None => answer.keep(image, "its removal has not begun"),
+                let (is_new, fate) = (counted.insert(&image.id), fates.get(&image.id));
+                if fate == Some(&ImageFate::Removed) {
+                    answer.removed += u64::from(is_new);
+                    answer.gone.insert(place);
+                } else if is_new {
+                    let why = if let Some(ImageFate::Kept(why)) = fate { why } else { "its removal has not begun" };
+                    answer.keep(image, why);
                 }
             }
         }
@@ -173,18 +178,18 @@ impl NodePolicies {
 
     /// Returns what became of the images of the policies in a pass that saw these images. `before` are the answers of the pass before.
     pub fn answers(&self, images: &[&Image], fates: &Fates, before: &[ListAnswer], now: Timestamp) -> Vec<ListAnswer> {
-        let answer = |(name, generation, list): (&String, i64, &ImageList)| {
-            let before = before.iter().find(|before| before.policy == *name && before.generation == generation);
-            ListAnswer { policy: name.clone(), generation, ..list.answer(images, fates, before) }
+        let answer = |(name, policy, list): (&String, &AppliedPolicy, &ImageList)| {
+            let before =
+                before.iter().find(|before| before.uid == policy.uid && before.generation == policy.generation);
+            let (uid, generation) = (policy.uid.clone(), policy.generation);
+            ListAnswer { policy: name.clone(), uid, generation, ..list.answer(images, fates, before) }
         };
         self.lists(now).map(answer).collect()
     }
 
-    fn lists(&self, now: Timestamp) -> impl Iterator<Item = (&String, i64, &ImageList)> {
-        let lists = self
-            .policies
-            .iter()
-            .filter_map(|(name, policy)| Some((name, policy.generation, policy.spec.remove_images.as_ref()?)));
+    fn lists(&self, now: Timestamp) -> impl Iterator<Item = (&String, &AppliedPolicy, &ImageList)> {
+        let lists = self.policies.iter();
+        let lists = lists.filter_map(|(name, policy)| Some((name, policy, policy.spec.remove_images.as_ref()?)));
         lists.filter(move |(_, _, list)| !list.is_over(now))
     }
 }
@@ -202,7 +207,6 @@ impl ListAnswer {
 
     /// Limits the texts to what an object of the cluster may have.
     pub(super) fn limit(&mut self) {
-        self.policy = shown(&self.policy);
         self.notes.truncate(MOST_NOTES);
         self.notes.iter_mut().for_each(|note| *note = shown(note));
     }
@@ -236,7 +240,9 @@ mod tests {
         let rows = [
             ("app:1", None),
             (ID, None),
-            ("registry.example.com:5000/app@sha256:01", None),
+            (&format!("registry.example.com:5000/app@{ID}"), None),
+            ("app@sha256:01", Some("has a digest without 64")),
+            ("sha256:0123", Some("has a digest without 64")),
             ("app", Some("has no tag")),
             ("registry.example.com:5000/app", Some("has no tag")),
             ("app:*", Some("names no image")),
@@ -247,7 +253,21 @@ mod tests {
             assert_eq!(found.is_some(), fault.is_some(), "{name}: {found:?}");
             assert!(found.unwrap_or_default().contains(fault.unwrap_or_default()), "{name}");
         }
-        assert_eq!(list(&[], &["registry.example.com:5000/app"]).fault(), None);
+        let fault = |repository| list(&[], &[repository]).fault().unwrap_or_default();
+        assert_eq!(fault("registry.example.com:5000/app"), "");
+        for wrong in
+            ["app:latest", "registry.example.com/app:1", "registry.example.com:5000", "2e96e5913fc06", "a b", ID]
+        {
+            assert!(fault(wrong).starts_with("spec.removeImages: "), "{wrong}");
+        }
+    }
+
+    /// CRI-O lists ids without the algorithm. An image with several names on a list counts once.
+    #[test]
+    fn an_image_is_found_by_its_id_and_counts_once() {
+        let image = image(ID.trim_start_matches("sha256:"), &["r.example/app:1"], &[]);
+        let answer = list(&[ID, "r.example/app:1"], &["r.example/app"]).answer(&[&image], &Fates::new(), None);
+        assert_eq!((answer.removed, answer.absent, answer.kept), (0, 0, 1), "{answer:?}");
     }
 
     /// A condition of a rule has at most 1,024 characters.
@@ -269,13 +289,14 @@ mod tests {
         let list = ImageList { expires: Some(Timestamp::UNIX_EPOCH), ..list(&["app:1", "app:2", "app:3"], &[]) };
         let spec = crate::fleet::NodeDiskPolicySpec { remove_images: Some(list), ..Default::default() };
         let policies = NodePolicies {
-            policies: [("purge".to_owned(), AppliedPolicy { generation: 2, spec })].into(),
+            policies: [("purge".to_owned(), AppliedPolicy { generation: 2, spec, ..AppliedPolicy::default() })].into(),
             ..Default::default()
         };
         let before = Timestamp::UNIX_EPOCH - jiff::SignedDuration::from_secs(1);
         let first = policies.answers(&images, &fates, &[], before);
         let answer = ListAnswer {
             policy: "purge".to_owned(),
+            uid: String::new(),
             generation: 2,
             removed: 1,
             absent: 1,

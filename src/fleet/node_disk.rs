@@ -176,8 +176,8 @@ impl NodeDiskStatus {
         self.conditions.iter().find(|condition| condition.type_ == name)
     }
 
-    /// Sets the times of this status, with what was written before, and leaves out what makes it too large: first notes, then other
-    /// texts, then answers.
+    /// Sets the times of this status, with what was written before, and leaves out what makes it too large: first notes, then names
+    /// of policies, mistakes, and answers.
     pub fn finish(&mut self, written: Option<&Self>, now: Timestamp) {
         self.at = Some(now);
         for condition in &mut self.conditions {
@@ -185,16 +185,15 @@ impl NodeDiskStatus {
             let same = before.filter(|before| before.status == condition.status);
             condition.last_transition_time = same.and_then(|same| same.last_transition_time).or(Some(now));
         }
-        for texts in [&mut self.policies, &mut self.policy_faults] {
-            texts.truncate(MOST_TEXTS);
-            for text in texts {
-                *text = shown(text);
-            }
+        self.policies.truncate(MOST_TEXTS);
+        self.policy_faults.truncate(MOST_TEXTS);
+        for text in &mut self.policy_faults {
+            *text = shown(text);
         }
         self.removals.truncate(MOST_TEXTS);
         self.removals.iter_mut().for_each(ListAnswer::limit);
         while self.bytes() > MAX_STATUS_BYTES && self.removals.iter_mut().any(ListAnswer::shorten) {}
-        while self.bytes() > MAX_STATUS_BYTES && self.policy_faults.pop().or_else(|| self.policies.pop()).is_some() {}
+        while self.bytes() > MAX_STATUS_BYTES && self.policies.pop().or_else(|| self.policy_faults.pop()).is_some() {}
         while self.bytes() > MAX_STATUS_BYTES && self.removals.pop().is_some() {}
     }
 
@@ -255,7 +254,8 @@ pub(super) mod tests {
     #[test]
     fn a_status_is_never_larger_than_its_limit() {
         let long = "x\u{7}y".repeat(4000);
-        let note = ListAnswer { policy: long.clone(), kept: 9, notes: vec![long.clone(); 50], ..ListAnswer::default() };
+        let note =
+            ListAnswer { policy: "p".repeat(253), kept: 9, notes: vec![long.clone(); 50], ..ListAnswer::default() };
         let mut large = NodeDiskStatus {
             policies: vec![long.clone(); 50],
             policy_faults: vec![long.clone(); 50],

@@ -96,10 +96,10 @@ fn order_of(version: &str) -> Vec<u64> {
 // === impl NodeAnswer ===
 
 impl<'a> NodeAnswer<'a> {
-    /// Returns the answer of a node to a generation of a policy, or to a later one.
-    pub fn of(status: Option<&'a NodeDiskStatus>, policy: &str, generation: i64, now: Timestamp) -> Self {
+    /// Returns the answer of a node to a generation of the policy with this uid, or to a later one.
+    pub fn of(status: Option<&'a NodeDiskStatus>, uid: &str, generation: i64, now: Timestamp) -> Self {
         let Some(status) = status.filter(|status| is_heard(status, now)) else { return Self::NotReached };
-        let is_it = |answer: &&ListAnswer| answer.policy == policy && answer.generation >= generation;
+        let is_it = |answer: &&ListAnswer| answer.uid == uid && answer.generation >= generation;
         status.removals.iter().find(is_it).map_or(Self::Waiting, Self::Answered)
     }
 }
@@ -221,9 +221,9 @@ mod tests {
 
     #[test]
     fn an_answer_is_to_the_generation_or_a_later_one() {
-        let answer = ListAnswer { policy: "purge".to_owned(), generation: 2, ..ListAnswer::default() };
+        let answer = ListAnswer { uid: "purge".to_owned(), generation: 2, ..ListAnswer::default() };
         let answered = status(|status| status.removals = vec![answer.clone()]);
-        let of = |policy, generation, second| NodeAnswer::of(Some(&answered), policy, generation, at(second));
+        let of = |uid, generation, second| NodeAnswer::of(Some(&answered), uid, generation, at(second));
         assert_eq!(of("purge", 2, 0), NodeAnswer::Answered(&answer));
         assert_eq!(of("purge", 1, 0), NodeAnswer::Answered(&answer));
         assert_eq!(of("purge", 3, 0), NodeAnswer::Waiting);

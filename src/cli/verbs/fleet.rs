@@ -7,6 +7,7 @@ mod pause_nodes;
 mod remove;
 pub(in crate::cli) mod resume;
 mod selector;
+mod written_policy;
 
 use clap::Subcommand;
 

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use super::Cycle;
 use super::planning::Planned;
+use super::suspension::Stops;
 use crate::fleet::{Fates, ImageFate, ListAnswer, NodePolicies};
 use crate::model::{Image, ImageId};
 use crate::plan::{ImageUsers, KeepReason, Kind, Outcome, Policy, Report, Scope};
@@ -31,23 +32,13 @@ impl Cycle {
         self.list_answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the policy of a pass: after the rules of the node come those for the images that policies of the cluster list.
-    pub(super) async fn policy(&self) -> Policy {
+    /// Returns the policy of a pass: after the rules of the node come those for the images that policies of the cluster list. These
+    /// policies are the second part.
+    pub(super) async fn policy(&self) -> (Policy, NodePolicies) {
         let (now, policy) = ((self.clock)(), self.settings.policy.clone());
-        let listed = self.suspensions.read(|stops| stops.policies.rules(&stops.lists, now)).await;
-        Policy { rules: policy.rules.iter().cloned().chain(listed).collect(), ..policy }
-    }
-
-    /// Returns what is needed to answer the policies that list images; `None` = the pass is not over images, or did not see them.
-    pub(super) async fn listed(&self, planned: &Planned) -> Option<Listed> {
-        let images = planned.snapshot.images.as_ref().filter(|_| planned.scope != Scope::Containers)?;
-        let policies = self.policies().await;
-        if !policies.lists_images() {
-            return Some(Listed { policies, images: Vec::new(), used_by: BTreeMap::new() });
-        }
-        let users = ImageUsers::new(&planned.snapshot);
-        let used = images.iter().filter_map(|image| Some((image.id.clone(), users.of(image).first()?.full_name())));
-        Some(Listed { policies, used_by: used.collect(), images: images.clone() })
+        let read = |stops: &Stops| (stops.policies.rules(&stops.lists, now), stops.policies.clone());
+        let (listed, policies) = self.suspensions.read(read).await;
+        (Policy { rules: policy.rules.iter().cloned().chain(listed).collect(), ..policy }, policies)
     }
 
     /// Keeps the answers of a pass.
@@ -63,6 +54,18 @@ impl Cycle {
 // === impl Listed ===
 
 impl Listed {
+    /// Returns what is needed to answer the policies that list images; `None` = the pass is not over images, or did not see them.
+    pub(super) fn of(planned: &Planned) -> Option<Self> {
+        let images = planned.snapshot.images.as_ref().filter(|_| planned.scope != Scope::Containers)?;
+        let policies = planned.policies.clone();
+        if !policies.lists_images() {
+            return Some(Self { policies, images: Vec::new(), used_by: BTreeMap::new() });
+        }
+        let users = ImageUsers::new(&planned.snapshot);
+        let used = images.iter().filter_map(|image| Some((image.id.clone(), users.of(image).first()?.full_name())));
+        Some(Self { policies, used_by: used.collect(), images: images.clone() })
+    }
+
     /// Returns what became of each image in a pass.
     fn fates(&self, pass: &Pass) -> Fates {
         let kept = pass.plan.kept.iter().filter(|kept| kept.kind == Kind::Image);

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::fleet::NodePolicies;
 use crate::model::{LeftoverKind, Memory, Snapshot};
 use crate::observe::{Needs, Observer, Part, wanted};
 use crate::plan::{
@@ -31,6 +32,8 @@ pub(super) struct Planned {
     pub plan: Plan,
     /// Actions of a saved plan that are not carried out.
     pub refused: Vec<Report>,
+    /// The policies of the cluster by which it was planned.
+    pub policies: NodePolicies,
 }
 
 // === impl PassKind ===
@@ -77,7 +80,8 @@ impl Planned {
                 let snapshot = observer.snapshot(&needs_of_saved(&saved, policy), taken_at, memory).await;
                 let Confirmed { plan, denied } = confirm(*saved, &snapshot, policy);
                 let refused = denied.into_iter().map(|(action, denial)| denial.report(action)).collect();
-                return Self { scope: Scope::All, snapshot, plan, refused };
+                let policies = NodePolicies::default();
+                return Self { scope: Scope::All, snapshot, plan, refused, policies };
             }
         };
         let policy = &policy;
@@ -93,7 +97,7 @@ impl Planned {
             plan = decide(&snapshot, policy, scope);
         }
         let plan = Plan { pressure, ..plan };
-        Self { scope, snapshot, plan, refused: Vec::new() }
+        Self { scope, snapshot, plan, refused: Vec::new(), policies: NodePolicies::default() }
     }
 
     /// Returns whether the images have more of their disk than the settings permit.

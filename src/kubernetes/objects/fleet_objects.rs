@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use kube::core::params::{Patch, PatchParams};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
-use crate::fleet::{NodeDisk, NodeDiskStatus};
+use crate::fleet::{NodeDiskPolicySpec, NodeDiskStatus};
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched, read_metadata};
@@ -15,11 +15,55 @@ use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched
 /// The field manager of agents.
 const MANAGER: &str = "kubegc-agent";
 
-impl Watched for NodeDisk {
+/// An object of the fleet in a list or a watch. One whose part cannot be read must not hide the others.
+#[derive(Clone, Debug)]
+pub struct FleetObject<T> {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its generation.
+    pub generation: i64,
+    /// Its settings or its status; or why they cannot be read, and the fields that they have.
+    pub part: Result<T, (String, Vec<String>)>,
+    version: String,
+}
+
+/// The part of an object that counts.
+pub trait ObjectPart: Clone + DeserializeOwned + Send + 'static {
+    /// The field of the object.
+    const FIELD: &'static str;
+}
+
+impl ObjectPart for NodeDiskPolicySpec {
+    const FIELD: &'static str = "spec";
+}
+
+impl ObjectPart for NodeDiskStatus {
+    const FIELD: &'static str = "status";
+}
+
+impl<'de, T: ObjectPart> Deserialize<'de> for FleetObject<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(from)?;
+        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let part = object.get(T::FIELD).cloned().unwrap_or_else(|| json!({}));
+        let fields = part.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
+        Ok(Self {
+            name: text("/metadata/name"),
+            uid: text("/metadata/uid"),
+            generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
+            part: serde_json::from_value(part).map_err(|error| (format!("{}: {error}", T::FIELD), fields)),
+            version: text("/metadata/resourceVersion"),
+        })
+    }
+}
+
+impl<T: ObjectPart> Watched for FleetObject<T> {
     const METADATA_ONLY: bool = false;
 
     fn resource_version(&self) -> &str {
-        self.metadata.resource_version.as_deref().unwrap_or_default()
+        &self.version
     }
 }
 
@@ -90,4 +134,26 @@ pub(super) async fn apply<A: DeserializeOwned>(
         Applied::Spec(_) | Applied::Created(_) => path.patch(&escaped, &params, &patch),
     };
     connection.request(built(request)?, limit).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_object_does_not_hide_the_others() {
+        let read = |spec: Value| {
+            let object = json!({ "metadata": { "name": "a", "uid": "u", "generation": 3, "resourceVersion": "7" }, "spec": spec });
+            serde_json::from_value::<FleetObject<NodeDiskPolicySpec>>(object).unwrap()
+        };
+        let good = read(json!({ "mode": "observe" }));
+        assert_eq!(
+            (good.name.as_str(), good.uid.as_str(), good.generation, good.resource_version()),
+            ("a", "u", 3, "7")
+        );
+        assert!(good.part.is_ok());
+        // A time that the API server accepts and jiff does not.
+        let (fault, fields) = read(json!({ "paused": { "until": "9999-12-31T23:59:59Z" } })).part.unwrap_err();
+        assert!(fault.starts_with("spec: ") && fields == ["paused"], "{fault} {fields:?}");
+    }
 }

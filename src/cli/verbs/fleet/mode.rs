@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::explained;
 use super::overview_page::Fleet;
-use super::pause_nodes::{LIMIT, delete_policy};
 use super::selector::SelectorArgs;
+use super::written_policy::{delete_policy, write_policy};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
@@ -15,7 +14,7 @@ use crate::cli::render::format;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
 use crate::fleet::{FleetNode, NodeDiskPolicy, NodeDiskPolicySpec, NodeState, PolicyMode, goes_ahead, overview};
-use crate::kubernetes::{Connection, apply_policy};
+use crate::kubernetes::Connection;
 
 /// How often the nodes of a step are read.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -23,8 +22,8 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Let nodes only observe, or collect: all at once, or a share of them first
 ///
 /// `observe` writes a NodeDiskPolicy by which passes only show what they would remove. `collect` ends it; with --canary it first ends it
-/// for a share of the nodes, which their names decide, and then for more, while the command runs. If one of these nodes reports a failure, the
-/// rollout stops there. The files of a node must have `mode = "collect"`.
+/// for a share of the nodes, which their names decide, and then for more, while the command runs. If one of these nodes reports a failure, or
+/// its agent is silent, the rollout stops there. The files of a node must have `mode = "collect"`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ModeArgs {
     /// Mode of the nodes
@@ -132,7 +131,7 @@ impl ModeArgs {
     }
 
     async fn apply(&self, connection: &Connection, share: u8, output: &mut Output) -> Result<(), CliError> {
-        apply_policy(connection, &self.name, &self.spec(share), LIMIT).await.map_err(explained)?;
+        write_policy(connection, &self.name, &self.spec(share)).await?;
         let nodes = if share == 0 { "all nodes observe".to_owned() } else { format!("{share}% of the nodes collect") };
         output.text(&format!("nodediskpolicy.kubegc.dev/{} applied: {nodes}\n", self.name))?;
         output.flush()
@@ -158,8 +157,10 @@ impl ModeArgs {
                 return Err(self.stopped(share, failed));
             }
             if begun.elapsed() >= self.every {
+                let sound =
+                    ahead.iter().filter(|node| matches!(node.state, NodeState::Collects | NodeState::Old)).count();
                 let nodes = format::count(ahead.len(), "node");
-                output.text(&format!("step {}: {nodes} collected without a failure\n", step + 1))?;
+                output.text(&format!("step {}: {sound} of {nodes} collect without a failure\n", step + 1))?;
                 return output.flush();
             }
             sleep(INTERVAL.min(self.every.saturating_sub(begun.elapsed()))).await;
@@ -167,15 +168,20 @@ impl ModeArgs {
     }
 
     fn stopped(&self, share: u8, node: &FleetNode) -> CliError {
-        let why = if node.why.is_empty() { "its disk lacks space" } else { &node.why };
+        let why = match node.state {
+            NodeState::Silent => "its agent is not heard",
+            _ if node.why.is_empty() => "its disk lacks space",
+            _ => &node.why,
+        };
         let message = format!("the rollout stopped at {share}% of the nodes: {}: {why}", node.node);
-        let hint = format!("`kubegc fleet mode observe --name {}` stops these nodes too", self.name);
+        let hint =
+            format!("`kubegc fleet mode observe --name {}` stops these nodes too; repeat -l if it was set", self.name);
         CliError::message(ErrorKind::Partial, message).hint(hint)
     }
 }
 
 fn is_failure(node: &FleetNode) -> bool {
-    matches!(node.state, NodeState::Failing | NodeState::Short)
+    matches!(node.state, NodeState::Failing | NodeState::Short | NodeState::Silent)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 
 use super::explained;
-use super::pause_nodes::LIMIT;
 use super::selector::SelectorArgs;
+use super::written_policy::LIMIT;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
@@ -16,8 +16,8 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
-use crate::fleet::{FleetNode, NodeDisk, NodeDiskStatus, NodeSelector, NodeState, overview};
-use crate::kubernetes::{ApiResource, Connection, LabeledObject, list_objects};
+use crate::fleet::{FleetNode, NodeDiskStatus, NodeSelector, NodeState, overview};
+use crate::kubernetes::{ApiResource, Connection, FleetObject, LabeledObject, list_objects};
 
 /// What `kubegc fleet` shows.
 #[derive(Debug, clap::Args)]
@@ -123,11 +123,12 @@ impl Fleet {
     pub(super) async fn read(connection: &Connection, selector: Option<&NodeSelector>) -> Result<Self, CliError> {
         let resources = [ApiResource::nodes(), ApiResource::node_disks()];
         let nodes = list_objects::<LabeledObject>(connection, &resources[0], LIMIT);
-        let disks = list_objects::<NodeDisk>(connection, &resources[1], LIMIT);
+        let disks = list_objects::<FleetObject<NodeDiskStatus>>(connection, &resources[1], LIMIT);
         let (nodes, disks) = tokio::try_join!(nodes, disks).map_err(explained)?;
         let is_selected = |node: &LabeledObject| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true));
         let nodes = nodes.into_iter().filter(is_selected).map(|node| node.meta.name.to_string()).collect();
-        let shown = disks.into_iter().filter_map(|disk| Some((disk.metadata.name?, disk.status?)));
+        // A status that cannot be read shows nothing of its node.
+        let shown = disks.into_iter().map(|disk| (disk.name, disk.part.unwrap_or_default()));
         Ok(Self { nodes, disks: shown.collect() })
     }
 

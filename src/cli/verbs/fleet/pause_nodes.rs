@@ -1,12 +1,9 @@
 //! `kubegc fleet pause` and `kubegc fleet resume`.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
-use serde::Deserialize as _;
 
-use super::explained;
 use super::selector::SelectorArgs;
+use super::written_policy::{delete_policy, write_policy};
 use crate::cli::args::times;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
@@ -14,14 +11,6 @@ use crate::cli::input::session::block_on;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
 use crate::fleet::{NodeDiskPolicySpec, PolicyPause};
-use crate::kubernetes::{
-    ApiResource, Connection, Deletion, LabeledObject, WriteTarget, apply_policy, delete_object, read_object,
-};
-
-/// The longest wait for an answer.
-pub(super) const LIMIT: Duration = Duration::from_secs(15);
-/// The label of what kubegc wrote.
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// Stop all removals on nodes until `kubegc fleet resume`
 ///
@@ -59,7 +48,7 @@ impl PauseArgs {
         let paused = Some(PolicyPause { reason: self.reason.clone(), until: self.until });
         let spec = NodeDiskPolicySpec { node_selector: self.nodes.selector.clone(), paused, ..Default::default() };
         let connection = source.patient_connection();
-        block_on(async { apply_policy(&connection, &self.name, &spec, LIMIT).await.map_err(explained) })?;
+        block_on(write_policy(&connection, &self.name, &spec))?;
         output.text(&format!("nodediskpolicy.kubegc.dev/{} applied\n", self.name))
     }
 }
@@ -73,18 +62,4 @@ impl ResumeArgs {
         let result = if is_deleted { "deleted" } else { "not found" };
         output.text(&format!("nodediskpolicy.kubegc.dev/{} {result}\n", self.name))
     }
-}
-
-/// Deletes a policy, and returns whether there was one. A policy that a person wrote stays: it may have more than a pause.
-pub(super) async fn delete_policy(connection: &Connection, name: &str) -> Result<bool, CliError> {
-    let resource = ApiResource::node_disk_policies();
-    let read = read_object(connection, &resource, "", name, LIMIT).await.map_err(explained)?;
-    let Some(policy) = read.and_then(|policy| LabeledObject::deserialize(policy).ok()) else { return Ok(false) };
-    if policy.labels.get(MANAGED_BY).map(String::as_str) != Some("kubegc") {
-        let message = format!("cannot delete the NodeDiskPolicy {name:?}: kubegc did not write it");
-        return Err(CliError::message(ErrorKind::Usage, message).hint("edit or delete it with kubectl"));
-    }
-    let target = WriteTarget { resource: &resource, namespace: "", name, uid: &policy.meta.uid };
-    delete_object(connection, target, &Deletion::default(), LIMIT).await.map_err(explained)?;
-    Ok(true)
 }

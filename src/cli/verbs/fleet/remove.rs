@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::explained;
 use super::overview_page::Fleet;
-use super::pause_nodes::LIMIT;
 use super::selector::SelectorArgs;
+use super::written_policy::write_policy;
 use crate::cli::args::times;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
@@ -21,7 +21,7 @@ use crate::cli::render::format;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
 use crate::fleet::{ImageList, ListAnswer, NodeAnswer, NodeDiskPolicySpec};
-use crate::kubernetes::{Connection, apply_policy};
+use crate::kubernetes::Connection;
 
 /// How often the answers are read.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -69,11 +69,11 @@ impl RemoveArgs {
         let spec = NodeDiskPolicySpec { node_selector, remove_images, ..NodeDiskPolicySpec::default() };
         let connection = source.patient_connection();
         block_on(async {
-            let generation = apply_policy(&connection, &self.name, &spec, LIMIT).await.map_err(explained)?;
+            let written = write_policy(&connection, &self.name, &spec).await?;
             output.text(&format!("nodediskpolicy.kubegc.dev/{} applied\n", self.name))?;
             output.flush()?;
             match self.wait {
-                Some(wait) => self.answers(&connection, generation, wait, output).await,
+                Some(wait) => self.answers(&connection, &written, wait, output).await,
                 None => Ok(()),
             }
         })
@@ -99,14 +99,14 @@ impl RemoveArgs {
     async fn answers(
         &self,
         connection: &Connection,
-        generation: i64,
+        policy: &ObjectMeta,
         wait: Duration,
         output: &mut Output,
     ) -> Result<(), CliError> {
         let (begun, mut shown) = (Instant::now(), BTreeMap::new());
         loop {
             let fleet = Fleet::read(connection, self.nodes.selector.as_ref()).await?;
-            let answers = Answers::of(&fleet, &self.name, generation);
+            let answers = Answers::of(&fleet, policy);
             for (node, answer) in &answers.by_node {
                 if shown.insert(node.clone(), answer.clone()).as_ref() != Some(answer) {
                     output.text(&line(node, answer))?;
@@ -133,10 +133,11 @@ fn line(node: &str, answer: &ListAnswer) -> String {
 // === impl Answers ===
 
 impl Answers {
-    fn of(fleet: &Fleet, policy: &str, generation: i64) -> Self {
+    fn of(fleet: &Fleet, policy: &ObjectMeta) -> Self {
+        let (uid, generation) = (policy.uid.as_deref().unwrap_or_default(), policy.generation.unwrap_or_default());
         let mut answers = Self::default();
         for node in &fleet.nodes {
-            match NodeAnswer::of(fleet.disks.get(node), policy, generation, now()) {
+            match NodeAnswer::of(fleet.disks.get(node), uid, generation, now()) {
                 NodeAnswer::Answered(answer) => drop(answers.by_node.insert(node.clone(), answer.clone())),
                 NodeAnswer::Waiting => answers.waiting += 1,
                 NodeAnswer::NotReached => drop(answers.not_reached.insert(node.clone())),

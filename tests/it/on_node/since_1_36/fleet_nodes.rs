@@ -63,7 +63,7 @@ async fn a_node_shows_its_disks(node: &NodeRig, service: &Service<'_>) {
     let status = object.status.unwrap();
     assert!(status.disks[0].holds == "images" && status.disks[0].capacity_bytes > 0, "{status:#?}");
     assert_eq!(status.mode, "collect");
-    assert!(status.policy_faults[0].starts_with("vague: spec.removeImages.names: \"app\" has no tag"), "{status:#?}");
+    assert!(status.policy_faults[0].starts_with("vague: spec.removeImages: \"app\" has no tag"), "{status:#?}");
     assert!(serde_json::to_vec(&status).unwrap().len() <= 2048);
     let list = fleet(node, &[]).stdout;
     let lines: Vec<_> = list.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -94,8 +94,12 @@ async fn a_list_is_answered(node: &NodeRig, service: &Service<'_>) {
     assert!(reasons.len() == 3 && reasons.iter().all(|one| one.to_string().contains("policy remove")), "{reasons:#?}");
     let all = fleet_code(node, &["remove", "fleet/never:1", "--name", "all", "--wait", "1s"]);
     assert!(all.code == 1 && all.stderr.contains("did not answer, not heard: other"), "{all:?}");
+    let other = fleet_code(node, &["remove", "fleet/never:1", "--name", "vague"]);
+    assert!(other.code == 2 && other.stderr.contains("kubegc did not write it"), "{other:?}");
+    let pause = fleet_code(node, &["pause", "--reason", "x", "--name", "all"]);
+    assert!(pause.code == 2 && pause.stderr.contains("it has another purpose"), "{pause:?}");
     let wrong = fleet_code(node, &["remove", "fleet/*"]);
-    assert!(wrong.code == 2 && wrong.stderr.contains("names no image"), "{wrong:?}");
+    assert!(wrong.code == 2 && wrong.stderr.contains("names no repository"), "{wrong:?}");
 }
 
 /// Nodes observe, and collect again in steps, unless one of a step reports a failure.
