@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::list_entry::Entry;
 use super::node_disk::shown;
-use super::node_policies::{AppliedPolicy, NodePolicies};
 use crate::model::{Image, ImageId};
 use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Then};
 
@@ -157,43 +156,6 @@ impl ImageList {
     }
 }
 
-// === impl NodePolicies ===
-
-impl NodePolicies {
-    /// Compiles the rules that remove the images of each policy. They are to be put after those of the node.
-    pub fn compiled(&self) -> CompiledLists {
-        let lists = self.policies.iter().filter_map(|(name, policy)| Some((name, policy.spec.remove_images.as_ref()?)));
-        lists.map(|(name, list)| (name.clone(), list.rules(name).unwrap_or_default())).collect()
-    }
-
-    /// Returns those of the rules whose lists have not ended.
-    pub fn rules(&self, compiled: &CompiledLists, now: Timestamp) -> Vec<Rule> {
-        self.lists(now).filter_map(|(name, _, _)| compiled.get(name)).flatten().cloned().collect()
-    }
-
-    /// Returns whether one of them lists images.
-    pub fn lists_images(&self) -> bool {
-        self.policies.values().any(|policy| policy.spec.remove_images.is_some())
-    }
-
-    /// Returns what became of the images of the policies in a pass that saw these images. `before` are the answers of the pass before.
-    pub fn answers(&self, images: &[&Image], fates: &Fates, before: &[ListAnswer], now: Timestamp) -> Vec<ListAnswer> {
-        let answer = |(name, policy, list): (&String, &AppliedPolicy, &ImageList)| {
-            let before =
-                before.iter().find(|before| before.uid == policy.uid && before.generation == policy.generation);
-            let (uid, generation) = (policy.uid.clone(), policy.generation);
-            ListAnswer { policy: name.clone(), uid, generation, ..list.answer(images, fates, before) }
-        };
-        self.lists(now).map(answer).collect()
-    }
-
-    fn lists(&self, now: Timestamp) -> impl Iterator<Item = (&String, &AppliedPolicy, &ImageList)> {
-        let lists = self.policies.iter();
-        let lists = lists.filter_map(|(name, policy)| Some((name, policy, policy.spec.remove_images.as_ref()?)));
-        lists.filter(move |(_, _, list)| !list.is_over(now))
-    }
-}
-
 // === impl ListAnswer ===
 
 impl ListAnswer {
@@ -222,7 +184,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fleet::AppliedPolicy;
+    use crate::fleet::{AppliedPolicy, NodePolicies};
 
     const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
 

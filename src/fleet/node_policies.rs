@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::image_list::ImageList;
+use super::image_list::{CompiledLists, Fates, ImageList, ListAnswer};
 use super::node_disk_policy::{NodeDiskPolicySpec, PolicyMode, PolicyPause};
 use super::pause::Suspension;
 use super::rollout::goes_ahead;
+use crate::model::Image;
+use crate::rules::Rule;
 
 /// The most rules for images of all policies together: the rules of the node need their part of the time for conditions.
 const MOST_RULES: usize = 200;
@@ -101,6 +103,42 @@ impl NodePolicies {
         let pause = pauses.filter(|pause| !pause.is_over(now)).map(Suspension::Paused).next();
         let observes = || self.policies.iter().find(|(_, policy)| policy.spec.mode == Some(PolicyMode::Observe));
         pause.or_else(|| observes().map(|(name, _)| Suspension::Observes(name.clone())))
+    }
+}
+
+/// The images that the policies list.
+impl NodePolicies {
+    /// Compiles the rules that remove the images of each policy. They are to be put after those of the node.
+    pub fn compiled(&self) -> CompiledLists {
+        let lists = self.policies.iter().filter_map(|(name, policy)| Some((name, policy.spec.remove_images.as_ref()?)));
+        lists.map(|(name, list)| (name.clone(), list.rules(name).unwrap_or_default())).collect()
+    }
+
+    /// Returns those of the rules whose lists have not ended.
+    pub fn rules(&self, compiled: &CompiledLists, now: Timestamp) -> Vec<Rule> {
+        self.lists(now).filter_map(|(name, _, _)| compiled.get(name)).flatten().cloned().collect()
+    }
+
+    /// Returns whether one of them lists images.
+    pub fn lists_images(&self) -> bool {
+        self.policies.values().any(|policy| policy.spec.remove_images.is_some())
+    }
+
+    /// Returns what became of the images of the policies in a pass that saw these images. `before` are the answers of the pass before.
+    pub fn answers(&self, images: &[&Image], fates: &Fates, before: &[ListAnswer], now: Timestamp) -> Vec<ListAnswer> {
+        let answer = |(name, policy, list): (&String, &AppliedPolicy, &ImageList)| {
+            let before =
+                before.iter().find(|before| before.uid == policy.uid && before.generation == policy.generation);
+            let (uid, generation) = (policy.uid.clone(), policy.generation);
+            ListAnswer { policy: name.clone(), uid, generation, ..list.answer(images, fates, before) }
+        };
+        self.lists(now).map(answer).collect()
+    }
+
+    fn lists(&self, now: Timestamp) -> impl Iterator<Item = (&String, &AppliedPolicy, &ImageList)> {
+        let lists = self.policies.iter();
+        let lists = lists.filter_map(|(name, policy)| Some((name, policy, policy.spec.remove_images.as_ref()?)));
+        lists.filter(move |(_, _, list)| !list.is_over(now))
     }
 }
 

@@ -121,7 +121,7 @@ impl ModeArgs {
             };
             let policy = serde_json::to_value(NodeDiskPolicy::new(&self.name, self.spec(*share)))
                 .map_err(|error| CliError::message(ErrorKind::Partial, error.to_string()))?;
-            output.text(&format!("{head}\n---\n"))?;
+            output.text(&format!("{head}\n"))?;
             output.yaml(&policy)?;
         }
         if self.to == FleetMode::Collect {
