@@ -45,6 +45,7 @@ pub use document::summary::{Counts, Halt, Summary};
 pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, PodKnowledge, WorkloadNote};
 pub use guards::{Guards, Profile};
 pub use images::goal::ImageTarget;
+pub use images::last_copies::LastCopies;
 pub use images::other_clients::OtherClients;
 pub use images::pace::{Pace, is_emergency};
 pub use images::pattern::{Pattern, unmatched_patterns};

@@ -151,12 +151,15 @@ mod tests {
         by_profile.policy.guards = Guards::of(Profile::Kubelet);
         (by_profile.controller.guards, by_profile.pod_gc) = (OwnerGuards::none(), PodGcPolicy::upstream());
         let after = [by_keys, by_profile].map(|settings| leaves(&settings));
-        // Disk pressure is no setting: it is what a disk has now. The limits of the kubelet are its own. Two fields are the user's, not the configuration's. The rules for objects
+        // Disk pressure is no setting: it is what a disk has now. Last copies are what policies of the cluster keep. The limits of the kubelet are its own. Two fields are the user's, not the configuration's. The rules for objects
         // are in those of the policy. The
         // others are limits that only tests change.
         let no_settings = [
             "under_pressure",
             "last_resort",
+            "policy.last_copies.policy",
+            "policy.last_copies.patterns",
+            "policy.last_copies.elsewhere",
             "eviction.images..",
             "eviction.node..",
             "pods.by_person",

@@ -11,6 +11,7 @@ use strum::IntoStaticStr;
 
 use super::containers::ContainerPolicy;
 use super::guards::{Guards, Profile};
+use super::images::last_copies::LastCopies;
 use super::logs::LogPolicy;
 use crate::model::LeftoverKind;
 use crate::rules::{Rules, Uses};
@@ -43,6 +44,8 @@ pub struct Policy {
     pub rules: Rules,
     /// When the kubelet evicts pods, for forecasts.
     pub eviction: EvictionLimits,
+    /// `keepLastCopy` of the policies of the cluster.
+    pub last_copies: LastCopies,
 }
 
 /// The kinds of leftovers that are removed.

@@ -83,6 +83,7 @@ fn category_of_kept(reason: &KeepReason) -> Category {
         | KeepReason::Rule(_)
         | KeepReason::NamedByWorkload { .. }
         | KeepReason::KeepPattern { .. }
+        | KeepReason::LastCopy { .. }
         | KeepReason::PulledAgain { .. }
         | KeepReason::BeingPulled { .. }
         | KeepReason::NamedByPod { .. }

@@ -23,7 +23,7 @@ pub(super) struct Candidate<'a> {
     pub last_used: Option<Timestamp>,
     /// What the rules decide of it.
     pub rules: ImageRules<'a>,
-    /// That it was pulled again after a removal for an age or a rule that applies to it now.
+    /// That it was pulled again after a removal for an age or a rule that applies to it now, or that it may be the last copy.
     held: Option<KeepReason>,
     /// Its score by `images.order`.
     score: Option<f64>,
@@ -60,9 +60,19 @@ impl<'a> Candidate<'a> {
         since.is_none_or(|at| crate::plan::times::age(context.now, at) > max_age) && self.too_young(context).is_none()
     }
 
-    /// Returns whether the image is not removed for this reason yet, because it was pulled again soon after the last such removal.
+    /// Returns whether the image is not removed for this reason yet, because it was pulled again soon after the last such removal, or
+    /// whether it may be the last copy.
     pub fn is_held(&mut self, context: &Context, reason: &RemoveReason) -> bool {
         let held = self.hold(context, reason);
+        self.note(held) || self.is_last_copy(context)
+    }
+
+    /// Returns whether the image may be the last copy in the cluster, and is kept for that.
+    pub fn is_last_copy(&mut self, context: &Context) -> bool {
+        self.note(context.policy.last_copies.keep(self.image))
+    }
+
+    fn note(&mut self, held: Option<KeepReason>) -> bool {
         let is_held = held.is_some();
         self.held = self.held.take().or(held);
         is_held
@@ -79,12 +89,12 @@ impl<'a> Candidate<'a> {
         is_short.then_some(KeepReason::PulledAgain { removed_at: removed.at, unused_seconds })
     }
 
-    /// Returns why an image is kept that nothing needs to remove: that it was pulled again, if so, or this.
+    /// Returns why an image is kept that nothing needs to remove: that it was held, if so, or this.
     pub fn held_or(&self, reason: KeepReason) -> KeepReason {
         self.held.clone().unwrap_or(reason)
     }
 
-    /// Returns why the maximum age does not apply, if there is a maximum age or the image was pulled again.
+    /// Returns why the maximum age does not apply, if there is a maximum age or the image was held.
     pub fn why_not_old(&self, context: &Context) -> Option<KeepReason> {
         if self.held.is_some() {
             return self.held.clone();
@@ -112,7 +122,7 @@ impl<'a> Candidate<'a> {
         if self.last_used.is_some_and(|at| at >= context.now) {
             return Some(KeepReason::UsedMeanwhile {});
         }
-        self.too_young(context)
+        self.too_young(context).or_else(|| context.policy.last_copies.keep(self.image))
     }
 
     /// Returns that the image is younger than its minimum age, if so.

@@ -45,8 +45,11 @@ pub(super) fn remove_over<'i>(
         if budget.bytes <= budget.total.above_bytes {
             continue;
         }
-        let is_free =
-            |it: &mut Candidate| budget.removable.contains(&it.image.id) && it.why_kept(step.context).is_none();
+        let is_free = |it: &mut Candidate| {
+            budget.removable.contains(&it.image.id)
+                && !it.is_last_copy(step.context)
+                && it.why_kept(step.context).is_none()
+        };
         let free = rest.extract_if(.., is_free).collect();
         let mut order = Order::new(std::mem::take(estimates), free);
         budget.remove(step, &mut order);

@@ -27,7 +27,7 @@ pub(in crate::plan) type Row = (&'static str, Node, &'static str, &'static str);
 #[derive(Clone)]
 pub(in crate::plan) struct Node {
     snapshot: Box<Snapshot>,
-    policy: Policy,
+    policy: Box<Policy>,
 }
 
 /// Compares what each row says about the objects of these kinds with its plan. Reports every wrong row.
@@ -96,7 +96,7 @@ pub(in crate::plan) fn node() -> Node {
     (snapshot.log_dirs, snapshot.log_links) = (Seen::Seen(Vec::new()), Seen::Seen(Vec::new()));
     snapshot.images = Seen::Seen(Vec::new());
     snapshot.pods = Seen::Seen(PodList { source: "test".into(), complete: true, ..PodList::default() });
-    Node { snapshot: Box::new(snapshot), policy: Policy::default() }.disk(500)
+    Node { snapshot: Box::new(snapshot), policy: Box::default() }.disk(500)
 }
 
 // === impl Node ===
