@@ -3,10 +3,13 @@
 //!
 //! Nothing here reads a clock or does I/O. The daemon brings the files of a node and the time together.
 
+mod image_holders;
 mod image_list;
+mod last_copy;
 mod list_entry;
 mod node_disk;
 mod node_disk_policy;
+mod node_images;
 mod node_policies;
 mod overview;
 mod pause;
@@ -14,11 +17,14 @@ mod publication;
 mod quiet_hours;
 mod rollout;
 
+pub use image_holders::{FleetImage, ImageState, ListedImages, WantedImage};
 pub use image_list::{CompiledLists, Fates, ImageFate, ImageList, ListAnswer};
+pub use last_copy::{KeepLastCopy, KnownCopies, MOST_COPIES, copy_label, is_kept_before};
 pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, NodeDiskStatus, PassSummary};
 pub use node_disk_policy::{
     LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodeSelector, PolicyMode, PolicyPause,
 };
+pub use node_images::{ImageHashes, NodeImages, NodeImagesSpec};
 pub use node_policies::{AppliedPolicy, NodePolicies};
 pub use overview::{FleetNode, NodeAnswer, NodeState, SILENT_AFTER, overview};
 pub use pause::{Pause, Suspension};
@@ -35,4 +41,6 @@ pub enum FleetPart {
     Policies,
     /// It writes the NodeDisk of its node.
     Disks,
+    /// It writes the NodeImages of its node.
+    Images,
 }

@@ -27,7 +27,6 @@ use super::pressure::PressureMonitor;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
 use crate::execute::{ExecuteOptions, Executor, LogRoots, Open, Remover, ReportSink};
-use crate::fleet::ListAnswer;
 use crate::host_path::HostFs;
 use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
@@ -36,7 +35,7 @@ use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_and_log_pulled_again, count_pass};
 use accounts::LastAccount;
 use archiving::Archiving;
-use listed::Listed;
+use listed::{ForFleet, Listed};
 use planning::{PassKind, Planned};
 use recording::{Logged, Recording, Records, logged_as};
 use rule_log::RuleLog;
@@ -60,7 +59,7 @@ pub struct Cycle {
     rules: RuleLog,
     archiving: Archiving,
     suspensions: Arc<Suspensions>,
-    list_answers: Mutex<Vec<ListAnswer>>,
+    for_fleet: Mutex<ForFleet>,
 }
 
 // === impl Cycle ===
@@ -103,9 +102,9 @@ impl Cycle {
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
-        let listed = Listed::of(&planned);
+        let listed = Listed::of(&planned, &self.settings.fleet);
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
-        self.answer(listed, &pass);
+        self.learn_for_fleet(listed, &pass);
         pass
     }
 
@@ -275,7 +274,7 @@ impl Cycle {
             rules,
             archiving: Archiving::default(),
             suspensions,
-            list_answers: Mutex::default(),
+            for_fleet: Mutex::default(),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Follows the NodeDiskPolicies of the cluster, and writes those that apply to this node beside the store.
 //!
 //! Passes read that file, as they read the file of a pause: a policy counts without a restart, for commands on the node too, and while the
-//! API server cannot be reached. There is one watch, of the policies. The labels of the node are read if a policy selects by labels.
+//! API server cannot be reached. There is one watch, of the policies. The labels of the node are read if a policy selects by labels, and which
+//! nodes have an image if that would be removed but for `keepLastCopy`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,22 +12,28 @@ use std::time::Duration;
 
 use serde::Deserialize as _;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until};
 
+use super::clock::now;
 use super::cycle::suspension::replace_file;
 use super::node::credential_candidates;
 use crate::config::Settings;
-use crate::fleet::{AppliedPolicy, FleetPart, NodeDiskPolicySpec, NodePolicies};
+use crate::fleet::{
+    AppliedPolicy, FleetPart, KnownCopies, NodeDiskPolicySpec, NodePolicies, copy_label, is_kept_before,
+};
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::{
     ApiResource, Connection, FleetObject, Follower, KubernetesError, LabeledObject, Monitor, MonitorEvent, Timing,
-    read_object,
+    labeled_node_disks, read_object,
 };
+use crate::model::ImageId;
 
 /// How often the labels of the node are read while a policy selects by labels.
 const LABELS_INTERVAL: Duration = Duration::from_mins(5);
 /// How long a watch lasts. A connection that broke without notice is found after it.
 const WATCH: Duration = Duration::from_mins(2);
+/// How often the agent asks for last copies, if an image waits for the answer.
+const COPIES_INTERVAL: Duration = Duration::from_secs(10);
 /// The wait before another attempt to read the labels or to write the file.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -50,8 +57,9 @@ struct PolicyWriter {
     written: Option<NodePolicies>,
 }
 
-/// Follows the policies until the future is dropped, if the settings say so.
-pub async fn follow(settings: &Settings) {
+/// Follows the policies until the future is dropped, if the settings say so. `waiting` are the images that would be removed if another node
+/// kept them.
+pub async fn follow(settings: &Settings, waiting: impl Fn() -> Vec<ImageId>) {
     if !settings.fleet.contains(&FleetPart::Policies) {
         return;
     }
@@ -64,7 +72,7 @@ pub async fn follow(settings: &Settings) {
     let monitor = Monitor::new(Arc::clone(&connection), &policies, timing, lists);
     let (node, file) = (settings.node.clone(), settings.state.policies_file());
     let writer = PolicyWriter { connection, node, file, calls: BoundedCalls::default(), written: None };
-    tokio::join!(monitor.run(follower), writer.run(known));
+    tokio::join!(monitor.run(follower), writer.run(known, waiting));
 }
 
 // === impl PolicyFollower ===
@@ -110,15 +118,18 @@ impl PolicyFollower {
 // === impl PolicyWriter ===
 
 impl PolicyWriter {
-    async fn run(mut self, mut known: watch::Receiver<Option<Policies>>) {
+    async fn run(mut self, mut known: watch::Receiver<Option<Policies>>, waiting: impl Fn() -> Vec<ImageId>) {
         loop {
             let policies = known.borrow_and_update().clone();
             let wait = match policies {
                 Some(policies) => self.apply(&policies).await,
-                None => Duration::MAX,
+                None => LABELS_INTERVAL,
             };
-            if timeout(wait.min(LABELS_INTERVAL), known.changed()).await.is_ok_and(|changed| changed.is_err()) {
-                return std::future::pending().await; // the monitor has ended
+            tokio::select! {
+                changed = known.changed() => if changed.is_err() {
+                    return std::future::pending().await; // the monitor has ended
+                },
+                () = self.look_for_copies(&waiting, wait) => {}
             }
         }
     }
@@ -137,18 +148,17 @@ impl PolicyWriter {
             };
         }
         let applied = NodePolicies::of(policies, &self.node, &labels);
-        if self.written.as_ref() == Some(&applied) {
+        if self.written.as_ref().is_some_and(|written| written.is_like(&applied)) {
             return LABELS_INTERVAL;
         }
         for (policy, fault) in &applied.faults {
             tracing::warn!(policy, fault, "a NodeDiskPolicy has a mistake, and no effect");
         }
-        if let Err(error) = self.write(&applied).await {
-            tracing::error!(path = %self.file.display(), %error, "cannot write the policies that apply to the node");
+        if self.write(applied).await.is_err() {
             return RETRY;
         }
-        tracing::info!(policies = ?applied.policies.keys().collect::<Vec<_>>(), "NodeDiskPolicies that apply to this node");
-        self.written = Some(applied);
+        let applied = self.written.as_ref().map(|written| written.policies.keys().collect::<Vec<_>>());
+        tracing::info!(policies = ?applied.unwrap_or_default(), "NodeDiskPolicies that apply to this node");
         LABELS_INTERVAL
     }
 
@@ -158,10 +168,48 @@ impl PolicyWriter {
         Ok(node.and_then(|node| LabeledObject::deserialize(node).ok()).unwrap_or_default().labels)
     }
 
-    async fn write(&self, applied: &NodePolicies) -> io::Result<()> {
-        let text = serde_json::to_string(applied)?;
+    /// Asks for so long which other nodes keep the images that wait for it. A policy that changes meanwhile does not wait for an answer.
+    async fn look_for_copies(&mut self, waiting: impl Fn() -> Vec<ImageId>, lasts: Duration) {
+        let end = Instant::now() + lasts;
+        while Instant::now() < end {
+            sleep_until(end.min(Instant::now() + COPIES_INTERVAL)).await;
+            let Some(mut applied) = self.written.clone().filter(|written| written.last_copies().is_some()) else {
+                continue;
+            };
+            if let Err(error) = self.ask(&mut applied.copies, &waiting()).await {
+                tracing::warn!(%error, "cannot find out which other nodes keep an image; it stays here");
+            }
+            if self.written.as_ref() != Some(&applied) {
+                // If it fails, the images stay, and the next answer is written.
+                let _ = self.write(applied).await;
+            }
+        }
+    }
+
+    async fn ask(&self, copies: &mut KnownCopies, waiting: &[ImageId]) -> Result<(), KubernetesError> {
+        copies.limit_to(waiting);
+        for image in copies.due(waiting, now()) {
+            let holders = match copy_label(&image) {
+                Some(label) => labeled_node_disks(&self.connection, &label, Timing::default().answer).await?,
+                None => Vec::new(),
+            };
+            let shown = holders.iter().filter_map(|holder| Some((holder.name.as_str(), holder.part.as_ref().ok()?)));
+            copies.note(image, is_kept_before(&self.node, shown, now()), now());
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, applied: NodePolicies) -> io::Result<()> {
+        let text = serde_json::to_string(&applied)?;
         let file = self.file.clone();
         let written = self.calls.run(&self.file, move || replace_file(&file, &text)).await;
-        written.unwrap_or_else(|error| Err(io::Error::other(error)))
+        let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
+        match &written {
+            Ok(()) => self.written = Some(applied),
+            Err(error) => {
+                tracing::error!(path = %self.file.display(), %error, "cannot write the policies that apply to the node");
+            }
+        }
+        written
     }
 }

@@ -1,15 +1,17 @@
-//! Shows the node in the cluster: writes its NodeDisk when something changed, and every ten minutes.
+//! Shows the node in the cluster: writes its NodeDisk when something changed, and every ten minutes; its NodeImages when its images changed.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::clock::now;
 use super::cycle::Cycle;
+use super::cycle::listed::ForFleet;
 use super::node::credential_candidates;
 use crate::config::Settings;
-use crate::fleet::{DiskSummary, FleetPart, NodeDiskStatus, PassSummary, place_of};
-use crate::kubernetes::{Connection, Timing, write_node_disk};
+use crate::fleet::{DiskSummary, FleetPart, ImageHashes, NodeDiskStatus, PassSummary, place_of};
+use crate::kubernetes::{Connection, KubernetesError, Timing, label_node_disk, write_node_disk, write_node_images};
 use crate::model::size_text;
 use crate::plan::DiskState;
 use crate::serve::{AgentState, PassState};
@@ -19,24 +21,38 @@ const TICK: Duration = Duration::from_secs(10);
 /// The wait after a write that failed. The API server may be back for all agents at once, so each waits as long as its name says, up to
 /// twice this.
 const RETRY: Duration = Duration::from_secs(30);
+/// Changed images are written at most this often.
+const IMAGES_GAP: Duration = Duration::from_mins(5);
+/// And the same ones this often: another may have deleted the object.
+const IMAGES_HEARTBEAT: Duration = Duration::from_hours(1);
 
-/// Writes what `status` returns to the NodeDisk of this node, until the future is dropped, if the settings say so.
-pub async fn publish(settings: &Settings, status: impl AsyncFn() -> Option<NodeDiskStatus>) {
-    if !settings.fleet.contains(&FleetPart::Disks) {
+/// What writes the objects of a node.
+struct Publisher<'s> {
+    connection: Connection,
+    settings: &'s Settings,
+    written: Option<(NodeDiskStatus, Instant)>,
+    /// The labels that show images; `None` = those of an agent before this one.
+    labels: Option<BTreeSet<String>>,
+    images: Option<(String, Instant)>,
+}
+
+/// Writes what `status` and `for_fleet` return to the objects of this node, until the future is dropped, if the settings say so.
+pub async fn publish(
+    settings: &Settings,
+    status: impl AsyncFn() -> Option<NodeDiskStatus>,
+    for_fleet: impl Fn() -> ForFleet,
+) {
+    if !settings.fleet.contains(&FleetPart::Disks) && !settings.fleet.contains(&FleetPart::Images) {
         return;
     }
     let connection = Connection::new(credential_candidates(settings));
-    let mut written: Option<(NodeDiskStatus, Instant)> = None;
+    let mut publisher = Publisher { connection, settings, written: None, labels: None, images: None };
     let mut is_failing = false;
     loop {
         sleep(TICK).await;
-        let Some(mut status) = status().await else { continue };
-        status.finish(written.as_ref().map(|(status, _)| status), now());
-        if !status.is_due(written.as_ref().map(|(status, at)| (status, at.elapsed()))) {
-            continue;
-        }
-        match write_node_disk(&connection, &settings.node, &status, Timing::default().answer).await {
-            Ok(()) => (written, is_failing) = (Some((status, Instant::now())), false),
+        let Some(status) = status().await else { continue };
+        match publisher.write(status, for_fleet()).await {
+            Ok(()) => is_failing = false,
             Err(error) => {
                 if !std::mem::replace(&mut is_failing, true) {
                     tracing::warn!(%error, "cannot show this node in the cluster; collection goes on");
@@ -47,12 +63,61 @@ pub async fn publish(settings: &Settings, status: impl AsyncFn() -> Option<NodeD
     }
 }
 
+// === impl Publisher ===
+
+impl Publisher<'_> {
+    async fn write(&mut self, status: NodeDiskStatus, seen: ForFleet) -> Result<(), KubernetesError> {
+        if self.settings.fleet.contains(&FleetPart::Disks) {
+            self.write_disk(status, seen.copies).await?;
+        }
+        if self.settings.fleet.contains(&FleetPart::Images) {
+            self.write_images(&seen.hashes).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_disk(
+        &mut self,
+        mut status: NodeDiskStatus,
+        copies: BTreeSet<String>,
+    ) -> Result<(), KubernetesError> {
+        let written = self.written.as_ref().map(|(status, at)| (status, at.elapsed()));
+        status.finish(written.map(|(status, _)| status), now());
+        let is_labeled = self.labels.as_ref() == Some(&copies);
+        if !status.is_due(written, is_labeled) {
+            return Ok(());
+        }
+        let (node, limit) = (&self.settings.node, Timing::default().answer);
+        let uid = write_node_disk(&self.connection, node, &status, limit).await?;
+        self.written = Some((status, Instant::now()));
+        if !is_labeled {
+            label_node_disk(&self.connection, node, &uid, &copies, limit).await?;
+            self.labels = Some(copies);
+        }
+        Ok(())
+    }
+
+    async fn write_images(&mut self, hashes: &ImageHashes) -> Result<(), KubernetesError> {
+        let digest = hashes.digest();
+        let is_due = self.images.as_ref().is_none_or(|(written, at)| {
+            at.elapsed() >= IMAGES_HEARTBEAT || at.elapsed() >= IMAGES_GAP && *written != digest
+        });
+        if is_due {
+            let (node, limit) = (&self.settings.node, Timing::default().answer);
+            write_node_images(&self.connection, node, &hashes.shown(now()), limit).await?;
+            self.images = Some((digest, Instant::now()));
+        }
+        Ok(())
+    }
+}
+
 /// Returns the status now; `None` = no pass has ended yet.
 pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDiskStatus> {
     if state.passes.is_empty() {
         return None;
     }
     let policies = cycle.policies().await;
+    let ForFleet { answers, hashes, .. } = cycle.for_fleet();
     let reclaimable_bytes = cycle.reclaimable_bytes().unwrap_or_default();
     let mut status = NodeDiskStatus {
         version: state.program.clone(),
@@ -64,7 +129,9 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
         passes: state.passes.iter().map(|(scope, pass)| summary(scope, pass)).collect(),
         policies: policies.policies.into_keys().collect(),
         policy_faults: policies.faults.iter().map(|(policy, fault)| format!("{policy}: {fault}")).collect(),
-        removals: cycle.list_answers(),
+        removals: answers,
+        images: hashes.images(),
+        images_digest: hashes.digest(),
         ..NodeDiskStatus::default()
     };
     status.set_collecting(state.suspended.as_deref());

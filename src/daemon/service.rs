@@ -257,7 +257,10 @@ where
     async fn take_part(&self) {
         let settings = self.cycle.settings();
         let status = async || publisher::status(&self.cycle, &self.live.read()).await;
-        let part = async { tokio::join!(policies::follow(settings), publisher::publish(settings, status)) };
+        let seen = || self.cycle.for_fleet();
+        let part = async {
+            tokio::join!(policies::follow(settings, || seen().waiting), publisher::publish(settings, status, seen))
+        };
         self.stop.run_until_cancelled(Box::pin(part)).await;
     }
 

@@ -3,6 +3,7 @@
 
 use crate::model::{Image, full_image_name, is_image_pattern};
 
+/// What a digest begins with.
 const SHA256: &str = "sha256:";
 
 /// What an entry of a list refers to.
@@ -80,6 +81,18 @@ impl Entry {
                 )
             }
         }
+    }
+
+    /// Returns whether it is a digest or an id alone.
+    pub fn is_digest(&self) -> bool {
+        matches!(self, Self::Name(name) if name.starts_with(SHA256))
+    }
+
+    /// Returns the texts that an image has if it is one of these: names with a tag, digests, ids and repositories.
+    pub fn keys(&self) -> Vec<String> {
+        let (Self::Name(name) | Self::Repository(name)) = self;
+        let parts = name.split_once('@').map(|(repository, digest)| [repository, digest].map(str::to_owned).to_vec());
+        parts.unwrap_or_else(|| vec![name.clone()])
     }
 
     /// Returns whether the image is one of these, as the condition does.

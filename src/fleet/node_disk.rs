@@ -1,5 +1,5 @@
-//! `NodeDisk`: what the agent of a node shows of its disks and of the collection there. It is a picture for people, and no input of a
-//! decision about what is removed.
+//! `NodeDisk`: what the agent of a node shows of its disks and of the collection there. It is a picture for people. Of what another node shows,
+//! only its labels for last copies and its time count in a decision, and they can end no more than `keepLastCopy`.
 
 use jiff::Timestamp;
 use kube::{CustomResource, KubeSchema};
@@ -60,6 +60,11 @@ pub struct NodeDiskStatus {
     /// The same in bytes.
     #[schemars(with = "i64")]
     pub reclaimable_bytes: u64,
+    /// How many images there are, and a digest of their names: the same images have the same.
+    #[schemars(with = "i64")]
+    pub images: u64,
+    #[schemars(length(max = 16))]
+    pub images_digest: String,
     /// Bytes that the image disk needs although every image was removed that may be.
     #[schemars(with = "i64")]
     pub shortfall_bytes: u64,

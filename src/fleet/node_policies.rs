@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::image_list::{CompiledLists, Fates, ImageList, ListAnswer};
+use super::last_copy::{KeepLastCopy, KnownCopies};
 use super::node_disk_policy::{NodeDiskPolicySpec, PolicyMode, PolicyPause};
 use super::pause::Suspension;
 use super::rollout::goes_ahead;
@@ -40,6 +41,8 @@ pub struct NodePolicies {
     pub policies: BTreeMap<String, AppliedPolicy>,
     /// Policies with a mistake, which have no effect, and the mistake.
     pub faults: BTreeMap<String, String>,
+    /// The images that other nodes keep.
+    pub copies: KnownCopies,
 }
 
 // === impl NodePolicies ===
@@ -68,6 +71,7 @@ impl NodePolicies {
         if fault.is_some() {
             policy.spec.remove_images = None;
         }
+        let fault = fault.or_else(|| policy.spec.keep_last_copy.as_ref().and_then(KeepLastCopy::fault));
         if let Some(fault) = policy.fault.take().or(fault) {
             self.faults.insert(name.to_owned(), fault);
         }
@@ -81,6 +85,22 @@ impl NodePolicies {
         let too_many = || "spec.removeImages: it and the policies before it list too many images".to_owned();
         let fault = list.fault().or_else(|| (rules > MOST_RULES).then(too_many));
         fault.or_else(|| list.rules(name).err())
+    }
+
+    /// Returns the first policy that keeps last copies, and the patterns of all.
+    pub fn last_copies(&self) -> Option<(&str, Vec<&str>)> {
+        let keeping = || {
+            self.policies
+                .iter()
+                .filter_map(|(name, policy)| Some((name.as_str(), policy.spec.keep_last_copy.as_ref()?)))
+        };
+        let (name, _) = keeping().next()?;
+        Some((name, keeping().flat_map(|(_, kept)| &kept.images).map(String::as_str).collect()))
+    }
+
+    /// Returns whether these are the same policies with the same mistakes.
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.policies == other.policies && self.faults == other.faults
     }
 
     /// Reads the document. One that cannot be read is a pause, until the policies are listed again.
@@ -254,6 +274,9 @@ mod tests {
         let policies =
             of(&json!({ "a": { "paused": { "until": "1970-01-01T00:01:00Z" } }, "b": { "mode": "observe" } }), &[]);
         assert_eq!(NodePolicies::read(&serde_json::to_string(&policies).unwrap()), policies);
+        let mut known = policies.clone();
+        known.copies.note("sha256:01".into(), true, at(7));
+        assert_eq!(NodePolicies::read(&serde_json::to_string(&known).unwrap()), known);
         assert!(text(&NodePolicies::read("{"), 0).contains("cannot be read"));
     }
 }

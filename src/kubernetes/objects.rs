@@ -5,6 +5,7 @@ pub(super) mod api_node;
 pub(super) mod api_pod;
 pub(super) mod discovery;
 pub(super) mod fleet_objects;
+pub(super) mod image_users;
 pub(super) mod lease;
 pub(super) mod node_disk_policy;
 pub(super) mod node_pods;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use kube::CustomResourceExt as _;
-use kubegc::fleet::{NodeDisk, NodeDiskPolicy};
+use kubegc::fleet::{NodeDisk, NodeDiskPolicy, NodeImages};
 
 /// The services of containerd that kubegc uses; each has a file and a package of its own.
 const CONTAINERD: [&str; 7] = ["containers", "content", "images", "introspection", "leases", "namespaces", "snapshots"];
@@ -53,7 +53,8 @@ fn the_code_generated_from_the_proto_file_is_current() {
 /// Of the component for Kustomize and of the chart. `scripts/generate.sh` writes the files instead.
 #[test]
 fn the_resource_definitions_are_current() {
-    let definitions = [NodeDisk::crd(), NodeDiskPolicy::crd()].map(|crd| serde_saphyr::to_string(&crd).unwrap());
+    let definitions =
+        [NodeDisk::crd(), NodeDiskPolicy::crd(), NodeImages::crd()].map(|crd| serde_saphyr::to_string(&crd).unwrap());
     let definition = definitions.join("---\n");
     let head = "# Generated from src/fleet by scripts/generate.sh.\n";
     for (path, text) in [

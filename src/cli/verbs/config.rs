@@ -26,7 +26,7 @@ use crate::cli::verb::{READS_FILES, Start, Verb as CommandVerb, VerbFacts, forma
 use crate::config::{ConfigError, ConfigFault, KEYS, Key, Loaded};
 use crate::controller::{ClusterReport, ClusterStatus, PodReport, RelinkReport};
 use crate::cri;
-use crate::fleet::FleetNode;
+use crate::fleet::{FleetImage, FleetNode};
 use crate::model::Snapshot;
 use crate::owners::ClusterSnapshot;
 use crate::plan::Plan;
@@ -106,6 +106,8 @@ enum Document {
     DiskAccount,
     /// Output of `disk --by pod -o json`
     DiskByPod,
+    /// A line of the output of `fleet images -o json`
+    FleetImage,
     /// A line of the output of `fleet -o json`
     FleetNode,
     /// Output of `config rules -o json`
@@ -330,6 +332,7 @@ fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
         Document::Snapshot => output.pretty_json(&schema_for!(Snapshot)),
         Document::Plan => output.pretty_json(&schema_for!(Plan)),
         Document::Collection => output.pretty_json(&schema_for!(Collection<'static>)),
+        Document::FleetImage => output.pretty_json(&schema_for!(FleetImage)),
         Document::FleetNode => output.pretty_json(&schema_for!(FleetNode)),
         Document::ListedImage => output.pretty_json(&schema_for!(ListedImage)),
         Document::ClusterSnapshot => output.pretty_json(&schema_for!(ClusterSnapshot)),

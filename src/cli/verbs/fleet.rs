@@ -1,5 +1,6 @@
 //! `kubegc fleet`, and the commands that stop and resume removals on one node.
 
+mod holders;
 mod mode;
 mod overview_page;
 pub(in crate::cli) mod pause;
@@ -37,6 +38,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Images(holders::ImagesArgs),
     Mode(mode::ModeArgs),
     Pause(pause_nodes::PauseArgs),
     Remove(remove::RemoveArgs),
@@ -58,6 +60,19 @@ impl Verb for Args {
                 formats: formats::LIST,
                 statuses: LOOKS,
                 words: &["nodes", "cluster", "top"],
+            },
+            VerbFacts {
+                name: "fleet images",
+                examples: &[
+                    ("Show which nodes have an image", "kubegc fleet images registry.example.com/app:1.2"),
+                    (
+                        "Show all images of a repository in a pool",
+                        "kubegc fleet images docker.io/library/redis -l pool=gpu",
+                    ),
+                ],
+                formats: formats::LIST,
+                statuses: LOOKS,
+                words: &["which nodes", "inventory"],
             },
             VerbFacts {
                 name: "fleet mode",
@@ -114,6 +129,7 @@ impl Verb for Args {
         let source = Source { loaded: &loaded, kubectl: &self.kubectl };
         match &self.command {
             None => self.nodes.run(source, output),
+            Some(Command::Images(args)) => args.run(source, output),
             Some(Command::Mode(args)) => args.run(source, output),
             Some(Command::Pause(args)) => args.run(source, output),
             Some(Command::Remove(args)) => args.run(source, output),
@@ -126,6 +142,7 @@ impl Verb for Args {
             Self::facts(),
             match &self.command {
                 None => "fleet",
+                Some(Command::Images(_)) => "fleet images",
                 Some(Command::Mode(_)) => "fleet mode",
                 Some(Command::Pause(_)) => "fleet pause",
                 Some(Command::Remove(_)) => "fleet remove",
@@ -139,7 +156,9 @@ impl Verb for Args {
 fn explained(error: KubernetesError) -> CliError {
     let hint = match error.cause.code() {
         Some(404) => "the cluster has no NodeDiskPolicies and NodeDisks; docs/fleet.md shows how to install them",
-        Some(403) => "the user needs permissions for nodediskpolicies and nodedisks (kubegc.dev), and to list nodes",
+        Some(403) => {
+            "the user needs permissions for nodediskpolicies and nodedisks (kubegc.dev), and to list nodes; for images, nodeimages and pods"
+        }
         _ => "--kubeconfig selects the credentials and the API server",
     };
     CliError::new(ErrorKind::Runtime, error).hint(hint)

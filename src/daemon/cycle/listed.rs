@@ -1,14 +1,17 @@
-//! The images that policies of the cluster list: the rules by which a pass removes them, and what became of them.
+//! What policies of the cluster say of images, and what a pass over images learns for the cluster: the rules by which a pass removes the
+//! images that policies list, and what became of them; the last copies that it keeps; which images there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
+
+use jiff::Timestamp;
 
 use super::Cycle;
 use super::planning::Planned;
 use super::suspension::Stops;
-use crate::fleet::{Fates, ImageFate, ListAnswer, NodePolicies};
+use crate::fleet::{Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, MOST_COPIES, NodePolicies, copy_label};
 use crate::model::{Image, ImageId};
-use crate::plan::{ImageUsers, KeepReason, Kind, Outcome, Policy, Report, Scope};
+use crate::plan::{ImageUsers, KeepReason, Kind, LastCopies, Outcome, Policy, Report, Scope};
 use crate::record::Pass;
 
 /// What a pass saw, with the policies that list images.
@@ -17,6 +20,21 @@ pub(super) struct Listed {
     images: Vec<Image>,
     /// A container that uses the image, by the id of that.
     used_by: BTreeMap<ImageId, String>,
+    hashes: ImageHashes,
+    copies: BTreeSet<String>,
+}
+
+/// What the last pass over images learned for the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct ForFleet {
+    /// What became of the images that policies list.
+    pub answers: Vec<ListAnswer>,
+    /// Which images there are.
+    pub hashes: ImageHashes,
+    /// The labels of those whose last copy a policy keeps.
+    pub copies: BTreeSet<String>,
+    /// Those that would be removed if another node kept them.
+    pub waiting: Vec<ImageId>,
 }
 
 // === impl Cycle ===
@@ -27,9 +45,9 @@ impl Cycle {
         self.suspensions.read(|stops| stops.policies.clone()).await
     }
 
-    /// Returns what became of the images that policies list, as of the last pass over images.
-    pub(in crate::daemon) fn list_answers(&self) -> Vec<ListAnswer> {
-        self.list_answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns what the last pass over images learned for the cluster.
+    pub(in crate::daemon) fn for_fleet(&self) -> ForFleet {
+        self.for_fleet.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the policy of a pass: after the rules of the node come those for the images that policies of the cluster list. These
@@ -38,32 +56,51 @@ impl Cycle {
         let (now, policy) = ((self.clock)(), self.settings.policy.clone());
         let read = |stops: &Stops| (stops.policies.rules(&stops.lists, now), stops.policies.clone());
         let (listed, policies) = self.suspensions.read(read).await;
-        (Policy { rules: policy.rules.iter().cloned().chain(listed).collect(), ..policy }, policies)
+        let rules = policy.rules.iter().cloned().chain(listed).collect();
+        (Policy { rules, last_copies: last_copies(&policies, now), ..policy }, policies)
     }
 
-    /// Keeps the answers of a pass.
-    pub(super) fn answer(&self, listed: Option<Listed>, pass: &Pass) {
+    /// Keeps what a pass over images learned.
+    pub(super) fn learn_for_fleet(&self, listed: Option<Listed>, pass: &Pass) {
         let Some(listed) = listed else { return };
-        let Listed { policies, images, .. } = &listed;
+        let fates = listed.fates(pass);
+        let Listed { policies, images, hashes, copies, .. } = listed;
         let images: Vec<_> = images.iter().collect();
-        let mut answers = self.list_answers.lock().unwrap_or_else(PoisonError::into_inner);
-        *answers = policies.answers(&images, &listed.fates(pass), &answers, (self.clock)());
+        let mut known = self.for_fleet.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = policies.answers(&images, &fates, &known.answers, (self.clock)());
+        let waiting = pass.plan.kept.iter().filter(|kept| matches!(kept.reason, KeepReason::LastCopy { .. }));
+        let waiting = waiting.map(|kept| ImageId::from(kept.id.as_str())).collect();
+        *known = ForFleet { answers, hashes, copies, waiting };
     }
+}
+
+/// Returns the images whose last copy the policies keep.
+fn last_copies(policies: &NodePolicies, now: Timestamp) -> LastCopies {
+    let Some((policy, patterns)) = policies.last_copies() else { return LastCopies::default() };
+    let patterns = patterns.into_iter().map(Into::into).collect();
+    LastCopies { policy: Some(policy.to_owned()), patterns, elsewhere: policies.copies.elsewhere(now) }
 }
 
 // === impl Listed ===
 
 impl Listed {
-    /// Returns what is needed to answer the policies that list images; `None` = the pass is not over images, or did not see them.
-    pub(super) fn of(planned: &Planned) -> Option<Self> {
+    /// Returns what is needed to answer the policies that list images, and what the cluster is shown of images; `None` = the pass is not
+    /// over images, or did not see them.
+    pub(super) fn of(planned: &Planned, fleet: &BTreeSet<FleetPart>) -> Option<Self> {
         let images = planned.snapshot.images.as_ref().filter(|_| planned.scope != Scope::Containers)?;
         let policies = planned.policies.clone();
-        if !policies.lists_images() {
-            return Some(Self { policies, images: Vec::new(), used_by: BTreeMap::new() });
+        let shows = fleet.contains(&FleetPart::Disks) || fleet.contains(&FleetPart::Images);
+        let hashes = if shows { ImageHashes::of(images) } else { ImageHashes::default() };
+        let kept = last_copies(&policies, planned.snapshot.taken_at);
+        let copies = images.iter().filter(|image| kept.covers(image)).filter_map(|image| copy_label(&image.id));
+        let copies = copies.take(MOST_COPIES).collect();
+        let seen = Self { policies, hashes, copies, images: Vec::new(), used_by: BTreeMap::new() };
+        if !seen.policies.lists_images() {
+            return Some(seen);
         }
         let users = ImageUsers::new(&planned.snapshot);
         let used = images.iter().filter_map(|image| Some((image.id.clone(), users.of(image).first()?.full_name())));
-        Some(Self { policies, used_by: used.collect(), images: images.clone() })
+        Some(Self { used_by: used.collect(), images: images.clone(), ..seen })
     }
 
     /// Returns what became of each image in a pass.
@@ -166,7 +203,7 @@ mod tests {
         ];
         write(&cycle, &json!({ "names": names, "repositories": ["r.example/a"], "expires": "2000-01-01T00:00:00Z" }));
         assert_eq!(pass(&cycle).await, [""; 0], "the list has expired");
-        assert_eq!(cycle.list_answers(), []);
+        assert_eq!(cycle.for_fleet().answers, []);
 
         let cycle = self::cycle(&sim);
         write(&cycle, &json!({ "names": names, "repositories": ["r.example/a"] }));
@@ -180,7 +217,7 @@ mod tests {
         assert_eq!(pass(&cycle).await, removed);
         let answer = |notes: &[&str]| {
             let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
-            let [answer] = &cycle.list_answers()[..] else { panic!("{:?}", cycle.list_answers()) };
+            let [answer] = &cycle.for_fleet().answers[..] else { panic!("{:?}", cycle.for_fleet().answers) };
             assert_eq!((answer.policy.as_str(), answer.generation), ("purge", 3));
             assert_eq!((answer.removed, answer.absent, answer.kept, &answer.notes), (5, 1, 2, &notes));
         };

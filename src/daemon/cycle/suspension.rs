@@ -138,7 +138,7 @@ impl StopFiles {
 impl Stops {
     /// Replaces what was read before. Rules are compiled again only for other policies.
     fn replace(&mut self, Self { pause, policies, .. }: Self) {
-        if policies != self.policies {
+        if policies.policies != self.policies.policies {
             self.lists = policies.compiled();
         }
         (self.pause, self.policies) = (pause, policies);

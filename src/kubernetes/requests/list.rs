@@ -109,7 +109,7 @@ impl Listing {
     }
 
     /// Those of them that a selector of labels matches.
-    pub(super) fn labeled(self, selector: Option<&str>) -> Self {
+    pub(in crate::kubernetes) fn labeled(self, selector: Option<&str>) -> Self {
         Self { labels: selector.map(str::to_owned), ..self }
     }
 
@@ -173,8 +173,24 @@ impl Listing {
         Ok(page.metadata.resource_version.filter(|version| !version.is_empty()))
     }
 
+    /// Returns the first objects, in the order of their names, at most so many.
+    pub(in crate::kubernetes) async fn first<T: Watched>(
+        &self,
+        connection: &Connection,
+        most: u32,
+        limit: Duration,
+    ) -> Result<Vec<T>, KubernetesError> {
+        let params = ListParams { label_selector: self.labels.clone(), ..ListParams::default().limit(most) };
+        let first = async {
+            let page: Page<T> = connection.request(self.page::<T>(&params)?, limit).await?;
+            self.check(&page).map_err(Cause::Unreadable)?;
+            Ok(page.items.unwrap_or_default())
+        };
+        attempt(self.list_text(), first).await
+    }
+
     /// Returns all objects. A list whose continue token has expired begins again.
-    pub(super) async fn complete<T: Watched>(
+    pub(in crate::kubernetes) async fn complete<T: Watched>(
         &self,
         connection: &Connection,
         limit: Duration,

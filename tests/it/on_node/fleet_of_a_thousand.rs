@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, PostParams};
 use kubegc::config::{PodSettings, Settings, StateSettings};
-use kubegc::daemon::{policies, publisher};
+use kubegc::daemon::{ForFleet, policies, publisher};
 use kubegc::fleet::{
-    DiskSummary, Fates, FleetPart, ImageFate, ListAnswer, NodeDisk, NodeDiskStatus, NodePolicies, SILENT_AFTER,
+    DiskSummary, Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, NodeDisk, NodeDiskPolicy, NodeDiskStatus,
+    NodePolicies, SILENT_AFTER, copy_label,
 };
 use kubegc::model::Image;
 use serde_json::{Value, json};
@@ -45,7 +46,10 @@ async fn a_thousand_agents_need_little_of_an_api_server() {
     fleet.steady().await;
     fleet.pause().await;
     fleet.purge().await;
-    fleet.look();
+    fleet.last_copy().await;
+    fleet.look(&[]);
+    fleet.look(&["images", IMAGE]);
+    fleet.look(&["images", "r.example/7:1"]);
 }
 
 /// The cluster and the directories of the agents.
@@ -83,7 +87,7 @@ impl Fleet<'_> {
         let path = self.dir.join(format!("node-{number}/kubegc.db"));
         Settings {
             node: format!("node-{number}"),
-            fleet: [FleetPart::Policies, FleetPart::Disks].into(),
+            fleet: [FleetPart::Policies, FleetPart::Disks, FleetPart::Images].into(),
             pods: PodSettings { kubeconfigs: vec![self.node.kubeconfig("kubegc")], ..base.pods },
             state: StateSettings { path, ..base.state },
             ..Settings::default()
@@ -140,13 +144,37 @@ impl Fleet<'_> {
         assert!(eventually(late).await, "the node that joined later did not answer");
     }
 
-    fn look(&self) {
+    /// All have an imported image that would be removed: all but the first know that another keeps it.
+    async fn last_copy(&self) {
+        let (begun, cpu) = (Instant::now(), self.cpu_seconds());
+        let policies: Api<NodeDiskPolicy> = Api::all(self.node.kube());
+        let policy = json!({ "metadata": { "name": "air-gap" }, "spec": { "keepLastCopy": {} } });
+        policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
+        let knows = |number: &usize| {
+            let known = NodePolicies::read(&read(&self.settings(*number).state.policies_file()));
+            known.copies.elsewhere(Timestamp::now()).len() == 1
+        };
+        let all = async || (0..=AGENTS).filter(knows).count() == AGENTS;
+        assert!(eventually(all).await, "{} know another", (0..=AGENTS).filter(knows).count());
+        assert!(!knows(&0), "the first keeps it");
+        let (cpu, lasted) = (self.cpu_seconds() - cpu, begun.elapsed());
+        println!(
+            "{AGENTS} nodes know after {lasted:.1?} that node-0 keeps an image; the API server needed {cpu:.1} s for it"
+        );
+    }
+
+    fn look(&self, args: &[&str]) {
         let times = (0..3).map(|_| {
             let begun = Instant::now();
-            assert!(self.fleet(&[]).ok().stdout.contains(&format!("{} nodes", AGENTS + 1)));
+            assert!(self.fleet(args).ok().stdout.contains(&format!("{} nodes", AGENTS + 1)));
             begun.elapsed()
         });
-        println!("kubegc fleet (debug build) lists {} nodes in {:.2?}", AGENTS + 1, times.min().unwrap());
+        println!(
+            "kubegc fleet {} (debug build) lists {} nodes in {:.2?}",
+            args.join(" "),
+            AGENTS + 1,
+            times.min().unwrap()
+        );
     }
 
     fn fleet(&self, args: &[&str]) -> Ran {
@@ -209,7 +237,15 @@ async fn agent(settings: Settings) {
         status.set_healthy(None);
         Some(status)
     };
-    tokio::join!(policies::follow(&settings), publisher::publish(&settings, status));
+    let images: Vec<_> =
+        (0..300).map(|number| Image { tags: vec![format!("r.example/{number}:1")], ..image.clone() }).collect();
+    let hashes = ImageHashes::of(&images);
+    let seen = || {
+        let keeps = NodePolicies::read(&read_or_none(&file)).last_copies().is_some();
+        let copies = copy_label(&image.id).into_iter().filter(|_| keeps).collect();
+        ForFleet { hashes: hashes.clone(), copies, waiting: vec![image.id.clone()], ..ForFleet::default() }
+    };
+    tokio::join!(policies::follow(&settings, || seen().waiting), publisher::publish(&settings, status, seen));
 }
 
 /// Returns the document; an empty one before the first list.

@@ -96,7 +96,8 @@ fn row(node: &FleetNode, is_wide: bool) -> [String; 8] {
     ]
 }
 
-fn heard(at: Timestamp) -> String {
+/// Returns how long ago it was.
+pub(super) fn heard(at: Timestamp) -> String {
     format::age(now().duration_since(at).as_secs().max(0))
 }
 

@@ -1,0 +1,119 @@
+//! Which nodes have an image, for `kubegc fleet images`.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
+
+use super::list_entry::Entry;
+use super::node_images::NodeImagesSpec;
+use crate::model::{Image, ImageId, full_image_name};
+
+/// The kubelet lists so many images in the status of its Node, the largest (`nodeStatusMaxImages`).
+const MOST_LISTED: usize = 50;
+/// And so many names of each (`MaxNamesPerImageInNodeStatus`).
+const MOST_NAMES: usize = 5;
+
+/// An image that is asked for: a name with a tag or a digest, a digest or id, or a repository.
+#[derive(Debug)]
+pub struct WantedImage(Entry);
+
+/// Whether a node has an image.
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum ImageState {
+    /// A pod of the node uses it.
+    Used,
+    /// The node has it.
+    Unused,
+    /// It is not known: the node does not show its images, and has more than its Node lists.
+    Unknown,
+    /// The node does not have it.
+    Absent,
+}
+
+/// An image on a node of a fleet.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
+pub struct FleetImage {
+    /// Always `FleetImage`.
+    pub kind: &'static str,
+    /// The version of the document, 1.
+    pub version: u32,
+    /// The name of the node.
+    pub node: String,
+    /// Whether it has the image.
+    pub state: ImageState,
+    /// The pods that use it, as namespace/name.
+    pub used_by: Vec<String>,
+    /// When the agent showed the images of the node; `null` = the Node lists them.
+    pub shown_at: Option<Timestamp>,
+}
+
+/// What the Node of a node has in its status: its largest images.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ListedImages {
+    images: Vec<ListedImage>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ListedImage {
+    names: Vec<String>,
+}
+
+// === impl WantedImage ===
+
+impl WantedImage {
+    /// Reads a word. One without a tag and a digest is a repository.
+    ///
+    /// # Errors
+    /// It names no image, or has a part of a digest.
+    pub fn read(word: &str) -> Result<Self, String> {
+        let (fault, entry) = if Entry::is_without_tag(word) {
+            (Entry::fault_of_repository(word), Entry::of_repository(word))
+        } else {
+            (Entry::fault_of_name(word), Entry::of_name(word))
+        };
+        fault.map_or(Ok(Self(entry)), |fault| Err(format!("{word:?} {fault}")))
+    }
+
+    /// Returns whether a name, a digest or an id is that of the image.
+    pub fn is(&self, name: &str) -> bool {
+        let (digests, tags) = (vec![name.to_owned()], vec![full_image_name(name).into_owned()]);
+        self.0.is(&Image { id: ImageId::from(name), digests, tags, ..Image::default() })
+    }
+
+    /// Returns whether a node has the image, by what its agent shows, or else by what its Node lists.
+    pub fn on(&self, node: &str, shown: Option<&NodeImagesSpec>, listed: &ListedImages) -> FleetImage {
+        let known = shown.and_then(|shown| Some((shown.has(&self.0)?, shown.at)));
+        let (has, shown_at) = known.map_or((self.is_in(listed), None), |(has, at)| (Some(has), at));
+        let state = match has {
+            Some(true) => ImageState::Unused,
+            Some(false) => ImageState::Absent,
+            None => ImageState::Unknown,
+        };
+        FleetImage { kind: "FleetImage", version: 1, node: node.to_owned(), state, used_by: Vec::new(), shown_at }
+    }
+
+    /// A Node lists no ids, so an id that it does not list is not known to be absent.
+    fn is_in(&self, listed: &ListedImages) -> Option<bool> {
+        let has = listed.images.iter().flat_map(|image| &image.names).any(|name| self.is(name));
+        let is_whole = !listed.images.is_empty()
+            && listed.images.len() < MOST_LISTED
+            && listed.images.iter().all(|image| image.names.len() < MOST_NAMES);
+        (has || is_whole && !self.0.is_digest()).then_some(has)
+    }
+}
+
+// === impl FleetImage ===
+
+impl FleetImage {
+    /// Adds the pods of the node that use the image.
+    pub fn add_users(&mut self, users: Vec<String>) {
+        if !users.is_empty() {
+            (self.state, self.used_by) = (ImageState::Used, users);
+        }
+    }
+}
