@@ -44,11 +44,15 @@ async fn a_pause_in_the_middle_of_a_pass(node: &NodeRig, service: &Service<'_>) 
     service.until("a removal", async || left(node).await < IMAGES).await;
     service.mark();
     fleet(node, &["pause", "--reason", "incident 7"]).ok();
+    let paused_at = jiff::Timestamp::now();
     service.until("the pause", async || says(service, "paused by policy pause: incident 7")).await;
     let rest = left(node).await;
     assert!(rest > 0, "the pass would have removed all");
     service.passes(2).await;
     assert_eq!(left(node).await, rest, "nothing began after the pause");
+    let ends = service.history("docker.io/unused/").into_iter().filter(|deed| deed["outcome"] == "removed");
+    let last = ends.map(|deed| deed["at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap()).max().unwrap();
+    println!("{} of {IMAGES} images were removed, the last {:#} after the command", IMAGES - rest, last - paused_at);
 }
 
 /// The agent is restarted meanwhile. `make test-fleet` ends the API server for ten minutes.
