@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::node_disk::NodeDiskStatus;
-use super::overview::{SILENT_AFTER, is_heard};
+use super::overview::is_heard;
 use crate::model::{ImageId, is_image_pattern};
 
 /// The labels of a NodeDisk that show images begin so.
@@ -23,6 +23,8 @@ pub const MOST_COPIES: usize = 100;
 const ASKED_AT_ONCE: usize = 3;
 /// And for one image this often.
 const ASK_AGAIN: Duration = Duration::from_mins(5);
+/// An answer counts for this long: until the one after the next.
+const COUNTS_FOR: Duration = Duration::from_mins(10);
 /// How much of an id is in a label: a part of a label has at most 63 characters.
 const DIGITS: usize = 40;
 
@@ -79,7 +81,7 @@ impl KnownCopies {
 
     /// Returns the images that another node keeps.
     pub fn elsewhere(&self, now: Timestamp) -> BTreeSet<ImageId> {
-        let counts = |at: Timestamp| now >= at && now.duration_since(at).unsigned_abs() < SILENT_AFTER;
+        let counts = |at: Timestamp| now >= at && now.duration_since(at).unsigned_abs() < COUNTS_FOR;
         let kept = self.asked.iter().filter(|(_, (at, is_elsewhere))| *is_elsewhere && counts(*at));
         kept.map(|(id, _)| id.clone()).collect()
     }
@@ -138,8 +140,8 @@ mod tests {
         assert_eq!(turns, ids, "each once");
         assert_eq!(known.due(&ids, at(299)), []);
         assert_eq!(known.due(&ids, at(300)), turns[..ASKED_AT_ONCE], "the oldest answers");
-        assert_eq!(known.elsewhere(at(899)).len(), ASKED_AT_ONCE);
-        assert_eq!([900, -1].map(|second| known.elsewhere(at(second)).len()), [0, 0]);
+        assert_eq!(known.elsewhere(at(599)).len(), ASKED_AT_ONCE);
+        assert_eq!([600, -1].map(|second| known.elsewhere(at(second)).len()), [0, 0]);
         known.limit_to(&ids[..1]);
         assert_eq!(known.elsewhere(at(1)).len(), 1);
     }

@@ -24,6 +24,9 @@ use crate::rig::{NodeRig, Ran, eventually};
 const AGENTS: usize = 1000;
 /// The image that all nodes have.
 const IMAGE: &str = "docker.io/fleet/app:1";
+const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
+/// While this file exists, the image waits on each node for another that keeps it.
+const WAITS: &str = "waits";
 const DEFINITIONS: &str = include_str!("../../../packaging/components/fleet/crds.yaml");
 
 #[tokio::test(flavor = "multi_thread")]
@@ -146,10 +149,15 @@ impl Fleet<'_> {
 
     /// All have an imported image that would be removed: all but the first know that another keeps it.
     async fn last_copy(&self) {
-        let (begun, cpu) = (Instant::now(), self.cpu_seconds());
         let policies: Api<NodeDiskPolicy> = Api::all(self.node.kube());
         let policy = json!({ "metadata": { "name": "air-gap" }, "spec": { "keepLastCopy": {} } });
         policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
+        let disks: Api<NodeDisk> = Api::all(self.node.kube());
+        let labeled = ListParams::default().labels(&copy_label(&ID.into()).unwrap());
+        let shown = async || disks.list_metadata(&labeled).await.unwrap().items.len() > AGENTS;
+        assert!(eventually(shown).await, "not all show the image");
+        let (begun, cpu) = (Instant::now(), self.cpu_seconds());
+        std::fs::write(self.dir.join(WAITS), "").unwrap();
         let knows = |number: &usize| {
             let known = NodePolicies::read(&read(&self.settings(*number).state.policies_file()));
             known.copies.elsewhere(Timestamp::now()).len() == 1
@@ -215,8 +223,8 @@ fn read(path: &Path) -> String {
 /// The part of an agent that takes part in the fleet. Its node has one image, and a disk whose use changes by a percent in five minutes.
 async fn agent(settings: Settings) {
     let (file, begun, answers) = (settings.state.policies_file(), Instant::now(), RefCell::new(Vec::new()));
-    let id = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
-    let image = Image { id: id.into(), tags: vec![IMAGE.to_owned()], ..Image::default() };
+    let waits = settings.state.path.ancestors().nth(2).unwrap().join(WAITS);
+    let image = Image { id: ID.into(), tags: vec![IMAGE.to_owned()], ..Image::default() };
     let fates: Fates = [(image.id.clone(), ImageFate::Removed)].into();
     let status = async || {
         let (policies, now) = (NodePolicies::read(&read_or_none(&file)), Timestamp::now());
@@ -243,7 +251,8 @@ async fn agent(settings: Settings) {
     let seen = || {
         let keeps = NodePolicies::read(&read_or_none(&file)).last_copies().is_some();
         let copies = copy_label(&image.id).into_iter().filter(|_| keeps).collect();
-        ForFleet { hashes: hashes.clone(), copies, waiting: vec![image.id.clone()], ..ForFleet::default() }
+        let waiting = waits.exists().then(|| image.id.clone()).into_iter().collect();
+        ForFleet { hashes: hashes.clone(), copies, waiting, ..ForFleet::default() }
     };
     tokio::join!(policies::follow(&settings, || seen().waiting), publisher::publish(&settings, status, seen));
 }
