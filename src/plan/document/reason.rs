@@ -319,7 +319,7 @@ pub enum KeepReason {
         /// The pattern.
         pattern: String,
     },
-    /// It has no registry, and no other node is known to keep it (`keepLastCopy`).
+    /// Its last copy in the cluster is kept, and no other node is known to keep it (`keepLastCopy`).
     LastCopy {
         /// The policy of the cluster.
         policy: String,

@@ -1,5 +1,5 @@
 //! Images that may be the last copy in the cluster, which a policy of the cluster keeps: images without a registry to pull them from.
-//! An image goes once another node is known to keep it. Without such word it stays.
+//! Such an image is removed only while another node is known to keep it.
 
 use std::collections::BTreeSet;
 

@@ -345,7 +345,7 @@ impl KeepReason {
             .set_by("images.keep"),
             Self::LastCopy { policy } => guard(
                 format!("perhaps the last copy (policy {policy})"),
-                format!("it has no registry, and no other node is known to keep it, so the policy {policy} keeps it"),
+                format!("no other node is known to keep it, and the policy {policy} keeps the last copy of such images"),
                 "another node whose name comes first shows that it keeps it, or the policy ends",
             )
             .set_by("keepLastCopy"),
