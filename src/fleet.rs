@@ -24,7 +24,7 @@ pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, Node
 pub use node_disk_policy::{
     LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodeSelector, PolicyMode, PolicyPause,
 };
-pub use node_images::{ImageHashes, NodeImages, NodeImagesSpec};
+pub use node_images::{IMAGES_HEARTBEAT, ImageHashes, NodeImages, NodeImagesSpec};
 pub use node_policies::{AppliedPolicy, NodePolicies};
 pub use overview::{FleetNode, NodeAnswer, NodeState, SILENT_AFTER, overview};
 pub use pause::{Pause, Suspension};

@@ -59,7 +59,7 @@ pub struct Cycle {
     rules: RuleLog,
     archiving: Archiving,
     suspensions: Arc<Suspensions>,
-    for_fleet: Mutex<ForFleet>,
+    for_fleet: Mutex<Option<ForFleet>>,
 }
 
 // === impl Cycle ===
@@ -94,6 +94,8 @@ impl Cycle {
         watch: impl FnMut(&Plan, &Report) + Send,
     ) -> Pass {
         let heeds_quiet_hours = kind.heeds_quiet_hours();
+        // What a saved plan keeps is that of the time when it was made.
+        let learns = !matches!(kind, PassKind::Saved(_)) && kind.scope() != Scope::Containers;
         let archived = self.archive_logs(kind.scope()).await;
         let mut planned = self.planned(kind, Needs::new()).await;
         planned.plan.errors.extend(archived.err());
@@ -104,7 +106,9 @@ impl Cycle {
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
         let listed = Listed::of(&planned, &self.settings.fleet);
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
-        self.learn_for_fleet(listed, &pass);
+        if learns {
+            self.learn_for_fleet(listed, &pass);
+        }
         pass
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Passes read that file, as they read the file of a pause: a policy counts without a restart, for commands on the node too, and while the
 //! API server cannot be reached. There is one watch, of the policies. The labels of the node are read if a policy selects by labels, and which
-//! nodes have an image if that would be removed but for `keepLastCopy`.
+//! nodes have an image if only `keepLastCopy` keeps that.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,6 +34,8 @@ const LABELS_INTERVAL: Duration = Duration::from_mins(5);
 const WATCH: Duration = Duration::from_mins(2);
 /// How often the agent asks for last copies, if an image waits for the answer.
 const COPIES_INTERVAL: Duration = Duration::from_secs(10);
+/// The same after a question without an answer.
+const COPIES_RETRY: Duration = Duration::from_mins(1);
 /// The wait before another attempt to read the labels or to write the file.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -55,6 +57,8 @@ struct PolicyWriter {
     file: PathBuf,
     calls: BoundedCalls,
     written: Option<NodePolicies>,
+    /// Whether the last question about copies had no answer.
+    is_failing: bool,
 }
 
 /// Follows the policies until the future is dropped, if the settings say so. `waiting` are the images that would be removed if another node
@@ -71,7 +75,8 @@ pub async fn follow(settings: &Settings, waiting: impl Fn() -> Vec<ImageId>) {
     let timing = Timing { watch: WATCH, ..Timing::default() };
     let monitor = Monitor::new(Arc::clone(&connection), &policies, timing, lists);
     let (node, file) = (settings.node.clone(), settings.state.policies_file());
-    let writer = PolicyWriter { connection, node, file, calls: BoundedCalls::default(), written: None };
+    let writer =
+        PolicyWriter { connection, node, file, calls: BoundedCalls::default(), written: None, is_failing: false };
     tokio::join!(monitor.run(follower), writer.run(known, waiting));
 }
 
@@ -99,7 +104,7 @@ impl PolicyFollower {
         let FleetObject { name, uid, generation, part, .. } = listed;
         let policy = match part {
             Ok(spec) => AppliedPolicy { spec, ..AppliedPolicy::default() },
-            Err((fault, fields)) => AppliedPolicy::unreadable(fault, fields.iter().any(|field| field == "paused")),
+            Err((fault, fields)) => AppliedPolicy::unreadable(fault, &fields),
         };
         let policy = AppliedPolicy { uid, generation, ..policy };
         if self.is_listing {
@@ -147,12 +152,13 @@ impl PolicyWriter {
                 }
             };
         }
-        let applied = NodePolicies::of(policies, &self.node, &labels);
+        let mut applied = NodePolicies::of(policies, &self.node, &labels);
+        applied.copies = self.written.as_ref().map(|written| written.copies.clone()).unwrap_or_default();
         if self.written.as_ref().is_some_and(|written| written.is_like(&applied)) {
             return LABELS_INTERVAL;
         }
         for (policy, fault) in &applied.faults {
-            tracing::warn!(policy, fault, "a NodeDiskPolicy has a mistake, and no effect");
+            tracing::warn!(policy, fault, "a NodeDiskPolicy has a mistake; what it concerns has no effect");
         }
         if self.write(applied).await.is_err() {
             return RETRY;
@@ -171,13 +177,21 @@ impl PolicyWriter {
     /// Asks for so long which other nodes keep the images that wait for it. A policy that changes meanwhile does not wait for an answer.
     async fn look_for_copies(&mut self, waiting: impl Fn() -> Vec<ImageId>, lasts: Duration) {
         let end = Instant::now() + lasts;
-        while Instant::now() < end {
-            sleep_until(end.min(Instant::now() + COPIES_INTERVAL)).await;
+        loop {
+            let interval = if self.is_failing { COPIES_RETRY } else { COPIES_INTERVAL };
+            sleep_until(end.min(Instant::now() + interval)).await;
+            if Instant::now() >= end {
+                return;
+            }
             let Some(mut applied) = self.written.clone().filter(|written| written.last_copies().is_some()) else {
                 continue;
             };
-            if let Err(error) = self.ask(&mut applied.copies, &waiting()).await {
-                tracing::warn!(%error, "cannot find out which other nodes keep an image; it stays here");
+            let asked = self.ask(&mut applied.copies, &waiting()).await;
+            let was_failing = std::mem::replace(&mut self.is_failing, asked.is_err());
+            if let Err(error) = asked.map_err(|error| error.to_string())
+                && !was_failing
+            {
+                tracing::warn!(error, "it is not known which other nodes keep an image; this node keeps it");
             }
             if self.written.as_ref() != Some(&applied) {
                 // If it fails, the images stay, and the next answer is written.

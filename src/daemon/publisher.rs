@@ -10,7 +10,7 @@ use super::cycle::Cycle;
 use super::cycle::listed::ForFleet;
 use super::node::credential_candidates;
 use crate::config::Settings;
-use crate::fleet::{DiskSummary, FleetPart, ImageHashes, NodeDiskStatus, PassSummary, place_of};
+use crate::fleet::{DiskSummary, FleetPart, IMAGES_HEARTBEAT, ImageHashes, NodeDiskStatus, PassSummary, place_of};
 use crate::kubernetes::{Connection, KubernetesError, Timing, label_node_disk, write_node_disk, write_node_images};
 use crate::model::size_text;
 use crate::plan::DiskState;
@@ -23,16 +23,18 @@ const TICK: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(30);
 /// Changed images are written at most this often.
 const IMAGES_GAP: Duration = Duration::from_mins(5);
-/// And the same ones this often: another may have deleted the object.
-const IMAGES_HEARTBEAT: Duration = Duration::from_hours(1);
+/// Labels that could not be written are written again after this long: each attempt comes with a status.
+const LABELS_RETRY: Duration = Duration::from_mins(5);
 
 /// What writes the objects of a node.
 struct Publisher<'s> {
     connection: Connection,
     settings: &'s Settings,
     written: Option<(NodeDiskStatus, Instant)>,
-    /// The labels that show images; `None` = those of an agent before this one.
-    labels: Option<BTreeSet<String>>,
+    /// The labels that show images, and the uid of the object that has them; `None` = those of an agent before this one.
+    labels: Option<(String, BTreeSet<String>)>,
+    /// When they could not be written.
+    labels_failed: Option<Instant>,
     images: Option<(String, Instant)>,
 }
 
@@ -40,13 +42,14 @@ struct Publisher<'s> {
 pub async fn publish(
     settings: &Settings,
     status: impl AsyncFn() -> Option<NodeDiskStatus>,
-    for_fleet: impl Fn() -> ForFleet,
+    for_fleet: impl Fn() -> Option<ForFleet>,
 ) {
     if !settings.fleet.contains(&FleetPart::Disks) && !settings.fleet.contains(&FleetPart::Images) {
         return;
     }
     let connection = Connection::new(credential_candidates(settings));
-    let mut publisher = Publisher { connection, settings, written: None, labels: None, images: None };
+    let mut publisher =
+        Publisher { connection, settings, written: None, labels: None, labels_failed: None, images: None };
     let mut is_failing = false;
     loop {
         sleep(TICK).await;
@@ -66,33 +69,39 @@ pub async fn publish(
 // === impl Publisher ===
 
 impl Publisher<'_> {
-    async fn write(&mut self, status: NodeDiskStatus, seen: ForFleet) -> Result<(), KubernetesError> {
-        if self.settings.fleet.contains(&FleetPart::Disks) {
-            self.write_disk(status, seen.copies).await?;
+    /// Before a pass has seen the images, what an agent before this one showed of them stays.
+    async fn write(&mut self, status: NodeDiskStatus, seen: Option<ForFleet>) -> Result<(), KubernetesError> {
+        let parts = &self.settings.fleet;
+        let (has_disks, has_images) = (parts.contains(&FleetPart::Disks), parts.contains(&FleetPart::Images));
+        let (copies, hashes) = seen.map(|seen| (seen.copies, seen.hashes)).unzip();
+        let disk = if has_disks { self.write_disk(status, copies).await } else { Ok(()) };
+        if let Some(hashes) = hashes.filter(|_| has_images) {
+            self.write_images(&hashes).await?;
         }
-        if self.settings.fleet.contains(&FleetPart::Images) {
-            self.write_images(&seen.hashes).await?;
-        }
-        Ok(())
+        disk
     }
 
     async fn write_disk(
         &mut self,
         mut status: NodeDiskStatus,
-        copies: BTreeSet<String>,
+        copies: Option<BTreeSet<String>>,
     ) -> Result<(), KubernetesError> {
         let written = self.written.as_ref().map(|(status, at)| (status, at.elapsed()));
         status.finish(written.map(|(status, _)| status), now());
-        let is_labeled = self.labels.as_ref() == Some(&copies);
-        if !status.is_due(written, is_labeled) {
+        let waits = self.labels_failed.is_some_and(|at| at.elapsed() < LABELS_RETRY);
+        let labels = copies.filter(|copies| !waits && self.labels.as_ref().is_none_or(|(_, labels)| labels != copies));
+        if !status.is_due(written, labels.is_none()) {
             return Ok(());
         }
         let (node, limit) = (&self.settings.node, Timing::default().answer);
         let uid = write_node_disk(&self.connection, node, &status, limit).await?;
         self.written = Some((status, Instant::now()));
-        if !is_labeled {
-            label_node_disk(&self.connection, node, &uid, &copies, limit).await?;
-            self.labels = Some(copies);
+        // Another may have deleted the object, so that it has no labels.
+        let lost = || self.labels.clone().filter(|(of, _)| *of != uid).map(|(_, labels)| labels);
+        if let Some(labels) = labels.or_else(lost) {
+            self.labels_failed = Some(Instant::now());
+            label_node_disk(&self.connection, node, &uid, &labels, limit).await?;
+            (self.labels, self.labels_failed) = (Some((uid, labels)), None);
         }
         Ok(())
     }
@@ -117,7 +126,7 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
         return None;
     }
     let policies = cycle.policies().await;
-    let ForFleet { answers, hashes, .. } = cycle.for_fleet();
+    let ForFleet { answers, hashes, .. } = cycle.for_fleet().unwrap_or_default();
     let reclaimable_bytes = cycle.reclaimable_bytes().unwrap_or_default();
     let mut status = NodeDiskStatus {
         version: state.program.clone(),

@@ -259,7 +259,10 @@ where
         let status = async || publisher::status(&self.cycle, &self.live.read()).await;
         let seen = || self.cycle.for_fleet();
         let part = async {
-            tokio::join!(policies::follow(settings, || seen().waiting), publisher::publish(settings, status, seen))
+            tokio::join!(
+                policies::follow(settings, || seen().map(|seen| seen.waiting).unwrap_or_default()),
+                publisher::publish(settings, status, seen)
+            )
         };
         self.stop.run_until_cancelled(Box::pin(part)).await;
     }

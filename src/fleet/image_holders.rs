@@ -11,7 +11,7 @@ use crate::model::{Image, ImageId, full_image_name};
 
 /// The kubelet lists so many images in the status of its Node, the largest (`nodeStatusMaxImages`).
 const MOST_LISTED: usize = 50;
-/// And so many names of each (`MaxNamesPerImageInNodeStatus`).
+/// Of each it lists so many names (`MaxNamesPerImageInNodeStatus`).
 const MOST_NAMES: usize = 5;
 
 /// An image that is asked for: a name with a tag or a digest, a digest or id, or a repository.
@@ -25,8 +25,8 @@ pub struct WantedImage(Entry);
 pub enum ImageState {
     /// A pod of the node uses it.
     Used,
-    /// The node has it.
-    Unused,
+    /// The node has it, and no pod names it so.
+    Present,
     /// It is not known: the node does not show its images, and has more than its Node lists.
     Unknown,
     /// The node does not have it.
@@ -86,11 +86,12 @@ impl WantedImage {
     }
 
     /// Returns whether a node has the image, by what its agent shows, or else by what its Node lists.
-    pub fn on(&self, node: &str, shown: Option<&NodeImagesSpec>, listed: &ListedImages) -> FleetImage {
+    pub fn on(&self, node: &str, shown: Option<&NodeImagesSpec>, listed: &ListedImages, now: Timestamp) -> FleetImage {
+        let shown = shown.filter(|shown| shown.is_current(now));
         let known = shown.and_then(|shown| Some((shown.has(&self.0)?, shown.at)));
         let (has, shown_at) = known.map_or((self.is_in(listed), None), |(has, at)| (Some(has), at));
         let state = match has {
-            Some(true) => ImageState::Unused,
+            Some(true) => ImageState::Present,
             Some(false) => ImageState::Absent,
             None => ImageState::Unknown,
         };

@@ -1,14 +1,14 @@
-//! `keepLastCopy` of a policy: images without a registry that one node of the cluster keeps at least.
+//! `keepLastCopy` of policies: images without a registry that at least one of all the nodes keeps to which such a policy applies.
 //!
-//! Each node to which such a policy applies shows its images of this kind as labels of its NodeDisk. Of the nodes that have an image, the
-//! one whose name comes first keeps it, and another removes it only while it hears that one. So nothing
+//! Each of these nodes shows its images of this kind as labels of its NodeDisk. Of the nodes that have an image, the one whose name comes
+//! first keeps it, and another removes it only if that one was heard lately. So nothing
 //! coordinates them, and without an answer each node keeps its own. What a node shows can only make others remove what their own settings let go.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::node_disk::NodeDiskStatus;
@@ -17,12 +17,16 @@ use crate::model::{ImageId, is_image_pattern};
 
 /// The labels of a NodeDisk that show images begin so.
 pub const COPY_LABEL: &str = "copies.kubegc.dev/";
-/// The most images that a node shows. The others count for no other node, which so keeps its own.
+/// The most images that a node shows. Other nodes do not know of the others, and keep their own.
 pub const MOST_COPIES: usize = 100;
 /// The API server is asked for so many images at once: each is a list that it has to search.
 const ASKED_AT_ONCE: usize = 3;
-/// And for one image this often.
+/// It is asked for one image this often.
 const ASK_AGAIN: Duration = Duration::from_mins(5);
+/// The time is doubled at most so often, to 80 minutes.
+const MOST_DOUBLED: u32 = 4;
+/// A holder whose clock is further ahead does not count: it would be heard for that much longer.
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 /// An answer counts for this long: until the one after the next.
 const COUNTS_FOR: Duration = Duration::from_mins(10);
 /// How much of an id is in a label: a part of a label has at most 63 characters.
@@ -32,7 +36,8 @@ const DIGITS: usize = 40;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, schemars::JsonSchema, Serialize)]
 #[serde(default)]
 pub struct KeepLastCopy {
-    /// Patterns of names, as in `images.keep`. Imported images are always among them.
+    /// Patterns of names, as in `images.keep`. Images without a digest, as containerd has those that were imported, are always among
+    /// them; CRI-O gives each image a digest, so there they need a pattern.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20), inner(length(min = 1, max = 300), regex(pattern = "^[A-Za-z0-9._/:@*-]+$")))]
     pub images: Vec<String>,
@@ -42,8 +47,16 @@ pub struct KeepLastCopy {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct KnownCopies {
-    /// When it was asked for an image, and whether another node keeps that.
-    asked: BTreeMap<ImageId, (Timestamp, bool)>,
+    asked: BTreeMap<ImageId, Asked>,
+}
+
+/// The last answer about an image.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+struct Asked {
+    at: Timestamp,
+    is_elsewhere: bool,
+    /// How often the answer was the same before.
+    repeated: u32,
 }
 
 // === impl KeepLastCopy ===
@@ -59,11 +72,11 @@ impl KeepLastCopy {
 // === impl KnownCopies ===
 
 impl KnownCopies {
-    /// Returns the images to ask for now: a few of those that only wait for it, the ones that were asked for longest ago.
-    pub fn due(&self, wanted: &[ImageId], now: Timestamp) -> Vec<ImageId> {
-        let age =
-            |id: &ImageId| self.asked.get(id).map_or(Duration::MAX, |(at, _)| now.duration_since(*at).unsigned_abs());
-        let mut due: Vec<_> = wanted.iter().filter(|id| age(id) >= ASK_AGAIN).cloned().collect();
+    /// Returns the images to ask for now: a few of those that wait, the ones that were asked for longest ago.
+    pub fn due(&self, waiting: &[ImageId], now: Timestamp) -> Vec<ImageId> {
+        let age = |id: &ImageId| self.asked.get(id).map_or(Duration::MAX, |asked| asked.age(now));
+        let is_due = |id: &&ImageId| self.asked.get(*id).is_none_or(|asked| asked.age(now) >= asked.ask_again());
+        let mut due: Vec<_> = waiting.iter().filter(is_due).cloned().collect();
         due.sort_by_key(|id| Reverse(age(id)));
         due.truncate(ASKED_AT_ONCE);
         due
@@ -71,19 +84,34 @@ impl KnownCopies {
 
     /// Notes an answer.
     pub fn note(&mut self, image: ImageId, is_elsewhere: bool, now: Timestamp) {
-        self.asked.insert(image, (now, is_elsewhere));
+        let before = self.asked.get(&image).filter(|asked| asked.is_elsewhere == is_elsewhere);
+        let repeated = before.map_or(0, |asked| asked.repeated.saturating_add(1));
+        self.asked.insert(image, Asked { at: now, is_elsewhere, repeated });
     }
 
-    /// Forgets images that no longer wait.
-    pub fn limit_to(&mut self, wanted: &[ImageId]) {
-        self.asked.retain(|id, _| wanted.contains(id));
+    /// Forgets images that do not wait.
+    pub fn limit_to(&mut self, waiting: &[ImageId]) {
+        self.asked.retain(|id, _| waiting.contains(id));
     }
 
     /// Returns the images that another node keeps.
     pub fn elsewhere(&self, now: Timestamp) -> BTreeSet<ImageId> {
-        let counts = |at: Timestamp| now >= at && now.duration_since(at).unsigned_abs() < COUNTS_FOR;
-        let kept = self.asked.iter().filter(|(_, (at, is_elsewhere))| *is_elsewhere && counts(*at));
-        kept.map(|(id, _)| id.clone()).collect()
+        let counts = |asked: &Asked| asked.is_elsewhere && now >= asked.at && asked.age(now) < COUNTS_FOR;
+        self.asked.iter().filter(|(_, asked)| counts(asked)).map(|(id, _)| id.clone()).collect()
+    }
+}
+
+// === impl Asked ===
+
+impl Asked {
+    fn age(&self, now: Timestamp) -> Duration {
+        now.duration_since(self.at).unsigned_abs()
+    }
+
+    /// An image that only this node has would be asked for without end, so less and less often.
+    fn ask_again(&self) -> Duration {
+        let doubled = if self.is_elsewhere { 0 } else { self.repeated.min(MOST_DOUBLED) };
+        ASK_AGAIN * 2_u32.pow(doubled)
     }
 }
 
@@ -100,7 +128,8 @@ pub fn is_kept_before<'a>(
     mut holders: impl Iterator<Item = (&'a str, &'a NodeDiskStatus)>,
     now: Timestamp,
 ) -> bool {
-    holders.any(|(holder, status)| holder < node && is_heard(status, now))
+    let is_ahead = |status: &NodeDiskStatus| status.at.is_some_and(|at| at.duration_since(now) > CLOCK_SKEW);
+    holders.any(|(holder, status)| holder < node && is_heard(status, now) && !is_ahead(status))
 }
 
 #[cfg(test)]
@@ -121,6 +150,7 @@ mod tests {
         assert_eq!(["a", "b", "c", "d"].map(|node| kept(node, 1000)), [false, false, true, true], "a is silent");
         assert_eq!(["c", "d"].map(|node| kept(node, 1500)), [false, true]);
         assert!(!kept("d", 1900));
+        assert_eq!([-60, -61].map(|second| kept("d", second)), [true, false], "the clock of a is ahead");
     }
 
     #[test]
@@ -144,6 +174,15 @@ mod tests {
         assert_eq!([600, -1].map(|second| known.elsewhere(at(second)).len()), [0, 0]);
         known.limit_to(&ids[..1]);
         assert_eq!(known.elsewhere(at(1)).len(), 1);
+        let mut only_here = KnownCopies::default();
+        let mut times = Vec::new();
+        for second in 0..40_000 {
+            for id in only_here.due(&ids[..1], at(second)) {
+                only_here.note(id, false, at(second));
+                times.push(second / 300);
+            }
+        }
+        assert_eq!(times, [0, 1, 3, 7, 15, 31, 47, 63, 79, 95, 111, 127], "less and less often");
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub struct NodeDiskPolicySpec {
     /// Images that these nodes remove while they are unused, under their own guards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_images: Option<ImageList>,
-    /// Images without a registry are kept on one of these nodes at least.
+    /// Images without a registry are kept on at least one of all the nodes to which a policy with this field applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_last_copy: Option<KeepLastCopy>,
 }

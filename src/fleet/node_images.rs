@@ -2,6 +2,7 @@
 //! that is asked for, and no agent reads it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,6 +16,8 @@ use crate::model::Image;
 
 /// The most hashes of an object: as text they have 64 KiB. A node with 1,500 images has about as many.
 const MOST_HASHES: usize = 6144;
+/// An agent writes the same images again this often: another may have deleted the object.
+pub const IMAGES_HEARTBEAT: Duration = Duration::from_hours(1);
 const BYTES: usize = size_of::<u64>();
 
 /// The images of a node.
@@ -84,6 +87,11 @@ impl ImageHashes {
 // === impl NodeImagesSpec ===
 
 impl NodeImagesSpec {
+    /// Returns whether its agent wrote it lately. One that ended, or no longer shows images, leaves its last object.
+    pub(super) fn is_current(&self, now: Timestamp) -> bool {
+        self.at.is_some_and(|at| now.duration_since(at).unsigned_abs() < 2 * IMAGES_HEARTBEAT)
+    }
+
     /// Returns whether the node has an image that an entry means; `None` = it is not known.
     pub(super) fn has(&self, entry: &Entry) -> Option<bool> {
         let bytes = BASE64_STANDARD.decode(&self.hashes).ok()?;
@@ -126,7 +134,12 @@ mod tests {
     }
 
     fn state(wanted: &str, shown: Option<&NodeImagesSpec>, listed: &ListedImages) -> ImageState {
-        WantedImage::read(wanted).unwrap().on("node-1", shown, listed).state
+        state_at(0, wanted, shown, listed)
+    }
+
+    fn state_at(second: i64, wanted: &str, shown: Option<&NodeImagesSpec>, listed: &ListedImages) -> ImageState {
+        let now = Timestamp::from_second(second).unwrap();
+        WantedImage::read(wanted).unwrap().on("node-1", shown, listed, now).state
     }
 
     #[test]
@@ -135,11 +148,11 @@ mod tests {
         let digest = format!("docker.io/library/app@{DIGEST}");
         let shown = ImageHashes::of(&[image(&id, "docker.io/library/app:1", &[digest])]).shown(Timestamp::UNIX_EPOCH);
         let rows = [
-            ("app:1", ImageState::Unused),
-            ("app", ImageState::Unused),
-            (DIGEST, ImageState::Unused),
-            (&id, ImageState::Unused),
-            (&format!("app@{DIGEST}"), ImageState::Unused),
+            ("app:1", ImageState::Present),
+            ("app", ImageState::Present),
+            (DIGEST, ImageState::Present),
+            (&id, ImageState::Present),
+            (&format!("app@{DIGEST}"), ImageState::Present),
             ("app:2", ImageState::Absent),
             ("ap", ImageState::Absent),
             (&format!("other@{DIGEST}"), ImageState::Absent),
@@ -147,6 +160,8 @@ mod tests {
         for (wanted, expected) in rows {
             assert_eq!(state(wanted, Some(&shown), &ListedImages::default()), expected, "{wanted}");
         }
+        let later = [7199, 7200].map(|second| state_at(second, "app:2", Some(&shown), &ListedImages::default()));
+        assert_eq!(later, [ImageState::Absent, ImageState::Unknown], "its agent has ended");
     }
 
     #[test]
@@ -168,7 +183,7 @@ mod tests {
         assert_eq!((shown.hashes.len(), shown.complete, shown.images), (65_536, false, 5000));
         let states = |name: &str| state(name, Some(&shown), &ListedImages::default());
         assert_eq!(states("r.example/none:1"), ImageState::Unknown);
-        assert!((0..5000).any(|number| states(&format!("r.example/{number}:1")) == ImageState::Unused));
+        assert!((0..5000).any(|number| states(&format!("r.example/{number}:1")) == ImageState::Present));
         let whole = ImageHashes::of(&images[..1500]).shown(Timestamp::UNIX_EPOCH);
         assert!(whole.complete);
     }
@@ -184,9 +199,9 @@ mod tests {
             (listed(49, "docker.io/library/app:1"), listed(50, &format!("docker.io/library/app@{DIGEST}")));
         assert_eq!(
             ["app:1", "app:2", DIGEST].map(|name| state(name, None, &few)),
-            [ImageState::Unused, ImageState::Absent, ImageState::Unknown]
+            [ImageState::Present, ImageState::Absent, ImageState::Unknown]
         );
-        assert_eq!(["app:1", DIGEST].map(|name| state(name, None, &many)), [ImageState::Unknown, ImageState::Unused]);
+        assert_eq!(["app:1", DIGEST].map(|name| state(name, None, &many)), [ImageState::Unknown, ImageState::Present]);
         assert_eq!(state("app:1", None, &ListedImages::default()), ImageState::Unknown);
     }
 }

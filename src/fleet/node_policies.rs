@@ -165,11 +165,14 @@ impl NodePolicies {
 // === impl AppliedPolicy ===
 
 impl AppliedPolicy {
-    /// Returns a policy whose settings cannot be read. It has no effect, but a pause in it is one of all nodes: someone wanted one.
-    pub fn unreadable(fault: String, has_pause: bool) -> Self {
+    /// Returns a policy whose settings cannot be read, with these fields. It has no effect, but a pause in it is one of all nodes, and last
+    /// copies stay: someone wanted that.
+    pub fn unreadable(fault: String, fields: &[String]) -> Self {
+        let has = |name: &str| fields.iter().any(|field| field == name);
         let reason = || format!("the policy cannot be read: {fault}");
-        let paused = has_pause.then(|| PolicyPause { reason: reason(), until: None });
-        let spec = NodeDiskPolicySpec { paused, ..NodeDiskPolicySpec::default() };
+        let paused = has("paused").then(|| PolicyPause { reason: reason(), until: None });
+        let keep_last_copy = has("keepLastCopy").then(KeepLastCopy::default);
+        let spec = NodeDiskPolicySpec { paused, keep_last_copy, ..NodeDiskPolicySpec::default() };
         Self { spec, fault: Some(fault), ..Self::default() }
     }
 }
@@ -250,11 +253,12 @@ mod tests {
 
     #[test]
     fn a_policy_that_cannot_be_read_is_named_and_its_pause_counts() {
-        let unreadable = |has_pause| AppliedPolicy::unreadable("spec: no time".to_owned(), has_pause);
-        let all = [("a".to_owned(), unreadable(false)), ("b".to_owned(), unreadable(true))].into();
+        let unreadable = |field: &str| AppliedPolicy::unreadable("spec: no time".to_owned(), &[field.to_owned()]);
+        let all = [("a".to_owned(), unreadable("keepLastCopy")), ("b".to_owned(), unreadable("paused"))].into();
         let policies = NodePolicies::of(&all, "node-1", &BTreeMap::new());
         assert_eq!(policies.faults.values().collect::<Vec<_>>(), ["spec: no time", "spec: no time"]);
         assert_eq!(text(&policies, 0), "paused by policy b: the policy cannot be read: spec: no time");
+        assert_eq!(policies.last_copies(), Some(("a", Vec::new())));
     }
 
     /// The rules of the node need their part of the time.

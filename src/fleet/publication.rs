@@ -35,7 +35,6 @@ impl NodeDiskStatus {
         let used = |of: &Self| of.disks.iter().map(|disk| (disk.holds.clone(), disk.used_percent)).collect::<Vec<_>>();
         let is_short = |of: &Self| of.shortfall_bytes > 0;
         used(self) != used(other)
-            || self.images_digest != other.images_digest
             || is_short(self) != is_short(other)
             || self.reclaimable_bytes.abs_diff(other.reclaimable_bytes) >= CHANGED_BYTES
     }

@@ -21,7 +21,9 @@ pub(super) struct Listed {
     /// A container that uses the image, by the id of that.
     used_by: BTreeMap<ImageId, String>,
     hashes: ImageHashes,
-    copies: BTreeSet<String>,
+    /// The images whose last copy a policy keeps, and those of them that another node keeps.
+    copies: BTreeSet<ImageId>,
+    elsewhere: BTreeSet<ImageId>,
 }
 
 /// What the last pass over images learned for the cluster.
@@ -33,7 +35,7 @@ pub struct ForFleet {
     pub hashes: ImageHashes,
     /// The labels of those whose last copy a policy keeps.
     pub copies: BTreeSet<String>,
-    /// Those that would be removed if another node kept them.
+    /// Those that would be removed if another node kept them, and those of which it does.
     pub waiting: Vec<ImageId>,
 }
 
@@ -45,8 +47,8 @@ impl Cycle {
         self.suspensions.read(|stops| stops.policies.clone()).await
     }
 
-    /// Returns what the last pass over images learned for the cluster.
-    pub(in crate::daemon) fn for_fleet(&self) -> ForFleet {
+    /// Returns what the last pass over images learned for the cluster; `None` = no pass has yet seen the images.
+    pub(in crate::daemon) fn for_fleet(&self) -> Option<ForFleet> {
         self.for_fleet.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -60,17 +62,25 @@ impl Cycle {
         (Policy { rules, last_copies: last_copies(&policies, now), ..policy }, policies)
     }
 
-    /// Keeps what a pass over images learned.
+    /// Keeps what a pass over images learned. A node that does not see its images shows no copies.
     pub(super) fn learn_for_fleet(&self, listed: Option<Listed>, pass: &Pass) {
-        let Some(listed) = listed else { return };
-        let fates = listed.fates(pass);
-        let Listed { policies, images, hashes, copies, .. } = listed;
-        let images: Vec<_> = images.iter().collect();
         let mut known = self.for_fleet.lock().unwrap_or_else(PoisonError::into_inner);
-        let answers = policies.answers(&images, &fates, &known.answers, (self.clock)());
-        let waiting = pass.plan.kept.iter().filter(|kept| matches!(kept.reason, KeepReason::LastCopy { .. }));
-        let waiting = waiting.map(|kept| ImageId::from(kept.id.as_str())).collect();
-        *known = ForFleet { answers, hashes, copies, waiting };
+        let before = known.take();
+        let Some(listed) = listed else {
+            *known = before.map(|before| ForFleet { copies: BTreeSet::new(), ..before });
+            return;
+        };
+        let fates = listed.fates(pass);
+        let Listed { policies, images, hashes, mut copies, elsewhere, .. } = listed;
+        let images: Vec<_> = images.iter().collect();
+        let answers_before = before.map(|before| before.answers).unwrap_or_default();
+        let answers = policies.answers(&images, &fates, &answers_before, (self.clock)());
+        copies.retain(|id| fates.get(id) != Some(&ImageFate::Removed));
+        let kept = pass.plan.kept.iter().filter(|kept| matches!(kept.reason, KeepReason::LastCopy { .. }));
+        let mut waiting: BTreeSet<_> = kept.map(|kept| ImageId::from(kept.id.as_str())).collect();
+        waiting.extend(copies.intersection(&elsewhere).cloned());
+        let copies = copies.iter().filter_map(copy_label).take(MOST_COPIES).collect();
+        *known = Some(ForFleet { answers, hashes, copies, waiting: waiting.into_iter().collect() });
     }
 }
 
@@ -92,9 +102,9 @@ impl Listed {
         let shows = fleet.contains(&FleetPart::Disks) || fleet.contains(&FleetPart::Images);
         let hashes = if shows { ImageHashes::of(images) } else { ImageHashes::default() };
         let kept = last_copies(&policies, planned.snapshot.taken_at);
-        let copies = images.iter().filter(|image| kept.covers(image)).filter_map(|image| copy_label(&image.id));
-        let copies = copies.take(MOST_COPIES).collect();
-        let seen = Self { policies, hashes, copies, images: Vec::new(), used_by: BTreeMap::new() };
+        let copies = images.iter().filter(|image| kept.covers(image)).map(|image| image.id.clone()).collect();
+        let (images_of_lists, used_by, elsewhere) = (Vec::new(), BTreeMap::new(), kept.elsewhere);
+        let seen = Self { policies, hashes, copies, elsewhere, images: images_of_lists, used_by };
         if !seen.policies.lists_images() {
             return Some(seen);
         }
@@ -203,7 +213,7 @@ mod tests {
         ];
         write(&cycle, &json!({ "names": names, "repositories": ["r.example/a"], "expires": "2000-01-01T00:00:00Z" }));
         assert_eq!(pass(&cycle).await, [""; 0], "the list has expired");
-        assert_eq!(cycle.for_fleet().answers, []);
+        assert_eq!(cycle.for_fleet().unwrap_or_default().answers, []);
 
         let cycle = self::cycle(&sim);
         write(&cycle, &json!({ "names": names, "repositories": ["r.example/a"] }));
@@ -217,7 +227,9 @@ mod tests {
         assert_eq!(pass(&cycle).await, removed);
         let answer = |notes: &[&str]| {
             let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
-            let [answer] = &cycle.for_fleet().answers[..] else { panic!("{:?}", cycle.for_fleet().answers) };
+            let [answer] = &cycle.for_fleet().unwrap_or_default().answers[..] else {
+                panic!("{:?}", cycle.for_fleet().unwrap_or_default().answers)
+            };
             assert_eq!((answer.policy.as_str(), answer.generation), ("purge", 3));
             assert_eq!((answer.removed, answer.absent, answer.kept, &answer.notes), (5, 1, 2, &notes));
         };
@@ -226,5 +238,46 @@ mod tests {
         answer(&notes);
         assert_eq!(pass(&cycle).await, [""; 0]);
         answer(&notes);
+    }
+
+    /// Writes policies that list three images, of which the last copies of two are kept, and which of them another node keeps.
+    fn write_copies(cycle: &Cycle, elsewhere: &[&ImageId]) {
+        let asked = json!({ "at": now(), "is_elsewhere": true, "repeated": 0 });
+        let copies: serde_json::Map<_, _> = elsewhere.iter().map(|id| (id.to_string(), asked.clone())).collect();
+        let list = json!({ "names": ["r.example/a:1", "r.example/b:1", "r.example/c:1"] });
+        let spec = json!({ "keepLastCopy": { "images": ["r.example/a", "r.example/b"] }, "removeImages": list });
+        let policies = json!({ "policies": { "air-gap": spec }, "copies": copies });
+        std::fs::write(cycle.settings().state.policies_file(), policies.to_string()).unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_image_waits_for_another_node_and_is_shown_until_it_is_removed() {
+        let node = Node::new().now(now()).disk(100 << 30, 10 << 30);
+        let image = |node: Node, name: &str| node.image(&format!("r.example/{name}:1"), &[(name, 1 << 20)]);
+        let sim = Sim::start(["a", "b", "c", "d"].into_iter().fold(node, image)).unwrap();
+        let of = |elsewhere: &[&ImageId]| {
+            let cycle = cycle(&sim);
+            write_copies(&cycle, elsewhere);
+            cycle
+        };
+        let first = of(&[]);
+        assert!(first.for_fleet().is_none(), "no pass has seen the images");
+        assert_eq!(pass(&first).await, ["r.example/c:1"]);
+        let seen = first.for_fleet().unwrap();
+        let [a, b] = &seen.waiting[..] else { panic!("{seen:?}") };
+        assert_eq!(seen.copies, [a, b].into_iter().filter_map(copy_label).collect());
+
+        let paused = of(&[a]);
+        let file = paused.settings().state.pause_file();
+        std::fs::write(&file, "").unwrap();
+        pass(&paused).await;
+        let waiting = paused.for_fleet().unwrap().waiting;
+        assert_eq!(waiting, seen.waiting, "the answer is still needed");
+        crate::daemon::end_pause(&file).unwrap();
+
+        let removed = of(&[a]);
+        assert_eq!(pass(&removed).await.len(), 1);
+        let left = removed.for_fleet().unwrap();
+        assert_eq!((left.waiting, left.copies), (vec![b.clone()], copy_label(b).into_iter().collect()));
     }
 }

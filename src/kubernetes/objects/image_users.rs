@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::kubernetes::requests::list::Listing;
-use crate::kubernetes::{Connection, KubernetesError, Watched};
+use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched};
 
 /// What in a pod names images.
 const PLACES: [(&str, &[&str]); 7] = [
@@ -24,6 +24,8 @@ const PLACES: [(&str, &[&str]); 7] = [
 pub struct ImageUser {
     /// As namespace/name.
     pub pod: String,
+    /// Its node; empty = none yet.
+    pub node: String,
     /// Their names in its spec, and their names and ids in its status.
     pub images: Vec<String>,
 }
@@ -37,9 +39,9 @@ impl<'de> Deserialize<'de> for ImageUser {
             entries.flat_map(|entry| paths.iter().filter_map(|path| text(entry, path))).collect::<Vec<_>>()
         };
         let images = PLACES.iter().flat_map(of_place).collect();
-        let [namespace, name] =
-            ["/metadata/namespace", "/metadata/name"].map(|path| text(&pod, path).unwrap_or_default());
-        Ok(Self { pod: format!("{namespace}/{name}"), images })
+        let paths = ["/metadata/namespace", "/metadata/name", "/spec/nodeName"];
+        let [namespace, name, node] = paths.map(|path| text(&pod, path).unwrap_or_default());
+        Ok(Self { pod: format!("{namespace}/{name}"), node, images })
     }
 }
 
@@ -52,15 +54,16 @@ impl Watched for ImageUser {
     }
 }
 
-/// Lists the pods of a node.
+/// Lists the pods of a node, or of all nodes.
 ///
 /// # Errors
 ///
 /// The list is not complete.
 pub async fn list_image_users(
     connection: &Connection,
-    node: &str,
+    node: Option<&str>,
     limit: Duration,
 ) -> Result<Vec<ImageUser>, KubernetesError> {
-    Listing::pods_of(node).complete(connection, limit).await
+    let pods = node.map_or_else(|| Listing::all(&ApiResource::pods()), Listing::pods_of);
+    pods.complete(connection, limit).await
 }

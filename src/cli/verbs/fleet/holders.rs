@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-
 use super::explained;
 use super::overview_page::heard;
 use super::selector::SelectorArgs;
@@ -14,11 +12,14 @@ use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
+use crate::daemon::now;
 use crate::fleet::{FleetImage, ImageState, ListedImages, NodeImagesSpec, WantedImage};
-use crate::kubernetes::{ApiResource, Connection, FleetObject, KubernetesError, list_image_users, list_objects};
+use crate::kubernetes::{
+    ApiResource, Connection, FleetObject, ImageUser, KubernetesError, list_image_users, list_objects,
+};
 
-/// The pods of so many nodes are listed at a time.
-const LISTS_AT_ONCE: usize = 8;
+/// The most nodes whose pods are listed one by one.
+const MOST_LISTS: usize = 8;
 /// The most pods in a line.
 const MOST_PODS: usize = 2;
 
@@ -66,17 +67,31 @@ impl ImagesArgs {
         let shown: BTreeMap<_, _> = shown.into_iter().filter_map(|it| Some((it.name, it.part.ok()?))).collect();
         let selector = self.nodes.selector.as_ref();
         let nodes = nodes.into_iter().filter(|node| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true)));
-        let nodes = nodes.map(async |node: FleetObject<ListedImages>| {
-            let mut image = wanted.on(&node.name, shown.get(&node.name), &node.part.unwrap_or_default());
-            if image.state != ImageState::Absent {
-                let users = list_image_users(connection, &node.name, LIMIT).await?;
-                let users = users.into_iter().filter(|user| user.images.iter().any(|name| wanted.is(name)));
-                image.add_users(users.map(|user| user.pod).collect());
-            }
-            Ok(image)
-        });
-        stream::iter(nodes).buffered(LISTS_AT_ONCE).try_collect().await
+        let on = |node: FleetObject<ListedImages>| {
+            wanted.on(&node.name, shown.get(&node.name), &node.part.unwrap_or_default(), now())
+        };
+        let mut nodes: Vec<_> = nodes.map(on).collect();
+        let users = users_on(connection, &nodes).await?;
+        let users: Vec<_> = users.into_iter().filter(|user| user.images.iter().any(|name| wanted.is(name))).collect();
+        for node in &mut nodes {
+            let of_node = users.iter().filter(|user| user.node == node.node);
+            node.add_users(of_node.map(|user| user.pod.clone()).collect());
+        }
+        Ok(nodes)
     }
+}
+
+/// Lists the pods of the nodes that may have the image; those of all nodes at once if they are many.
+async fn users_on(connection: &Connection, nodes: &[FleetImage]) -> Result<Vec<ImageUser>, KubernetesError> {
+    let nodes: Vec<_> = nodes.iter().filter(|node| node.state != ImageState::Absent).collect();
+    if nodes.len() > MOST_LISTS {
+        return list_image_users(connection, None, LIMIT).await;
+    }
+    let mut users = Vec::new();
+    for node in nodes {
+        users.extend(list_image_users(connection, Some(&node.node), LIMIT).await?);
+    }
+    Ok(users)
 }
 
 fn row(node: &FleetImage, is_wide: bool) -> [String; 4] {
@@ -87,10 +102,10 @@ fn row(node: &FleetImage, is_wide: bool) -> [String; 4] {
     [node.node.clone(), <&str>::from(node.state).to_owned(), pods.collect::<Vec<_>>().join(", "), shown]
 }
 
-/// Returns the last line, as `4 nodes: 1 used, 1 unused, 0 unknown, 2 absent.`
+/// Returns the last line, as `4 nodes: 1 used, 1 present, 0 unknown, 2 absent.`
 fn summary(nodes: &[FleetImage], absent: usize) -> String {
     let count = |state| nodes.iter().filter(|node| node.state == state).count();
-    let [used, unused, unknown] = [ImageState::Used, ImageState::Unused, ImageState::Unknown].map(count);
+    let [used, present, unknown] = [ImageState::Used, ImageState::Present, ImageState::Unknown].map(count);
     let all = format::count(nodes.len() + absent, "node");
-    format!("{all}: {used} used, {unused} unused, {unknown} unknown, {absent} absent.")
+    format!("{all}: {used} used, {present} present, {unknown} unknown, {absent} absent.")
 }

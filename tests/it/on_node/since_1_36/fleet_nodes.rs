@@ -95,10 +95,10 @@ async fn an_image_is_found(node: &NodeRig, service: &Service<'_>) {
     let found = lines(&used);
     assert!(found[1].starts_with(&format!("{} used default/keeper ", node.name())), "{found:#?}");
     assert_eq!(found[2], "other unknown by the Node", "{found:#?}");
-    assert_eq!(found.last().unwrap(), "2 nodes: 1 used, 0 unused, 1 unknown, 0 absent.");
+    assert_eq!(found.last().unwrap(), "2 nodes: 1 used, 0 present, 1 unknown, 0 absent.");
     let found = lines("fleet/old");
-    assert!(found[1].starts_with(&format!("{} unused ", node.name())), "{found:#?}");
-    assert_eq!(lines("fleet/never:1").last().unwrap(), "2 nodes: 0 used, 0 unused, 1 unknown, 1 absent.");
+    assert!(found[1].starts_with(&format!("{} present ", node.name())), "{found:#?}");
+    assert_eq!(lines("fleet/never:1").last().unwrap(), "2 nodes: 0 used, 0 present, 1 unknown, 1 absent.");
     let status = json!({ "status": { "images": [{ "names": ["docker.io/fleet/old:1"] }] } });
     let nodes: Api<Node> = Api::all(node.kube());
     nodes.patch_status("other", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
