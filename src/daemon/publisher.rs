@@ -69,13 +69,13 @@ pub async fn publish(
 // === impl Publisher ===
 
 impl Publisher<'_> {
-    /// Before a pass has seen the images, what an agent before this one showed of them stays.
+    /// Before a pass over images has ended, what an agent before this one showed of them stays.
     async fn write(&mut self, status: NodeDiskStatus, seen: Option<ForFleet>) -> Result<(), KubernetesError> {
         let parts = &self.settings.fleet;
         let (has_disks, has_images) = (parts.contains(&FleetPart::Disks), parts.contains(&FleetPart::Images));
         let (copies, hashes) = seen.map(|seen| (seen.copies, seen.hashes)).unzip();
         let disk = if has_disks { self.write_disk(status, copies).await } else { Ok(()) };
-        if let Some(hashes) = hashes.filter(|_| has_images) {
+        if let Some(hashes) = hashes.flatten().filter(|_| has_images) {
             self.write_images(&hashes).await?;
         }
         disk
@@ -139,8 +139,8 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
         policies: policies.policies.into_keys().collect(),
         policy_faults: policies.faults.iter().map(|(policy, fault)| format!("{policy}: {fault}")).collect(),
         removals: answers,
-        images: hashes.images(),
-        images_digest: hashes.digest(),
+        images: hashes.as_ref().map(ImageHashes::images).unwrap_or_default(),
+        images_digest: hashes.as_ref().map(ImageHashes::digest).unwrap_or_default(),
         ..NodeDiskStatus::default()
     };
     status.set_collecting(state.suspended.as_deref());

@@ -31,8 +31,8 @@ pub(super) struct Listed {
 pub struct ForFleet {
     /// What became of the images that policies list.
     pub answers: Vec<ListAnswer>,
-    /// Which images there are.
-    pub hashes: ImageHashes,
+    /// Which images there are; `None` = no pass has yet seen them.
+    pub hashes: Option<ImageHashes>,
     /// The labels of those whose last copy a policy keeps.
     pub copies: BTreeSet<String>,
     /// Those that would be removed if another node kept them, and those of which it does.
@@ -47,7 +47,7 @@ impl Cycle {
         self.suspensions.read(|stops| stops.policies.clone()).await
     }
 
-    /// Returns what the last pass over images learned for the cluster; `None` = no pass has yet seen the images.
+    /// Returns what the last pass over images learned for the cluster; `None` = none has ended yet.
     pub(in crate::daemon) fn for_fleet(&self) -> Option<ForFleet> {
         self.for_fleet.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -65,22 +65,21 @@ impl Cycle {
     /// Keeps what a pass over images learned. A node that does not see its images shows no copies.
     pub(super) fn learn_for_fleet(&self, listed: Option<Listed>, pass: &Pass) {
         let mut known = self.for_fleet.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known.take();
+        let before = known.take().unwrap_or_default();
         let Some(listed) = listed else {
-            *known = before.map(|before| ForFleet { copies: BTreeSet::new(), ..before });
+            *known = Some(ForFleet { copies: BTreeSet::new(), ..before });
             return;
         };
         let fates = listed.fates(pass);
         let Listed { policies, images, hashes, mut copies, elsewhere, .. } = listed;
         let images: Vec<_> = images.iter().collect();
-        let answers_before = before.map(|before| before.answers).unwrap_or_default();
-        let answers = policies.answers(&images, &fates, &answers_before, (self.clock)());
+        let answers = policies.answers(&images, &fates, &before.answers, (self.clock)());
         copies.retain(|id| fates.get(id) != Some(&ImageFate::Removed));
         let kept = pass.plan.kept.iter().filter(|kept| matches!(kept.reason, KeepReason::LastCopy { .. }));
         let mut waiting: BTreeSet<_> = kept.map(|kept| ImageId::from(kept.id.as_str())).collect();
         waiting.extend(copies.intersection(&elsewhere).cloned());
         let copies = copies.iter().filter_map(copy_label).take(MOST_COPIES).collect();
-        *known = Some(ForFleet { answers, hashes, copies, waiting: waiting.into_iter().collect() });
+        *known = Some(ForFleet { answers, hashes: Some(hashes), copies, waiting: waiting.into_iter().collect() });
     }
 }
 
@@ -158,7 +157,7 @@ mod tests {
     use crate::model::Memory;
     use crate::observe::{DiskFn, RuntimePods};
     use crate::record::Store;
-    use crate::sim::{Node, Sim};
+    use crate::sim::{Fault, Node, Rpc, Sim, Times};
 
     fn cycle(sim: &Sim) -> Cycle {
         let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
@@ -279,5 +278,13 @@ mod tests {
         assert_eq!(pass(&removed).await.len(), 1);
         let left = removed.for_fleet().unwrap();
         assert_eq!((left.waiting, left.copies), (vec![b.clone()], copy_label(b).into_iter().collect()));
+        sim.fault(Rpc::ListImages, Fault::BreakOff, Times::Forever);
+        pass(&removed).await;
+        let unseen = removed.for_fleet().unwrap();
+        assert_eq!(
+            (unseen.copies, unseen.hashes),
+            (BTreeSet::new(), left.hashes),
+            "it shows none that it does not see"
+        );
     }
 }

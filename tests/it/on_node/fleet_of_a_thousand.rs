@@ -252,7 +252,7 @@ async fn agent(settings: Settings) {
         let keeps = NodePolicies::read(&read_or_none(&file)).last_copies().is_some();
         let copies = copy_label(&image.id).into_iter().filter(|_| keeps).collect();
         let waiting = waits.exists().then(|| image.id.clone()).into_iter().collect();
-        Some(ForFleet { hashes: hashes.clone(), copies, waiting, ..ForFleet::default() })
+        Some(ForFleet { hashes: Some(hashes.clone()), copies, waiting, ..ForFleet::default() })
     };
     tokio::join!(policies::follow(&settings, || seen().unwrap().waiting), publisher::publish(&settings, status, seen));
 }
