@@ -87,11 +87,12 @@ kubeconfig kubelet "{client-certificate: $pki/kubelet-client.crt, client-key: $p
 
 # --- The programs.
 
-# program NAME COMMAND…: writes the executable that the cell starts as NAME.
+# program NAME COMMAND…: writes the executable that the cell starts as NAME. These programs are in Go and live for a minute, beside others on few
+# cores: they may have four times the memory before they collect it.
 program() {
   local name=$1
   shift
-  printf '#!/bin/sh\nexport PATH="%s:/usr/sbin:/usr/bin:/sbin:/bin"\nexec %s\n' "$runtime" "${*@Q}" >"$dir/start/$name"
+  printf '#!/bin/sh\nexport PATH="%s:/usr/sbin:/usr/bin:/sbin:/bin" GOGC=400 GOMEMLIMIT=1GiB\nexec %s\n' "$runtime" "${*@Q}" >"$dir/start/$name"
   chmod +x "$dir/start/$name"
 }
 
