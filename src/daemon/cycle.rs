@@ -104,9 +104,9 @@ impl Cycle {
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
-        let listed = Listed::of(&planned, &self.settings.fleet);
+        let listed = learns.then(|| Listed::of(&planned, &self.settings.fleet));
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
-        if learns {
+        if let Some(listed) = listed {
             self.learn_for_fleet(listed, &pass);
         }
         pass

@@ -107,14 +107,13 @@ impl Publisher<'_> {
     }
 
     async fn write_images(&mut self, hashes: &ImageHashes) -> Result<(), KubernetesError> {
-        let digest = hashes.digest();
         let is_due = self.images.as_ref().is_none_or(|(written, at)| {
-            at.elapsed() >= IMAGES_HEARTBEAT || at.elapsed() >= IMAGES_GAP && *written != digest
+            at.elapsed() >= IMAGES_HEARTBEAT || at.elapsed() >= IMAGES_GAP && *written != hashes.digest
         });
         if is_due {
             let (node, limit) = (&self.settings.node, Timing::default().answer);
             write_node_images(&self.connection, node, &hashes.shown(now()), limit).await?;
-            self.images = Some((digest, Instant::now()));
+            self.images = Some((hashes.digest.clone(), Instant::now()));
         }
         Ok(())
     }
@@ -127,6 +126,7 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
     }
     let policies = cycle.policies().await;
     let ForFleet { answers, hashes, .. } = cycle.for_fleet().unwrap_or_default();
+    let hashes = hashes.unwrap_or_default();
     let reclaimable_bytes = cycle.reclaimable_bytes().unwrap_or_default();
     let mut status = NodeDiskStatus {
         version: state.program.clone(),
@@ -139,8 +139,8 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
         policies: policies.policies.into_keys().collect(),
         policy_faults: policies.faults.iter().map(|(policy, fault)| format!("{policy}: {fault}")).collect(),
         removals: answers,
-        images: hashes.as_ref().map(ImageHashes::images).unwrap_or_default(),
-        images_digest: hashes.as_ref().map(ImageHashes::digest).unwrap_or_default(),
+        images: hashes.images,
+        images_digest: hashes.digest,
         ..NodeDiskStatus::default()
     };
     status.set_collecting(state.suspended.as_deref());

@@ -2,6 +2,7 @@
 //! that is asked for, and no agent reads it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -53,8 +54,11 @@ pub struct NodeImagesSpec {
 /// The hashes of what names the images of a node.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ImageHashes {
-    images: u64,
-    sorted: Vec<u64>,
+    /// How many images there are.
+    pub images: u64,
+    /// A digest of the hashes as text: the same images have the same.
+    pub digest: String,
+    sorted: Arc<[u64]>,
 }
 
 // === impl ImageHashes ===
@@ -63,17 +67,8 @@ impl ImageHashes {
     /// Returns those of these images.
     pub fn of(images: &[Image]) -> Self {
         let all: BTreeSet<u64> = images.iter().flat_map(names_of).map(|name| hash(name.as_bytes())).collect();
-        Self { images: images.len() as u64, sorted: all.into_iter().collect() }
-    }
-
-    /// Returns how many images there are.
-    pub fn images(&self) -> u64 {
-        self.images
-    }
-
-    /// Returns a digest of them as text: the same images have the same.
-    pub fn digest(&self) -> String {
-        format!("{:016x}", hash(&bytes_of(&self.sorted)))
+        let sorted: Arc<[u64]> = all.into_iter().collect();
+        Self { images: images.len() as u64, digest: format!("{:016x}", hash(&bytes_of(&sorted))), sorted }
     }
 
     /// Returns what the node shows of them.
@@ -168,7 +163,7 @@ mod tests {
     fn the_digest_is_of_the_images_and_not_of_their_order() {
         let [one, other] = [image("1", "a:1", &[]), image("2", "b:1", &[])];
         let digest =
-            |images: &[&Image]| ImageHashes::of(&images.iter().map(|it| (*it).clone()).collect::<Vec<_>>()).digest();
+            |images: &[&Image]| ImageHashes::of(&images.iter().map(|it| (*it).clone()).collect::<Vec<_>>()).digest;
         assert_eq!(digest(&[&one, &other]), digest(&[&other, &one]));
         assert_ne!(digest(&[&one]), digest(&[&other]));
         assert_eq!(digest(&[&one]).len(), 16);

@@ -11,7 +11,7 @@ use super::planning::Planned;
 use super::suspension::Stops;
 use crate::fleet::{Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, MOST_COPIES, NodePolicies, copy_label};
 use crate::model::{Image, ImageId};
-use crate::plan::{ImageUsers, KeepReason, Kind, LastCopies, Outcome, Policy, Report, Scope};
+use crate::plan::{ImageUsers, KeepReason, Kind, LastCopies, Outcome, Policy, Report};
 use crate::record::Pass;
 
 /// What a pass saw, with the policies that list images.
@@ -93,10 +93,10 @@ fn last_copies(policies: &NodePolicies, now: Timestamp) -> LastCopies {
 // === impl Listed ===
 
 impl Listed {
-    /// Returns what is needed to answer the policies that list images, and what the cluster is shown of images; `None` = the pass is not
-    /// over images, or did not see them.
+    /// Returns what is needed to answer the policies that list images, and what the cluster is shown of images; `None` = a pass over images
+    /// did not see them.
     pub(super) fn of(planned: &Planned, fleet: &BTreeSet<FleetPart>) -> Option<Self> {
-        let images = planned.snapshot.images.as_ref().filter(|_| planned.scope != Scope::Containers)?;
+        let images = planned.snapshot.images.as_ref()?;
         let policies = planned.policies.clone();
         let shows = fleet.contains(&FleetPart::Disks) || fleet.contains(&FleetPart::Images);
         let hashes = if shows { ImageHashes::of(images) } else { ImageHashes::default() };
@@ -156,6 +156,7 @@ mod tests {
     use crate::fleet::FleetPart;
     use crate::model::Memory;
     use crate::observe::{DiskFn, RuntimePods};
+    use crate::plan::Scope;
     use crate::record::Store;
     use crate::sim::{Fault, Node, Rpc, Sim, Times};
 
