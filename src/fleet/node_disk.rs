@@ -138,8 +138,9 @@ pub struct PassSummary {
 /// A condition in the form of the Kubernetes API.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, schemars::JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["type"]))]
 pub struct NodeDiskCondition {
-    /// Its name.
+    /// Its name, the key of the list.
     #[serde(rename = "type")]
     #[schemars(length(max = 64))]
     pub type_: String,

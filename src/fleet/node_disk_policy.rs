@@ -106,6 +106,7 @@ pub enum LabelOperator {
 #[serde(default)]
 pub struct PolicyPause {
     /// Why, as status and events on the nodes show it.
+    #[serde(skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 200))]
     pub reason: String,
     /// The end; absent = as long as the policy exists.

@@ -21,34 +21,45 @@ async fn the_api_server_accepts_every_manifest() {
 
 async fn the_api_server_accepts_every_overlay_of_the_agent(node: &NodeRig) {
     define(node, "security.openshift.io", "Cluster", "SecurityContextConstraints", "securitycontextconstraints").await;
-    let kubectl = || kubectl_on(node);
-    for agent in AGENTS {
-        let applied = run(kubectl().args(["apply", "--dry-run=server", "-k"]).arg(packaging(agent.within)));
-        assert!(applied.contains("daemonset.apps/kubegc created (server dry run)"), "{}: {applied}", agent.within);
-        assert!(applied.contains("configmap/kubegc-"), "{}: {applied}", agent.within);
+    // The resources of a fleet need a later API server: `since_1_30`.
+    for agent in AGENTS.iter().filter(|agent| agent.within != "overlays/fleet") {
+        apply_overlay(node, agent.within);
     }
 }
 
 /// Both pod sources, because a value of one of them replaces objects of the other.
 async fn the_api_server_accepts_every_object_of_the_chart(node: &NodeRig) {
+    define_monitors(node).await;
+    // CronJob is a part of batch/v1 since Kubernetes 1.21, and this server may be older.
+    for source in ["kube-api", "kubelet"] {
+        apply_chart(node, &format!("podSource={source},audit.enabled=false,fleet=false,fleetImages=false"));
+    }
+}
+
+/// Checks that the API server would accept an overlay of the agent.
+pub fn apply_overlay(node: &NodeRig, within: &str) {
+    let applied = run(kubectl_on(node).args(["apply", "--dry-run=server", "-k"]).arg(packaging(within)));
+    assert!(applied.contains("daemonset.apps/kubegc created (server dry run)"), "{within}: {applied}");
+    assert!(applied.contains("configmap/kubegc-"), "{within}: {applied}");
+}
+
+/// Checks that the API server would accept all objects of the chart with everything on, and these values.
+pub fn apply_chart(node: &NodeRig, values: &str) {
+    let file = node.dir().join("chart.yaml");
+    let text = chart_text(&packaging("chart"), &format!("{ALL},{values}"));
+    std::fs::write(&file, &text).unwrap();
+    let applied = run(kubectl_on(node).args(["apply", "--dry-run=server", "-f"]).arg(&file));
+    let objects = text.lines().filter(|line| line.starts_with("kind: ")).count();
+    assert_eq!(applied.lines().count(), objects, "{applied}");
+    assert!(applied.lines().all(|line| line.ends_with(" created (server dry run)")), "{applied}");
+}
+
+/// Defines the resources of Prometheus Operator that the chart can have.
+pub async fn define_monitors(node: &NodeRig) {
     let kinds =
         [("PodMonitor", "podmonitors"), ("ServiceMonitor", "servicemonitors"), ("PrometheusRule", "prometheusrules")];
     for (kind, plural) in kinds {
-        // That of Prometheus Operator.
         define(node, "monitoring.coreos.com", "Namespaced", kind, plural).await;
-    }
-    // CronJob is a part of batch/v1 since Kubernetes 1.21, and this server is older.
-    for values in ["podSource=kube-api,audit.enabled=false", "podSource=kubelet,audit.enabled=false"] {
-        let file = node.dir().join("chart.yaml");
-        let text = chart_text(&packaging("chart"), &format!("{ALL},{values}"));
-        std::fs::write(&file, &text).unwrap();
-        let applied = run(kubectl_on(node).args(["apply", "--dry-run=server", "-f"]).arg(&file));
-        assert_eq!(
-            applied.lines().count(),
-            text.lines().filter(|line| line.starts_with("kind: ")).count(),
-            "{applied}"
-        );
-        assert!(applied.lines().all(|line| line.ends_with(" created (server dry run)")), "{applied}");
     }
 }
 
@@ -68,7 +79,8 @@ fn definition(group: &str, scope: &str, kind: &str, plural: &str) -> Value {
     })
 }
 
-fn kubectl_on(node: &NodeRig) -> Command {
+/// Returns kubectl as administrator.
+pub fn kubectl_on(node: &NodeRig) -> Command {
     let mut command = Command::new(kubectl());
     command.env_clear().env("HOME", node.dir()).arg("--kubeconfig").arg(node.kubeconfig("admin"));
     command

@@ -92,9 +92,6 @@ async fn only_selected_nodes_are_paused(node: &NodeRig, service: &Service<'_>) {
 async fn mistakes_are_refused_or_without_effect(node: &NodeRig, service: &Service<'_>) {
     let long = fleet(node, &["pause", "--reason", &"x".repeat(201)]);
     assert!(long.code == 3 && long.stderr.contains("spec.paused.reason"), "{long:?}");
-    let empty = policies(node.kube()).create(&PostParams::default(), &policy("empty", &json!({}))).await;
-    let error = empty.unwrap_err().to_string();
-    assert!(error.contains("a policy must have paused, mode, removeImages or keepLastCopy"), "{error}");
     service.mark();
     let odd = json!({ "paused": {}, "nodeSelector": { "matchExpressions": [{ "key": "a", "operator": "In" }] } });
     policies(node.kube()).create(&PostParams::default(), &policy("odd", &odd)).await.unwrap();
