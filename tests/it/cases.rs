@@ -73,6 +73,26 @@ fn n2_the_drop_in_files_of_a_kubelet_count() {
 }
 
 #[test]
+fn the_drop_in_directory_of_a_kubelet_without_a_file_counts() {
+    let directory = format!("{DATA}/t5/k3s-kubelet.conf.d");
+    let show = ["config", "show", "--kubelet-config-dir", &directory];
+    let text = Shell::new().run(&show);
+    let is_set = |key: &str, value: &str| text.lines().any(|line| line.starts_with(&format!("{key} = {value} ")));
+    for (key, value) in [
+        ("high_threshold_percent", "72"),
+        ("low_threshold_percent", "51"),
+        ("endpoint", "\"unix:///run/k3s/containerd/containerd.sock\""),
+    ] {
+        assert!(is_set(key, value), "{key}\n{text}");
+    }
+    let without = Shell::new().with("empty/README", "").run(&["config", "check", "--kubelet-config-dir", "empty"]);
+    insta::assert_snapshot!(without, @r"
+    warning: empty: no file in it ends with .conf, so it sets nothing
+    the configuration is sound, with 1 warning
+    ");
+}
+
+#[test]
 fn n3_repeated_keys_are_read_as_by_the_kubelet() {
     let file = format!("{DATA}/N3-kubelet-duplicate-key.yaml");
     let text = Shell::new().run(&["config", "check", "--kubelet-config", &file]);

@@ -31,7 +31,9 @@ pub struct Global {
     #[arg(long, global = true, value_name = "FILE")]
     pub kubelet_config: Option<PathBuf>,
     /// Directory with drop-in files of the KubeletConfiguration, as the kubelet's --config-dir [default: FILE.d]
-    #[arg(long, global = true, value_name = "DIRECTORY", requires = "kubelet_config")]
+    ///
+    /// It needs no --kubelet-config: the kubelets of k3s and RKE2 have only such a directory.
+    #[arg(long, global = true, value_name = "DIRECTORY")]
     pub kubelet_config_dir: Option<PathBuf>,
     /// Set a configuration key, as `images.low_threshold_percent=60` (repeatable)
     #[arg(long, global = true, value_name = "KEY=VALUE", add = ArgValueCompleter::new(completions::settings))]

@@ -27,7 +27,8 @@ pub struct Typed {
     pub config: Option<PathBuf>,
     /// `--kubelet-config`: a `KubeletConfiguration`; it must exist.
     pub kubelet_config: Option<PathBuf>,
-    /// `--kubelet-config-dir`: its drop-in directory; it must exist. `None` = the one beside it, if there is one.
+    /// `--kubelet-config-dir`: a drop-in directory, with such a file or alone; it must exist. `None` = the one beside the file, if there
+    /// is one.
     pub kubelet_config_dir: Option<PathBuf>,
     /// Flags that set a key, by their names in [`KEYS`], and their values.
     pub flags: Vec<(&'static str, String)>,
@@ -76,6 +77,10 @@ impl Layers {
     fn kubelet(&mut self, typed: &Typed) {
         let mut files = KubeletFiles::default();
         let drop_ins = self.listed(kubelet_drop_ins(typed));
+        if let Some(named) = typed.kubelet_config_dir.as_ref().filter(|_| drop_ins.is_empty() && self.faults.is_empty())
+        {
+            self.warnings.push(format!("{}: no file in it ends with .conf, so it sets nothing", named.display()));
+        }
         for path in typed.kubelet_config.iter().chain(&drop_ins) {
             if let Some(text) = self.text(path) {
                 files.add(path, &text);
