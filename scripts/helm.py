@@ -1,6 +1,6 @@
 """Helm's own library behind the part of its command line that the tests and README use. scripts/helm.sh runs it.
 
-helm lint CHART | template NAME CHART | install NAME CHART | upgrade NAME CHART | uninstall NAME
+helm lint CHART | template NAME CHART | install NAME CHART | upgrade NAME CHART | rollback NAME [REVISION] | uninstall NAME
      [-n NAMESPACE] [--set KEY=VALUE]… [-f FILE]… [--reuse-values]
 
 As with helm, KUBECONFIG names the cluster. lint fails for warnings too, and template needs no cluster.
@@ -51,11 +51,14 @@ def template(args):
 
 
 def change(args):
-    """Installs, upgrades or uninstalls a release, and prints its notes."""
+    """Installs, upgrades, rolls back or uninstalls a release, and prints its notes."""
     name, *chart = args.names
     with helm.Config(namespace=args.namespace) as config:
         if args.verb == "uninstall":
             config.uninstall(name)
+            return
+        if args.verb == "rollback":
+            config.rollback(name, version=int(chart[0]) if chart else None)
             return
         options = {"reuse_values": args.reuse_values} if args.verb == "upgrade" else {}
         action = config.upgrade if args.verb == "upgrade" else config.install
@@ -63,7 +66,7 @@ def change(args):
 
 
 parser = argparse.ArgumentParser(prog="helm")
-parser.add_argument("verb", choices=["lint", "template", "install", "upgrade", "uninstall"])
+parser.add_argument("verb", choices=["lint", "template", "install", "upgrade", "rollback", "uninstall"])
 parser.add_argument("names", nargs="+")
 parser.add_argument("-n", "--namespace", default="default")
 parser.add_argument("--set", action="append", default=[])

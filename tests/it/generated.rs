@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 use kubegc::fleet::{NodeDisk, NodeDiskPolicy, NodeImages};
 use serde_json::Value;
@@ -65,11 +66,16 @@ fn without_defaults(mut schema: Value) -> Value {
     schema
 }
 
+/// Returns a definition that Helm and Argo CD keep. With it Kubernetes would delete all its objects, such as pauses in force.
+fn kept(mut crd: CustomResourceDefinition) -> String {
+    crd.metadata.annotations = Some([("helm.sh/resource-policy".to_owned(), "keep".to_owned())].into());
+    serde_saphyr::to_string(&without_defaults(serde_json::to_value(crd).unwrap())).unwrap()
+}
+
 /// Of the component for Kustomize and of the chart. `scripts/generate.sh` writes the files instead.
 #[test]
 fn the_resource_definitions_are_current() {
-    let definitions = [NodeDisk::crd(), NodeDiskPolicy::crd(), NodeImages::crd()]
-        .map(|crd| serde_saphyr::to_string(&without_defaults(serde_json::to_value(crd).unwrap())).unwrap());
+    let definitions = [NodeDisk::crd(), NodeDiskPolicy::crd(), NodeImages::crd()].map(kept);
     let definition = definitions.join("---\n");
     let head = "# Generated from src/fleet by scripts/generate.sh.\n";
     for (path, text) in [

@@ -93,7 +93,7 @@ fn commands_of_readme() -> [String; 3] {
 }
 
 /// Runs a command of README, with the programs that the rig downloaded.
-fn sh(node: &NodeRig, command: &str) -> String {
+pub(in crate::on_node) fn sh(node: &NodeRig, command: &str) -> String {
     let programs = [("helm", helm_script()), ("kubectl", kubectl())];
     let functions = programs.map(|(name, program)| format!("{name}() {{ {} \"$@\"; }}\n", program.display()));
     let mut shell = Command::new("sh");

@@ -4,6 +4,7 @@
 
 mod fleet_nodes;
 mod follower;
+mod kept_definitions;
 mod log_archive;
 mod log_limits;
 mod orphans;
