@@ -59,6 +59,12 @@ values.toml: |
 {{- end -}}
 {{- end }}
 
+{{- /* The Secret with the kubeconfig of the controller, or nothing. With --reuse-values the values are those of an earlier release, which
+may lack a key: a map that came later is read with a default. */ -}}
+{{- define "kubegc.kubeconfigSecret" -}}
+{{- dig "kubeconfig" "secretName" "" .Values.controller -}}
+{{- end }}
+
 {{- /* The volume of a ConfigMap. Takes a list of its name and the text of `config`. */ -}}
 {{- define "kubegc.configVolume" -}}
 - name: config

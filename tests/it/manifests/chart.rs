@@ -1,6 +1,7 @@
 //! The Helm chart, rendered by Helm: it gives the objects of the kustomizations, and refuses wrong values.
 
 mod packed;
+mod reused_values;
 mod values;
 
 use std::collections::BTreeMap;

@@ -210,7 +210,7 @@ async fn another_version_of_the_chart_is_installed_and_rolled_back(node: &NodeRi
     let container = &pod.containers[0];
     assert_eq!(container.image.as_deref(), Some("ghcr.io/kubegc/kubegc:9.9.9"));
     assert!(container.args.as_ref().unwrap().contains(&"--mode=collect".to_owned()), "{:?}", container.args);
-    sh(node, "helm upgrade kubegc packaging/chart -n kubegc-system --reuse-values");
+    sh(node, "helm rollback kubegc -n kubegc-system");
     assert_eq!(daemonset(node).await.unwrap().spec.unwrap().template.spec, before);
 }
 
