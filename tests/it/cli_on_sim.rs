@@ -115,6 +115,25 @@ fn a_command_reads_no_status_that_a_pass_read() {
     assert_eq!(statuses(&["plan"]), 0, "the store has them");
 }
 
+/// As after a rollback.
+#[test]
+fn a_store_of_a_newer_version_hides_nothing_else() {
+    let host = Host::new();
+    host.run(&["collect"]);
+    let store = rusqlite::Connection::open(host.sim.dir().join("state/kubegc.db")).unwrap();
+    store.pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    let cause = "the store DIR/state/kubegc.db has schema version 99, but this kubegc supports versions up to";
+    let status = host.run(&["status"]);
+    let has_line = |head: &str, text: &str| status.lines().any(|it| it.starts_with(head) && it.contains(text));
+    assert!(has_line("Store:", cause) && has_line("Runtime:", "cri.sock"), "{status}");
+    assert!(status.ends_with("! error: no agent runs on this node\n"), "{status}");
+    let plan = host.run(&["plan"]);
+    assert!(plan.contains(cause) && plan.contains("planning without memory"), "{plan}");
+    let collect = host.run(&["collect"]);
+    assert!(collect.contains(cause) && !collect.contains("Removed"), "{collect}");
+}
+
 #[test]
 fn a_snapshot_always_contains_image_volumes() {
     let host = Host::with(

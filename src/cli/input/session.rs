@@ -102,7 +102,7 @@ pub(in crate::cli) async fn warn_without_history(settings: &Settings, format: Op
 /// The warning for a node without a store.
 const NO_HISTORY: &str = "no history yet: ages count from this command; run the service, or `kubegc collect --wait`";
 
-/// Reads the store. If its file system does not respond, or this user may not read it, a warning is logged
+/// Reads the store. If its file system does not respond, this user may not read it, or a newer version wrote it, a warning is logged
 /// and the plan is made without memory. Without memory everything counts as new, so less is removed.
 pub(in crate::cli) async fn recorded(settings: &Settings) -> Result<StoreReader, CliError> {
     recorded_within(STORE_LIMIT, settings).await
@@ -119,7 +119,7 @@ pub(in crate::cli) fn recorded_blocking(settings: &Settings) -> Result<StoreRead
 }
 
 /// Reads the store of the agent that holds the lock, else that of the settings.
-fn read(settings: &Settings) -> Result<Option<StoreReader>, StoreError> {
+pub(in crate::cli) fn read(settings: &Settings) -> Result<Option<StoreReader>, StoreError> {
     let path = Lock::store_of_holder(&settings.state.lock).filter(|path| path.exists());
     StoreReader::open(path.as_deref().unwrap_or(&settings.state.path))
 }
@@ -128,7 +128,6 @@ fn or_none(read: Result<Option<StoreReader>, StoreError>) -> Result<StoreReader,
     match read {
         Ok(Some(store)) => return Ok(store),
         Ok(None) => {}
-        Err(error @ StoreError::Newer { .. }) => return Err(error.into()),
         Err(error) => tracing::warn!(%error, "planning without memory"),
     }
     Ok(StoreReader::empty()?)

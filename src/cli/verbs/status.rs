@@ -22,7 +22,7 @@ use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
 use crate::daemon::{failed_sources, now, suspension_of_files};
 use crate::model::{DiskUse, FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
 use crate::plan::{DiskState, Forecast, Plan, PodKnowledge, Scope};
-use crate::record::{Lock, RunEntry};
+use crate::record::{Lock, RunEntry, StoreError};
 use crate::serve::{AgentState, PassState, RunningPass, agent_state};
 
 /// Show the agent, its data sources and its last passes
@@ -60,7 +60,7 @@ struct Status {
     /// What is wrong with the configuration. The node is not observed then.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     config_faults: Vec<String>,
-    /// Why the memory of the agent is not written to the store; `null` = it is.
+    /// Why the memory of the agent is not written to the store, or why the store cannot be read; `null` = it is.
     store: Option<String>,
     runtime: Seen<Runtime>,
     image_filesystem: Seen<FileSystem>,
@@ -162,6 +162,7 @@ impl Status {
         let Loaded { settings, .. } = loaded;
         let state = &settings.state;
         let live = live(settings);
+        let (last_runs, unread) = runs(settings);
         let (snapshot, plan) = planned.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
         Ok(Self {
             kind: "Status",
@@ -172,7 +173,7 @@ impl Status {
             suspended: suspended(settings, live.as_ref()),
             live,
             config_faults: Vec::new(),
-            store: Lock::fault(&state.lock),
+            store: Lock::fault(&state.lock).or(unread),
             runtime: seen(planned, |snapshot, _| snapshot.runtime.clone()),
             image_filesystem: seen(planned, |snapshot, _| snapshot.image_filesystem.clone()),
             disks: plan.map(|plan| plan.disks.clone()).unwrap_or_default(),
@@ -180,7 +181,7 @@ impl Status {
             list_bytes: snapshot.map(|snapshot| snapshot.list_bytes.clone()).unwrap_or_default(),
             pods: seen(planned, |_, plan| plan.pods.clone()),
             to_remove: seen(planned, |_, plan| Seen::Seen(plan.actions.len())),
-            last_runs: newest_of_each_scope(session::recorded_blocking(settings)?.runs(RUNS)?),
+            last_runs,
             pod_sources: plan.map(pods::sources_of).unwrap_or_default(),
             failed_sources: plan.and_then(|plan| failed_sources(plan, settings)),
             hidden: Lock::is_hidden(&state.lock).map(|cause| format!("cannot read {}: {cause}", state.lock.display())),
@@ -264,6 +265,15 @@ impl Status {
 fn suspended(settings: &Settings, live: Option<&AgentState>) -> Option<String> {
     let of_files = suspension_of_files(settings, now()).map(|suspension| suspension.to_string());
     of_files.or_else(|| live?.suspended.clone())
+}
+
+/// Returns the last run of each scope, and why the store cannot be read. Files that this user may not read have a line of their own.
+fn runs(settings: &Settings) -> (Vec<RunEntry>, Option<String>) {
+    match session::read(settings).and_then(|store| store.map_or(Ok(Vec::new()), |store| store.runs(RUNS))) {
+        Ok(runs) => (newest_of_each_scope(runs), None),
+        Err(StoreError::Access { .. }) => (Vec::new(), None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    }
 }
 
 /// Returns the files of the agent that this user may not read: the lock, the socket and the store.

@@ -12,7 +12,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::fault::{FileFault, dir_of, is_full_kind};
+use super::copy::transfer;
+use super::fault::{Cause, FileFault, dir_of, is_full_kind};
 use super::migrations::{self, MIGRATIONS, SchemaStatus};
 use crate::record::store_error::StoreError;
 
@@ -21,6 +22,8 @@ use crate::record::store_error::StoreError;
 pub(super) const BUSY: Duration = Duration::from_secs(2);
 /// The suffix of SQLite's log.
 pub(super) const LOG: &str = "-wal";
+/// The suffix of the copy of a store before its migration.
+const OLD: &str = ".before-migration";
 /// The suffixes of the files that SQLite creates beside the database: its log, and the index of the log.
 const COMPANIONS: [&str; 2] = [LOG, "-shm"];
 /// The error text for an empty file with a log that is not empty.
@@ -46,8 +49,34 @@ pub(in crate::record) fn open(path: &Path) -> Result<Connection, FileFault> {
         keep_log(&connection, had_log).map_err(|error| FileFault::of(path, error))?;
         return Err(fault);
     }
+    if let Err(fault) = keep_old(path, &connection) {
+        let cause = Cause::from(fault).text;
+        tracing::warn!(path = %path.display(), cause, "cannot copy the store before its migration; a rollback will have no history");
+    }
     prepare(&mut connection).map_err(|error| FileFault::of(path, error))?;
     Ok(connection)
+}
+
+/// Copies a file of an older schema before its migration, for a rollback. There is one copy: the next migration replaces it.
+fn keep_old(path: &Path, connection: &Connection) -> Result<(), FileFault> {
+    let (of_sqlite, of_system) = (|error| FileFault::of(path, error), |error| FileFault::of_io(path, error));
+    let version = migrations::version(connection).map_err(of_sqlite)? as usize;
+    if version == 0 || version == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let to = with_suffix(path, OLD);
+    let name = with_suffix(Path::new(to.file_name().unwrap_or_default()), ".tmp");
+    // Its name is fixed, so that a kill leaves one behind at most.
+    let create = |path: &Path| OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    let unfinished = tempfile::Builder::new().prefix(&name).rand_bytes(0).make_in(dir_of(path), create);
+    let unfinished = unfinished.map_err(of_system)?;
+    let mut copy = connect(unfinished.path()).map_err(of_sqlite)?;
+    // A file that is not complete never gets the name of the copy, so it needs no journal.
+    copy.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(())).map_err(of_sqlite)?;
+    transfer(connection, &mut copy).map_err(of_sqlite)?;
+    drop(copy);
+    unfinished.as_file().sync_all().map_err(of_system)?;
+    unfinished.persist(to).map(drop).map_err(|error| of_system(error.error))
 }
 
 /// Creates a directory with mode 0700. Does not change a directory that already exists.

@@ -58,7 +58,7 @@ pub(super) const APPLICATION_ID: i64 = 0x6b67_6300;
 
 /// The schema status of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum SchemaStatus {
+pub(in crate::record) enum SchemaStatus {
     /// No schema yet, or a kubegc schema that is not newer than the list.
     Usable,
     /// A kubegc schema with more steps than the list.
@@ -68,7 +68,7 @@ pub(super) enum SchemaStatus {
 }
 
 /// Returns the schema status of a file without changing it.
-pub(super) fn schema_status(connection: &Connection, steps: &[&str]) -> rusqlite::Result<SchemaStatus> {
+pub(in crate::record) fn schema_status(connection: &Connection, steps: &[&str]) -> rusqlite::Result<SchemaStatus> {
     let version = version(connection)?;
     let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;

@@ -6,6 +6,7 @@ use std::io::Write;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
+use super::opening::old_stores;
 use super::*;
 use crate::record::{Lock, LockError, StoreError};
 
@@ -68,6 +69,24 @@ fn on_a_full_disk_the_past_is_still_known() {
         fill_disk(disk);
         let store = unwritable(&path);
         assert_eq!(store.memory(), memory());
+    });
+}
+
+#[test]
+fn an_older_store_on_a_full_disk_is_copied_and_migrated_later() {
+    on_a_small_disk(|disk| {
+        let (path, copy) = (disk.join("kubegc.db"), disk.join("kubegc.db.before-migration"));
+        let old = old_stores().join("v2.db");
+        std::fs::copy(&old, &path).unwrap();
+        let ballast = fill_disk(disk);
+        let store = unwritable(&path);
+        assert_eq!(store.memory().images, memory().images);
+        assert!(std::fs::read(&path).unwrap() == std::fs::read(&old).unwrap());
+        assert!(!copy.exists() && !disk.join("kubegc.db.before-migration.tmp").exists());
+
+        ballast.set_len(0).unwrap();
+        store.begin_run(at(60), Scope::All);
+        assert_eq!((store.store.fault(), copy.exists()), (None, true));
     });
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::record::database::migrations::MIGRATIONS;
+use crate::record::database::migrations::{MIGRATIONS, SchemaStatus, schema_status};
 use crate::record::{StoreError, UsageSample};
 
 /// Returns a filled store that was closed cleanly.
@@ -59,7 +59,7 @@ fn a_store_that_is_opened_again_knows_everything() {
 }
 
 /// Returns the directory with a file of each released schema, see `tests/data/stores/README.md`.
-fn old_stores() -> PathBuf {
+pub(super) fn old_stores() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/stores")
 }
 
@@ -101,6 +101,75 @@ fn files_of_every_earlier_schema_open_with_all_data() {
     }
 }
 
+/// What a rollback needs: the migrated file is of no use to the version before, and its copy is the file as that version left it.
+#[test]
+fn the_copy_from_before_a_migration_is_for_the_version_before() {
+    for version in 1..MIGRATIONS.len() {
+        let (_dir, path) = place();
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        let old = old_stores().join(format!("v{version}.db"));
+        std::fs::copy(&old, &path).unwrap();
+        let copy = path.with_extension("db.before-migration");
+        // As after a kill in the middle of a copy.
+        let unfinished = path.with_extension("db.before-migration.tmp");
+        std::fs::write(&unfinished, noise(5000)).unwrap();
+        std::fs::set_permissions(&unfinished, PermissionsExt::from_mode(0o600)).unwrap();
+        fill(&open(&path));
+        let steps_before = &MIGRATIONS[..version];
+        let newer = SchemaStatus::Newer(u32::try_from(MIGRATIONS.len()).unwrap());
+        assert_eq!(schema_status(&read_only(&path), steps_before).unwrap(), newer, "version {version}");
+        assert_eq!(schema_status(&read_only(&copy), steps_before).unwrap(), SchemaStatus::Usable, "version {version}");
+        assert_eq!(content(&read_only(&copy)), content(&read_only(&old)), "version {version}");
+        assert_eq!(mode(&copy), 0o600);
+        assert_eq!(files(path.parent().unwrap()).len(), 2, "the store and one copy");
+
+        std::fs::rename(&copy, &path).unwrap();
+        assert_eq!(open(&path).recorded(), ["c1", "sha256:bb"], "version {version}");
+        let again = std::fs::read(&copy).unwrap();
+        open(&path);
+        assert!(std::fs::read(&copy).unwrap() == again, "only a migration makes a copy");
+    }
+}
+
+fn read_only(path: &Path) -> rusqlite::Connection {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+    rusqlite::Connection::open_with_flags(format!("file:{}?immutable=1", path.display()), flags).unwrap()
+}
+
+/// Returns the version of a file, its tables, and their rows.
+fn content(file: &rusqlite::Connection) -> Vec<String> {
+    let texts = |sql: &str| -> Vec<String> {
+        let mut statement = file.prepare(sql).unwrap();
+        let columns = statement.column_count();
+        let row = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get::<_, rusqlite::types::Value>(at)).collect();
+        let rows = statement.query_map([], row).unwrap();
+        rows.map(|row: rusqlite::Result<Vec<_>>| format!("{:?}", row.unwrap())).collect()
+    };
+    let mut all = texts("PRAGMA user_version");
+    all.extend(texts("SELECT sql FROM sqlite_schema"));
+    let mut tables = file.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").unwrap();
+    let names: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    all.extend(names.iter().flat_map(|name| texts(&format!("SELECT * FROM {name}"))));
+    all
+}
+
+#[test]
+fn a_copy_that_cannot_be_made_stops_no_migration() {
+    let (_dir, path) = place();
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    std::fs::copy(old_stores().join("v1.db"), &path).unwrap();
+    std::fs::create_dir(path.with_extension("db.before-migration")).unwrap();
+    let mut opened = None;
+    let log = logged(|| opened = Some(open(&path)));
+    assert!(
+        log.starts_with(" WARN cannot copy the store before its migration; a rollback will have no history path="),
+        "{log}"
+    );
+    let store = opened.unwrap();
+    assert_eq!((store.store.fault(), store.recorded()), (None, vec!["c1".to_owned(), "sha256:bb".to_owned()]));
+    assert!(!path.with_extension("db.before-migration.tmp").exists());
+}
+
 /// Between the two schemas a removed image had its time alone.
 #[test]
 fn a_removed_image_of_the_first_schema_keeps_its_time() {
@@ -121,6 +190,14 @@ fn todays_schema_has_a_file_that_tomorrow_will_open() {
         let dir = dir.keep();
         panic!("{} is missing; one was made in {}: copy {} there", kept.display(), dir.display(), path.display());
     }
+}
+
+#[test]
+fn the_pages_name_todays_schema() {
+    let (changelog, page) = (include_str!("../../../CHANGELOG.md"), include_str!("../../../docs/upgrade.md"));
+    let named = changelog.split("The schema of the store is ").nth(1).unwrap();
+    assert!(named.starts_with(&format!("{}.", MIGRATIONS.len())), "{}", &named[..9]);
+    assert!(page.contains(&format!("number, which is {} now.", MIGRATIONS.len())));
 }
 
 #[test]
