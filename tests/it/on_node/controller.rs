@@ -1,13 +1,15 @@
 //! `kubegc controller plan` and `why` on a real API server, without any controller beside it.
 
 mod by_rules;
+mod control_planes;
 mod since_1_36;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use by_rules::rules_delete_objects_by_their_metadata_and_age;
+use control_planes::each_way_on_the_page_collects_with_its_permissions;
 
 use crate::rig::{NodeRig, Program, becomes_true, scenarios};
 
@@ -54,7 +56,7 @@ async fn plans_explanations_and_documents() {
         saved_objects_can_be_created_again,
         rules_delete_objects_by_their_metadata_and_age,
         a_restored_owner_has_its_dependents_again,
-        the_unit_of_a_control_plane_ends_its_namespaces,
+        each_way_on_the_page_collects_with_its_permissions,
         whatever_means_to_remove_nothing_does,
         the_status_says_whether_the_api_server_collects_and_who_leads
     ])
@@ -447,26 +449,4 @@ async fn a_restored_owner_has_its_dependents_again(node: &NodeRig) {
 
 async fn create_dangling(node: &NodeRig, name: &str) {
     create(node, name, &[absent()]).await;
-}
-
-/// As `systemctl start kubegc-controller@NAME` does, with `KUBEGC_ARGS=--namespaces`.
-async fn the_unit_of_a_control_plane_ends_its_namespaces(node: &NodeRig) {
-    let unit = include_str!("../../../systemd/kubegc-controller@.service");
-    let command = unit.lines().find_map(|line| line.strip_prefix("ExecStart=kubegc ")).unwrap();
-    let kubeconfig = node.kubeconfig("admin").display().to_string();
-    let command =
-        command.replace("${CREDENTIALS_DIRECTORY}/kubeconfig", &kubeconfig).replace("$KUBEGC_ARGS", "--namespaces");
-    let mut run = std::process::Command::new(crate::rig::binary());
-    run.args(command.split_whitespace());
-    let run = crate::rig::Daemon::start(run, node.dir().join("unit.log"));
-    let namespaces: Api<Namespace> = Api::all(node.kube());
-    let plane: Namespace = serde_json::from_value(json!({ "metadata": { "name": "plane" } })).unwrap();
-    namespaces.create(&PostParams::default(), &plane).await.unwrap();
-    let content =
-        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "content", "namespace": "plane" } });
-    node.create_object(&content).await;
-    namespaces.delete("plane", &DeleteParams::default()).await.unwrap();
-    let ended = becomes_true(async || namespaces.get_opt("plane").await.unwrap().is_none()).await;
-    assert!(ended, "{}", run.log());
-    assert_eq!(run.terminate(), 0);
 }
