@@ -92,6 +92,24 @@ fn the_drop_in_directory_of_a_kubelet_without_a_file_counts() {
     ");
 }
 
+/// A control plane for tenants writes out each default, of which 0 is none for the kubelet.
+#[test]
+fn written_defaults_of_a_kubelet_mean_what_they_mean_there() {
+    let show = |name: &str, verb: &str| {
+        let file = format!("{DATA}/t5/kubelet/{name}.yaml");
+        Shell::new().run(&["config", verb, "--kubelet-config", &file, "--set", "runtime.endpoint=/run/x.sock"])
+    };
+    let is_set = |text: &str, line: &str| text.lines().any(|it| it.starts_with(&format!("{line} ")));
+    let kamaji = show("kamaji", "show");
+    assert!(is_set(&kamaji, "min_age = \"2m\"") && is_set(&kamaji, "max_age = \"0s\""), "{kamaji}");
+    let warned = show("kamaji", "check");
+    assert!(warned.contains("warning: ") && warned.contains("imageGCHighThresholdPercent = 100"), "{warned}");
+    let logs = show("plog", "show");
+    assert!(is_set(&logs, "pods_root = \"/data/var/log/pods\""), "{logs}");
+    let zeros = show("zeros", "show");
+    assert!(is_set(&zeros, "pods_root = \"/var/log/pods\"") && is_set(&zeros, "min_age = \"2m\""), "{zeros}");
+}
+
 #[test]
 fn n3_repeated_keys_are_read_as_by_the_kubelet() {
     let file = format!("{DATA}/N3-kubelet-duplicate-key.yaml");

@@ -2,6 +2,7 @@
 
 mod by_rules;
 mod control_planes;
+mod reported;
 mod since_1_36;
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use by_rules::rules_delete_objects_by_their_metadata_and_age;
 use control_planes::each_way_on_the_page_collects_with_its_permissions;
+use reported::{names_of_any_kind_give_rows_of_equal_length, owners_of_every_group_get_their_dependents_again};
 
 use crate::rig::{NodeRig, Program, becomes_true, scenarios};
 
@@ -56,6 +58,8 @@ async fn plans_explanations_and_documents() {
         saved_objects_can_be_created_again,
         rules_delete_objects_by_their_metadata_and_age,
         a_restored_owner_has_its_dependents_again,
+        names_of_any_kind_give_rows_of_equal_length,
+        owners_of_every_group_get_their_dependents_again,
         each_way_on_the_page_collects_with_its_permissions,
         whatever_means_to_remove_nothing_does,
         the_status_says_whether_the_api_server_collects_and_who_leads
