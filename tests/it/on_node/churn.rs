@@ -1,7 +1,8 @@
 //! Pods that are created and deleted at random, on a node with the kubelet alone and on a node with kubelet and agent.
 //!
-//! In `make test` there are 15 pods for 20 seconds, in `make test-churn` 100 pods for five minutes.
+//! In `make test` there are 15 pods for 20 seconds, in `make test-churn` 100 pods for five minutes, and again with everything on.
 
+mod everything;
 mod failures;
 mod script;
 
@@ -51,8 +52,16 @@ async fn pods_under_churn_fail_as_without_the_agent() {
     let lasts = std::env::var("KUBEGC_CHURN_SECONDS").map_or(LASTS, |text| Duration::from_secs(text.parse().unwrap()));
     let (alone, beside) = tokio::join!(start(), start());
     beside.grant_shipped_permissions("kubegc").await;
-    let service = Service::start(&beside, "kubegc", &HARD);
-    let (alone_found, found) = tokio::join!(play(&alone, lasts), play(&beside, lasts));
+    let has_everything = std::env::var_os("KUBEGC_EVERYTHING").is_some();
+    let more = if has_everything { everything::prepare(&beside).await } else { Vec::new() };
+    let settings: Vec<_> = HARD.into_iter().chain(more.iter().map(String::as_str)).collect();
+    let service = Service::start(&beside, "kubegc", &settings);
+    let disturbed = async {
+        if has_everything {
+            everything::disturb(&beside, lasts).await;
+        }
+    };
+    let (alone_found, found, ()) = tokio::join!(play(&alone, lasts), play(&beside, lasts), disturbed);
     drop(alone);
 
     let left = async || beside.without_pod().await;
