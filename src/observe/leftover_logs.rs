@@ -13,10 +13,9 @@ use jiff::Timestamp;
 
 use super::ObserveError;
 use super::log_sizes::bytes_on_disk;
-use crate::model::{Container, LeftoverLog, PodRef, attempt_of_log, container_log_dir, termination_logs};
-
-/// The highest number of files of one directory that are examined. What remains is found by a later pass.
-const MAX_FILES: usize = if cfg!(test) { 20 } else { 10_000 };
+use crate::model::{
+    Container, LeftoverLog, MOST_LOG_FILES, PodRef, attempt_of_log, container_log_dir, termination_logs,
+};
 
 /// A container of a pod whose log directory is read.
 #[derive(Debug, PartialEq)]
@@ -95,11 +94,16 @@ impl RestartedContainer {
     }
 
     fn files(&self, entries: fs::ReadDir) -> io::Result<Vec<(u32, Metadata)>> {
+        let entries: Vec<_> = entries.take(MOST_LOG_FILES + 1).collect();
+        if entries.len() > MOST_LOG_FILES {
+            tracing::warn!("{} has more than {MOST_LOG_FILES} entries: no log is left over in it", self.dir.display());
+            return Ok(Vec::new());
+        }
         let leftover = |entry: io::Result<DirEntry>| {
             entry.map(|entry| Some((self.attempt(&entry.file_name())?, entry.metadata().ok()?))).transpose()
         };
         let is_file = |file: &io::Result<(u32, Metadata)>| file.as_ref().map_or(true, |(_, file)| file.is_file());
-        entries.filter_map(leftover).filter(is_file).take(MAX_FILES).collect()
+        entries.into_iter().filter_map(leftover).filter(is_file).collect()
     }
 
     /// Returns the attempt of a log file whose instance is not listed.
@@ -195,9 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_too_many_files_is_read_in_part() {
+    fn in_a_directory_with_too_many_files_none_is_left_over() {
         let root = tempfile::tempdir().unwrap();
-        (0..30).for_each(|attempt| write(root.path(), &format!("default_web_u1/app/{attempt}.log"), 1));
-        assert_eq!(found(root.path(), &[container("app", 90)]).len(), 20);
+        let files = |root: &Path| found(root, &[container("app", 90)]).len();
+        (0..50).for_each(|attempt| write(root.path(), &format!("default_web_u1/app/{attempt}.log"), 1));
+        assert_eq!(files(root.path()), 50);
+        write(root.path(), "default_web_u1/app/note", 1);
+        assert_eq!(files(root.path()), 0);
     }
 }

@@ -20,8 +20,8 @@ use crate::model::{
 };
 use crate::plan::ARCHIVE;
 
-/// The most entries of one directory that are looked at.
-const MOST_NAMES: usize = if cfg!(test) { 50 } else { 100_000 };
+/// The most directories of pods that are looked at.
+const MOST_PODS: usize = 100_000;
 /// What a compressed file ends with, and the bytes of the length of its content at its end (RFC 1952).
 const COMPRESSED: &str = ".gz";
 const LENGTH_BYTES: i64 = 4;
@@ -62,7 +62,7 @@ impl LogRoots {
             only.into_iter().map(OsString::from).collect()
         } else {
             remove_empty_pods(&mut archive, &pods)?;
-            pods.names(MOST_NAMES, |_| true)?
+            pods.names(MOST_PODS, |name| name.to_str().and_then(pod_of_dir).is_some())?
         };
         for name in names {
             let Some(pod) = name.to_str().and_then(pod_of_dir) else { continue };
@@ -71,7 +71,7 @@ impl LogRoots {
             };
             let looked = pods.enter(&name).and_then(|logs| {
                 let Some(mut logs) = logs else { return Ok(()) };
-                for container in logs.names(MOST_NAMES, is_container)? {
+                for container in logs.all_names()?.into_iter().filter(|name| is_container(name)) {
                     done.container(&logs, &archive, &name, &container);
                 }
                 Ok(())
@@ -81,8 +81,7 @@ impl LogRoots {
         Ok(done)
     }
 
-    /// Removes a file from the archive that has no name beneath the pod log root any more, and directories that are empty then. A
-    /// missing file is success.
+    /// Removes a file from the archive that has no other name any more, and directories that are empty then. A missing file is success.
     pub fn remove_archived(&self, path: &Path) -> Result<RemovedStats, LogError> {
         let root = self.policy.archive_root();
         let names = names_beneath(&root, path)?;
@@ -91,10 +90,8 @@ impl LogRoots {
         let Some(of_pod) = archive.enter(pod)? else { return Ok(RemovedStats::default()) };
         let Some(files) = of_pod.enter(container)? else { return Ok(RemovedStats::default()) };
         let Some(entry) = files.entry(name)? else { return Ok(RemovedStats::default()) };
-        let logs = enter_all(self.open(&self.policy.pods_root)?, &[pod.clone(), container.clone()]);
-        let has_it = |mut logs: Dir| files_of(&mut logs).map(|files| inodes(&files).contains(&entry.inode));
-        if entry.kind != EntryKind::File || logs?.map_or(Ok(false), has_it)? {
-            return Err(LogError::foreign(path, "its pod still has it"));
+        if entry.kind != EntryKind::File || entry.names != 1 {
+            return Err(LogError::foreign(path, "it has another name too: its pod may have it"));
         }
         let removed = files.unlink(name, entry)?;
         // A directory with other files stays.
@@ -275,7 +272,7 @@ impl Pair {
 fn files_of(dir: &mut Dir) -> Result<Files, LogError> {
     let is_log = |name: &OsStr| name.to_str().and_then(LogFileName::parse).is_some();
     let mut files = Files::new();
-    for name in dir.names(MOST_NAMES, is_log)? {
+    for name in dir.all_names()?.into_iter().filter(|name| is_log(name)) {
         let entry = dir.entry(&name)?.filter(|entry| entry.kind == EntryKind::File);
         files.extend(name.into_string().ok().zip(entry));
     }

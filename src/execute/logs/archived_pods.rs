@@ -7,8 +7,6 @@ use super::{LogError, LogRoots};
 use crate::model::{ArchivedContainer, ArchivedPod, attempt_of_log};
 use crate::observe::read_archived_pod;
 
-/// The most entries of one directory that are looked at.
-const MOST_NAMES: usize = 100_000;
 /// The name of a document that is being written.
 const NEW: &str = "pod.json.tmp";
 
@@ -55,12 +53,12 @@ fn has_files(dir: &Dir, container: &ArchivedContainer) -> bool {
 
 /// Removes what an interrupted removal left of deleted pods.
 pub(super) fn remove_empty_pods(archive: &mut Dir, pods: &Dir) -> Result<(), LogError> {
-    for name in archive.names(MOST_NAMES, |_| true)? {
+    for name in archive.names(usize::MAX, |_| true)? {
         if pods.entry(&name)?.is_some() {
             continue;
         }
         let Ok(Some(mut pod)) = archive.enter(&name) else { continue };
-        for container in pod.names(MOST_NAMES, |name| !is_document(name))? {
+        for container in pod.names(usize::MAX, |name| !is_document(name))? {
             // One with files stays.
             let _ = pod.unlink_dir(&container);
         }

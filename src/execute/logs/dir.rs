@@ -18,7 +18,7 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, geteuid, linkat};
 
 use super::{LogError, RemovedStats};
-use crate::model::EntryKind;
+use crate::model::{EntryKind, MOST_LOG_FILES};
 
 /// The unit of `st_blocks`, for every block size of the file system.
 const BLOCK_BYTES: u64 = 512;
@@ -167,6 +167,15 @@ impl Dir {
         });
         let names = entries.take(limit).map(|entry| Ok(OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned()));
         names.collect::<nix::Result<_>>().map_err(|error| LogError::io("list", path, error))
+    }
+
+    /// Returns all names. A directory with more than [`MOST_LOG_FILES`] is foreign.
+    pub fn all_names(&mut self) -> Result<Vec<OsString>, LogError> {
+        let names = self.names(MOST_LOG_FILES + 1, |_| true)?;
+        if names.len() > MOST_LOG_FILES {
+            return Err(LogError::foreign(&self.path, "it has more than 10,000 entries"));
+        }
+        Ok(names)
     }
 
     /// Removes an entry that is not a directory. For a symlink, only the symlink is removed and its target is kept.

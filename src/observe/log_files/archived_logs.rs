@@ -1,23 +1,25 @@
 //! Reads the log files in the archive that their pods have no more, and what is known of these pods.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use jiff::Timestamp;
-use rustix::fs::{CWD, FileType, Statx};
+use rustix::fs::{CWD, Dir, FileType, Statx};
 use rustix::io::Errno;
 
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{ArchivedLog, ArchivedPod, PodRef, Snapshot, attempt_of_log, container_log_dir, pod_of_dir};
+use crate::observe::Observer;
 use crate::observe::log_sizes::size_on_disk;
 use crate::observe::walk::{names, open_directory, open_file, stat};
-use crate::observe::{MEASURING, Observer};
 
 /// The most bytes of a document. The labels and annotations of a pod have at most 256 KiB.
 const MOST_BYTES: u64 = 4 << 20;
+/// The longest time to read it: its limits hold for any number of pods, and each is a few calls.
+const READING: Duration = Duration::from_secs(30);
 
 /// What only the archive has.
 #[derive(Debug, Default)]
@@ -31,11 +33,10 @@ pub struct Archive {
 // === impl Observer ===
 
 impl Observer {
-    /// Reads the archive. A pod has a file as long as one of its own has the same inode.
+    /// Reads the archive.
     pub(in crate::observe) async fn read_archive(&self, snapshot: &mut Snapshot, with_pods: bool) {
-        let pods = self.places.pod_logs.clone();
-        let read = move |host: &HostFs, archive: &Path| Archive::read(host, archive, &pods, with_pods);
-        let archive = self.measure(self.places.archive.clone(), MEASURING, read).await;
+        let read = move |_: &HostFs, archive: &Path| Archive::read(archive, with_pods);
+        let archive = self.measure(self.places.archive.clone(), READING, read).await;
         snapshot.archived_logs = archive.map(|archive| {
             let Archive { logs, pods } = archive.unwrap_or_default();
             snapshot.archived_pods = pods;
@@ -47,32 +48,27 @@ impl Observer {
 // === impl Archive ===
 
 impl Archive {
-    /// Reads the archive of the pod log root `pods`; both are paths of the host. Without an archive there is nothing in it.
+    /// Reads the archive at a path of the host. Without an archive there is nothing in it.
     ///
     /// # Errors
     /// A directory cannot be read.
-    pub fn of(host_root: &Path, archive: &Path, pods: &Path) -> io::Result<Self> {
-        let host = HostFs::new(host_root);
-        match host.resolve(archive)? {
-            Resolved::Exists(at) => Self::read(&host, &at, pods, true),
+    pub fn of(host_root: &Path, archive: &Path) -> io::Result<Self> {
+        match HostFs::new(host_root).resolve(archive)? {
+            Resolved::Exists(at) => Self::read(&at, true),
             Resolved::Missing(_) => Ok(Self::default()),
         }
     }
 
-    fn read(host: &HostFs, archive: &Path, pods: &Path, with_pods: bool) -> io::Result<Self> {
-        let pods = match host.resolve(pods)? {
-            Resolved::Exists(at) => Some(open_directory(CWD, &*at)?),
-            Resolved::Missing(_) => None,
-        };
+    fn read(archive: &Path, with_pods: bool) -> io::Result<Self> {
         let (archive, mut found) = (open_directory(CWD, archive)?, Self::default());
-        for dir in texts(&archive) {
+        for dir in Dir::read_from(&archive)? {
+            let dir = dir?.file_name().to_string_lossy().into_owned();
             let Some(pod) = pod_of_dir(&dir) else { continue };
             let Some(of_pod) = entered(&archive, &dir)? else { continue };
-            let (logs, before) = (pods.as_ref().map_or(Ok(None), |pods| entered(pods, &dir))?, found.logs.len());
+            let before = found.logs.len();
             for container in texts(&of_pod).filter(|container| container_log_dir(&pod, container).is_some()) {
                 let Some(files) = entered(&of_pod, &container)? else { continue };
-                let logs = logs.as_ref().map_or(Ok(None), |logs| entered(logs, &container))?;
-                add_files(&mut found.logs, &pod, &container, &files, logs.as_ref())?;
+                add_files(&mut found.logs, &pod, &container, &files)?;
             }
             if with_pods && found.logs.len() > before {
                 found.pods.extend(document(&of_pod).filter(|document| document.pod.is(&pod)));
@@ -105,23 +101,15 @@ pub fn read_archived_pod(file: File) -> Option<ArchivedPod> {
     serde_json::from_slice(&text).ok()
 }
 
-fn add_files(
-    found: &mut Vec<ArchivedLog>,
-    pod: &PodRef,
-    container: &str,
-    files: &OwnedFd,
-    logs: Option<&OwnedFd>,
-) -> Result<(), Errno> {
-    let inode = |logs: &OwnedFd, name: &str| Some(stat(logs.as_fd(), name).ok()?.stx_ino);
-    let still = logs.into_iter().flat_map(|logs| texts(logs).filter_map(|name| inode(logs, &name)).collect::<Vec<_>>());
-    let still: HashSet<_> = still.collect();
+/// Adds the files that have no other name. Where there is one, the pod has the file, or what removes it here frees nothing.
+fn add_files(found: &mut Vec<ArchivedLog>, pod: &PodRef, container: &str, files: &OwnedFd) -> Result<(), Errno> {
     for name in texts(files).filter(|name| attempt_of_log(name).is_some()) {
         let file = match stat(files.as_fd(), &*name) {
             Err(Errno::NOENT) => continue,
             file => file?,
         };
         let is_file = FileType::from_raw_mode(file.stx_mode.into()) == FileType::RegularFile;
-        if is_file && !still.contains(&file.stx_ino) {
+        if is_file && file.stx_nlink == 1 {
             let (pod, container, size_bytes) = (pod.clone(), container.to_owned(), size_on_disk(&file));
             found.push(ArchivedLog { pod, container, name, size_bytes, lost_at: changed_at(&file) });
         }
@@ -142,9 +130,13 @@ pub(super) fn texts(directory: &OwnedFd) -> impl Iterator<Item = String> + use<>
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "a test may remove its own files")]
+
     use std::fs;
 
     use super::*;
+    use crate::model::MOST_LOG_FILES;
+    use crate::observe::walk::MOST_NAMES;
 
     const APP: &str = "default_web_u1/app";
 
@@ -163,17 +155,47 @@ mod tests {
         fs::write(at("archive/default_web_u1/pod.json"), "").unwrap();
         fs::create_dir_all(at("archive/no-pod/app")).unwrap();
         fs::rename(at("pods").join(APP).join("1.log"), at("pods").join(APP).join("1.log.20260102-150405")).unwrap();
-        fs::rename(at("pods").join(APP).join("2.log"), at("elsewhere")).unwrap();
+        fs::rename(at("pods").join(APP).join("2.log"), at("deleted.log")).unwrap();
         let lost = || {
-            let mut lost = Archive::read(&HostFs::default(), &at("archive"), &at("pods"), false).unwrap().logs;
+            let mut lost = Archive::read(&at("archive"), false).unwrap().logs;
             lost.sort_by(|a, b| a.name.cmp(&b.name));
             assert!(
                 lost.iter().all(|log| log.size_bytes == 4 && log.lost_at.is_some() && log.pod.uid.as_str() == "u1")
             );
             lost.into_iter().map(|log| log.name).collect::<Vec<_>>()
         };
-        assert_eq!(lost(), ["2.log"], "a name elsewhere is not the pod's");
-        fs::rename(at("pods").join(APP), at("deleted")).unwrap();
+        assert_eq!(lost(), [""; 0], "to remove one that has a name elsewhere frees nothing");
+        fs::remove_file(at("deleted.log")).unwrap();
+        assert_eq!(lost(), ["2.log"]);
+        fs::remove_dir_all(at("pods").join(APP)).unwrap();
         assert_eq!(lost(), ["0.log", "1.log", "2.log"]);
+    }
+
+    #[test]
+    fn a_pod_with_many_files_has_them_until_they_are_deleted() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |dir: &str, name: usize| root.path().join(dir).join(APP).join(format!("{name}.log"));
+        for dir in ["pods", "archive"] {
+            fs::create_dir_all(root.path().join(dir).join(APP)).unwrap();
+        }
+        for name in 0..2 * MOST_LOG_FILES {
+            fs::write(at("pods", name), "line").unwrap();
+        }
+        fs::hard_link(at("pods", 7), at("archive", 7)).unwrap();
+        fs::hard_link(at("pods", 80), at("archive", 80)).unwrap();
+        fs::remove_file(at("pods", 7)).unwrap();
+        let lost = Archive::read(&root.path().join("archive"), false).unwrap().logs;
+        assert_eq!(lost.iter().map(|log| &*log.name).collect::<Vec<_>>(), ["7.log"]);
+    }
+
+    #[test]
+    fn any_number_of_pods_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        for pod in 0..MOST_NAMES + 5 {
+            let dir = root.path().join(format!("default_web_u{pod}"));
+            fs::create_dir_all(dir.join("app")).unwrap();
+            fs::write(dir.join("app/0.log"), "line").unwrap();
+        }
+        assert_eq!(Archive::read(root.path(), false).unwrap().logs.len(), MOST_NAMES + 5);
     }
 }

@@ -13,13 +13,12 @@ use rustix::io::Errno;
 use tokio::time::Instant;
 
 use crate::host_path::HostFs;
-use crate::model::{Container, ContainerLog, ContainerLogs, Seen, Snapshot, is_current_log, rotated_log};
+use crate::model::{
+    Container, ContainerLog, ContainerLogs, MOST_LOG_FILES, Seen, Snapshot, is_current_log, rotated_log,
+};
 use crate::observe::log_sizes::size_on_disk;
 use crate::observe::walk::{names, open_directory, stat};
 use crate::observe::{MEASURING, Observer};
-
-/// The highest number of entries of one directory that are read.
-const MOST_ENTRIES: usize = if cfg!(test) { 20 } else { 20_000 };
 
 // === impl Observer ===
 
@@ -73,7 +72,8 @@ fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, archived: &HashSet<u64>, 
         };
     }
     for (read, entry) in Dir::read_from(directory.as_ref().unwrap_or(root))?.enumerate() {
-        if read >= MOST_ENTRIES || Instant::now() >= until {
+        // The directory itself and the one above are entries too.
+        if read >= MOST_LOG_FILES + 2 || Instant::now() >= until {
             return Err(Errno::TIMEDOUT);
         }
         let entry = entry?;
@@ -191,13 +191,15 @@ mod tests {
     #[test]
     fn what_is_not_read_is_marked() {
         let root = tempfile::tempdir().unwrap();
-        (0..30).for_each(|attempt| write(root.path(), &format!("default_web_u1/app/{attempt}.log")));
+        (0..=MOST_LOG_FILES).for_each(|attempt| write(root.path(), &format!("default_web_u1/app/{attempt}.log")));
         write(root.path(), "default_web_u1/small/0.log");
         let read = |time| -> Vec<_> {
             let found = found(root.path(), &containers(&["app", "small"]), time);
-            found.into_iter().map(|(_, files, at_least)| (files.len() < 30, at_least)).collect()
+            found.into_iter().map(|(_, files, at_least)| (files.len() <= MOST_LOG_FILES, at_least)).collect()
         };
         assert_eq!(read(long()), [(true, true), (true, false)], "too many files");
         assert_eq!(read(Duration::ZERO), [(true, true), (true, true)], "no time");
+        fs::rename(root.path().join("default_web_u1/app/0.log"), root.path().join("elsewhere")).unwrap();
+        assert_eq!(read(long()), [(true, false), (true, false)], "as many as the remover reads");
     }
 }

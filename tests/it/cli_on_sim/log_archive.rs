@@ -57,6 +57,22 @@ fn logs_are_printed_after_their_pod_is_deleted() {
     assert_eq!(outcomes, [(&"over_archive_limit".into(), &"removed".into())], "{history}");
 }
 
+/// A log shipper with a hostPath is enough to make as many.
+#[test]
+fn a_directory_with_too_many_files_holds_up_nothing() {
+    let host = host();
+    host.run(&["collect", ARCHIVE]);
+    delete(&host);
+    let many = host.sim.log_roots().pods.join("default_many_u-many/app");
+    fs::create_dir_all(&many).unwrap();
+    (0..=10_000).for_each(|name| fs::write(many.join(format!("{name}.log")), "line").unwrap());
+    let done = host.shell.command(&["collect", "--set=logs.archive=node 1B"]).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("default_many_u-many/app is left alone: it has more than 10,000 entries"), "{said}");
+    assert!(!archived(&host).exists(), "what is over a limit goes: {}", String::from_utf8_lossy(&done.stdout));
+    assert_eq!(fs::read_dir(&many).unwrap().count(), 10_001);
+}
+
 /// Without a kubelet kubegc itself removes a dead container with its logs.
 #[test]
 fn the_pass_that_removes_a_container_keeps_its_logs() {

@@ -59,7 +59,7 @@ pub(super) fn print(
 /// Reads until when the archive keeps logs.
 fn ends(settings: &Settings, left_out: &mut Vec<String>) -> Ends {
     let archive = settings.policy.logs.archive_root();
-    let read = Archive::of(&settings.host_root, &archive, &settings.policy.logs.pods_root);
+    let read = Archive::of(&settings.host_root, &archive);
     let Archive { logs, pods } = read.unwrap_or_else(|error| {
         left_out.push(format!("{}: {error}", archive.display()));
         Archive::default()
