@@ -29,8 +29,8 @@ pub use image_names::{full_image_name, full_image_patterns, is_image_pattern, la
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use log_names::{
     LogFileName, MOST_LOG_FILES, attempt_of_log, container_id_of_link, container_log_dir, container_of_link,
-    is_current_log, is_log_link, is_log_link_without_id, log_dir_name, log_dir_of, log_file_name, log_link_name,
-    other_forms_of_log, pod_of_dir, pod_uid_of_dir, rotated_log,
+    is_compressing, is_current_log, is_log_link, is_log_link_without_id, log_dir_name, log_dir_of, log_file_name,
+    log_link_name, pod_of_dir, pod_uid_of_dir, rotated_log,
 };
 pub use memory::pulls::{Pulls, RepositoryPulls};
 pub use memory::removed_image::{RemovedImage, RemovedImages, manifest_digests};

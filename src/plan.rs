@@ -52,7 +52,7 @@ pub use images::pattern::{Pattern, unmatched_patterns};
 pub use images::quick::{is_over_goal, may_remove_images};
 pub use images::users::{ImageUsers, images};
 pub use logs::archive::archive_ends;
-pub use logs::limits::log_limit::{ArchiveLimit, LimitOf, LogLimit, LogLimitNote};
+pub use logs::limits::log_limit::{ArchiveLimit, FilesLeft, LimitOf, LogLimit, LogLimitNote};
 pub use logs::{ARCHIVE, LogPolicy};
 pub use policy::eviction::{EvictionLimits, FreeSpace};
 pub use policy::image_policy::{ImageOrder, ImagePolicy};

@@ -105,7 +105,9 @@ impl Cycle {
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
         let listed = learns.then(|| Listed::of(&planned, &self.settings.fleet));
+        let scope = planned.scope;
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
+        self.note_full(scope, &pass).await;
         if let Some(listed) = listed {
             self.learn_for_fleet(listed, &pass);
         }

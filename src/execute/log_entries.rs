@@ -56,7 +56,7 @@ impl Run<'_> {
     /// Removes the log of an instance that the runtime does not list, or for a limit one file alone. Unless the pod is deleted or terminated, the runtime must
     /// list a newer one of the container: without it the kubelet counts restarts from the name of the log.
     pub(super) async fn log_file(&self, action: &Action, path: &Path) -> Result<Done, ExecuteError> {
-        if matches!(action.reason, RemoveReason::OverArchiveLimit { .. }) {
+        if path.starts_with(self.exec.roots.policy.archive_root()) {
             return self.removed_files(self.exec.remover.remove_archived_log(path).await);
         }
         let (pod, of_pod, path) = (action.pod.as_ref(), action.pod.clone(), path.to_owned());
@@ -90,7 +90,7 @@ impl Run<'_> {
         let (Some(before), Some(size)) = (before, action.size.reported) else {
             return Ok(Done::refused(Refusal::StateChanged));
         };
-        let known = KnownLog { is_listed, size, before };
+        let known = KnownLog { is_listed, size, before, planned_at: self.plan.taken_at };
         self.removed_files(self.exec.remover.remove_log(&self.exec.roots, file, known).await)
     }
 

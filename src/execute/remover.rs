@@ -131,10 +131,15 @@ impl Remover {
         roots.in_pods(move |roots| roots.remove_archived(&path)).await
     }
 
-    /// Gives each log file of a pod a name in the archive. `only` has the names of the pods' directories; `None` = all.
-    pub async fn archive_logs(&self, only: Option<BTreeSet<String>>) -> Result<Archived, LogError> {
+    /// Gives each log file of a pod a name in the archive. `only` has the names of the pods' directories; `None` = all. Pods of the
+    /// namespaces in `full` are left out.
+    pub async fn archive_logs(
+        &self,
+        only: Option<BTreeSet<String>>,
+        full: BTreeSet<String>,
+    ) -> Result<Archived, LogError> {
         let Self::Live { roots, .. } = self else { return Ok(Archived::default()) };
-        roots.in_pods(move |roots| roots.archive_logs(only)).await
+        roots.in_pods(move |roots| roots.archive_logs(only, &full)).await
     }
 
     /// Writes what is known of pods beside their files in the archive. Returns why a document could not be written.

@@ -129,10 +129,16 @@ pub fn rotated_log(name: &str) -> Option<&str> {
     (is_current_log(log) && are_digits(day, 8) && are_digits(second, 6)).then_some(rotated)
 }
 
-/// Returns the names of the other forms of a rotated log file.
-pub fn other_forms_of_log(name: &str) -> Vec<String> {
-    let forms = |rotated| ["", COMPRESSED, TEMPORARY].map(|suffix| format!("{rotated}{suffix}"));
-    rotated_log(name).map(forms).into_iter().flatten().filter(|form| form != name).collect()
+/// Returns whether the kubelet may be compressing a rotated file, of which `is_young` says for each of its forms that exists whether it was
+/// written a short time ago. It writes the temporary file, renames it, and removes the rotated one (1.36, `compressLog`). Where it was
+/// ended in between, both forms stay: at the next rotation it removes the temporary or the uncompressed one itself.
+///
+/// # Errors
+/// Those of `is_young`.
+pub fn is_compressing<E>(name: &str, mut is_young: impl FnMut(&str) -> Result<Option<bool>, E>) -> Result<bool, E> {
+    let Some(rotated) = rotated_log(name) else { return Ok(false) };
+    let mut form = |suffix| is_young(&format!("{rotated}{suffix}"));
+    Ok(form(TEMPORARY)? == Some(true) || form(COMPRESSED)? == Some(true) && form("")?.is_some())
 }
 
 /// The name of a log file. In their order the files of a container have its lines from the first to the last.
@@ -249,10 +255,6 @@ mod tests {
         let forms = [rotated.to_owned(), format!("{rotated}.gz"), format!("{rotated}.tmp")];
         for form in &forms {
             assert_eq!((rotated_log(form), is_current_log(form)), (Some(rotated), false), "{form}");
-            assert_eq!(
-                other_forms_of_log(form),
-                forms.clone().into_iter().filter(|other| other != form).collect::<Vec<_>>()
-            );
         }
         for other in [
             "3.log",
@@ -267,6 +269,25 @@ mod tests {
             assert_eq!(rotated_log(other), None, "{other}");
         }
         assert_eq!(["3.log", "03.log", "3.log.gz"].map(is_current_log), [true, false, false]);
+    }
+
+    #[test]
+    fn a_file_is_being_compressed_for_a_short_time() {
+        let (plain, gz, tmp) = ("3.log.20260102-150405", "3.log.20260102-150405.gz", "3.log.20260102-150405.tmp");
+        let rows: [(&[(&str, bool)], bool); 7] = [
+            (&[(plain, true)], false),
+            (&[(gz, true)], false),
+            (&[(plain, false), (tmp, true)], true),
+            (&[(tmp, true)], true),
+            (&[(plain, false), (tmp, false)], false),
+            (&[(plain, false), (gz, true)], true),
+            (&[(plain, true), (gz, false)], false),
+        ];
+        for (files, expected) in rows {
+            let is_young = |name: &str| Ok::<_, ()>(files.iter().find(|file| file.0 == name).map(|file| file.1));
+            assert_eq!([plain, gz, tmp].map(|name| is_compressing(name, is_young)), [Ok(expected); 3], "{files:?}");
+        }
+        assert_eq!(is_compressing("3.log", |_| Err(())), Ok(false), "it is not rotated");
     }
 
     #[test]

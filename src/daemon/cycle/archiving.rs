@@ -2,6 +2,9 @@
 //!
 //! A pass looks at all log files, so that an event that was missed costs at most the time of one pass. Between passes the service
 //! looks at the pods whose directories have changed.
+//!
+//! While removals are suspended, nothing is removed from the archive either (I19). So that its limits hold, it gets no more files of a
+//! namespace of which it has too many: what a pass would have removed and did not says which these are.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
@@ -18,7 +21,8 @@ use crate::execute::LogError;
 use crate::host_path::HostFs;
 use crate::model::ArchivedPod;
 use crate::observe::LogEvents;
-use crate::plan::{PlanError, Scope};
+use crate::plan::{KeepReason, Outcome, PlanError, Scope};
+use crate::record::Pass;
 
 /// The shortest time between two looks: a pod that starts makes several events.
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -37,6 +41,8 @@ pub(super) struct Archiving {
     files: Mutex<BTreeSet<String>>,
     /// Of documents.
     documents: Mutex<BTreeSet<String>>,
+    /// The namespaces of which the archive has more than its limits permit; `None` = no pass has seen it yet.
+    full: Mutex<Option<BTreeSet<String>>>,
 }
 
 // === impl Cycle ===
@@ -61,6 +67,31 @@ impl Cycle {
         let failed = described.unwrap_or_else(|error| vec![error]);
         let mut known = self.archiving.documents.lock().await;
         *known = logged(&failed, &known);
+    }
+
+    /// Notes the namespaces of which the pass left files in the archive that are over a limit.
+    pub(super) async fn note_full(&self, scope: Scope, pass: &Pass) {
+        let is_unknown = pass
+            .plan
+            .errors
+            .iter()
+            .any(|error| matches!(error, PlanError::NotSeen { source, .. } if source == "archived_logs"));
+        if !self.has_archive() || scope == Scope::Images || is_unknown {
+            return;
+        }
+        let root = self.settings.policy.logs.archive_root();
+        let removed = pass
+            .reports
+            .iter()
+            .filter(|report| report.outcome.is_removal() && !matches!(report.outcome, Outcome::WouldRemove {}))
+            .map(|report| report.action.target.id());
+        let removed: BTreeSet<_> = removed.collect();
+        let planned = pass.plan.actions.iter().map(|action| (action.target.id(), &action.pod));
+        let waits = pass.plan.kept.iter().filter(|kept| matches!(kept.reason, KeepReason::BackingOff { .. }));
+        let left = planned.chain(waits.map(|kept| (kept.id.clone(), &kept.pod)));
+        let left = left.filter(|(id, _)| Path::new(id).starts_with(&root) && !removed.contains(id));
+        let full = left.filter_map(|(_, pod)| Some(pod.as_ref()?.namespace.clone())).collect();
+        *self.archiving.full.lock().await = Some(full);
     }
 
     /// Archives the logs of pods as soon as their directories change. Returns only if there is nothing to do.
@@ -93,8 +124,12 @@ impl Cycle {
 
     /// Looks at the log files of these pods; `None` = of all.
     async fn archive(&self, only: Option<BTreeSet<String>>) -> Result<(), LogError> {
+        let full = self.archiving.full.lock().await.clone();
+        if full.is_none() && self.suspension().await.is_some() {
+            return Ok(());
+        }
         let (mut known, is_whole) = (self.archiving.files.lock().await, only.is_none());
-        let refused = self.executor.remover.archive_logs(only).await?.refused;
+        let refused = self.executor.remover.archive_logs(only, full.unwrap_or_default()).await?.refused;
         let mut causes = logged(&refused, &known);
         if !is_whole {
             causes.append(&mut known);

@@ -1,7 +1,9 @@
 use std::sync::Mutex;
 
+use super::suspension::end_pause;
 use super::*;
 use crate::cri::Endpoint;
+use crate::fleet::Pause;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::{Guards, Policy, Profile};
 use crate::sim::{Node, Sim};
@@ -105,4 +107,52 @@ async fn an_account_is_taken_without_disk_pressure_only() {
         let categories = last.lock().unwrap().take().map(|contents| contents.disks[0].categories.len());
         assert_eq!(categories.is_some(), is_taken, "{categories:?}");
     }
+}
+
+/// What the archive has of a namespace stays while removals are suspended (I19), so it gets no more of it.
+#[tokio::test]
+async fn a_pause_removes_nothing_from_the_archive_and_its_limits_hold() {
+    let node = ["default", "shop"].into_iter().fold(Node::new().now(clock::now()), |node, namespace| {
+        node.id(&format!("s-{namespace}")).pod(namespace, "web", &format!("u-{namespace}"))
+    });
+    let sim = Sim::start(node).unwrap();
+    let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    (settings.state.path, settings.state.lock) = (sim.dir().join("kubegc.db"), sim.dir().join("kubegc.lock"));
+    settings.policy.logs.pods_root = sim.log_roots().pods;
+    settings.policy.logs.containers_root = sim.log_roots().containers;
+    settings.policy.logs.archive = vec!["node 1B".parse().unwrap()];
+    let logs = |namespace: &str| sim.log_roots().pods.join(format!("{namespace}_web_u-{namespace}/app"));
+    let write = |namespace: &str, name: &str| {
+        std::fs::create_dir_all(logs(namespace)).unwrap();
+        std::fs::write(logs(namespace).join(name), "line").unwrap();
+    };
+    let archived = |namespace: &str, name: &str| {
+        let archive = settings.policy.logs.archive_root();
+        archive.join(logs(namespace).strip_prefix(sim.log_roots().pods).unwrap()).join(name).exists()
+    };
+    let cycle = || {
+        let disks = Arc::new(DiskFn(sim.disk_reader()));
+        let place = LocalNode::new(Endpoint::at(sim.endpoint()), disks, Arc::new(RuntimePods));
+        Cycle::live(settings.clone(), &place, Store::without_file(Memory::default()), clock::now())
+    };
+    write("default", "0.log");
+    removed(&cycle(), Scope::Containers).await;
+    assert!(archived("default", "0.log"));
+    std::fs::rename(logs("default").join("0.log"), sim.dir().join("0.log")).unwrap();
+    end_pause(&sim.dir().join("0.log")).unwrap();
+    write("default", "1.log");
+    write("shop", "0.log");
+    suspension::write_pause(&settings.state.pause_file(), &Pause::default()).unwrap();
+    let paused = cycle();
+    removed(&paused, Scope::Containers).await;
+    assert!(!archived("shop", "0.log") && !archived("default", "1.log"), "before a plan it is not known what it has");
+    removed(&paused, Scope::Containers).await;
+    assert!(archived("shop", "0.log"), "of this namespace it has nothing");
+    assert!(archived("default", "0.log") && !archived("default", "1.log"), "of this one it has too much");
+    end_pause(&settings.state.pause_file()).unwrap();
+    let resumed = cycle();
+    removed(&resumed, Scope::Containers).await;
+    assert!(!archived("default", "0.log"));
+    removed(&resumed, Scope::Containers).await;
+    assert!(archived("default", "1.log"));
 }

@@ -50,11 +50,11 @@ struct Pair {
 
 impl LogRoots {
     /// Gives each log file of a pod a name in the archive, and follows the rotations since the last look. `only` has the names of the
-    /// pods' directories; `None` = all.
+    /// pods' directories; `None` = all. Pods of the namespaces in `full` are left out.
     ///
     /// # Errors
     /// The archive cannot be used: it is on another mount, or of another user.
-    pub fn archive_logs(&self, only: Option<BTreeSet<String>>) -> Result<Archived, LogError> {
+    pub fn archive_logs(&self, only: Option<BTreeSet<String>>, full: &BTreeSet<String>) -> Result<Archived, LogError> {
         let mut done = Archived::default();
         let Some(mut pods) = self.open(&self.policy.pods_root)? else { return Ok(done) };
         let mut archive = self.archive_root(&pods)?;
@@ -65,7 +65,9 @@ impl LogRoots {
             pods.names(MOST_PODS, |name| name.to_str().and_then(pod_of_dir).is_some())?
         };
         for name in names {
-            let Some(pod) = name.to_str().and_then(pod_of_dir) else { continue };
+            let Some(pod) = name.to_str().and_then(pod_of_dir).filter(|pod| !full.contains(&pod.namespace)) else {
+                continue;
+            };
             let is_container = |name: &OsStr| {
                 !is_document(name) && name.to_str().and_then(|name| container_log_dir(&pod, name)).is_some()
             };
@@ -99,10 +101,20 @@ impl LogRoots {
         Ok(removed)
     }
 
-    /// Returns whether the archive has a file of a container.
-    pub(super) fn has_archived(&self, folders: &[OsString], entry: DirEntry) -> Result<bool, LogError> {
-        let archived = enter_all(self.open(&self.policy.archive_root())?, folders)?;
-        archived.map_or(Ok(false), |mut dir| Ok(inodes(&files_of(&mut dir)?).contains(&entry.inode)))
+    /// Returns the name that the archive has of a file of a container, and its directory.
+    pub(super) fn archived(
+        &self,
+        folders: &[OsString],
+        name: &OsStr,
+        entry: DirEntry,
+    ) -> Result<Option<(Dir, OsString)>, LogError> {
+        let Some(mut dir) = enter_all(self.open(&self.policy.archive_root())?, folders)? else { return Ok(None) };
+        let is_it = |archived: &DirEntry| archived.inode == entry.inode;
+        if dir.entry(name)?.as_ref().is_some_and(is_it) {
+            return Ok(Some((dir, name.to_owned())));
+        }
+        let found = files_of(&mut dir)?.into_iter().find(|(_, archived)| is_it(archived));
+        Ok(found.map(|(name, _)| (dir, name.into())))
     }
 
     /// Opens the directory of the archive, and creates it. It must be on the mount of the pod log root.

@@ -38,7 +38,7 @@ pub struct DirEntry {
     pub kind: EntryKind,
     /// The bytes that its removal reclaims.
     pub bytes: u64,
-    /// Its length, or its bytes on the disk if these are fewer.
+    /// Its bytes on the disk.
     pub size: u64,
     /// Its length in bytes.
     pub length: u64,
@@ -224,11 +224,10 @@ impl From<&FileStat> for DirEntry {
         };
         let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
         let bytes = if stat.st_nlink == 1 { blocks * BLOCK_BYTES } else { 0 };
-        let size = u64::try_from(stat.st_size).unwrap_or_default().min(blocks * BLOCK_BYTES);
         Self {
             kind,
             bytes,
-            size,
+            size: blocks * BLOCK_BYTES,
             length: u64::try_from(stat.st_size).unwrap_or_default(),
             names: stat.st_nlink,
             inode: stat.st_ino,

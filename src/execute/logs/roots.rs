@@ -10,7 +10,7 @@ use super::dir::{Dir, DirEntry};
 use super::{LogError, RemovedStats, tree};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    EntryKind, LinkTarget, LogFacts, PodRef, attempt_of_log, is_current_log, log_file_name, other_forms_of_log,
+    EntryKind, LinkTarget, LogFacts, PodRef, attempt_of_log, is_compressing, is_current_log, log_file_name,
     pod_uid_of_dir,
 };
 use crate::observe::link_target;
@@ -34,6 +34,8 @@ pub struct KnownLog {
     pub size: u64,
     /// It was last modified before this time.
     pub before: Timestamp,
+    /// When the plan was made.
+    pub planned_at: Timestamp,
 }
 
 /// A container's log file: its name, and the directories from the pod log root down to it.
@@ -110,10 +112,16 @@ impl LogRoots {
         dir.map_or(Ok(RemovedStats::default()), |mut dir| tree::remove_logs(&mut dir, &file.name))
     }
 
-    /// Removes one log file, without the rotated ones of its instance. A missing file is success.
+    /// Removes one log file, without the rotated ones of its instance, and its name in the archive: else nothing would be freed. A missing
+    /// file is success.
     pub fn remove_log(&self, file: &LogFile, known: KnownLog) -> Result<RemovedStats, LogError> {
-        let found = self.check_log(file, known)?;
-        found.map_or(Ok(RemovedStats::default()), |(dir, entry)| dir.unlink(&file.name, entry))
+        let Some((dir, mut entry)) = self.check_log(file, known)? else { return Ok(RemovedStats::default()) };
+        if let Some((archive, name)) = self.archived(&file.folders, &file.name, entry)? {
+            archive.unlink(&name, entry)?;
+            // It has the bytes that are freed now.
+            entry = dir.entry(&file.name)?.filter(|now| now.inode == entry.inode).unwrap_or(entry);
+        }
+        dir.unlink(&file.name, entry)
     }
 
     /// Returns a log file that may be removed by itself; `None` = it does not exist. A file that was written since the plan, that has
@@ -121,13 +129,16 @@ impl LogRoots {
     pub fn check_log(&self, file: &LogFile, known: KnownLog) -> Result<Option<(Dir, DirEntry)>, LogError> {
         let Some(mut dir) = enter_all(self.pods()?, &file.folders)? else { return Ok(None) };
         let (Some(entry), Some(name)) = (dir.entry(&file.name)?, file.name.to_str()) else { return Ok(None) };
-        let has_another =
-            || Ok::<_, LogError>(entry.names != 1 && !(entry.names == 2 && self.has_archived(&file.folders, entry)?));
+        let has_another = || {
+            Ok::<_, LogError>(
+                entry.names != 1 && (entry.names != 2 || self.archived(&file.folders, &file.name, entry)?.is_none()),
+            )
+        };
         let what = if entry.kind != EntryKind::File || has_another()? {
             "it is not a file with one name"
         } else if entry.size > known.size || !entry.is_older(known.before) {
             "it was written since the plan"
-        } else if !facts(&mut dir, name, known.is_listed)?.permit_removal(name) {
+        } else if !facts(&mut dir, name, known)?.permit_removal(name) {
             "its container needs it"
         } else {
             return Ok(Some((dir, entry)));
@@ -236,16 +247,17 @@ impl LogFile {
 }
 
 /// Returns what the directory of a log file shows of it.
-fn facts(dir: &mut Dir, name: &str, is_listed: bool) -> Result<LogFacts, LogError> {
+fn facts(dir: &mut Dir, name: &str, known: KnownLog) -> Result<LogFacts, LogError> {
     let attempt = attempt_of_log(name);
     let current = attempt.map(log_file_name).map_or(Ok(None), |current| dir.entry(current.as_ref()))?;
-    let forms = other_forms_of_log(name);
-    let forms = forms.iter().map(|form| dir.entry(form.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    let since = known.planned_at.checked_sub(LogFacts::COMPRESSION).unwrap_or(Timestamp::MIN);
+    let is_young = |form: &str| Ok::<_, LogError>(dir.entry(form.as_ref())?.map(|entry| !entry.is_older(since)));
+    let is_compressing = is_compressing(name, is_young)?;
     let newer = dir.names(1, |other| other.to_str().and_then(attempt_of_log) > attempt)?;
     Ok(LogFacts {
-        is_listed,
+        is_listed: known.is_listed,
         has_current: current.is_some_and(|entry| entry.kind == EntryKind::File),
-        has_other_form: forms.iter().any(Option::is_some),
+        is_compressing,
         has_newer: !newer.is_empty(),
     })
 }

@@ -43,7 +43,7 @@ fn write_bytes(bench: &Bench, name: &str, age: u64, bytes: usize) {
 
 fn log_file(bench: &Bench, name: &str) -> Action {
     let reason = RemoveReason::OverLogLimit("pod 1B".parse::<LogLimit>().unwrap());
-    let (age_seconds, size) = (Some(AGE.cast_signed()), Some(100).into());
+    let (age_seconds, size) = (Some(AGE.cast_signed()), Some(4096).into());
     Action { age_seconds, size, reason, ..action(Target::RemoveLogFile { path: path(bench, name) }) }
 }
 
@@ -112,6 +112,17 @@ async fn a_file_that_changed_or_that_its_container_needs_is_kept() {
         assert_eq!(lines, [format!("{name} refused: the path is not ours")], "{row}");
         assert!(reports[0].note.as_ref().unwrap().contains(expected), "{row}: {reports:?}");
         assert_eq!(bench.files_without_content(), before, "{row}");
+    }
+}
+
+/// The kubelet removes neither before the next rotation.
+#[tokio::test]
+async fn what_a_compression_left_an_hour_ago_stops_no_limit() {
+    for suffix in ["tmp", "gz"] {
+        let bench = bench();
+        write(&bench, &format!("{}.{suffix}", ROTATED[2]), 4000);
+        let done = bench.carry_out(vec![log_file(&bench, ROTATED[2])]).await;
+        assert_eq!(done, [format!("{} removed", ROTATED[2])], "{suffix}");
     }
 }
 

@@ -280,7 +280,9 @@ fn limits_on_logs_that_are_not_met_are_counted_by_kind() {
     let mut plan = decide(&full_disk(), &Policy::default(), Scope::All);
     for (limit, bytes) in [("pod 1MiB", 2 << 20), ("pod 1MiB", 3 << 20), ("node 1GiB", 4)] {
         let limit: LogLimit = limit.parse().unwrap();
-        plan.log_limits.push(LogLimitNote { limit, of: "shop/web".to_owned(), bytes, at_least: true, kept: 0 });
+        let (of, left) = ("shop/web".to_owned(), Default::default());
+        let note = LogLimitNote { limit, of, bytes, at_least: true, kept: 0, left, most: None, unread: None };
+        plan.log_limits.push(note);
     }
     metrics.planned(Scope::Containers, &plan);
     let expected = ["{limit_of=\"namespace\"} 0.0", "{limit_of=\"node\"} 0.0", "{limit_of=\"pod\"} 2.0"];

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +41,8 @@ pub struct LogFacts {
     pub is_listed: bool,
     /// Whether its instance has its current file.
     pub has_current: bool,
-    /// Whether the rotated file exists in another form too: the kubelet is compressing it.
-    pub has_other_form: bool,
+    /// Whether the kubelet may be compressing the rotated file.
+    pub is_compressing: bool,
     /// Whether a newer instance of its container has a log file.
     pub has_newer: bool,
 }
@@ -59,14 +59,16 @@ impl ContainerLogs {
 // === impl LogFacts ===
 
 impl LogFacts {
+    /// How long ago the last write of a file was, so that no compression of it is in progress. The kubelet needs seconds for its 10 MiB.
+    pub const COMPRESSION: SignedDuration = SignedDuration::from_hours(1);
+
     /// Returns whether a log file of this name may be removed. An instance in the runtime keeps its current file and its only
     /// file. The newest instance keeps its current file: without an instance in the runtime the kubelet counts restarts from the names
     /// (1.36, `calcRestartCountByLogDir`).
     pub fn permit_removal(self, name: &str) -> bool {
         let is_lost = !self.is_listed && self.has_newer;
         match rotated_log(name) {
-            Some(_) if name.strip_suffix(".tmp").is_some() => false,
-            Some(_) => !self.has_other_form && (self.has_current || is_lost),
+            Some(_) => !self.is_compressing && (self.has_current || is_lost),
             None => is_current_log(name) && is_lost,
         }
     }

@@ -376,3 +376,12 @@ pub enum KeepReason {
         error: String,
     },
 }
+
+// === impl KeepReason ===
+
+impl KeepReason {
+    /// Returns whether a rule keeps the object only because its condition could not be evaluated.
+    pub(in crate::plan) fn is_not_evaluated(&self) -> bool {
+        matches!(self, Self::Rule(RuleReason { error: Some(_), .. }))
+    }
+}

@@ -1,16 +1,18 @@
 //! Decides log files that only the archive has: those of deleted pods, and rotated ones that the kubelet removed.
 //!
-//! Removes for `over_archive_limit` and `rule`: what is there for longer than `logs.archive` keeps it, the oldest of a pod, of a namespace
-//! and of the node that have too many bytes and, under pressure of the disk of the logs, all. A rule for logs can keep them, or has limits
-//! in place of these: the files of its pods have a `budget` together. Keeps for `rule` and `backing_off`. What stays within the limits
-//! is not in the plan.
+//! Removes for `over_archive_limit` and `rule`: what is there for longer than `logs.archive` keeps it, the oldest of a pod and of a namespace
+//! that have too many bytes, the oldest of the namespaces that have more than their share of the limit of the node and, under pressure of
+//! the disk of the logs, all. A rule for logs can keep them, or has limits in place of these: the files of its pods have a `budget`
+//! together, of which each namespace has its share. What a rule could not evaluate obeys the limits. Keeps for `rule` and `backing_off`.
+//! What stays within the limits is not in the plan.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::limits::log_limit::{ArchiveLimit, LogLimit};
+use super::limits::fair_share;
+use super::limits::log_limit::{ArchiveLimit, LimitOf, LogLimit};
 use crate::model::{ArchivedLog, DiskUse, LogDir, PodRef, PodUid, Snapshot, log_dir_name};
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
@@ -53,19 +55,25 @@ pub(super) fn decide(step: &mut Step) {
         return;
     }
     remove_over(step, &mut left, |file| file.over_time(context));
-    let mut budgets = Sums::new();
-    remove_over(step, &mut left, |file| {
-        let (rule, budget) = file.budget()?;
-        let is_over = add(&mut budgets, (rule.text().name.clone(), PodUid::default()), file.log) > budget;
-        is_over.then(|| rule.removes(rule.budget_text()))
-    });
+    let budgets: BTreeMap<_, _> =
+        left.iter().filter_map(File::budget).map(|(rule, budget)| (&*rule.text().name, budget)).collect();
+    for (rule, budget) in budgets {
+        let is_of = |file: &File| file.budget().is_some_and(|(of, _)| of.text().name == rule);
+        let reason = |file: &File| file.budget().map(|(rule, _)| rule.removes(rule.budget_text()));
+        remove_over_share(step, &mut left, budget, is_of, reason);
+    }
     let (mut left, _) = left.into_iter().partition::<Vec<_>, _>(|file| file.budget().is_none());
     for limit in limits.iter().collect::<BTreeSet<_>>() {
         let ArchiveLimit::Bytes(LogLimit { limit_of, limit_bytes }) = limit else { continue };
+        let reason = |_: &File| Some(RemoveReason::OverArchiveLimit { limit: Some(*limit) });
+        if *limit_of == LimitOf::Node {
+            remove_over_share(step, &mut left, *limit_bytes, |_| true, reason);
+            continue;
+        }
         let mut sums = Sums::new();
         remove_over(step, &mut left, |file| {
             let bytes = add(&mut sums, limit_of.group(&file.log.pod, &context.snapshot.node), file.log);
-            (bytes > *limit_bytes).then_some(RemoveReason::OverArchiveLimit { limit: Some(*limit) })
+            reason(file).filter(|_| bytes > *limit_bytes)
         });
     }
 }
@@ -87,7 +95,11 @@ fn files<'a>(context: &Context<'a>, logs: &'a [ArchivedLog]) -> Vec<File<'a>> {
     for log in logs {
         of_pods.entry(&log.pod).or_default().push(log);
     }
-    let rules: HashMap<_, _> = of_pods.into_iter().map(|(pod, logs)| (pod, rule_for(context, pod, &logs))).collect();
+    let rule = |pod: &PodRef, logs: &[&ArchivedLog]| {
+        // What could not be evaluated obeys the limits.
+        rule_for(context, pod, logs).or_else(|reason| if reason.is_not_evaluated() { Ok(None) } else { Err(reason) })
+    };
+    let rules: HashMap<_, _> = of_pods.into_iter().map(|(pod, logs)| (pod, rule(pod, &logs))).collect();
     let file = |log: &'a ArchivedLog| {
         let rule = rules.get(&log.pod).cloned().unwrap_or(Ok(None));
         File { log, rule }
@@ -102,6 +114,25 @@ fn rule_for<'a>(context: &Context<'a>, pod: &PodRef, logs: &[&ArchivedLog]) -> R
     let dir = LogDir { name: log_dir_name(pod), size_bytes: Some(size_bytes), ..LogDir::default() };
     let age = Duration::try_from(context.now.duration_since(lost_at)).unwrap_or_default();
     context.rules.log_dir(&dir, pod, age)
+}
+
+/// Removes of these files what is over a limit for all of them: of each namespace that has more than its share. So the files of one never
+/// cost another its share.
+fn remove_over_share<'a>(
+    step: &mut Step,
+    left: &mut Vec<File<'a>>,
+    limit: u64,
+    is_of: impl Fn(&File<'a>) -> bool,
+    reason: impl Fn(&File<'a>) -> Option<RemoveReason>,
+) {
+    let namespace = |file: &File| (file.log.pod.namespace.clone(), PodUid::default());
+    let mut sums = Sums::new();
+    left.iter().filter(|file| is_of(file)).for_each(|file| _ = add(&mut sums, namespace(file), file.log));
+    let share = fair_share(limit, sums.drain().map(|(_, bytes)| bytes).collect());
+    remove_over(step, left, |file| {
+        let is_over = is_of(file) && add(&mut sums, namespace(file), file.log) > share;
+        reason(file).filter(|_| is_over)
+    });
 }
 
 /// Removes the files for which there is a reason. The newest count first, so that the oldest are over a limit.

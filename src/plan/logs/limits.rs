@@ -1,7 +1,8 @@
 //! Decides log files of pods that exist, if these have more than `logs.limits` permits.
 //!
-//! Removes for `over_log_limit`: of the pod with the most bytes the oldest file, until the limit is met. Which files may be removed,
-//! [`LogFacts`] says. Keeps for `rule`, `list_incomplete`, and by the guards `backing_off`, `runtime_just_started`, `list_fell`,
+//! Removes for `over_log_limit`: of the pod with the most bytes the oldest file, until the limit is met. Over the limit of the node each
+//! namespace pays down to its share, which is an equal one if all have more: what one has never costs another its share. Which files may be
+//! removed, [`LogFacts`] says. Keeps for `rule`, `list_incomplete`, and by the guards `backing_off`, `runtime_just_started`, `list_fell`,
 //! `baseline_lost` and those of `pods`. What stays over its limit, and what was not read, the plan says.
 //!
 //! The rules of containers keep the files of an instance that the runtime no longer has. The files are not in the plan while their
@@ -11,25 +12,30 @@ pub(in crate::plan) mod log_limit;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::convert::Infallible;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
 
 use crate::model::{
     Container, ContainerId, ContainerLog, ContainerLogs, LeftoverLog, LogFacts, PodRef, PodUid, attempt_of_log,
-    log_file_name, other_forms_of_log,
+    is_compressing, log_file_name,
 };
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::pods::{Completeness, PodStatus};
 use crate::plan::step::{Context, Step};
-use log_limit::{LogLimit, LogLimitNote};
+use log_limit::{FilesLeft, LimitOf, LogLimit, LogLimitNote};
 
 /// The log files of a pod.
 struct PodLogs<'a> {
     pod: &'a PodRef,
     bytes: u64,
-    at_least: bool,
+    /// The container whose files were not all read, if there is one.
+    unread: Option<&'a str>,
     kept: u64,
+    left: FilesLeft,
     /// Why none of them may be removed, if so.
     guard: Option<KeepReason>,
     /// Those that may be removed, newest first.
@@ -63,7 +69,7 @@ pub(super) fn decide(step: &mut Step, removed_dirs: &HashSet<PodUid>) {
         // Other rules decide the logs of a deleted pod.
         if !matches!(status, PodStatus::Deleted) {
             let of_pod = pods.entry(&logs.pod).or_insert_with(|| PodLogs::new(context, &logs.pod, status));
-            of_pod.add(&policy.pods_root, &instances, logs);
+            of_pod.add(context, &instances, logs);
         }
     }
     let begun = (step.plan.actions.len(), step.plan.kept.len());
@@ -95,18 +101,50 @@ fn put_in_order(step: &mut Step, (removals, kept): (usize, usize)) {
     step.plan.kept.extend(kept);
 }
 
-/// Removes the oldest file of the largest pod until the limit is met or nothing is left to remove.
+/// Removes files until the limit is met or nothing is left that may be removed for it.
 fn reduce(step: &mut Step, limit: LogLimit, of: String, pods: &mut [&mut PodLogs]) {
-    let mut bytes = pods.iter().fold(0_u64, |sum, pod| sum.saturating_add(pod.bytes));
-    while bytes > limit.limit_bytes {
+    pods.sort_by_key(|pod| pod.pod);
+    let mut namespaces: Vec<_> = pods.chunk_by_mut(|one, next| one.pod.namespace == next.pod.namespace).collect();
+    let share = fair_share(limit.limit_bytes, namespaces.iter().map(|pods| bytes_of(pods)).collect());
+    for pods in &mut namespaces {
+        pay(step, limit, share, pods);
+    }
+    let largest = namespaces.iter().max_by_key(|pods| bytes_of(pods)).and_then(|pods| pods.first());
+    let most = largest.filter(|_| limit.limit_of == LimitOf::Node).map(|pod| pod.pod.namespace.clone());
+    let bytes = bytes_of(pods);
+    let unread = pods.iter().find_map(|pod| Some(format!("{}/{}", pod.pod, pod.unread?)));
+    if bytes > limit.limit_bytes || unread.is_some() {
+        let left = pods.iter().fold(FilesLeft::default(), |left, pod| left.and(pod.left()));
+        let (at_least, kept) = (unread.is_some(), pods.iter().map(|pod| pod.kept).sum());
+        step.plan.log_limits.push(LogLimitNote { limit, of, bytes, at_least, kept, left, most, unread });
+    }
+}
+
+/// Removes the oldest file of the largest of these pods until they have their share or nothing is left to remove.
+fn pay(step: &mut Step, limit: LogLimit, share: u64, pods: &mut [&mut PodLogs]) {
+    let mut bytes = bytes_of(pods);
+    while bytes > share {
         let with_candidates = pods.iter_mut().filter(|pod| !pod.candidates.is_empty());
         let Some(largest) = with_candidates.max_by_key(|pod| (pod.bytes, Reverse(pod.pod))) else { break };
         bytes = bytes.saturating_sub(largest.remove_oldest(step, limit));
     }
-    let (at_least, kept) = (pods.iter().any(|pod| pod.at_least), pods.iter().map(|pod| pod.kept).sum());
-    if bytes > limit.limit_bytes || at_least {
-        step.plan.log_limits.push(LogLimitNote { limit, of, bytes, at_least, kept });
+}
+
+/// Returns the most bytes that each may have of a limit for all: what one does not need, the others have.
+pub(super) fn fair_share(limit: u64, mut bytes: Vec<u64>) -> u64 {
+    bytes.sort_unstable();
+    let (mut left, mut others) = (limit, bytes.len() as u64);
+    for bytes in bytes {
+        if bytes > left / others {
+            return left / others;
+        }
+        (left, others) = (left - bytes, others - 1);
     }
+    u64::MAX
+}
+
+fn bytes_of(pods: &[&mut PodLogs]) -> u64 {
+    pods.iter().fold(0, |sum, pod| sum.saturating_add(pod.bytes))
 }
 
 // === impl PodLogs ===
@@ -117,14 +155,17 @@ impl<'a> PodLogs<'a> {
         let is_incomplete = context.gaps.may_miss_containers(Some(&pod.uid));
         let untrusted = || context.pods.why_untrusted().cloned();
         let guard = is_incomplete.then(incomplete).or_else(untrusted).or_else(|| status.guard());
-        Self { pod, bytes: 0, at_least: false, kept: 0, guard, candidates: Vec::new() }
+        Self { pod, bytes: 0, unread: None, kept: 0, left: FilesLeft::default(), guard, candidates: Vec::new() }
     }
 
     /// Adds the log files of a container. Without all names it is not known which file is the only one or the newest.
-    fn add(&mut self, root: &Path, instances: &Instances, logs: &'a ContainerLogs) {
-        let names: HashSet<_> = logs.files.iter().map(|file| file.name.as_str()).collect();
-        let newest = names.iter().filter_map(|name| attempt_of_log(name)).max();
-        self.at_least |= logs.at_least;
+    fn add(&mut self, context: &Context, instances: &Instances, logs: &'a ContainerLogs) {
+        let root = &context.policy.logs.pods_root;
+        let files: HashMap<_, _> = logs.files.iter().map(|file| (file.name.as_str(), file.modified_at)).collect();
+        let newest = files.keys().filter_map(|name| attempt_of_log(name)).max();
+        let is_young =
+            |at: &Option<Timestamp>| at.is_none_or(|at| context.now.duration_since(at) < LogFacts::COMPRESSION);
+        self.unread = self.unread.or(logs.at_least.then_some(&logs.container));
         for file in &logs.files {
             let (Some(attempt), Some(dir)) = (attempt_of_log(&file.name), logs.dir()) else { continue };
             let (dir, current) = (root.join(dir), log_file_name(attempt));
@@ -134,17 +175,27 @@ impl<'a> PodLogs<'a> {
                 continue;
             }
             self.bytes = self.bytes.saturating_add(file.size_bytes);
+            let is_compressing = is_compressing(&file.name, |form| Ok::<_, Infallible>(files.get(form).map(is_young)));
             let facts = LogFacts {
                 is_listed: instance.is_some(),
-                has_current: names.contains(&*current),
-                has_other_form: other_forms_of_log(&file.name).iter().any(|form| names.contains(&**form)),
+                has_current: files.contains_key(&*current),
+                is_compressing: is_compressing.unwrap_or_default(),
                 has_newer: newest > Some(attempt),
             };
             if !logs.at_least && file.modified_at.is_some() && facts.permit_removal(&file.name) {
                 let (path, container, is_listed) = (dir.join(&file.name), &*logs.container, facts.is_listed);
                 self.candidates.push(Candidate { file, path, container, is_listed });
+            } else if facts.is_compressing {
+                self.left.compressing += 1;
+            } else {
+                self.left.current += 1;
             }
         }
+    }
+
+    /// Returns the files that no removal is planned for, besides those that a guard or a rule keeps.
+    fn left(&self) -> FilesLeft {
+        FilesLeft { within_share: self.candidates.len() as u64, ..self.left }
     }
 
     /// Decides the oldest file. Returns the bytes that its removal reclaims.
@@ -176,6 +227,8 @@ impl Candidate<'_> {
         let log =
             LeftoverLog { pod: pod.clone(), container, attempt, modified_at: *modified_at, size_bytes: *size_bytes };
         let by_rule = if self.is_listed { None } else { context.rules.leftover_log(&log, &id).err() };
+        // What could not be evaluated obeys the limit.
+        let by_rule = by_rule.filter(|reason| !reason.is_not_evaluated());
         by_rule.or_else(|| context.backing_off(Kind::LogFile, &id))
     }
 }

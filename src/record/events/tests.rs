@@ -96,14 +96,12 @@ fn limits_on_logs_that_are_not_met_are_reported_together() {
     let mut pass = quiet();
     for (limit, of) in [("pod 1MiB", "shop/web"), ("node 1MiB", "n1")] {
         let limit: LogLimit = limit.parse().unwrap();
-        let note = LogLimitNote { limit, of: of.to_owned(), bytes: 2 << 20, at_least: false, kept: 0 };
+        let (of, left) = (of.to_owned(), Default::default());
+        let note = LogLimitNote { limit, of, bytes: 2 << 20, at_least: false, kept: 0, left, most: None, unread: None };
         pass.plan.log_limits.push(note);
     }
-    let text = |of: &str, limit: &str| {
-        format!(
-            "log files of {of} have 2.0MiB, over logs.limits ({limit}): only current files are left, which the kubelet rotates"
-        )
-    };
+    let text =
+        |of: &str, limit: &str| format!("log files of {of} have 2.0MiB, over logs.limits ({limit}): what is left: ");
     let expected = format!("{}; {}", text("pod shop/web", "pod 1MiB"), text("node n1", "node 1MiB"));
     assert_eq!(sent(Scope::Containers, &[&pass]), [("LogsOverLimit", expected)]);
     assert_eq!(reasons(Scope::Images, &[&pass]), [""; 0]);

@@ -44,7 +44,7 @@ fn termination_logs_that_are_left_over_are_shown_and_removed() {
     }
     assert!(plan.contains("container gone") && plan.contains("To remove: 2 leftovers. 0 kept."), "{plan}");
     let why = host.run(&["why", "default/again"]);
-    assert!(why.contains("of pod default/again\n  size 5B\n  remove: the runtime has newer instances"), "{why}");
+    assert!(why.contains("of pod default/again\n  size 4.0KiB\n  remove: the runtime has newer instances"), "{why}");
     let why = host.run(&["why", &format!("leftover/{}", host.sim.dir().join(LOGS).join("00000002").display())]);
     assert!(why.contains("setting: leftovers.remove"), "{why}");
     let kept = host.run(&["plan", "--kind=leftover", "--set=leftovers.remove="]);

@@ -101,11 +101,15 @@ fn a_limit_on_the_logs_of_pods_counts_archived_files() {
     fs::write(logs(&host).join("0.log.20261121-090000.gz"), vec![7; 100 << 10]).unwrap();
     let settings = [ARCHIVE, "--set=logs.limits=pod 50KiB"];
     let done = host.run(&[&["collect"], &settings[..]].concat());
-    assert!(done.contains("0.log.20261121-090000.gz  default/web/app    removed           over logs.limits"), "{done}");
     assert!(
-        !logs(&host).join("0.log.20261121-090000.gz").exists()
-            && archived(&host).join("0.log.20261121-090000.gz").exists()
+        done.contains("0.log.20261121-090000.gz  default/web/app    removed  100.0KiB  over logs.limits"),
+        "{done}"
     );
+    for dir in [logs(&host), archived(&host)] {
+        assert!(!dir.join("0.log.20261121-090000.gz").exists() && dir.join("0.log").exists(), "the bytes are freed");
+    }
+    let history = host.run(&["history", "0.log.20261121-090000.gz", "-o=json"]);
+    assert_eq!(history.lines().count(), 1, "{history}");
 }
 
 /// What a pass knew of a pod is beside its logs: no command needs the runtime or the API server for it.

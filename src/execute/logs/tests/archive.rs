@@ -1,5 +1,6 @@
 //! The archive of log files, beside a kubelet that rotates, compresses and removes them.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 
 use flate2::Compression;
@@ -68,7 +69,7 @@ impl Kubelet {
             }
             Event::Rotate => {}
             Event::Look => {
-                let done = self.host.roots.archive_logs(None).unwrap();
+                let done = self.host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
                 assert!(done.refused.is_empty(), "{:?}", done.refused);
                 self.seen = self.lines;
             }
@@ -149,7 +150,7 @@ fn a_rotation_costs_no_second_copy() {
     let mode = |path: &str| fs::metadata(kubelet.host.at(path)).unwrap().mode() & 0o777;
     assert_eq!((mode("var/log/kubegc/archive"), mode(ARCHIVED)), (0o700, 0o700));
     kubelet.happens(Event::Look);
-    assert_eq!(kubelet.host.roots.archive_logs(None).unwrap().linked, 0, "nothing is new");
+    assert_eq!(kubelet.host.roots.archive_logs(None, &BTreeSet::new()).unwrap().linked, 0, "nothing is new");
 }
 
 /// A pod with a hostPath can put anything below the log root.
@@ -169,7 +170,7 @@ fn only_files_with_one_name_get_another_one() {
     fs::create_dir_all(host.at("var/log/pods/no-pod/app")).unwrap();
     fs::write(host.at("var/log/pods/no-pod/app/0.log"), "line").unwrap();
     let outside = listing(&host.at("etc"));
-    let done = host.roots.archive_logs(None).unwrap();
+    let done = host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     let refused: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
     assert_eq!((done.linked, refused.len()), (1, 3), "{refused:?}");
     assert!(refused.iter().any(|cause| cause.contains("0.log is left alone: it has another name too")), "{refused:?}");
@@ -185,17 +186,17 @@ fn an_archive_that_others_can_change_is_not_used() {
     let host = Host::new();
     host.file(&format!("{APP}/0.log"));
     symlink(host.at("etc"), host.at("var/log/kubegc")).unwrap();
-    let cause = |host: &Host| host.roots.archive_logs(None).unwrap_err().to_string();
+    let cause = |host: &Host| host.roots.archive_logs(None, &BTreeSet::new()).unwrap_err().to_string();
     assert!(cause(&host).contains("kubegc is left alone: it is not a directory"), "{}", cause(&host));
     fs::remove_file(host.at("var/log/kubegc")).unwrap();
     fs::create_dir_all(host.at("var/log/kubegc/archive")).unwrap();
     fs::set_permissions(host.at("var/log/kubegc/archive"), fs::Permissions::from_mode(0o777)).unwrap();
     assert!(cause(&host).contains("another user can write to it"), "{}", cause(&host));
     fs::remove_dir_all(host.at("var/log/kubegc")).unwrap();
-    assert_eq!(host.roots.archive_logs(None).unwrap().linked, 1, "it is made again");
+    assert_eq!(host.roots.archive_logs(None, &BTreeSet::new()).unwrap().linked, 1, "it is made again");
     fs::remove_dir_all(host.at("var/log/kubegc/archive/default_web_uid-1")).unwrap();
     symlink(host.at("etc"), host.at("var/log/kubegc/archive/default_web_uid-1")).unwrap();
-    let done = host.roots.archive_logs(None).unwrap();
+    let done = host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     assert_eq!((done.linked, done.refused.len()), (0, 1), "{done:?}");
 }
 
@@ -203,7 +204,7 @@ fn an_archive_that_others_can_change_is_not_used() {
 fn a_file_leaves_the_archive_when_its_pod_has_it_no_more() {
     let host = Host::new();
     host.file(&format!("{APP}/0.log"));
-    host.roots.archive_logs(None).unwrap();
+    host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     let path = Path::new("/").join(ARCHIVED).join("0.log");
     let cause = host.roots.remove_archived(&path).unwrap_err();
     assert!(cause.to_string().contains("its pod may have it"), "{cause}");
@@ -214,6 +215,25 @@ fn a_file_leaves_the_archive_when_its_pod_has_it_no_more() {
     assert!(host.roots.remove_archived(&path).unwrap().bytes > 0);
     assert!(!host.at("var/log/kubegc/archive/default_web_uid-1").exists());
     assert_eq!(host.roots.remove_archived(&path).unwrap(), RemovedStats::default());
+}
+
+/// Else the bytes would only move, and each file would be removed twice.
+#[test]
+fn a_limit_on_the_logs_of_pods_frees_the_bytes_beside_an_archive() {
+    let host = Host::new();
+    for name in ["0.log", "0.log.30260102-000000"] {
+        host.file(&format!("{APP}/{name}"));
+    }
+    host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
+    // The kubelet renamed it since the look.
+    let name = "0.log.30260102-000001";
+    fs::rename(host.at(APP).join("0.log.30260102-000000"), host.at(APP).join(name)).unwrap();
+    let file = host.roots.log_file(&Path::new("/").join(APP).join(name), Some(&web())).unwrap();
+    let (before, planned_at) = ("3000-01-01T00:00:00Z".parse().unwrap(), jiff::Timestamp::UNIX_EPOCH);
+    let known = KnownLog { is_listed: true, size: u64::MAX, before, planned_at };
+    let removed = host.roots.remove_log(&file, known).unwrap();
+    assert!(removed.entries == 1 && removed.bytes > 0, "{removed:?}");
+    assert_eq!((names(&host.at(APP)), names(&host.at(ARCHIVED))), (vec!["0.log".to_owned()], vec!["0.log".to_owned()]));
 }
 
 /// What a pass saw of the pod: an instance of its container, which exited if there is a code.
@@ -238,7 +258,7 @@ fn what_is_known_of_a_pod_is_beside_its_logs_as_long_as_these() {
     let describe = |pod: ArchivedPod| host.roots.describe_pods(vec![pod]).unwrap();
     assert!(describe(seen(0, None)).is_empty() && !host.at("var/log/kubegc").exists(), "it has no logs in the archive");
     host.file(&format!("{APP}/0.log"));
-    host.roots.archive_logs(None).unwrap();
+    host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     describe(seen(0, Some(3)));
     assert_eq!(fs::metadata(document(&host)).unwrap().mode() & 0o777, 0o600);
     let inode = || fs::metadata(document(&host)).unwrap().ino();
@@ -250,7 +270,7 @@ fn what_is_known_of_a_pod_is_beside_its_logs_as_long_as_these() {
     fs::remove_file(host.at(ARCHIVED).join("0.log")).unwrap();
     describe(seen(2, None));
     assert_eq!(instances(&host), [(2, None)], "an instance without log files is of no use");
-    host.roots.archive_logs(None).unwrap();
+    host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     host.remove_pod().unwrap();
     host.roots.remove_archived(&Path::new("/").join(ARCHIVED).join("0.log")).unwrap();
     assert_eq!(names(&host.at("var/log/kubegc/archive")), [""; 0]);
@@ -262,7 +282,7 @@ fn a_document_has_the_names_of_its_pod_alone() {
     host.file(&format!("{APP}/0.log"));
     fs::create_dir(host.pod().join("pod.json")).unwrap();
     fs::write(host.pod().join("pod.json/0.log"), "line").unwrap();
-    host.roots.archive_logs(None).unwrap();
+    host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     let outside = listing(&host.at("etc"));
     for (namespace, name) in [("default", "../../../../etc"), ("..", "web"), ("default", "web/app"), ("", "")] {
         let mut pod = seen(0, None);
@@ -284,10 +304,10 @@ fn a_directory_with_too_many_entries_is_named_and_the_others_are_archived() {
     for app in [APP, other] {
         host.file(&format!("{app}/0.log"));
     }
-    host.roots.archive_logs(None).unwrap();
+    host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     (0..MOST_LOG_FILES).for_each(|name| fs::write(host.at(APP).join(format!("{name}.pos")), "").unwrap());
     host.file(&format!("{other}/1.log"));
-    let done = host.roots.archive_logs(None).unwrap();
+    let done = host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     let refused: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
     let expected = format!("{} is left alone: it has more than 10,000 entries", host.at(APP).display());
     assert_eq!((done.linked, refused), (1, vec![expected]));
@@ -300,7 +320,7 @@ fn a_directory_with_too_many_entries_is_named_and_the_others_are_archived() {
 fn what_an_interrupted_removal_left_is_removed() {
     let host = Host::new();
     host.file(&format!("{APP}/0.log"));
-    host.roots.archive_logs(None).unwrap();
+    host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     fs::create_dir_all(host.at("var/log/kubegc/archive/default_gone_uid-3/app")).unwrap();
     let of_pod = host.at("var/log/kubegc/archive/default_half_uid-4");
     fs::create_dir_all(of_pod.join("empty")).unwrap();
@@ -309,7 +329,7 @@ fn what_an_interrupted_removal_left_is_removed() {
     for at in [&of_pod, &host.at("var/log/kubegc/archive/default_gone_uid-3")] {
         fs::write(at.join("pod.json"), "{}").unwrap();
     }
-    host.roots.archive_logs(None).unwrap();
+    host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     assert_eq!(names(&host.at("var/log/kubegc/archive")), ["default_half_uid-4", "default_web_uid-1"]);
     assert_eq!(names(&of_pod), ["app", "pod.json"]);
 }
@@ -322,11 +342,11 @@ fn a_look_at_some_pods_leaves_the_others() {
     for app in [APP, other] {
         host.file(&format!("{app}/0.log"));
     }
-    let some = |name: &str| host.roots.archive_logs(Some([name.to_owned()].into())).unwrap().linked;
+    let some = |name: &str| host.roots.archive_logs(Some([name.to_owned()].into()), &BTreeSet::new()).unwrap().linked;
     assert_eq!(
         ["default_web_uid-1", "default_web_uid-1", "default_gone_uid-3", "../pods-other"].map(some),
         [1, 0, 0, 0]
     );
     assert_eq!(names(&host.at("var/log/kubegc/archive")), ["default_web_uid-1"]);
-    assert_eq!(host.roots.archive_logs(None).unwrap().linked, 1);
+    assert_eq!(host.roots.archive_logs(None, &BTreeSet::new()).unwrap().linked, 1);
 }

@@ -1,5 +1,7 @@
 //! Tests that mount file systems. Each uses its own mount namespace, which ends with its thread.
 
+use std::collections::BTreeSet;
+
 use nix::mount::{MsFlags, mount};
 
 use super::*;
@@ -91,7 +93,7 @@ fn an_archive_on_another_mount_is_not_used() {
         fs::create_dir_all(host.at("var/log/kubegc/archive/default_web_uid-1")).unwrap();
         for at in ["var/log/kubegc/archive/default_web_uid-1", "var/log/kubegc/archive", "var/log/kubegc"] {
             tmpfs(&host.at(at), 64);
-            let refused = match host.roots.archive_logs(None) {
+            let refused = match host.roots.archive_logs(None, &BTreeSet::new()) {
                 Ok(done) => done.refused.into_iter().next().unwrap(),
                 Err(error) => error,
             };
@@ -99,7 +101,7 @@ fn an_archive_on_another_mount_is_not_used() {
             nix::mount::umount(&host.at(at)).unwrap();
         }
         bind(&host.at("var/log/pods"), &host.at("var/log/pods"));
-        let cause = host.roots.archive_logs(None).unwrap_err().to_string();
+        let cause = host.roots.archive_logs(None, &BTreeSet::new()).unwrap_err().to_string();
         assert!(cause.contains("it is on another mount than the pod log root"), "{cause}");
         assert_eq!(fs::metadata(host.at(LOG)).unwrap().nlink(), 1);
     });
@@ -113,7 +115,7 @@ fn on_a_full_disk_logs_are_archived_and_documents_stay_as_they_were() {
         tmpfs(&host.at("var/log"), 64);
         fs::create_dir_all(host.at(LOG).parent().unwrap()).unwrap();
         host.file(LOG);
-        host.roots.archive_logs(None).unwrap();
+        host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
         assert!(host.roots.describe_pods(vec![super::archive::seen(0, Some(1))]).unwrap().is_empty());
         let before = super::archive::instances(&host);
         let full = fs::write(host.at("var/log/ballast"), vec![1; 1 << 20]).unwrap_err();
@@ -122,7 +124,7 @@ fn on_a_full_disk_logs_are_archived_and_documents_stay_as_they_were() {
         assert!(failed.len() == 1 && failed[0].to_string().starts_with("cannot write"), "{failed:?}");
         assert_eq!(super::archive::instances(&host), before);
         fs::rename(host.at(LOG), host.at(LOG).with_file_name("0.log.30260102-000000")).unwrap();
-        assert!(host.roots.archive_logs(None).unwrap().refused.is_empty());
+        assert!(host.roots.archive_logs(None, &BTreeSet::new()).unwrap().refused.is_empty());
         fs::remove_file(host.at("var/log/ballast")).unwrap();
         assert!(host.roots.describe_pods(vec![super::archive::seen(1, None)]).unwrap().is_empty());
         assert_eq!(super::archive::instances(&host), [(0, Some(1)), (1, None)]);

@@ -51,7 +51,7 @@ fn removed(node: Node, limits: &[&str]) -> Vec<String> {
 
 #[test]
 fn what_is_over_a_limit_goes_the_oldest_first() {
-    let (web, db, lab) = ("shop_web_u-web/app", "shop_db_u-db/app", "lab_try_u-try/app");
+    let (web, lab) = ("shop_web_u-web/app", "lab_try_u-try/app");
     let rows: [(&[&str], Vec<String>); 7] = [
         (&["keep 1h"], vec![]),
         (&["keep 45m"], vec![format!("{web}/50.log: keep 45m")]),
@@ -63,7 +63,7 @@ fn what_is_over_a_limit_goes_the_oldest_first() {
             vec![
                 format!("{web}/50.log: node 10MiB"),
                 format!("{web}/40.log: node 10MiB"),
-                format!("{db}/30.log: node 10MiB"),
+                format!("{lab}/20.log: node 10MiB"),
             ],
         ),
         (
@@ -116,18 +116,14 @@ fn a_removal_that_failed_waits() {
     assert!(plan.kept.iter().any(|kept| kept.id == id && matches!(kept.reason, KeepReason::BackingOff { .. })));
 }
 
+fn rule_text(when: &str, then: Then) -> RuleText {
+    let (resource, note) = Default::default();
+    RuleText { name: "jobs".into(), of: RuleFor::Log, when: when.into(), then, until: None, resource, note }
+}
+
 /// Returns the nodes with a rule for logs, and what is known of the pod `shop/web`: it failed.
 fn ruled(when: &str, then: Then) -> Node {
-    let rule = RuleText {
-        name: "jobs".into(),
-        of: RuleFor::Log,
-        when: when.into(),
-        then,
-        until: None,
-        resource: String::new(),
-        note: String::new(),
-    };
-    let rules: Rules = [Rule::compile(rule).unwrap()].into_iter().collect();
+    let rules: Rules = [Rule::compile(rule_text(when, then)).unwrap()].into_iter().collect();
     let web = Pod {
         uid: "u-web".into(),
         namespace: "shop".into(),
@@ -192,6 +188,36 @@ fn what_a_rule_keeps_stays_under_pressure() {
     let node = node.set(move |policy: &mut Policy| *policy = policy.under_pressure(pressure.clone()));
     let removed = removed(node, &["keep 1h"]);
     assert!(removed.len() == 3 && removed.iter().all(|line| !line.contains("u-web") && line.ends_with("pressure")));
+}
+
+/// No pass saw the phases of the others.
+#[test]
+fn what_could_not_be_evaluated_obeys_the_limits() {
+    let node = || ruled("pod.phase == 'failed'", Then::Keep);
+    let (db, lab) = ("shop_db_u-db/app", "lab_try_u-try/app");
+    let expected =
+        [format!("{db}/30.log: keep 1m"), format!("{lab}/20.log: keep 1m"), format!("{lab}/10.log: keep 1m")];
+    assert_eq!(removed(node(), &["keep 1m"]), expected);
+    let pressure = Pressure::FreeBytes { mountpoint: "/var/log/pods".into(), free_bytes: 1, limit_bytes: 2 };
+    let node = node().set(move |policy: &mut Policy| *policy = policy.under_pressure(pressure.clone()));
+    assert_eq!(removed(node, &["keep 1h"]).len(), 3);
+}
+
+/// The files of one namespace cost another nothing of its share, also of the budget of a rule.
+#[test]
+fn each_namespace_has_its_share_of_a_limit_for_all() {
+    let many = (0..25).fold(node(), |node, pod| archived(node, &format!("lab/p{pod:02}"), pod, 2));
+    let node = || archived(many.clone(), "shop/web", 600, 20);
+    let all_of_lab = |removed: &[String]| removed.len() == 10 && removed.iter().all(|line| line.starts_with("lab_"));
+    let of_node = removed(node(), &["node 50MiB"]);
+    assert!(all_of_lab(&of_node), "{of_node:?}");
+    let budget = Then::Limits(Limits { budget: Some(50 * MIB), ..Limits::default() });
+    let rule = Rule::compile(rule_text("pod.name != ''", budget)).unwrap();
+    let of_rule = removed(
+        node().set(move |policy: &mut Policy| policy.rules = [rule.clone()].into_iter().collect()),
+        &["keep 24h"],
+    );
+    assert!(all_of_lab(&of_rule), "{of_rule:?}");
 }
 
 #[test]

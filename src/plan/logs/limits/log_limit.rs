@@ -74,6 +74,26 @@ pub struct LogLimitNote {
     /// The number of files that would be removed, and that a guard or a rule keeps.
     #[serde(default)]
     pub kept: u64,
+    /// The other files that are left.
+    #[serde(default)]
+    pub left: FilesLeft,
+    /// Of a limit of the node: the namespace that has the most of what is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most: Option<String>,
+    /// A container whose log directory was not read to its end, as namespace/pod/container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
+}
+
+/// The log files that are left over a limit, by why.
+#[derive(Clone, Copy, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct FilesLeft {
+    /// Current files, which the kubelet rotates, and the only ones of an instance.
+    pub current: u64,
+    /// Rotated files that the kubelet may be compressing.
+    pub compressing: u64,
+    /// Rotated files of namespaces that have no more than their share of the limit.
+    pub within_share: u64,
 }
 
 // === impl LimitOf ===
@@ -177,6 +197,20 @@ impl std::fmt::Display for ArchiveLimit {
     }
 }
 
+// === impl FilesLeft ===
+
+impl FilesLeft {
+    /// Returns the sums.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            current: self.current + other.current,
+            compressing: self.compressing + other.compressing,
+            within_share: self.within_share + other.within_share,
+        }
+    }
+}
+
 // === impl LogLimitNote ===
 
 impl LogLimitNote {
@@ -197,10 +231,20 @@ impl std::fmt::Display for LogLimitNote {
             size_text(self.bytes),
             self.limit
         )?;
-        match (self.at_least, self.kept) {
-            (true, _) => f.write_str(": not all of them could be read"),
-            (false, 0) => f.write_str(": only current files are left, which the kubelet rotates"),
-            (false, kept) => write!(f, ": {} kept", count_text(kept, "file")),
+        if self.at_least {
+            f.write_str(": not all of them could be read")?;
+            return self.unread.as_ref().map_or(Ok(()), |unread| write!(f, ", such as those of {unread}"));
         }
+        let FilesLeft { current, compressing, within_share } = self.left;
+        let left = [
+            (current, "current file", ""),
+            (compressing, "file", " in compression"),
+            (within_share, "file", " of namespaces within their share"),
+            (self.kept, "file", " kept"),
+        ];
+        let left = left.into_iter().filter(|(count, ..)| *count > 0);
+        let left: Vec<_> = left.map(|(count, file, what)| count_text(count, file) + what).collect();
+        write!(f, ": what is left: {}", left.join(", "))?;
+        self.most.as_ref().map_or(Ok(()), |namespace| write!(f, ", most of namespace {namespace}"))
     }
 }

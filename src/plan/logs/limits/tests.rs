@@ -56,11 +56,18 @@ fn rotated_files_over_a_limit_go_oldest_first() {
             "3.log.20261121-100000.gz 3.log.20261121-110000.gz 3.log.20261121-113000: over_log_limit"),
         ("the current file is missing, so the rotated ones are all of the instance", files(of("pod 1B"), |files| drop(files.remove(0))), "", ""),
         ("the kubelet is compressing one, which exists twice",
-            files(of("pod 1B"), |files| name(&mut files[1], "3.log.20261121-100000")), "", "3.log.20261121-110000.gz: over_log_limit"),
-        ("the kubelet is writing a compressed one",
-            files(of("pod 1B"), |files| name(&mut files[2], "3.log.20261121-113000.tmp")), "", "3.log.20261121-110000.gz: over_log_limit"),
-        ("one that it began to write is left", files(of("pod 1B"), |files| name(&mut files[2], "3.log.20261121-100000.tmp")), "",
-            "3.log.20261121-110000.gz 3.log.20261121-113000: over_log_limit"),
+            files(of("pod 1B"), |files| {
+                name(&mut files[1], "3.log.20261121-100000");
+                files[2].modified_at = Some(ago(20));
+            }), "", "3.log.20261121-110000.gz: over_log_limit"),
+        ("the kubelet is writing a compressed one", files(of("pod 1B"), |files| {
+            name(&mut files[2], "3.log.20261121-113000.tmp");
+            files[2].modified_at = Some(ago(20));
+        }), "", "3.log.20261121-110000.gz: over_log_limit"),
+        ("the kubelet was ended after it had compressed one", files(of("pod 1B"), |files| name(&mut files[1], "3.log.20261121-100000")), "",
+            "3.log.20261121-100000.gz 3.log.20261121-110000.gz 3.log.20261121-100000: over_log_limit"),
+        ("a compression that failed left its temporary file", files(of("pod 1B"), |files| name(&mut files[2], "3.log.20261121-113000.tmp")), "",
+            "3.log.20261121-113000.tmp 3.log.20261121-110000.gz 3.log.20261121-113000: over_log_limit"),
         ("foreign names", files(of("pod 1B"), |files| {
             for (file, other) in files.iter_mut().skip(1).zip(["3.log.old", "note", "../3.log.20261121-100000"]) { name(file, other); }
         }), "", ""),
@@ -159,6 +166,67 @@ fn the_largest_pod_gives_first() {
     assert_eq!(pods(&other), ["a"], "the namespace of c is within the limit");
 }
 
+/// Many small pods of one namespace do not push out the files of another one.
+#[test]
+fn each_namespace_has_its_share_of_the_limit_of_the_node() {
+    let uids: Vec<_> = (0..25).map(|number| format!("p{number:02}")).collect();
+    let large = |snapshot: &mut Snapshot| {
+        let Seen::Seen(logs) = &mut snapshot.container_logs else { return };
+        logs[0].pod.namespace = "other".to_owned();
+        logs[0].files.iter_mut().for_each(|file| file.size_bytes *= 10);
+    };
+    let node = uids.iter().fold(pod(limited(&["node 9000B"]), "big").but(large), |node, uid| pod(node, uid));
+    let plan = node.plan();
+    let removed = removed(&plan);
+    assert!(removed.len() == 33 && removed.iter().all(|path| path.contains("/default_p")), "{removed:?}");
+    let without_rotated = |snapshot: &mut Snapshot| {
+        let Seen::Seen(logs) = &mut snapshot.container_logs else { return };
+        for logs in &mut logs[1..] {
+            logs.files.truncate(1);
+            logs.files[0].size_bytes = 350;
+        }
+    };
+    let node = node.but(without_rotated);
+    assert!(node.plan().actions.is_empty(), "those of the others cannot be removed");
+    let text = "log files of node  have 12.0KiB, over logs.limits (node 9000B): what is left: 26 current files, 3 files of namespaces within their share, most of namespace default";
+    assert_eq!(notes(&node), [text]);
+}
+
+#[test]
+fn a_share_is_equal_for_those_that_need_more() {
+    let rows: [(u64, &[u64], u64); 6] = [
+        (10, &[], u64::MAX),
+        (10, &[3, 7], u64::MAX),
+        (10, &[11], 10),
+        (12, &[20, 2, 20], 5),
+        (0, &[1, 2], 0),
+        (10, &[u64::MAX, u64::MAX, 1], 4),
+    ];
+    for (limit, bytes, share) in rows {
+        assert_eq!(super::fair_share(limit, bytes.to_vec()), share, "{limit} {bytes:?}");
+    }
+}
+
+/// A rule that asks what is not known does not stop a limit.
+#[test]
+fn what_a_rule_could_not_evaluate_obeys_the_limit() {
+    let (name, when, note) = ("r".to_owned(), "container.exit_code == 1".to_owned(), String::new());
+    let (of, then) = (RuleFor::Container, Then::Keep);
+    let rule = Rule::compile(RuleText { name, of, when, then, until: None, resource: String::new(), note }).unwrap();
+    let node = lost().set(|policy| policy.rules = [rule.clone()].into_iter().collect());
+    hold(
+        &[Kind::LogFile],
+        [
+            (
+                "exit codes of lost instances",
+                node,
+                "",
+                "1.log.20261121-100000 2.log.20261121-110000 2.log: over_log_limit",
+            ) as Row,
+        ],
+    );
+}
+
 #[test]
 fn what_stays_over_its_limit_is_said() {
     let current = |bytes: u64| {
@@ -168,16 +236,16 @@ fn what_stays_over_its_limit_is_said() {
         }
     };
     let node = |limit: &str| pod(limited(&[limit]), "web");
-    let text = "log files of pod default/web have 400B, over logs.limits (pod 399B): only current files are left, which the kubelet rotates";
+    let text = "log files of pod default/web have 400B, over logs.limits (pod 399B): what is left: 1 current file";
     assert_eq!(notes(&node("pod 399B").but(current(400))), [text]);
     assert_eq!(notes(&node("pod 400B").but(current(400))), [""; 0]);
-    let text = "log files of namespace default have 350B, over logs.limits (namespace 1B): 3 files kept";
+    let text = "log files of namespace default have 350B, over logs.limits (namespace 1B): what is left: 1 current file, 3 files kept";
     assert_eq!(notes(&node("namespace 1B").without_pods()), [text]);
     let unread = node("node 1GiB").but(|snapshot| {
         let Seen::Seen(logs) = &mut snapshot.container_logs else { return };
         logs[0].at_least = true;
     });
-    let text = "log files of node  have at least 350B, under logs.limits (node 1GiB): not all of them could be read";
+    let text = "log files of node  have at least 350B, under logs.limits (node 1GiB): not all of them could be read, such as those of default/web/app";
     assert_eq!(notes(&unread), [text]);
     let unavailable = node("pod 1B").but(|snapshot| snapshot.container_logs = Seen::NotSeen("blocked".to_owned()));
     assert_eq!(unavailable.plan().errors[0].to_string(), "container_logs unavailable: blocked");
