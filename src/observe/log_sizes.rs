@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Dir, FileType, Statx};
 use tokio::time::Instant;
 
-use super::walk::{BLOCK, open_directory, stat};
+use super::walk::{BLOCK, in_turns, open_directory, stat};
 use crate::model::{Snapshot, attempt_of_log, log_dir_name};
 
 /// The directories beneath one another that are read.
@@ -23,11 +23,15 @@ pub(super) struct LogSizes {
     by_instance: HashMap<(String, u32), u64>,
 }
 
-/// Measures directories of the log root in their order, until a time. One that is not finished by then, and those after it,
-/// are left out.
-pub(super) fn measure_all(root: &Path, names: Vec<String>, until: Instant) -> HashMap<String, LogSizes> {
-    let in_time = names.into_iter().map_while(|name| measure(&root.join(&name), until).map(|sizes| (name, sizes)));
-    in_time.collect()
+/// Measures directories of the log root in their order, until a time, of which each namespace has the same part, and in it each directory. One
+/// that is not finished by then is left out.
+pub(super) fn measure_all(root: &Path, mut names: Vec<String>, until: Instant) -> HashMap<String, LogSizes> {
+    let mut measured = HashMap::new();
+    let same_namespace = |one: &String, other: &String| one.split('_').next() == other.split('_').next();
+    in_turns(&mut names, until, &[same_namespace, |_, _| false], &mut |name, until| {
+        measured.extend(measure(&root.join(&*name), until).map(|sizes| (name.clone(), sizes)));
+    });
+    measured
 }
 
 /// Adds up the files in a log directory. No link is followed, no access time changes, and what cannot be read counts as empty.

@@ -11,6 +11,7 @@ mod disk_content;
 mod node_walk;
 mod pod_usage;
 mod snapshot_dirs;
+mod turns;
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -29,6 +30,8 @@ use rustix::process::setpriority_process;
 use tokio::time::Instant;
 
 use crate::model::{DirUsage, PathUsage};
+pub(super) use turns::in_turns;
+pub use turns::turn;
 
 /// The bytes of a block in `st_blocks`, whatever the file system has (stat(2)).
 pub(super) const BLOCK: u64 = 512;
@@ -232,12 +235,6 @@ impl Largest {
         }
         self.path.truncate(length);
     }
-}
-
-/// Returns until when one of so many that are left may take: each has the same part of the time until `end`.
-fn turn(end: Instant, left: usize) -> Instant {
-    let now = Instant::now();
-    now + end.saturating_duration_since(now) / u32::try_from(left).unwrap_or(u32::MAX)
 }
 
 /// Runs `work` in a thread of a low priority. A thread cannot raise its priority again, so it is one of its own.

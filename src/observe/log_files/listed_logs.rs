@@ -3,7 +3,9 @@
 //! A pod that mounts the log root can create any entry beneath it. No link is followed, and only regular files with one name count,
 //! which is one of the kubelet. So a pod cannot make the file of another one count for itself or for a third.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::CStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
@@ -17,13 +19,20 @@ use crate::model::{
     Container, ContainerLog, ContainerLogs, MOST_LOG_FILES, Seen, Snapshot, is_current_log, rotated_log,
 };
 use crate::observe::log_sizes::size_on_disk;
-use crate::observe::walk::{names, open_directory, stat};
+use crate::observe::walk::{in_turns, names, open_directory, stat};
 use crate::observe::{MEASURING, Observer};
+
+/// What the archive has of a container.
+struct Archived {
+    directory: Option<OwnedFd>,
+    inodes: OnceCell<HashSet<u64>>,
+}
 
 // === impl Observer ===
 
 impl Observer {
-    /// Reads the log files of all containers in one walk. What is not reached in time is marked.
+    /// Reads the log files of all containers in one walk. Each namespace has the same part of the time, and in it each pod. What is not reached
+    /// in time is marked.
     pub(in crate::observe) async fn container_logs(&self, snapshot: &Snapshot) -> Seen<Vec<ContainerLogs>> {
         let containers = snapshot.containers.as_ref().map(|containers| of_containers(containers)).unwrap_or_default();
         let until = Instant::now() + MEASURING;
@@ -53,15 +62,18 @@ fn read_all(
     until: Instant,
 ) -> std::io::Result<Vec<ContainerLogs>> {
     let root = open_directory(CWD, root)?;
-    for logs in &mut containers {
-        let archived = archive.and_then(|archive| archived_inodes(archive, logs)).unwrap_or_default();
+    let same_namespace = |one: &ContainerLogs, other: &ContainerLogs| one.pod.namespace == other.pod.namespace;
+    let same_pod = |one: &ContainerLogs, other: &ContainerLogs| one.pod == other.pod;
+    in_turns(&mut containers, until, &[same_namespace, same_pod, |_, _| false], &mut |logs, until| {
+        let archived =
+            Archived { directory: archive.and_then(|archive| enter(archive, logs)), inodes: OnceCell::new() };
         logs.at_least = add_files(logs, &root, &archived, until).is_err();
-    }
+    });
     Ok(containers)
 }
 
 /// Adds the files of a container. An error says that some may be missing.
-fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, archived: &HashSet<u64>, until: Instant) -> Result<(), Errno> {
+fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, archived: &Archived, until: Instant) -> Result<(), Errno> {
     let Some(path) = logs.dir() else { return Ok(()) };
     let mut directory = None;
     for name in &path {
@@ -85,24 +97,35 @@ fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, archived: &HashSet<u64>, 
     Ok(())
 }
 
-/// Returns the inodes that the archive has of a container.
-fn archived_inodes(archive: &OwnedFd, logs: &ContainerLogs) -> Option<HashSet<u64>> {
-    let path = logs.dir()?;
-    let mut directory = path.iter().try_fold(None, |at: Option<OwnedFd>, name| {
+/// Enters the directory that the archive has of a container.
+fn enter(archive: &OwnedFd, logs: &ContainerLogs) -> Option<OwnedFd> {
+    logs.dir()?.iter().try_fold(None, |at: Option<OwnedFd>, name| {
         Some(Some(open_directory(at.as_ref().unwrap_or(archive).as_fd(), name).ok()?))
-    })?;
-    let directory = directory.take()?;
-    let found: Vec<_> = names(&directory);
-    Some(found.iter().filter_map(|name| Some(stat(directory.as_fd(), &**name).ok()?.stx_ino)).collect())
+    })?
+}
+
+// === impl Archived ===
+
+impl Archived {
+    /// Returns whether the archive has a file, mostly under its own name.
+    fn has(&self, name: &str, inode: u64) -> bool {
+        let Some(directory) = &self.directory else { return false };
+        let inode_of = |name: &CStr| Some(stat(directory.as_fd(), name).ok()?.stx_ino);
+        let own = stat(directory.as_fd(), name).is_ok_and(|found| found.stx_ino == inode);
+        own || self
+            .inodes
+            .get_or_init(|| names(directory).iter().filter_map(|name| inode_of(name)).collect())
+            .contains(&inode)
+    }
 }
 
 /// Returns a regular file that has one name, besides that in the archive; `None` = it is another entry, or it does not exist any more.
-fn file(directory: &OwnedFd, name: &str, archived: &HashSet<u64>) -> Result<Option<ContainerLog>, Errno> {
+fn file(directory: &OwnedFd, name: &str, archived: &Archived) -> Result<Option<ContainerLog>, Errno> {
     let found = match stat(directory.as_fd(), name) {
         Err(Errno::NOENT) => return Ok(None),
         found => found?,
     };
-    let has_one_name = found.stx_nlink == 1 || found.stx_nlink == 2 && archived.contains(&found.stx_ino);
+    let has_one_name = found.stx_nlink == 1 || found.stx_nlink == 2 && archived.has(name, found.stx_ino);
     let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile && has_one_name;
     let (seconds, nanos) = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec);
     let modified_at = i32::try_from(nanos).ok().and_then(|nanos| Timestamp::new(seconds, nanos).ok());
