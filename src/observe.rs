@@ -29,8 +29,8 @@ mod walk;
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
 pub use log_files::{
-    Archive, ContainerLogs, LogEvents, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, PodLogs, link_target,
-    read_archived_pod,
+    Archive, ContainerLogs, LogEvents, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, MOST_COPIED_BYTES,
+    PodLogs, link_target, read_archived_pod,
 };
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;

@@ -8,6 +8,7 @@ mod listed_logs;
 mod log_events;
 mod log_lines;
 mod pod_logs;
+mod sparse;
 
 use std::fs::{self, DirEntry, FileType, Metadata};
 use std::io;
@@ -22,7 +23,7 @@ use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 pub use archived_logs::{Archive, read_archived_pod};
 pub use log_events::LogEvents;
 pub use log_lines::{LogLine, LogLines, LogQuery, LogStream};
-pub use pod_logs::{ContainerLogs, LogFile, LogWatch, PodLogs};
+pub use pod_logs::{ContainerLogs, LogFile, LogWatch, MOST_BYTES as MOST_COPIED_BYTES, PodLogs};
 
 /// Returns every entry of the pod log root, of any type, sorted by name.
 pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {

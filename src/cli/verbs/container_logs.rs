@@ -1,10 +1,9 @@
 //! `kubegc logs`.
 
+mod log_export;
 mod log_list;
 
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
@@ -19,7 +18,7 @@ use crate::cli::render::format;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
-use crate::model::{ArchivedPod, LogDir, PodRef};
+use crate::model::{LogDir, PodRef};
 use crate::observe::{ContainerLogs, LogFile, LogLine, LogLines, LogQuery, LogWatch, PodLogs};
 use crate::plan::LogPolicy;
 
@@ -129,7 +128,7 @@ impl Args {
         let (pod, containers) = self.one_of(&pods, word, &settings.policy.logs)?;
         let containers = self.chosen(&pod.pod, containers)?;
         match &self.export {
-            Some(dir) => export(pod, &containers, dir, output),
+            Some(dir) => log_export::export(pod, &containers, dir, output),
             None => self.print(pod, &containers, output),
         }
     }
@@ -231,34 +230,6 @@ impl Args {
         output.bytes(&line.message)?;
         output.bytes(b"\n")
     }
-}
-
-/// Copies the files to `DIR/POD/CONTAINER`, as below a log root. Each name is one entry of a directory that is listed, so it has no `/` and
-/// is not `..`. Only the user can read what is created.
-fn export(pod: &PodLogs, containers: &[ContainerLogs], dir: &Path, output: &mut Output) -> Result<(), CliError> {
-    let of_pod = dir.join(&pod.dir);
-    let of_containers: Vec<_> = containers.iter().map(|container| of_pod.join(&container.name)).collect();
-    for dir in [dir, &of_pod].into_iter().chain(of_containers.iter().map(PathBuf::as_path)) {
-        let created = DirBuilder::new().mode(0o700).create(dir);
-        created.map_err(|error| partial(format!("cannot create {:?}: {error}", dir.display().to_string())))?;
-    }
-    let (mut copied, mut faults) = (0, Vec::new());
-    for (container, of_container) in containers.iter().zip(&of_containers) {
-        for file in &container.files {
-            match file.copy(|name| File::create_new(of_container.join(name))) {
-                Ok(_) => copied += 1,
-                Err(error) => faults.push(format!("{}: {error}", file.path().display())),
-            }
-        }
-    }
-    if let Some(document) = pod.document() {
-        let written = serde_json::to_vec_pretty(&document).map_err(std::io::Error::from);
-        let written = written.and_then(|text| std::fs::write(of_pod.join(ArchivedPod::FILE), text));
-        faults.extend(written.err().map(|error| format!("{}: {error}", ArchivedPod::FILE)));
-    }
-    let (count, of_pod) = (format::count(copied, "file"), of_pod.display().to_string());
-    output.page(&format!("{count} copied to {}\n", format::printable(&of_pod)))?;
-    failed("copy", &faults)
 }
 
 /// Says which lines were left out. It is an error if a file could not be read.

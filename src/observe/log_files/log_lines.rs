@@ -4,7 +4,7 @@
 //! over a rotation and if parts of the other stream stand between them. Lines that are not in the format are left out, as in the kubelet.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::PathBuf;
 
 use flate2::bufread::MultiGzDecoder;
@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::pod_logs::{Limited, LogFile};
+use super::sparse::Sparse;
 use crate::model::LogFileName;
 
 /// The bytes from which the rest of a line is a line of its own: 64 parts of the usual size. A file without an end of a line would fill
@@ -94,7 +95,7 @@ struct Head {
 // === impl LogLines ===
 
 impl LogLines {
-    /// Reads files of a container in this order. No more of them is read than is needed for the last lines, and none that was last
+    /// Reads files of a containerin this order. No more of them is read than is needed for the last lines, and none that was last
     /// written before the time.
     pub fn new(files: &[LogFile], query: LogQuery) -> Self {
         let is_old = |file: &&LogFile| file.modified_at.is_some_and(|at| query.since.is_some_and(|since| at < since));
@@ -169,7 +170,7 @@ impl LogLines {
     }
 
     fn open(&mut self, file: &LogFile) -> io::Result<Box<dyn BufRead>> {
-        let (mut opened, name) = file.open()?;
+        let (opened, name) = file.open()?;
         let is_compressed = LogFileName::parse(&name).is_some_and(|name| name.is_compressed);
         self.joiner.attempt = file.name.attempt;
         // The byte before shows whether a line begins there.
@@ -179,9 +180,8 @@ impl LogLines {
             io::copy(&mut content.by_ref().take(skipped.unwrap_or_default()), &mut io::sink())?;
             Box::new(BufReader::new(content))
         } else {
-            let start = opened.seek(SeekFrom::Start(skipped.unwrap_or_default()))?;
-            let bytes = if self.query.follows { u64::MAX } else { file.bytes.saturating_sub(start) };
-            Box::new(BufReader::new(opened.take(bytes)))
+            let end = if self.query.follows { u64::MAX } else { file.bytes };
+            Box::new(BufReader::new(Sparse::new(opened, skipped.unwrap_or_default(), end)))
         };
         if skipped.is_some() {
             reader.skip_until(b'\n')?;
@@ -217,7 +217,7 @@ fn last_lines(files: &[LogFile], count: usize) -> (&[LogFile], u64, usize) {
         if (rest.len(), offset) == (files.len(), 0) || (found > count && is_whole) {
             return (rest, offset, skipped);
         }
-        window *= 4;
+        window = window.saturating_mul(4);
     }
 }
 

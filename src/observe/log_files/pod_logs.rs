@@ -3,28 +3,30 @@
 //! A tenant may have a hostPath below a log root, and put anything there. So each directory and file is opened from the descriptor of
 //! the directory above it, no link below a root is followed, and what has no name of the kubelet is left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{CWD, Statx, fstat};
+use rustix::fs::{CWD, Dir, Statx, fstat};
 
 use super::archived_logs;
+use super::sparse::Sparse;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{ArchivedPod, LogFileName, PodRef, pod_of_dir};
 use crate::observe::ObserveError;
 use crate::observe::walk::{MOST_NAMES, names, open_directory, open_file, stat};
 
-/// The most bytes that are read of a compressed file after decompression, and that are copied of any file. A file of some KiB could
-/// fill a disk, or keep a command busy for days. The kubelet rotates a file at 10 MiB, unless its settings say otherwise.
-const MOST_BYTES: u64 = if cfg!(test) { 8 << 20 } else { 4 << 30 };
+/// The most bytes that are read of a compressed file after decompression, and that are copied of all files together. A file of some KiB
+/// could fill a disk, or keep a command busy for days. The kubelet rotates a file at 10 MiB, unless its settings say otherwise.
+pub const MOST_BYTES: u64 = if cfg!(test) { 8 << 20 } else { 4 << 30 };
 /// The time between two looks at files that cannot be watched.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -33,6 +35,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 struct Folder {
     fd: OwnedFd,
     path: PathBuf,
+    is_archive: bool,
 }
 
 /// A pod that has a log directory below one or more roots.
@@ -94,7 +97,7 @@ impl PodLogs {
         let mut pods = BTreeMap::new();
         for (root, is_archive) in [(roots.0, false), (roots.1, true)] {
             let path = HostFs::new(host_root).resolve(root).map(Resolved::into_path);
-            let folder = path.and_then(|path| Ok(Folder { fd: open_directory(CWD, &*path)?, path }));
+            let folder = path.and_then(|path| Ok(Folder { fd: open_directory(CWD, &*path)?, path, is_archive }));
             let folder = match folder {
                 Ok(folder) => Rc::new(folder),
                 Err(error) if is_archive && error.kind() == io::ErrorKind::NotFound => continue,
@@ -104,7 +107,7 @@ impl PodLogs {
                 }
                 Err(source) => return Err(ObserveError::List { path: root.into(), source }),
             };
-            for dir in folder.names(left_out) {
+            for dir in folder.all_names() {
                 let Some(pod) = pod_of_dir(&dir) else {
                     folder.leave_out(&dir, "it has no name of a pod's log directory", left_out);
                     continue;
@@ -161,8 +164,8 @@ impl PodLogs {
 // === impl ContainerLogs ===
 
 impl ContainerLogs {
-    /// Lists its files again. Of a file that exists compressed and uncompressed only the uncompressed one is listed, and of one below
-    /// several roots that of the first.
+    /// Lists its files again. Of a file that exists compressed and uncompressed only the uncompressed one is listed, and one below several
+    /// roots once. Another file of the same name is that of an earlier pod of the same uid, and comes first.
     pub fn list(&self, left_out: &mut Vec<String>) -> Vec<LogFile> {
         let mut files = Vec::<LogFile>::new();
         for folder in &self.folders {
@@ -176,8 +179,10 @@ impl ContainerLogs {
                 }
             }
         }
-        files.sort_by(|a, b| a.name.cmp(&b.name));
-        files.dedup_by(|later, kept| later.name.is_twin(&kept.name));
+        files.sort_by(|a, b| (&a.name, !a.folder.is_archive).cmp(&(&b.name, !b.folder.is_archive)));
+        let mut known = HashSet::new();
+        files.retain(|file| known.insert(file.inode));
+        files.dedup_by(|later, kept| later.name.is_twin(&kept.name) && later.name != kept.name);
         files
     }
 
@@ -193,9 +198,10 @@ impl ContainerLogs {
         self.files.iter().filter_map(|file| file.modified_at).max()
     }
 
-    /// Returns whether its directories were removed since they were opened.
+    /// Returns whether no file of it changes any more: its directories were removed since they were opened, or only the archive has it.
     pub fn is_removed(&self) -> bool {
-        self.folders.iter().all(|folder| fstat(&folder.fd).is_ok_and(|found| found.st_nlink == 0))
+        let is_removed = |folder: &Rc<Folder>| fstat(&folder.fd).is_ok_and(|found| found.st_nlink == 0);
+        self.folders.iter().all(|folder| folder.is_archive || is_removed(folder))
     }
 }
 
@@ -217,20 +223,28 @@ impl LogFile {
         let at = self.folder.fd.as_fd();
         let is_it = |name: &String| stat(at, &**name).is_ok_and(|found| found.stx_ino == self.inode);
         let is_log = |name: &String| LogFileName::parse(name).is_some();
-        let names = self.folder.names(&mut Vec::new());
-        let name = names.into_iter().find(|name| is_log(name) && is_it(name));
-        let name = name.or_else(|| Some(format!("{}.gz", self.file_name)).filter(is_log));
+        let listed = Some(self.file_name.clone()).filter(is_it);
+        let renamed = || self.folder.names(&mut Vec::new()).into_iter().find(|name| is_log(name) && is_it(name));
+        let name = listed.or_else(renamed).or_else(|| Some(format!("{}.gz", self.file_name)).filter(is_log));
         let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         Ok((open_file(at, &*name)?, name))
     }
 
-    /// Copies the file as it is to a file that `create` makes for its name.
+    /// Copies the file as it is, with its holes, to a file that `create` makes for its name. `room` has the bytes that may be copied.
     ///
     /// # Errors
-    /// It cannot be read or written, or has more than 4 GiB.
-    pub fn copy(&self, create: impl FnOnce(&str) -> io::Result<File>) -> io::Result<u64> {
+    /// It cannot be read or written, or has more bytes.
+    pub fn copy(&self, room: &mut u64, create: impl FnOnce(&str) -> io::Result<File>) -> io::Result<()> {
         let (file, name) = self.open()?;
-        io::copy(&mut Limited::new(file), &mut create(&name)?)
+        let end = file.metadata()?.len();
+        let (mut content, target, mut buffer) = (Sparse::new(file, 0, end), create(&name)?, vec![0; 64 << 10]);
+        loop {
+            let read = content.read(&mut buffer)?;
+            let Some(bytes) = buffer.get(..read).filter(|_| read > 0) else { return target.set_len(end) };
+            let too_large = || io::Error::other("the files have more than 4 GiB together");
+            *room = room.checked_sub(read as u64).ok_or_else(too_large)?;
+            target.write_all_at(bytes, content.at - read as u64)?;
+        }
     }
 
     /// Returns the path, for messages.
@@ -269,7 +283,8 @@ impl LogWatch {
 
 impl Folder {
     fn enter(&self, name: &str) -> io::Result<Self> {
-        Ok(Self { fd: open_directory(self.fd.as_fd(), name)?, path: self.path.join(name) })
+        let (fd, path) = (open_directory(self.fd.as_fd(), name)?, self.path.join(name));
+        Ok(Self { fd, path, is_archive: self.is_archive })
     }
 
     /// Returns the names in it, sorted.
@@ -278,6 +293,15 @@ impl Folder {
         if names.len() == MOST_NAMES {
             self.leave_out("", format!("only {MOST_NAMES} entries are read"), left_out);
         }
+        names.sort();
+        names
+    }
+
+    /// Returns all names in it, however many: those of pods.
+    fn all_names(&self) -> Vec<String> {
+        let entries = Dir::read_from(&self.fd).into_iter().flatten().filter_map(Result::ok);
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<_> = names.filter(|name| ![".", ".."].contains(&&**name)).collect();
         names.sort();
         names
     }

@@ -43,6 +43,7 @@ fn logs_are_printed_after_their_pod_is_deleted() {
     assert_eq!(host.run(&["logs", "default/web"]), lines, "each line once");
     delete(&host);
     assert_eq!(host.run(&["logs", "default/web"]), lines);
+    assert_eq!(host.run(&["logs", "default/web", "-f"]), lines, "nothing follows");
     assert!(host.run(&["logs"]).contains("web"));
     assert!(!host.run(&["collect", ARCHIVE]).contains("log file"), "it is within the limits");
     let over = "--set=logs.archive=node 10B";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -328,4 +328,17 @@ proptest! {
         let last = messages(&mut root.lines(tail(count)));
         prop_assert_eq!(&last[..], &all[all.len() - count.min(all.len())..]);
     }
+}
+
+#[test]
+fn the_last_lines_of_a_sparse_file_are_found() {
+    let root = Root::new();
+    root.write("0.log", ["a", "b", "c", "d"].map(|text| raw(&format!("stdout F {text}"))).concat());
+    let file = fs::File::options().write(true).open(root.path("0.log")).unwrap();
+    file.set_len(8 << 40).unwrap();
+    assert_eq!(messages(&mut root.lines(tail(3))), ["b", "c", "d"]);
+    let text = format!("\n{}", raw("stdout F e"));
+    std::os::unix::fs::FileExt::write_all_at(&file, text.as_bytes(), 8 << 40).unwrap();
+    assert_eq!(messages(&mut root.lines(tail(1))), ["e"]);
+    assert_eq!(root.messages().len(), 5);
 }
