@@ -35,6 +35,7 @@ pub use log_files::{
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods, pulls};
+pub use walk::turn;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

@@ -147,7 +147,7 @@ pub struct LogFileName {
     /// The attempt of its instance.
     pub attempt: u32,
     /// Whether the runtime writes to it or did so last. A rotated file has earlier lines.
-    is_current: bool,
+    pub is_current: bool,
     /// When it was rotated, as in the name: `20260102-150405`; empty if it is not.
     rotated_at: String,
     /// Whether it is compressed. For a moment the kubelet has the same file in both forms.

@@ -6,18 +6,18 @@
 //! While removals are suspended, nothing is removed from the archive either (I19). So that its limits hold, it gets no more files of a
 //! namespace of which it has too many: what a pass would have removed and did not says which these are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 use std::{io, thread};
 
 use tokio::sync::{Mutex, mpsc};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Cycle;
 use super::planning::Planned;
-use crate::execute::LogError;
+use crate::execute::{Archived, LogError};
 use crate::host_path::HostFs;
 use crate::model::ArchivedPod;
 use crate::observe::LogEvents;
@@ -26,7 +26,8 @@ use crate::record::Pass;
 
 /// The shortest time between two looks: a pod that starts makes several events.
 const BETWEEN: Duration = Duration::from_millis(100);
-/// The time between two looks as a multiple of how long one takes. A pod with a hostPath can make any number of events and names.
+/// The time between two looks as a multiple of how long one takes, for a pod that takes long and for the others together. A pod with a
+/// hostPath can make any number of events and names.
 const PAUSE: u32 = 10;
 /// The time until the directories are watched again after an error.
 const AGAIN: Duration = Duration::from_mins(5);
@@ -45,6 +46,13 @@ pub(super) struct Archiving {
     full: Mutex<Option<BTreeSet<String>>>,
 }
 
+/// The pods that wait for their next look: one that takes long has a pause of its own, and the others are served first.
+#[derive(Default)]
+struct Later {
+    until: BTreeMap<String, Instant>,
+    waiting: BTreeSet<String>,
+}
+
 // === impl Cycle ===
 
 impl Cycle {
@@ -55,7 +63,7 @@ impl Cycle {
         }
         let failed =
             |error: LogError| PlanError::NotSeen { source: "log_archive".to_owned(), cause: error.to_string() };
-        self.archive(None).await.map_err(failed)
+        self.archive(None).await.map(drop).map_err(failed)
     }
 
     /// Writes what the pass saw of pods beside their files in the archive.
@@ -113,33 +121,61 @@ impl Cycle {
             let watched = watch(&host, &root, &stop, &sender);
             let _ = watched.or_else(|error| sender.blocking_send(Err(error)));
         })?;
-        while let Some(changed) = changes.recv().await {
-            let (changed, begun) = (changed?, Instant::now());
+        let mut later = Later::default();
+        loop {
+            let next = later.next();
+            let changed = tokio::select! {
+                changed = changes.recv() => match changed {
+                    Some(changed) => changed?,
+                    None => return Ok(()),
+                },
+                () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => Some(BTreeSet::new()),
+            };
+            let (changed, begun) = (changed.map(|changed| later.take(changed)), Instant::now());
             // A pass says why the archive cannot be used.
-            let _ = self.archive(changed).await;
-            sleep(BETWEEN.max(begun.elapsed() * PAUSE)).await;
+            let slow = self.archive(changed).await.unwrap_or_default();
+            let rest = begun.elapsed().saturating_sub(slow.values().sum());
+            later.until.extend(slow.into_iter().map(|(pod, took)| (pod, Instant::now() + took * PAUSE)));
+            sleep(BETWEEN.max(rest * PAUSE)).await;
         }
-        Ok(())
     }
 
-    /// Looks at the log files of these pods; `None` = of all.
-    async fn archive(&self, only: Option<BTreeSet<String>>) -> Result<(), LogError> {
+    /// Looks at the log files of these pods; `None` = of all. Returns the pods that took long.
+    async fn archive(&self, only: Option<BTreeSet<String>>) -> Result<BTreeMap<String, Duration>, LogError> {
         let full = self.archiving.full.lock().await.clone();
         if full.is_none() && self.suspension().await.is_some() {
-            return Ok(());
+            return Ok(BTreeMap::new());
         }
         let (mut known, is_whole) = (self.archiving.files.lock().await, only.is_none());
-        let refused = self.executor.remover.archive_logs(only, full.unwrap_or_default()).await?.refused;
+        let Archived { refused, slow, .. } = self.executor.remover.archive_logs(only, full.unwrap_or_default()).await?;
         let mut causes = logged(&refused, &known);
         if !is_whole {
             causes.append(&mut known);
         }
         *known = causes;
-        Ok(())
+        Ok(slow)
     }
 
     fn has_archive(&self) -> bool {
         !self.settings.policy.logs.archive.is_empty()
+    }
+}
+
+// === impl Later ===
+
+impl Later {
+    /// Returns those of the changed and of the waiting pods that may be looked at now.
+    fn take(&mut self, mut changed: BTreeSet<String>) -> BTreeSet<String> {
+        self.until.retain(|_, until| *until > Instant::now());
+        changed.append(&mut self.waiting);
+        let (waiting, ready) = changed.into_iter().partition(|pod| self.until.contains_key(pod));
+        self.waiting = waiting;
+        ready
+    }
+
+    /// Returns when the next waiting pod may be looked at.
+    fn next(&self) -> Option<Instant> {
+        self.waiting.iter().filter_map(|pod| self.until.get(pod)).min().copied()
     }
 }
 
@@ -160,4 +196,23 @@ fn logged(refused: &[LogError], known: &BTreeSet<String>) -> BTreeSet<String> {
     let causes: BTreeSet<_> = refused.iter().map(ToString::to_string).collect();
     causes.difference(known).for_each(|cause| tracing::warn!("not archived: {cause}"));
     causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_takes_long_does_not_delay_the_others() {
+        let pods = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
+        let mut later = Later::default();
+        assert_eq!(later.take(pods(&["slow", "web"])), pods(&["slow", "web"]));
+        later.until.insert("slow".to_owned(), Instant::now() + Duration::from_secs(5));
+        assert_eq!(later.take(pods(&["slow", "web"])), pods(&["web"]));
+        assert_eq!(later.next(), Some(Instant::now() + Duration::from_secs(5)));
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert_eq!(later.take(pods(&[])), pods(&[]));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!((later.take(pods(&["web"])), later.next()), (pods(&["slow", "web"]), None));
+    }
 }

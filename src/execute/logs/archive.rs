@@ -1,30 +1,36 @@
 //! The archive: each log file of a pod has a second name there, so that it outlives the pod at no cost until then.
 //!
 //! A file is known by its inode. The kubelet rotates a log by renaming it, so the name in the archive follows; and it replaces a
-//! rotated file by a compressed one, so does the archive. What is empty gets no name. A file that has a name elsewhere already gets none:
-//! it may be any file that a pod with a hostPath linked there.
+//! rotated file by a compressed one of its name, so does the archive. Contents are not compared: of a file that was rotated and compressed
+//! between two looks the archive keeps both, and who reads them knows them by their first line. What is empty gets no name. A file that has
+//! a name elsewhere already gets none: it may be any file that a pod with a hostPath linked there.
+//!
+//! Each pod has a share of the time of a look, of the entries that are read and of the files in the archive (I22).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
+use std::time::Duration;
 
-use flate2::read::GzDecoder;
+use tokio::time::Instant;
 
 use super::archived_pods::{is_document, remove_empty_pods, remove_if_empty};
 use super::dir::{Dir, DirEntry};
 use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats};
 use crate::model::{
-    EntryKind, LogFileName, attempt_of_log, container_log_dir, is_current_log, pod_of_dir, rotated_log,
+    EntryKind, LogFileName, MOST_LOG_FILES, PodRef, container_log_dir, is_current_log, pod_of_dir, rotated_log,
 };
+use crate::observe::turn;
 use crate::plan::ARCHIVE;
 
 /// The most directories of pods that are looked at.
 const MOST_PODS: usize = 100_000;
-/// What a compressed file ends with, and the bytes of the length of its content at its end (RFC 1952).
+/// What the name of a compressed file ends with.
 const COMPRESSED: &str = ".gz";
-const LENGTH_BYTES: i64 = 4;
+/// The longest time of a look, of which each pod has the same part, and the time from which a pod takes long.
+const LOOK: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_millis(10);
 
 /// Log files of a container, by name.
 type Files = BTreeMap<String, DirEntry>;
@@ -36,6 +42,15 @@ pub struct Archived {
     pub linked: u64,
     /// Files that got none, and why.
     pub refused: Vec<LogError>,
+    /// The directories of pods that took long, and how long.
+    pub slow: BTreeMap<String, Duration>,
+}
+
+/// What a pod may take of a look.
+struct Share {
+    until: Instant,
+    /// The entries that may be read of its containers.
+    entries: usize,
 }
 
 /// The directories of a container's logs: that of the kubelet, and that in the archive.
@@ -64,21 +79,12 @@ impl LogRoots {
             remove_empty_pods(&mut archive, &pods)?;
             pods.names(MOST_PODS, |name| name.to_str().and_then(pod_of_dir).is_some())?
         };
-        for name in names {
-            let Some(pod) = name.to_str().and_then(pod_of_dir).filter(|pod| !full.contains(&pod.namespace)) else {
-                continue;
-            };
-            let is_container = |name: &OsStr| {
-                !is_document(name) && name.to_str().and_then(|name| container_log_dir(&pod, name)).is_some()
-            };
-            let looked = pods.enter(&name).and_then(|logs| {
-                let Some(mut logs) = logs else { return Ok(()) };
-                for container in logs.all_names()?.into_iter().filter(|name| is_container(name)) {
-                    done.container(&logs, &archive, &name, &container);
-                }
-                Ok(())
-            });
-            done.refused.extend(looked.err());
+        let (end, all) = (Instant::now() + LOOK, names.len());
+        for (name, left) in names.into_iter().zip((1..=all).rev()) {
+            let pod = name.to_str().and_then(pod_of_dir);
+            if let Some(pod) = pod.filter(|pod| !full.contains(&pod.namespace)) {
+                done.pod((&pods, &archive), &name, &pod, turn(end, left));
+            }
         }
         Ok(done)
     }
@@ -139,10 +145,28 @@ impl LogRoots {
 // === impl Archived ===
 
 impl Archived {
+    /// Looks at a pod until a time.
+    fn pod(&mut self, (pods, archive): (&Dir, &Dir), name: &OsStr, pod: &PodRef, until: Instant) {
+        let is_container = |name: &OsStr| name.to_str().and_then(|name| container_log_dir(pod, name)).is_some();
+        let (begun, mut share) = (Instant::now(), Share { until, entries: MOST_LOG_FILES });
+        let looked = pods.enter(name).and_then(|logs| {
+            let Some(mut logs) = logs else { return Ok(()) };
+            let containers = logs.all_names()?.into_iter().filter(|name| !is_document(name) && is_container(name));
+            for container in containers {
+                share.check(&logs)?;
+                self.container(&logs, archive, (name, &container), &mut share);
+            }
+            Ok(())
+        });
+        self.refused.extend(looked.err());
+        let took = begun.elapsed();
+        self.slow.extend((took >= LONG).then(|| (name.to_string_lossy().into_owned(), took)));
+    }
+
     /// Looks at a container.
-    fn container(&mut self, logs: &Dir, archive: &Dir, pod: &OsStr, container: &OsStr) {
+    fn container(&mut self, logs: &Dir, archive: &Dir, (pod, container): (&OsStr, &OsStr), share: &mut Share) {
         let looked = (|| {
-            let Some(mut pair) = Pair::open(logs, archive, pod, container)? else { return Ok(()) };
+            let Some(mut pair) = Pair::open(logs, archive, pod, container, share)? else { return Ok(()) };
             pair.follow()?;
             self.linked += pair.link_all(|name| !is_current_log(name), &mut self.refused);
             pair.settle()?;
@@ -153,13 +177,34 @@ impl Archived {
     }
 }
 
+// === impl Share ===
+
+impl Share {
+    /// Returns an error if it is used up.
+    fn check(&self, pod: &Dir) -> Result<(), LogError> {
+        let what = match (self.entries, Instant::now() >= self.until) {
+            (0, _) => "its containers have more than 10,000 log files together",
+            (_, true) => "to look at it takes longer than its share of the time",
+            _ => return Ok(()),
+        };
+        Err(LogError::foreign(pod.path_of(OsStr::new("")), what))
+    }
+}
+
 // === impl Pair ===
 
 impl Pair {
     /// Opens both directories; `None` = there is no log file that would get a name.
-    fn open(logs: &Dir, archive: &Dir, pod: &OsStr, container: &OsStr) -> Result<Option<Self>, LogError> {
+    fn open(
+        logs: &Dir,
+        archive: &Dir,
+        pod: &OsStr,
+        container: &OsStr,
+        share: &mut Share,
+    ) -> Result<Option<Self>, LogError> {
         let Some(mut logs) = logs.enter(container)? else { return Ok(None) };
         let logged = files_of(&mut logs)?;
+        share.entries = share.entries.saturating_sub(logged.len());
         if logged.values().all(|entry| entry.length == 0) {
             return Ok(None);
         }
@@ -188,7 +233,13 @@ impl Pair {
         let known = inodes(&self.archived);
         let is_new = |entry: &DirEntry| entry.length > 0 && !known.contains(&entry.inode);
         let new = self.logged.iter().filter(|(name, entry)| wanted(name) && is_new(entry));
-        let new: Vec<_> = new.map(|(name, entry)| (name.clone(), *entry)).collect();
+        let mut new: Vec<_> = new.map(|(name, entry)| (name.clone(), *entry)).collect();
+        let room = MOST_LOG_FILES.saturating_sub(self.archived.len());
+        if new.len() > room {
+            let what = "the archive has 10,000 files of it, and gets no more";
+            refused.push(LogError::foreign(self.logs.path_of(OsStr::new("")), what));
+            new.truncate(room);
+        }
         let results: Vec<_> = new.into_iter().map(|(name, entry)| self.link(&name, entry)).collect();
         let linked = results.iter().filter(|result| result.is_ok()).count() as u64;
         refused.extend(results.into_iter().filter_map(Result::err));
@@ -217,63 +268,29 @@ impl Pair {
         };
         let lost: Vec<_> = self.archived.iter().filter(is_lost).map(|(name, entry)| (name.clone(), *entry)).collect();
         for (name, entry) in lost {
-            let mut compressed = self
-                .archived
-                .keys()
-                .filter(|other| other.ends_with(COMPRESSED) && attempt_of_log(other) == attempt_of_log(&name));
-            if compressed.any(|other| self.is_same(other, &name).unwrap_or(false)) {
-                self.archive.unlink(name.as_ref(), entry)?;
-            } else {
-                let mut rotated = (0..).map(|later| format!("{name}.{}", entry.modified_text(later)));
-                let rotated = rotated.find(|rotated| !self.archived.contains_key(rotated)).unwrap_or_default();
-                self.archive.rename(name.as_ref(), rotated.as_ref())?;
-                self.archived.insert(rotated, entry);
-            }
+            let is_free = |name: &String| {
+                let forms = [name.clone(), format!("{name}{COMPRESSED}")];
+                !forms.iter().any(|form| self.archived.contains_key(form) || self.logged.contains_key(form))
+            };
+            let mut rotated = (0..).map(|later| format!("{name}.{}", entry.modified_text(later)));
+            let rotated = rotated.find(is_free).unwrap_or_default();
+            self.archive.rename(name.as_ref(), rotated.as_ref())?;
+            self.archived.insert(rotated, entry);
             self.archived.remove(&name);
         }
         Ok(())
     }
 
-    /// Returns whether a compressed file has the content of another one.
-    fn is_same(&self, compressed: &str, plain: &str) -> std::io::Result<bool> {
-        let open = |name: &str| self.archive.open_file(name.as_ref()).map_err(std::io::Error::other);
-        let plain = open(plain)?;
-        let length = plain.metadata()?.len();
-        if self.content_length(compressed) != Some(length) {
-            return Ok(false);
-        }
-        // It may have more than its end says.
-        let mut one = BufReader::new(GzDecoder::new(open(compressed)?).take(length.saturating_add(1)));
-        let mut other = BufReader::new(plain);
-        loop {
-            let (left, right) = (one.fill_buf()?, other.fill_buf()?);
-            let count = left.len().min(right.len());
-            if left.get(..count) != right.get(..count) || count == 0 {
-                return Ok(left.is_empty() && right.is_empty());
-            }
-            one.consume(count);
-            other.consume(count);
-        }
-    }
-
-    /// Returns the length of the content of a compressed file, modulo 2^32.
-    fn content_length(&self, name: &str) -> Option<u64> {
-        let mut file = self.archive.open_file(name.as_ref()).ok()?;
-        let mut length = [0; 4];
-        file.seek(SeekFrom::End(-LENGTH_BYTES)).ok()?;
-        file.read_exact(&mut length).ok()?;
-        Some(u32::from_le_bytes(length).into())
-    }
-
     /// Removes rotated files that the kubelet has replaced by compressed ones.
     fn drop_uncompressed(&mut self) -> Result<(), LogError> {
-        let compressed =
-            self.logged.keys().filter(|name| name.ends_with(COMPRESSED) && self.archived.contains_key(*name));
-        for rotated in compressed.filter_map(|name| rotated_log(name)).filter(|name| !self.logged.contains_key(*name)) {
-            let entry = self.archived.get(rotated).copied();
-            let content = entry.and_then(|_| self.content_length(&format!("{rotated}{COMPRESSED}")));
-            if let Some(entry) = entry.filter(|entry| content == Some(entry.length)) {
-                self.archive.unlink(rotated.as_ref(), entry)?;
+        let is_replaced = |(name, entry): &(&String, &DirEntry)| {
+            let is_archived = self.archived.get(*name).is_some_and(|archived| archived.inode == entry.inode);
+            name.ends_with(COMPRESSED) && is_archived
+        };
+        let compressed = self.logged.iter().filter(is_replaced).filter_map(|(name, _)| rotated_log(name));
+        for rotated in compressed.filter(|rotated| !self.logged.contains_key(*rotated)) {
+            if let Some(entry) = self.archived.get(rotated) {
+                self.archive.unlink(rotated.as_ref(), *entry)?;
             }
         }
         Ok(())

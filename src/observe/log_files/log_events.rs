@@ -1,9 +1,10 @@
 //! The changes below the pod log root, as the kernel reports them (inotify(7)).
 //!
-//! What a tenant writes there can make any number of events and names. So there is a limit on the watches and on the events that are read
-//! at once, and what is not watched is left to the passes.
+//! What a tenant writes there can make any number of events and names. So each pod has a share of the watches and of the events that are read
+//! at once, and what is not watched is left to the passes. A pod with more events is not watched any more: else its events would push those
+//! of others out of the kernel's queue.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -18,13 +19,16 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::archived_logs::texts;
 use crate::host_path::HostFs;
-use crate::model::{is_current_log, pod_of_dir};
+use crate::model::{container_log_dir, is_current_log, pod_of_dir};
 use crate::observe::walk::{open_directory, stat};
 
 /// The most directories and files that are watched: those of some thousand pods.
 const MOST_WATCHES: usize = if cfg!(test) { 20 } else { 20_000 };
 /// The most events that are read at once. The kernel keeps 16,384 unless its settings say otherwise.
 const MOST_EVENTS: usize = 20_000;
+/// The share of a pod in both. One has a few directories, and some events for each start and rotation.
+const WATCHES_OF_POD: usize = if cfg!(test) { 8 } else { 200 };
+const EVENTS_OF_POD: usize = 1_000;
 const BUFFER: usize = 8 << 10;
 /// What is new in a directory.
 const NEW: WatchFlags = WatchFlags::CREATE.union(WatchFlags::MOVED_TO).union(WatchFlags::ONLYDIR);
@@ -37,6 +41,10 @@ pub struct LogEvents {
     descriptor: Arc<OwnedFd>,
     root: OwnedFd,
     watched: HashMap<i32, Watched>,
+    /// The number of watches of each pod.
+    counts: HashMap<Arc<str>, usize>,
+    /// The pods that had more events than their share.
+    left_out: HashSet<Arc<str>>,
     is_full: bool,
 }
 
@@ -60,7 +68,8 @@ impl LogEvents {
     pub fn watch(host: &HostFs, root: &Path) -> io::Result<Self> {
         let root = open_directory(CWD, &*host.resolve(root)?.into_path())?;
         let descriptor = Arc::new(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?);
-        let mut events = Self { descriptor, root, watched: HashMap::new(), is_full: false };
+        let (watched, counts, left_out) = Default::default();
+        let mut events = Self { descriptor, root, watched, counts, left_out, is_full: false };
         let at = inotify::add_watch(&*events.descriptor, path_of(&events.root, ""), NEW)?;
         events.watched.insert(at, Watched::Root);
         events.enter_root();
@@ -84,6 +93,7 @@ impl LogEvents {
     pub fn read(&mut self) -> io::Result<Option<BTreeSet<String>>> {
         let (descriptor, mut buffer) = (Arc::clone(&self.descriptor), [MaybeUninit::uninit(); BUFFER]);
         let (mut events, mut changed) = (Reader::new(&*descriptor, &mut buffer), BTreeSet::new());
+        let mut counts = HashMap::<_, usize>::new();
         for _ in 0..MOST_EVENTS {
             let event = match events.next() {
                 Err(Errno::AGAIN) => break,
@@ -94,9 +104,16 @@ impl LogEvents {
                 return Ok(None);
             }
             let name = event.file_name().and_then(|name| name.to_str().ok()).unwrap_or_default();
-            changed.extend(self.changed(event.wd(), name).map(|pod| pod.to_string()));
+            let pod = self.changed(event.wd(), name);
             if event.events().contains(ReadFlags::IGNORED) {
-                self.watched.remove(&event.wd());
+                self.forget(event.wd());
+            }
+            let Some(pod) = pod else { continue };
+            changed.insert(pod.to_string());
+            let count = counts.entry(Arc::clone(&pod)).or_default();
+            *count += 1;
+            if *count == EVENTS_OF_POD {
+                self.leave_out(pod);
             }
         }
         Ok(Some(changed))
@@ -121,6 +138,37 @@ impl LogEvents {
         }
     }
 
+    /// Watches a pod no more. What the kernel still has of it changes nothing.
+    fn leave_out(&mut self, pod: Arc<str>) {
+        let of_pod = self.watched.iter().filter(|(_, watched)| watched.pod() == Some(&pod)).map(|(at, _)| *at);
+        for at in of_pod.collect::<Vec<_>>() {
+            let _ = inotify::remove_watch(&*self.descriptor, at);
+            self.forget(at);
+        }
+        tracing::warn!("the logs of {pod} change too often to be watched; each pass looks at them");
+        if self.left_out.len() == MOST_WATCHES {
+            self.left_out.clear();
+        }
+        self.left_out.insert(pod);
+    }
+
+    fn forget(&mut self, at: i32) {
+        let Some(watched) = self.watched.remove(&at) else { return };
+        let Some(pod) = watched.pod() else { return };
+        let count = self.counts.get_mut(pod).map_or(0, |count| {
+            *count -= 1;
+            *count
+        });
+        if count == 0 {
+            self.counts.remove(pod);
+        }
+    }
+
+    /// Returns whether a pod may have another watch.
+    fn has_room(&self, pod: &Arc<str>) -> bool {
+        !self.left_out.contains(pod) && self.counts.get(pod).is_none_or(|count| *count < WATCHES_OF_POD)
+    }
+
     fn enter_root(&mut self) {
         for name in texts(&self.root) {
             self.enter_pod(&name);
@@ -139,6 +187,10 @@ impl LogEvents {
     }
 
     fn enter_container(&mut self, pod: &Arc<str>, of_pod: &OwnedFd, name: &str) {
+        let is_container = || pod_of_dir(pod).and_then(|pod| container_log_dir(&pod, name)).is_some();
+        if !self.has_room(pod) || !is_container() {
+            return;
+        }
         let Ok(files) = open_directory(of_pod.as_fd(), name) else { return };
         self.add(path_of(&files, ""), NEW, Watched::Container(Arc::clone(pod), name.into()));
         for file in texts(&files) {
@@ -154,13 +206,19 @@ impl LogEvents {
     }
 
     fn add(&mut self, path: String, events: WatchFlags, watched: Watched) {
+        let pod = watched.pod().cloned();
+        if pod.as_ref().is_some_and(|pod| !self.has_room(pod)) {
+            return;
+        }
         let added = if self.watched.len() < MOST_WATCHES {
             inotify::add_watch(&*self.descriptor, path, events)
         } else {
             Err(Errno::NOSPC)
         };
         match added {
-            Ok(at) => drop(self.watched.insert(at, watched)),
+            // A watch of the same directory is not a new one.
+            Ok(at) if self.watched.insert(at, watched).is_some() => {}
+            Ok(_) => pod.into_iter().for_each(|pod| *self.counts.entry(pod).or_default() += 1),
             Err(Errno::NOSPC) if !self.is_full => {
                 self.is_full = true;
                 tracing::warn!(
@@ -170,6 +228,17 @@ impl LogEvents {
             }
             // It was removed meanwhile.
             Err(_) => {}
+        }
+    }
+}
+
+// === impl Watched ===
+
+impl Watched {
+    fn pod(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Root => None,
+            Self::Pod(pod) | Self::Container(pod, _) | Self::File(pod) => Some(pod),
         }
     }
 }

@@ -11,6 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
+use super::file_order::in_order;
 use super::pod_logs::{Limited, LogFile};
 use super::sparse::Sparse;
 use crate::model::LogFileName;
@@ -95,9 +96,10 @@ struct Head {
 // === impl LogLines ===
 
 impl LogLines {
-    /// Reads files of a containerin this order. No more of them is read than is needed for the last lines, and none that was last
+    /// Reads files of a container, which are in the order of their names. No more of them is read than is needed for the last lines, and none that was last
     /// written before the time.
     pub fn new(files: &[LogFile], query: LogQuery) -> Self {
+        let files = in_order(files);
         let is_old = |file: &&LogFile| file.modified_at.is_some_and(|at| query.since.is_some_and(|since| at < since));
         // The last file may be written to while it is followed.
         let skippable = files.len().saturating_sub(usize::from(query.follows));
@@ -233,6 +235,11 @@ fn last_bytes(files: &[LogFile], mut window: u64) -> (&[LogFile], u64) {
         }
     }
     (files, 0)
+}
+
+/// Returns the time of a line of a file, if it is in the format.
+pub(super) fn time_of_line(raw: &[u8]) -> Option<Timestamp> {
+    Head::read(raw).map(|(head, _)| head.time)
 }
 
 fn as_text<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {

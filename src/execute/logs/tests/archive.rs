@@ -76,15 +76,16 @@ impl Kubelet {
         }
     }
 
-    /// Returns the lines in the archive, in order: those of a file that is there in both forms once.
+    /// Returns the lines in the archive, in the order of the first lines of its files: those of a file that is there in both forms once.
     fn archived(&self) -> String {
         let dir = self.host.at(ARCHIVED);
-        let Ok(entries) = fs::read_dir(&dir) else { return String::new() };
-        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort_by_key(|name| crate::model::LogFileName::parse(name).unwrap());
-        let twin = |name: &String| name.strip_suffix(".gz").is_some_and(|twin| dir.join(twin).exists());
-        names.retain(|name| !twin(name));
-        names.iter().map(|name| content(&dir.join(name))).collect()
+        if !dir.exists() {
+            return String::new();
+        }
+        let mut contents: Vec<_> = names(&dir).iter().map(|name| content(&dir.join(name))).collect();
+        contents.sort_by_key(|content| content.lines().next().map(|line| line.parse::<u32>().unwrap()));
+        contents.dedup();
+        contents.concat()
     }
 }
 
@@ -314,6 +315,53 @@ fn a_directory_with_too_many_entries_is_named_and_the_others_are_archived() {
     fs::remove_file(host.at(APP).join("0.log")).unwrap();
     let path = Path::new("/").join(ARCHIVED).join("0.log");
     assert_eq!(host.roots.remove_archived(&path).unwrap().entries, 1, "its pod cannot have a file with one name");
+}
+
+/// Nothing of it is read but its name.
+#[test]
+fn made_up_compressed_files_take_no_lines_away() {
+    let mut kubelet = Kubelet::new();
+    for event in [Event::Write, Event::Look, Event::Rotate, Event::Write] {
+        kubelet.happens(event);
+    }
+    for number in 10..40 {
+        let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+        gz.write_all(b"9\n").unwrap();
+        fs::write(kubelet.at(&format!("{}.gz", rotated(number))), gz.finish().unwrap()).unwrap();
+    }
+    fs::remove_file(kubelet.at(&rotated(0))).unwrap();
+    kubelet.happens(Event::Look);
+    assert!(kubelet.archived().starts_with("0\n1\n"), "{}", kubelet.archived());
+}
+
+#[test]
+fn a_pod_with_many_containers_has_its_share_of_a_look() {
+    let host = Host::new();
+    for container in 0..3 {
+        let at = host.at(&format!("var/log/pods/a_many_uid-3/c{container}"));
+        fs::create_dir_all(&at).unwrap();
+        (0..40).for_each(|name| fs::write(at.join(format!("{name}.log")), "line").unwrap());
+    }
+    host.file(&format!("{APP}/0.log"));
+    let done = host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
+    let refused: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
+    assert!(refused.len() == 1 && refused[0].contains("more than 10,000 log files together"), "{refused:?}");
+    assert_eq!(done.linked, 81, "two of its containers, and the other pod");
+}
+
+#[test]
+fn the_archive_has_as_many_files_of_a_container_as_can_be_read() {
+    let host = Host::new();
+    for round in 0..2 {
+        for name in 0..MOST_LOG_FILES - 10 {
+            let name = host.at(APP).join(format!("{}.log", round * MOST_LOG_FILES + name));
+            fs::write(name, "line").unwrap();
+        }
+        let done = host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
+        assert_eq!((done.linked, done.refused.len()), if round == 0 { (40, 0) } else { (10, 1) }, "{done:?}");
+        names(&host.at(APP)).iter().for_each(|name| fs::remove_file(host.at(APP).join(name)).unwrap());
+    }
+    assert_eq!(names(&host.at(ARCHIVED)).len(), MOST_LOG_FILES);
 }
 
 #[test]

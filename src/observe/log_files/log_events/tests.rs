@@ -96,3 +96,40 @@ fn a_root_that_is_missing_is_an_error() {
     let missing = Root::new().at("missing");
     assert_eq!(LogEvents::watch(&HostFs::default(), &missing).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
+
+#[test]
+fn a_pod_with_many_directories_has_its_share_of_the_watches() {
+    let root = Root::new();
+    for number in 0..2 * MOST_WATCHES {
+        fs::create_dir_all(root.at(&format!("default_many_u0/{number}"))).unwrap();
+        fs::create_dir_all(root.at(&format!("{WEB}/not a container {number}"))).unwrap();
+    }
+    root.write(&format!("{WEB}/app/0.log"), "line");
+    let mut events = root.watch();
+    assert_eq!(events.counts.values().sum::<usize>(), WATCHES_OF_POD + 2, "{:?}", events.counts);
+    assert!(!events.is_full);
+    fs::remove_dir_all(root.at("default_many_u0")).unwrap();
+    root.write(&format!("{WEB}/app/1.log"), "line");
+    changed(&mut events);
+    assert_eq!(events.counts.into_iter().collect::<Vec<_>>(), [(WEB.into(), 2)]);
+}
+
+#[test]
+fn a_pod_with_endless_events_is_left_to_the_passes() {
+    let root = Root::new();
+    root.write(&format!("{WEB}/app/0.log"), "line");
+    root.write("default_busy_u0/app/0.log", "line");
+    let mut events = root.watch();
+    let churn = |root: &Root| {
+        for number in 0..2 * EVENTS_OF_POD {
+            root.write(&format!("default_busy_u0/app/{number}.tmp"), "");
+        }
+    };
+    churn(&root);
+    assert_eq!(changed(&mut events), ["default_busy_u0"]);
+    churn(&root);
+    root.write(&format!("{WEB}/app/1.log"), "line");
+    root.write("default_busy_u0/other/0.log", "line");
+    assert_eq!(changed(&mut events), [WEB]);
+    assert!(events.watched.values().all(|watched| watched.pod().is_none_or(|pod| &**pod == WEB)));
+}

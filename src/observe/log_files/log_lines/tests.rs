@@ -288,7 +288,11 @@ fn a_follower_goes_on_over_rotations_and_new_instances() {
 
 /// Splits numbered lines of two streams into parts and files.
 fn written(lines: &[(bool, Vec<u8>, bool)]) -> Vec<String> {
-    let mut files = vec![String::new()];
+    let (mut files, mut count) = (vec![String::new()], 0);
+    let mut raw = |rest: &str| {
+        count += 1;
+        format!("2026-11-21T12:00:00.{count:09}Z {rest}\n")
+    };
     for (number, (is_stderr, parts, rotates)) in lines.iter().enumerate() {
         let stream = if *is_stderr { "stderr" } else { "stdout" };
         let text = format!("{number}:{}", "y".repeat(parts.len() * 7));
@@ -328,6 +332,25 @@ proptest! {
         let last = messages(&mut root.lines(tail(count)));
         prop_assert_eq!(&last[..], &all[all.len() - count.min(all.len())..]);
     }
+}
+
+/// A rotated file has the local time in its name. And of one that was compressed between two looks the archive has both forms.
+#[test]
+fn files_are_in_the_order_of_their_lines_and_each_is_read_once() {
+    let root = Root::new();
+    let line = |time: &str, text: &str| format!("2026-10-25T{time}Z stdout F {text}\n");
+    root.write("0.log.20261025-025900", line("00:58:00", "first"));
+    root.write("0.log.20261025-022900", line("01:28:00", "second"));
+    root.write("0.log.20261025-023000", "\0\0\0\0");
+    root.write("0.log.20261025-023500", "\0\0\0\0");
+    root.write("0.log", line("02:00:00", "third"));
+    assert_eq!(root.messages(), ["first", "second", "third"]);
+    root.write("0.log.20261025-005801.gz", line("00:58:00", "first"));
+    root.write("0.log.20261025-012801.gz", line("01:28:00", "second"));
+    assert_eq!(root.messages(), ["first", "second", "third"]);
+    assert_eq!(messages(&mut root.lines(tail(2))), ["second", "third"]);
+    root.write("0.log.20261025-005802.gz", line("00:58:00", "another"));
+    assert_eq!(root.messages().len(), 4, "the time alone does not say that it is the same");
 }
 
 #[test]
