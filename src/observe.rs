@@ -28,13 +28,14 @@ mod walk;
 
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
+pub use leftovers::has_pull_record;
 pub use log_files::{
     Archive, ContainerLogs, LogEvents, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, MOST_COPIED_BYTES,
     PodLogs, link_target, read_archived_pod,
 };
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;
-pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods, pulls};
+pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
 pub use walk::turn;
 
 use std::borrow::Cow;

@@ -229,13 +229,13 @@ settings! {
     /// can set `keep_for` and `budget` for some pods. docs/logs.md has the rules.
     "logs.archive": ARCHIVE = policy.logs.archive;
 
-    /// What kubegc removes of what is left over: "pull_record", "termination_log", "pod_directory", "unreferenced", or none.
+    /// What kubegc removes of what is left over: "termination_log", "pod_directory", "unreferenced", or none.
     ///
-    /// A pull record is that of an image that kubegc removed; with it the kubelet refuses the same image if something else
-    /// loads it. A termination log is that of a container that the runtime no longer has; the newest stay. A directory of
+    /// A termination log is that of a container that the runtime no longer has; the newest stay. A directory of
     /// a pod goes with its volumes, if the pod is proven deleted, if nothing is mounted beneath the directory, and if its
     /// volumes are plain directories. Unreferenced is what nothing in containerd's store refers to: kubegc asks containerd to
-    /// collect it. `kubegc plan` shows all of them, and docs/disk.md has the rules.
+    /// collect it. `kubegc plan` shows all of them and the kubelet's records of pulled images, which kubegc never removes.
+    /// docs/disk.md has the rules.
     "leftovers.remove": LEFTOVERS = policy.leftovers;
 
     /// Directory in which the CNI plugin host-local reserves addresses: its `dataDir`.

@@ -202,7 +202,7 @@ mod tests {
             "kube-api",
             "json",
             "observe",
-            "pull_record",
+            "pod_directory",
             "warn",
         ];
         let rule = "rule = [{name = 'a', for = 'image', when = 'true', then = 'keep'}]".parse::<toml::Table>().unwrap();

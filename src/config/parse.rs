@@ -211,9 +211,10 @@ pub(super) fn pod_sources(value: &Value) -> Option<Vec<PodSourceName>> {
     (!sources.is_empty() && is_alone && sources.iter().enumerate().all(is_new)).then_some(sources)
 }
 
-/// Reads kinds of leftovers; an empty text is none.
+/// Reads kinds of leftovers; an empty text is none. Pull records are left out: they are never removed (I21).
 pub(super) fn leftovers(value: &Value) -> Option<Leftovers> {
-    let kinds: BTreeSet<LeftoverKind> = words(value)?;
+    let mut kinds: BTreeSet<LeftoverKind> = words(value)?;
+    kinds.remove(&LeftoverKind::PullRecord);
     kinds.iter().all(|kind| LeftoverKind::REMOVABLE.contains(kind)).then_some(Leftovers(kinds))
 }
 

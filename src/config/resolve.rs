@@ -13,6 +13,12 @@ use crate::owners::OwnerGuards;
 use crate::plan::{Guards, Leftovers, Profile};
 use crate::pod_gc::PodGcPolicy;
 
+/// A kind that an earlier version removed (I21).
+const LEFTOVERS: &str = "leftovers.remove";
+const PULL_RECORD: &str = "pull_record";
+const WHY_NOT_RECORDS: &str =
+    "without the kubelet's record any pod could use a private image, so kubegc only shows it (docs/disk.md)";
+
 /// Reads and resolves all sources.
 ///
 /// From lowest to highest precedence: built-in, `--kubelet-config`, the configuration file, `conf.d/*.toml` by name,
@@ -92,6 +98,9 @@ impl Loaded {
             };
         }
         self.origins.insert(key.name, origin.clone());
+        if key.name == LEFTOVERS && value.to_string().contains(PULL_RECORD) {
+            self.warnings.push(format!("{origin}: {LEFTOVERS}: {PULL_RECORD} has no effect: {WHY_NOT_RECORDS}"));
+        }
         if key.name == rules::KEY {
             let doubts = rules::doubts(&self.settings.policy.rules);
             self.doubts_of_rules = doubts.map(|doubt| entry.fault_of(&doubt).to_string()).collect();

@@ -9,7 +9,7 @@ use super::resolve::{settle, sound};
 use super::sources::layers::Layers;
 use super::*;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
-use crate::model::PodSourceName;
+use crate::model::{LeftoverKind, PodSourceName};
 use crate::plan::{Guards, Profile};
 
 /// A temporary directory with configuration files.
@@ -240,6 +240,18 @@ fn a_rule_that_needs_an_archive_causes_a_warning_without_one() {
         let archived = format!("logs.archive = [\"keep 1h\"]\n{}", rule(then));
         assert_eq!(warnings(archived, true), Vec::<String>::new(), "{then}");
     }
+}
+
+/// A file of a version that removed them is no error (I21).
+#[test]
+fn pull_records_in_the_kinds_to_remove_cause_a_warning() {
+    let etc = Etc::new(&[("kubegc.toml", "leftovers.remove = [\"pull_record\", \"pod_directory\"]\n")]);
+    let loaded = etc.load(&Typed::default()).unwrap();
+    assert_eq!(loaded.settings.policy.leftovers.0, [LeftoverKind::PodDirectory].into());
+    let [warning] = &loaded.warnings()[..] else { panic!("{:?}", loaded.warnings()) };
+    let expected =
+        "leftovers.remove: pull_record has no effect: without the kubelet's record any pod could use a private image";
+    assert!(warning.contains("kubegc.toml") && warning.contains(expected), "{warning}");
 }
 
 fn to_strings(texts: &[&str]) -> Vec<String> {

@@ -271,7 +271,7 @@ pub(super) const POD_SOURCES: ValueType<Vec<PodSourceName>> = ValueType::other(
 
 /// Kinds of leftovers: a list, or a text with commas between them.
 pub(super) const LEFTOVERS: ValueType<Leftovers> = ValueType::other(
-    "a list of \"pull_record\", \"termination_log\", \"pod_directory\" and \"unreferenced\", or \"\"",
+    "a list of \"termination_log\", \"pod_directory\" and \"unreferenced\", or \"\"",
     || {
         json!({"anyOf": [
             {"type": "string"},

@@ -106,8 +106,9 @@ impl RuntimeWriter {
         image: &Image,
         pass: Timestamp,
         expires_at: Timestamp,
+        has_pull_record: bool,
     ) -> Result<UndoLease, CriError> {
-        let lease = self.reader.undo_lease_for(image, pass, expires_at).await?;
+        let lease = self.reader.undo_lease_for(image, pass, expires_at, has_pull_record).await?;
         if lease.records.is_empty() {
             return Err(CriError::defective(
                 CREATE_LEASE,

@@ -9,8 +9,8 @@ use crate::cri::{self, CriError, CriOptions, Endpoint, InProgress, RuntimeReader
 use crate::host_path::HostFs;
 use crate::kubernetes::{Connection, CredentialCandidates, ExecPlugins, KubeletAccess};
 use crate::metrics::CriCalls;
-use crate::model::PodSourceName;
-use crate::observe::{ClockJumps, Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions};
+use crate::model::{Image, PodSourceName};
+use crate::observe::{ClockJumps, Disks, HostDisks, Observer, Places, PodSource, PodSourceOptions, has_pull_record};
 
 /// The parts of a node that are not in the settings.
 #[derive(Clone)]
@@ -75,6 +75,12 @@ impl LocalNode {
     #[must_use]
     pub fn counted(self, calls: &CriCalls) -> Self {
         Self { calls: calls.clone(), ..self }
+    }
+
+    /// Returns whether the kubelet of this host certainly has a record of the pull of an image (I21).
+    pub async fn has_pull_record(settings: &Settings, image: &Image) -> bool {
+        let Places { host, kubelet_root, .. } = places(settings);
+        has_pull_record(&host, &kubelet_root, image).await == Some(true)
     }
 
     /// Creates a reader for its runtime.

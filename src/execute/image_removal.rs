@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::ExecuteOptions;
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
 use crate::cri::{Only, UndoLease};
 use crate::model::{Container, ContainerState, Image, ImageId, Pod, PodRef, UNDO_LEASES};
+use crate::observe::has_pull_record;
 use crate::plan::{Action, Outcome, Refusal};
 
 /// How far the runtime's clock may be behind the plan's. Containers created after the plan's time minus this slack are
@@ -99,7 +101,9 @@ impl Run<'_> {
         }
         let pass = self.plan.taken_at;
         let expires_at = pass.saturating_add(undo).unwrap_or(Timestamp::MAX);
-        match self.exec.remover.keep_for_undo(image, pass, expires_at).await {
+        let ExecuteOptions { kubelet_root, .. } = &self.exec.options;
+        let has_pull_record = has_pull_record(&self.exec.roots.host, kubelet_root, image).await.unwrap_or(true);
+        match self.exec.remover.keep_for_undo(image, pass, expires_at, has_pull_record).await {
             Err(error) if error.is_unimplemented() => Ok(None),
             lease => Ok(lease?),
         }

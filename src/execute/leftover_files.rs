@@ -1,7 +1,7 @@
 //! Removes what is left over in the kubelet's directory, and what the runtime would collect.
 //!
 //! Each file is looked at again right before its removal, by the names from a directory of the kubelet, and no symlink and no
-//! mount on the way is followed.
+//! mount on the way is followed. Nothing is removed below the kubelet's `image_manager`: its records say which pods may use an image (I21).
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,15 +12,11 @@ use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
 use super::{KubeletFile, LogRoots};
 use crate::cri::{Only, SnapshotUsages};
-use crate::model::{
-    Image, LeftoverKind, PodUid, PullRecord, canonical_image_id, is_checkpoint, is_termination_log, termination_logs,
-};
-use crate::observe::pulls;
+use crate::model::{LeftoverKind, PodUid, is_checkpoint, is_termination_log, termination_logs};
 use crate::plan::{Action, Refusal};
 
-/// The kubelet's directories of pods, of records, and of checkpoints.
+/// The kubelet's directories of pods and of checkpoints.
 const PODS: &str = "pods";
-const RECORDS: &str = "image_manager";
 const CHECKPOINTS: &str = "checkpoints";
 
 impl Run<'_> {
@@ -33,11 +29,10 @@ impl Run<'_> {
     ) -> Result<Done, ExecuteError> {
         let directory = match kind {
             LeftoverKind::TerminationLog | LeftoverKind::PodDirectory => PODS,
-            LeftoverKind::PullRecord => RECORDS,
             LeftoverKind::Checkpoint => CHECKPOINTS,
             LeftoverKind::Unreferenced => return self.unreferenced().await,
             LeftoverKind::UndoLease => return self.undo_lease(action, path).await,
-            LeftoverKind::SnapshotDirectory | LeftoverKind::Address => {
+            LeftoverKind::PullRecord | LeftoverKind::SnapshotDirectory | LeftoverKind::Address => {
                 return Ok(Done::refused(Refusal::ForeignPath));
             }
         };
@@ -57,7 +52,6 @@ impl Run<'_> {
             (Some([name]), _) if kind == LeftoverKind::Checkpoint && is_checkpoint(name) => {
                 self.checkpoint(&file).await
             }
-            (Some(["pulled", name]), _) if kind == LeftoverKind::PullRecord => self.pull_record(&file, name).await,
             _ => Ok(Done::refused(Refusal::ForeignPath)),
         }
     }
@@ -105,26 +99,6 @@ impl Run<'_> {
         Ok((!used.is_empty()).then_some(used))
     }
 
-    /// Removes the record of an image that the runtime does not have and that the kubelet is not pulling. The kubelet notes a
-    /// pull before it begins, and writes the record when it has ended: so the pulls are read last, and a new record is another file.
-    async fn pull_record(&self, file: &KubeletFile, name: &str) -> Result<Done, ExecuteError> {
-        let (known, text) = match self.exec.roots.in_kubelet(file, LogRoots::read_file).await {
-            Ok(Some(found)) => found,
-            Ok(None) => return Ok(Done::already_removed()),
-            Err(error) => return Done::refused_if_foreign(error),
-        };
-        let Some(record) = PullRecord::parse(name, &text) else { return Ok(Done::refused(Refusal::ForeignPath)) };
-        let images = self.exec.reader.images().await?;
-        let image = canonical_image_id(&record.image);
-        if images.iter().flat_map(Image::names).any(|name| name == image) {
-            return Ok(Done::refused(Refusal::InUse));
-        }
-        if !known.is_older(self.plan.taken_at) || self.is_pulling().await? {
-            return Ok(Done::refused(Refusal::StateChanged));
-        }
-        self.removed_files(self.exec.remover.remove_kubelet_file(file, Some(known)).await)
-    }
-
     /// Removes a checkpoint that was not written since the plan.
     async fn checkpoint(&self, file: &KubeletFile) -> Result<Done, ExecuteError> {
         match self.exec.roots.in_kubelet(file, LogRoots::entry_of_file).await {
@@ -148,16 +122,5 @@ impl Run<'_> {
             0 => Ok(self.removed(None)),
             left => Err(ExecuteError::Uncollected { left }),
         }
-    }
-
-    /// Returns whether the kubelet pulls any image.
-    async fn is_pulling(&self) -> Result<bool, ExecuteError> {
-        let directory = self.exec.options.kubelet_root.join(RECORDS).join("pulling");
-        let here = directory.clone();
-        let pulling = self.exec.roots.host.run(&here, move |host| match host.resolve(&directory) {
-            Ok(found) => pulls(&found.into_path()).map_or(true, |pulls| !pulls.is_empty()),
-            Err(_) => true,
-        });
-        Ok(pulling.await?)
     }
 }

@@ -88,9 +88,10 @@ impl Remover {
         image: &Image,
         pass: Timestamp,
         expires_at: Timestamp,
+        has_pull_record: bool,
     ) -> Result<Option<UndoLease>, CriError> {
         let Self::Live { writer, .. } = self else { return Ok(None) };
-        writer.keep_for_undo(image, pass, expires_at).await.map(Some)
+        writer.keep_for_undo(image, pass, expires_at, has_pull_record).await.map(Some)
     }
 
     /// Deletes a lease. With `sync` it waits until containerd has removed what only the lease kept.

@@ -35,7 +35,7 @@ const REASONS: [(Kind, &[&str]); 7] = [
         &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_log_limit", "over_archive_limit"],
     ),
     (Kind::LogLink, &["dangling"]),
-    (Kind::Leftover, &["pod_deleted", "instance_gone", "image_gone", "unreferenced"]),
+    (Kind::Leftover, &["pod_deleted", "instance_gone", "unreferenced"]),
     (Kind::Image, &["space", "age", "unused"]),
 ];
 /// All reasons to remove an image.

@@ -21,6 +21,7 @@ use super::leftover_logs::RestartedContainer;
 use super::log_sizes::bytes_on_disk;
 use super::pods::LARGEST_RECORD_BYTES;
 use super::{ObserveError, log_files};
+use crate::host_path::HostFs;
 use crate::model::{
     DirUsage, Image, Leftover, LeftoverKind, PathUsage, PodRef, PodUid, PullRecord, is_checkpoint, is_termination_log,
 };
@@ -74,6 +75,16 @@ fn pull_records(root: &Path, images: &[Image]) -> Result<Vec<Leftover>, ObserveE
         }
     }
     Ok(records)
+}
+
+/// Returns whether the kubelet has a record of the pull of an image, which protects it (I21); `None` = that cannot be read.
+pub async fn has_pull_record(host: &HostFs, kubelet_root: &Path, image: &Image) -> Option<bool> {
+    let file = |name: &str| kubelet_root.join(RECORDS).join(PullRecord::file_name(name));
+    let files: Vec<_> = image.names().map(|name| file(&name)).chain([file(image.id.as_str())]).collect();
+    let find = move |host: &HostFs| {
+        files.iter().try_fold(false, |found, file| Ok::<_, std::io::Error>(found || host.exists(file)?))
+    };
+    host.run(kubelet_root, find).await.ok()?.ok()
 }
 
 /// Returns the checkpoints beneath the kubelet's directory, without those that have a file `.keep` beside them (checkpoint-restore-operator#108).

@@ -1,10 +1,11 @@
 //! Decides what is left over: in the kubelet's directory, in that of the snapshotter, in those of networks, and in the store of the runtime.
 //!
-//! Removes for `instance_gone`, `image_gone`, `pod_deleted`, `unreferenced` and `rule`. Keeps for `not_selected`, `shown_only`, `no_rule`,
-//! `younger_than_min_age`, `not_removed_by_kubegc`, `pull_in_progress`, `unrecognized`, `rule`, `runtime_not_seen`, `list_incomplete`, `backing_off`, and by the guards `runtime_just_started`, `list_fell` and `baseline_lost`.
+//! Removes for `instance_gone`, `pod_deleted`, `unreferenced` and `rule`. Keeps for `not_selected`, `shown_only`, `protects_image`, `no_rule`,
+//! `younger_than_min_age`, `rule`, `runtime_not_seen`, `list_incomplete`, `backing_off`, and by the guards `runtime_just_started`, `list_fell` and `baseline_lost`.
 //!
-//! A record of a pulled image protects the image: without it, pods need no pull secret for it. So only the record of an image
-//! goes that kubegc itself removed and that did not return, and only if the kubelet did not write it since.
+//! A record of a pulled image protects the image: without it, pods need no pull secret for it. The kubelet has its records in memory
+//! too, and writes none again that it knows. A record that kubegc removes would be missing after the kubelet's next start, when
+//! something may have pulled or restored the image since (I21).
 
 use jiff::SignedDuration;
 
@@ -44,7 +45,7 @@ pub(super) fn decide(step: &mut Step) {
 /// Returns why it is left over, or why that is not certain; `None` = it is not.
 fn proof(context: &Context, in_runtime: &InRuntime, leftover: &Leftover) -> Option<Result<RemoveReason, KeepReason>> {
     match leftover.kind {
-        LeftoverKind::PullRecord => Some(image_is_gone(context, leftover)),
+        LeftoverKind::PullRecord => Some(Err(KeepReason::ProtectsImage {})),
         LeftoverKind::TerminationLog => Some(instance_is_gone(context, leftover)),
         LeftoverKind::PodDirectory => pod_is_gone(context, in_runtime, &leftover.pod.as_ref()?.uid),
         LeftoverKind::Checkpoint => Some(rule_removes(context, leftover)),
@@ -100,23 +101,6 @@ fn pod_is_gone(context: &Context, in_runtime: &InRuntime, uid: &PodUid) -> Optio
     }))
 }
 
-fn image_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReason, KeepReason> {
-    let Some(image) = &leftover.image else { return Err(KeepReason::Unrecognized {}) };
-    if let Some(cause) = context.snapshot.images.cause() {
-        return Err(KeepReason::RuntimeNotSeen { cause: cause.to_owned() });
-    }
-    let removed = context.snapshot.memory.removed_images.get(&image.as_str().into());
-    let removed_at = removed.filter(|removed| removed.pulled_again_at.is_none()).map(|removed| removed.at);
-    let removed_at = removed_at.filter(|at| *at <= context.now);
-    let is_unchanged = removed_at.is_some_and(|at| leftover.modified_at.is_some_and(|modified| modified < at));
-    let is_pulling = !context.snapshot.pulling.is_empty() || context.snapshot.image_uses.cause().is_some();
-    match (is_unchanged, is_pulling) {
-        (false, _) => Err(KeepReason::NotRemovedByKubegc {}),
-        (true, true) => Err(KeepReason::PullInProgress {}),
-        (true, false) => Ok(RemoveReason::ImageGone {}),
-    }
-}
-
 /// The newest files of a container are not among the leftovers. The recheck compares the others with the mounts of its instances.
 fn instance_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReason, KeepReason> {
     if let Seen::NotSeen(cause) = &context.snapshot.containers {
@@ -131,61 +115,23 @@ fn instance_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReas
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::Arc;
 
     use super::*;
-    use crate::model::{PartKind, PodRef, RemovedImage, Runtime, RuntimeStore, Snapshot};
+    use crate::model::{PartKind, PodRef, Runtime, RuntimeStore, Snapshot};
     use crate::plan::policy::{Leftovers, Policy};
     use crate::plan::tests::node::{Node, Row, ago, hold, node};
     use crate::plan::update_memory;
     use crate::rules::{Rule, RuleFor, RuleText};
 
-    const OLD: &str = "sha256:old";
-
-    /// Remembers a removal of the image, and whether it was pulled again since.
-    fn removed(minutes: i64, is_back: bool) -> impl Fn(&mut Snapshot) {
-        move |snapshot| {
-            let pulled_again_at = is_back.then(|| ago(minutes - 1));
-            let image = RemovedImage { at: ago(minutes), pulled_again_at, ..RemovedImage::default() };
-            snapshot.memory.removed_images.insert(OLD.into(), Arc::new(image));
-        }
-    }
-
-    fn record() -> Node {
-        node().left_over(LeftoverKind::PullRecord, "record", 60).but(|snapshot| {
-            let Seen::Seen(leftovers) = &mut snapshot.leftovers else { return };
-            leftovers[0].image = Some(OLD.to_owned());
-            leftovers[0].pod = None;
-            removed(30, false)(snapshot);
-        })
-    }
-
     #[test]
     #[rustfmt::skip]
-    fn the_record_of_an_image_goes_that_kubegc_removed() {
-        let unknown = |snapshot: &mut Snapshot| snapshot.memory.removed_images.clear();
-        let format = |snapshot: &mut Snapshot| if let Seen::Seen(leftovers) = &mut snapshot.leftovers { leftovers[0].image = None };
-        let no_time = |snapshot: &mut Snapshot| if let Seen::Seen(leftovers) = &mut snapshot.leftovers { leftovers[0].modified_at = None };
+    fn i21_the_record_of_an_image_is_only_shown() {
+        let record = || node().left_over(LeftoverKind::PullRecord, "record", 60);
+        let named = |policy: &mut Policy| policy.leftovers.0.extend([LeftoverKind::PullRecord]);
         hold(&[Kind::Leftover], [
-            ("kubegc removed the image", record(), "", "record: image_gone") as Row,
-            ("something else removed it", record().but(unknown), "record: not_removed_by_kubegc", ""),
-            ("the kubelet wrote the record since", record().but(removed(90, false)), "record: not_removed_by_kubegc", ""),
-            ("the clock was set back since",
-                record().but(removed(-30, false)), "record: not_removed_by_kubegc", ""),
-            ("the image was pulled again since", record().but(removed(30, true)), "record: not_removed_by_kubegc", ""),
-            ("the time of the record is unknown", record().but(no_time), "record: not_removed_by_kubegc", ""),
-            ("the kubelet pulls an image",
-                record().but(|snapshot| snapshot.pulling.push("r.example/any:1".into())), "record: pull_in_progress", ""),
-            ("the pulls are not known",
-                record().but(|snapshot| snapshot.image_uses = Seen::NotSeen("denied".into())), "record: pull_in_progress", ""),
-            ("the format is another one", record().but(format), "record: unrecognized", ""),
-            ("the list of images is unavailable",
-                record().but(|snapshot| snapshot.images = Seen::NotSeen("no answer".into())), "record: runtime_not_seen", ""),
-            ("the setting has another kind",
-                record().set(|policy| policy.leftovers = Leftovers([LeftoverKind::TerminationLog].into())),
-                "record: not_selected", ""),
-            ("a removal failed before", record().failed("leftover//var/lib/kubelet/record", 1), "record: backing_off", ""),
-            ("the kubelet removes none", record().kubelet(), "record: not_selected", ""),
+            ("the default", record(), "record: protects_image", "") as Row,
+            ("the setting names it", record().set(named), "record: protects_image", ""),
+            ("the kubelet's own rules", record().kubelet(), "record: protects_image", ""),
         ]);
     }
 

@@ -33,7 +33,7 @@ kubegc.toml: |
   # Other settings have their defaults; `kubegc config default` prints them all.
   host_root = "/host"
   mode = "observe"
-  leftovers.remove = ["pull_record"]
+  leftovers.remove = []
   {{- if ne $kubelet "/var/lib/kubelet" }}
   kubelet_root = {{ $kubelet | quote }}
   {{- end }}

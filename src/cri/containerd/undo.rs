@@ -17,6 +17,7 @@ use crate::model::{CRI_NAMESPACE, Image, ImageId, UNDO_LEASES};
 const IMAGE: &str = "kubegc.dev/undo.image";
 const PASS: &str = "kubegc.dev/undo.pass";
 const RECORD: &str = "kubegc.dev/undo.record.";
+const PULL_RECORD: &str = "kubegc.dev/undo.pull-record";
 /// What the CRI plugin of containerd marks its images with.
 const MANAGED: (&str, &str) = ("io.cri-containerd.image", "managed");
 /// The most bytes of the key and the value of a label (containerd 2.1, `pkg/labels`).
@@ -35,6 +36,8 @@ pub struct UndoLease {
     pub expires_at: Timestamp,
     /// The records of the image.
     pub records: Vec<ImageRecord>,
+    /// Whether the kubelet had a record of its pull, or may have had one: without it, any pod could use the image (I21).
+    pub has_pull_record: bool,
 }
 
 /// A record of containerd: a name of an image, and its manifest.
@@ -70,6 +73,7 @@ impl RuntimeReader {
         image: &Image,
         pass: Timestamp,
         expires_at: Timestamp,
+        has_pull_record: bool,
     ) -> Result<UndoLease, CriError> {
         let names: Vec<_> = image.names().map(std::borrow::Cow::into_owned).collect();
         let records = StoreCalls::new(self).within(CRI_NAMESPACE)?.images_named(&names).await?;
@@ -77,7 +81,7 @@ impl RuntimeReader {
         let id = image.id.as_str();
         let short: String = id.strip_prefix("sha256:").unwrap_or(id).chars().take(12).collect();
         let name = format!("{UNDO_LEASES}{short}-{}", pass.as_millisecond());
-        Ok(UndoLease { name, image: image.id.clone(), pass, expires_at, records })
+        Ok(UndoLease { name, image: image.id.clone(), pass, expires_at, records, has_pull_record })
     }
 }
 
@@ -92,14 +96,18 @@ impl UndoLease {
         let mut records: Vec<_> = records.filter_map(|(_, value)| ImageRecord::parse(value)).collect();
         records.sort_by(|one, other| one.name.cmp(&other.name));
         let (image, pass, expires_at) = (label(IMAGE)?.as_str().into(), time(PASS)?, time(LEASE_EXPIRES)?);
-        lease.id.starts_with(UNDO_LEASES).then_some(Self { name: lease.id, image, pass, expires_at, records })
+        let has_pull_record = label(PULL_RECORD).is_none_or(|text| text != "false");
+        let read = Self { name: lease.id, image, pass, expires_at, records, has_pull_record };
+        read.name.starts_with(UNDO_LEASES).then_some(read)
     }
 
     /// Returns the labels. A record whose name is too long for one is left out.
     pub(in crate::cri) fn labels(&self) -> HashMap<String, String> {
         let records = self.records.iter().enumerate().map(|(n, record)| (format!("{RECORD}{n}"), record.to_string()));
         let own = [(IMAGE, self.image.to_string()), (PASS, self.pass.to_string())];
-        let own = own.into_iter().chain([(LEASE_EXPIRES, self.expires_at.to_string())]);
+        let own = own
+            .into_iter()
+            .chain([(LEASE_EXPIRES, self.expires_at.to_string()), (PULL_RECORD, self.has_pull_record.to_string())]);
         let labels = own.map(|(key, value)| (key.to_owned(), value)).chain(records);
         labels.filter(|(key, value)| key.len() + value.len() <= LONGEST_LABEL).collect()
     }
@@ -162,6 +170,7 @@ mod tests {
             pass: at(9),
             expires_at: at(99),
             records: vec![record("r.example/a:1"), record("sha256:aa")],
+            has_pull_record: false,
         }
     }
 
@@ -184,6 +193,7 @@ mod tests {
         };
         assert_eq!(with(|lease| lease.id = "pull-1".to_owned()), None);
         assert_eq!(with(|lease| _ = lease.labels.remove(IMAGE)), None);
+        assert!(with(|lease| _ = lease.labels.remove(PULL_RECORD)).unwrap().has_pull_record, "not known");
         assert_eq!(with(|lease| _ = lease.labels.insert(PASS.to_owned(), "soon".to_owned())), None);
         let damaged = with(|lease| _ = lease.labels.insert(format!("{RECORD}0"), "sha256:01 many".to_owned()));
         assert_eq!(damaged.unwrap().records, [lease().records[1].clone()]);

@@ -1,10 +1,9 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
-use crate::model::{LeftoverKind, PullRecord};
+use crate::model::LeftoverKind;
 
 pub(super) const LOGS: &str = "kubelet/pods/u1/containers/app";
-const GONE: &str = "sha256:gone";
 
 /// A pod with a container whose instances have the termination logs `00000002` and `00000003`, beside those of lost ones.
 pub(super) fn bench() -> Bench {
@@ -81,50 +80,8 @@ async fn a_termination_log_that_may_be_in_use_is_kept() {
     assert_eq!(bench.files(), before);
 }
 
-fn record(bench: &Bench, image: &str) -> Action {
-    let name = PullRecord::file_name(image);
-    let path = bench.sim.dir().join("kubelet/image_manager/pulled").join(&name);
-    let text =
-        format!(r#"{{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","imageRef":"{image}"}}"#);
-    write(bench, &format!("kubelet/image_manager/pulled/{name}"), &text);
-    let before_the_plan = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-    fs::File::options().write(true).open(&path).unwrap().set_modified(before_the_plan).unwrap();
-    let target = Target::RemoveLeftover { leftover: LeftoverKind::PullRecord, path };
-    Action { pod: None, reason: RemoveReason::ImageGone {}, ..action(target) }
-}
-
 fn path(action: &Action) -> PathBuf {
     action.target.id().into()
-}
-
-#[tokio::test]
-async fn the_record_of_an_image_that_is_gone_is_removed() {
-    let bench = bench();
-    let record = record(&bench, GONE);
-    let (_, reports, _) = bench.carry_out_plan(&plan(vec![record.clone()])).await;
-    assert_eq!((&reports[0].outcome, is_there(&path(&record))), (&Outcome::Removed {}, false));
-}
-
-#[tokio::test]
-async fn a_record_that_may_be_needed_is_kept() {
-    let bench = bench();
-    let web = bench.sim.state().images()[0].id.clone();
-    let refusal = async |action: Action| {
-        let (_, reports, _) = bench.carry_out_plan(&plan(vec![action.clone()])).await;
-        assert!(is_there(&path(&action)), "{reports:?}");
-        reports[0].outcome.clone()
-    };
-    let refused = |refusal| Outcome::Refused { refusal };
-    assert_eq!(refusal(record(&bench, &web)).await, refused(Refusal::InUse), "by its id");
-    assert_eq!(refusal(record(&bench, WEB)).await, refused(Refusal::InUse), "by its name");
-    let new = record(&bench, GONE);
-    fs::File::options().write(true).open(path(&new)).unwrap().set_modified(std::time::SystemTime::now()).unwrap();
-    assert_eq!(refusal(new).await, refused(Refusal::StateChanged), "it was written after the plan");
-    let other = record(&bench, GONE);
-    fs::write(path(&other), "{}").unwrap();
-    assert_eq!(refusal(other).await, refused(Refusal::ForeignPath), "another format");
-    write(&bench, "kubelet/image_manager/pulling/sha256-1", r#"{"image":"r.example/any:1"}"#);
-    assert_eq!(refusal(record(&bench, GONE)).await, refused(Refusal::StateChanged), "the kubelet pulls an image");
 }
 
 /// A deleted pod with an `emptyDir`, and its removal.
@@ -226,15 +183,21 @@ async fn a_checkpoint_goes_if_it_is_still_the_file_of_the_plan() {
     assert_eq!(outcome(&beneath).await.0, Outcome::Refused { refusal: Refusal::ForeignPath });
 }
 
-/// These are shown only: a document with their removal is no reason.
+/// These are shown only: a document with their removal is no reason (I21).
 #[tokio::test]
 async fn what_is_shown_only_is_not_removed() {
     let bench = bench();
-    write(&bench, "kubelet/10.88.0.7", "id");
-    for leftover in [LeftoverKind::Address, LeftoverKind::SnapshotDirectory] {
-        let removal = action(Target::RemoveLeftover { leftover, path: bench.sim.dir().join("kubelet/10.88.0.7") });
+    for (leftover, path) in [
+        (LeftoverKind::Address, "kubelet/10.88.0.7"),
+        (LeftoverKind::SnapshotDirectory, "kubelet/10.88.0.7"),
+        (LeftoverKind::PullRecord, "kubelet/image_manager/pulled/sha256-1"),
+        (LeftoverKind::Checkpoint, "kubelet/image_manager/checkpoint-1.tar"),
+    ] {
+        write(&bench, path, "id");
+        let removal = action(Target::RemoveLeftover { leftover, path: bench.sim.dir().join(path) });
         let lines = bench.carry_out(vec![removal]).await;
-        assert_eq!(lines, [format!("10.88.0.7 refused: {}", Refusal::ForeignPath)]);
+        let name = path.rsplit('/').next().unwrap();
+        assert_eq!(lines, [format!("{name} refused: {}", Refusal::ForeignPath)]);
+        assert!(is_there(&bench.sim.dir().join(path)));
     }
-    assert!(is_there(&bench.sim.dir().join("kubelet/10.88.0.7")));
 }

@@ -39,7 +39,7 @@ pub struct Leftover {
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum LeftoverKind {
-    /// The kubelet's record of a pulled image that the runtime does not have (kubernetes#138175).
+    /// The kubelet's record of a pulled image that the runtime does not have (kubernetes#138175). It protects the image: I21.
     PullRecord,
     /// The termination log of an instance that the runtime does not have (kubernetes#121180).
     TerminationLog,
@@ -87,10 +87,10 @@ impl Leftover {
 
 impl LeftoverKind {
     /// The kinds that kubegc removes if the configuration has them. Checkpoints go by rules.
-    pub const REMOVABLE: [Self; 4] = [Self::PullRecord, Self::TerminationLog, Self::PodDirectory, Self::Unreferenced];
+    pub const REMOVABLE: [Self; 3] = [Self::TerminationLog, Self::PodDirectory, Self::Unreferenced];
 
     /// The kinds that kubegc removes unless the configuration has others.
-    pub const REMOVED: [Self; 2] = [Self::PullRecord, Self::TerminationLog];
+    pub const REMOVED: [Self; 1] = [Self::TerminationLog];
 
     /// Returns the words for people.
     pub fn phrase(self) -> &'static str {

@@ -171,9 +171,6 @@ impl RemoveReason {
             Self::InstanceGone {} => {
                 left_over("container gone", "the runtime has newer instances of its container, and not this one")
             }
-            Self::ImageGone {} => {
-                left_over("image gone", "kubegc removed its image, and no list of the runtime had it since")
-            }
             Self::Unreferenced {} => left_over(
                 "unreferenced",
                 "nothing in the store of containerd refers to it, and containerd collects it when asked",

@@ -59,8 +59,7 @@ fn category_of_kept(reason: &KeepReason) -> Category {
         | KeepReason::NotSelected { .. }
         | KeepReason::ShownOnly { .. }
         | KeepReason::NoRule { .. }
-        | KeepReason::NotRemovedByKubegc { .. }
-        | KeepReason::PullInProgress { .. }
+        | KeepReason::ProtectsImage { .. }
         | KeepReason::UsedMeanwhile { .. }
         | KeepReason::StepFailed { .. }
         | KeepReason::ListIncomplete { .. }

@@ -94,8 +94,6 @@ pub enum RemoveReason {
     },
     /// The runtime has other instances of its container, and not the one of this file.
     InstanceGone {},
-    /// kubegc removed the image of this record, and no list of the runtime had it since.
-    ImageGone {},
     /// Nothing in the store of containerd refers to it.
     Unreferenced {},
     /// The image is unused, and a list of the command names it.
@@ -243,10 +241,8 @@ pub enum KeepReason {
     ShownOnly {},
     /// No rule removes it: a checkpoint is what a person asked for.
     NoRule {},
-    /// kubegc did not remove the image of this record, or a list of the runtime had it since: it may return.
-    NotRemovedByKubegc {},
-    /// The kubelet is pulling an image, or its pulls are not known: it may write this record.
-    PullInProgress {},
+    /// Without this record of a pulled image, any pod could use the image (I21).
+    ProtectsImage {},
 
     // --- guards ---
     /// A container of another client of the runtime uses it.

@@ -63,8 +63,9 @@ fn termination_logs_that_are_left_over_are_shown_and_removed() {
     );
 }
 
+/// Also with a configuration of a version that removed them (I21).
 #[test]
-fn the_record_of_a_removed_image_goes_with_the_next_collection() {
+fn the_record_of_a_removed_image_stays() {
     let host = host();
     let images = host.sim.state().images();
     let record = |image: &str| {
@@ -74,14 +75,12 @@ fn the_record_of_a_removed_image_goes_with_the_next_collection() {
         write(&host, &format!("kubelet/image_manager/pulled/{}", PullRecord::file_name(image)), &text, 1)
     };
     let records: Vec<_> = images.iter().map(|image| record(&image.id)).collect();
-    let other = record("sha256:removed-by-something-else");
-    let is_left = || records.iter().filter(|record| record.exists()).count();
-    host.run(&[&["collect"], &UNUSED[..]].concat());
-    assert_eq!((images.len(), is_left()), (5, 5), "the images go last");
-    let plan = host.run(&["plan", "--kind=leftover"]);
-    assert!(plan.contains("pull record") && plan.contains("image gone"), "{plan}");
-    assert!(plan.contains("1 leftover   image not removed by kubegc"), "{plan}");
-    host.run(&["collect"]);
-    assert_eq!((is_left(), other.exists()), (3, true));
-    assert!(host.run(&["plan", "--kind=leftover"]).contains("Nothing to remove."), "{plan}");
+    let removes_records = "--set=leftovers.remove=pull_record,termination_log";
+    host.run(&[&["collect", removes_records], &UNUSED[..]].concat());
+    let plan = host.run(&["plan", "--kind=leftover", removes_records]);
+    assert!(plan.contains("2 leftovers   record protects an image"), "{plan}");
+    host.run(&["collect", removes_records]);
+    assert!(host.sim.state().images().len() < images.len() && records.iter().all(|record| record.exists()));
+    let why = host.run(&["why", &format!("leftover/{}", records[0].display())]);
+    assert!(records.len() == 5 && !why.contains("image gone"), "{why}");
 }

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use jiff::SignedDuration;
 use kubegc::cri::{CriOptions, InProgress, RuntimeReader, RuntimeWriter};
+use kubegc::model::PullRecord;
 use serde_json::Value as Json;
 
 use crate::rig::{Image, Layer, Registry, Rig, Version, becomes_true, run};
@@ -66,6 +67,29 @@ async fn a_removed_image_is_restored(version: Version) {
     assert_eq!(builds(&rig).await.len(), 3);
     assert_eq!((leases(&rig), kept_for_undo(&rig)), (Vec::new(), 0), "what is restored needs no lease");
     explains_the_disk(&rig, "all restored");
+}
+
+/// The kubelet's record of the pull stays where it is. Without it any pod could use the image, so the image does not come back (I21).
+#[tokio::test]
+async fn i21_an_image_comes_back_only_with_its_pull_record() {
+    let rig = Rig::start_with_leftovers(Version::V2, 512).await;
+    rig.import(&[image("a", &["docker.io/build/a:1"]), image("b", &["docker.io/build/b:1"])]).await;
+    let images = rig.list_images().await;
+    let of_a = images.iter().find(|image| image.repo_tags == ["docker.io/build/a:1"]).unwrap();
+    let record = rig.dir().join("kubelet/image_manager/pulled").join(PullRecord::file_name(&of_a.id));
+    std::fs::create_dir_all(record.parent().unwrap()).unwrap();
+    std::fs::write(&record, "{}").unwrap();
+    collect(&rig, &["--set=leftovers.remove=pull_record"]);
+    collect(&rig, &["--set=leftovers.remove=pull_record"]);
+    assert!(record.exists() && builds(&rig).await.is_empty());
+    let elsewhere = record.with_extension("old");
+    std::fs::rename(&record, &elsewhere).unwrap();
+    let all = kubegc(&rig, &["undo", "--last"]);
+    assert_eq!((all.code, builds(&rig).await), (1, vec!["docker.io/build/b:1".to_owned()]), "{}", all.stderr);
+    assert!(all.stderr.contains("record of its pull is not there any more"), "{}", all.stderr);
+    std::fs::rename(&elsewhere, &record).unwrap();
+    kubegc(&rig, &["undo", "build/a:1"]).ok();
+    assert_eq!((builds(&rig).await.len(), std::fs::read_to_string(record).unwrap()), (2, "{}".to_owned()));
 }
 
 #[tokio::test]
@@ -184,11 +208,11 @@ async fn a_lease_without_a_removal_does_no_harm_and_ends_by_itself() {
     let writer = RuntimeWriter::new(&reader, &InProgress::default());
     let listed = reader.image("docker.io/build/a:1").await.unwrap().unwrap();
     let now = kubegc::daemon::now();
-    writer.keep_for_undo(&listed, now, now + SignedDuration::from_hours(1)).await.unwrap();
+    writer.keep_for_undo(&listed, now, now + SignedDuration::from_hours(1), false).await.unwrap();
     kubegc(&rig, &["undo", "build/a:1"]).ok();
     assert_eq!((builds(&rig).await.len(), leases(&rig).len()), (1, 0), "it was there, and the lease is gone");
 
-    writer.keep_for_undo(&listed, now, now + SignedDuration::from_millis(1)).await.unwrap();
+    writer.keep_for_undo(&listed, now, now + SignedDuration::from_millis(1), false).await.unwrap();
     assert_eq!(kubegc(&rig, &["undo"]).ok().stdout, "no removed image is kept for undo\n", "it has ended");
     // containerd deletes leases that have ended with its next collection.
     let ended = async || {

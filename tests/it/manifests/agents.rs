@@ -103,7 +103,7 @@ fn host_paths_are_mounted_where_the_agent_expects_them() {
             (parent(agent.socket), true, "Directory"),
             (agent.images.to_owned(), true, "Directory"),
             (kubelet("pods"), true, "Directory"),
-            (kubelet("image_manager"), false, "DirectoryOrCreate"),
+            (kubelet("image_manager"), true, "DirectoryOrCreate"),
         ]);
         if agent.within == "overlays/kubelet" {
             expected.push((kubelet("pki"), true, "Directory"));

@@ -79,12 +79,30 @@ async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), Cl
     if args.images.is_empty() && !args.last {
         return show(&leases, false, output);
     }
-    let chosen = args.choose(leases)?;
-    for lease in &chosen {
-        restore(&reader, &node.removals, lease).await?;
-        until_listed(&reader, lease).await?;
+    let (mut restored, mut refused) = (Vec::new(), None);
+    for lease in args.choose(leases)? {
+        // The kubelet removes records of images that the runtime does not have, when it collects images itself (I21).
+        if lease.has_pull_record && !LocalNode::has_pull_record(&loaded.settings, &removed_image(&lease)).await {
+            refused = refused.or(Some(unprotected(&lease)));
+            continue;
+        }
+        restore(&reader, &node.removals, &lease).await?;
+        until_listed(&reader, &lease).await?;
+        restored.push(lease);
     }
-    show(&chosen, true, output)
+    if !restored.is_empty() {
+        show(&restored, true, output)?;
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+fn unprotected(lease: &UndoLease) -> CliError {
+    let message = format!(
+        "cannot restore {}: the kubelet's record of its pull is not there any more, and without it any pod could use the image",
+        lease.image
+    );
+    CliError::message(ErrorKind::Partial, message)
+        .hint("start a pod with the pull secret: the pull finds the layers on the disk")
 }
 
 impl Args {
@@ -110,11 +128,15 @@ impl Args {
 
 /// Returns whether a removed image has this name, id, or beginning of an id.
 fn is_named(lease: &UndoLease, name: &str) -> bool {
-    let names = lease.records.iter().map(|record| record.name.clone()).collect();
-    let image = Image { id: lease.image.clone(), tags: names, ..Image::default() };
     let id = lease.image.as_str();
     let is_short = name.len() >= 6 && id.strip_prefix("sha256:").unwrap_or(id).starts_with(name);
-    image.is_named(name) || is_short
+    removed_image(lease).is_named(name) || is_short
+}
+
+/// Returns the image of a lease with all of its names.
+fn removed_image(lease: &UndoLease) -> Image {
+    let tags = lease.records.iter().map(|record| record.name.clone()).collect();
+    Image { id: lease.image.clone(), tags, ..Image::default() }
 }
 
 /// Waits until the runtime lists a restored image: it learns of the record by an event.

@@ -63,15 +63,10 @@ impl KeepReason {
                 "a person asked for it, and no rule removes it",
                 "a rule for \"checkpoint\" removes it",
             ),
-            Self::NotRemovedByKubegc {} => rule(
-                "image not removed by kubegc",
-                "kubegc did not remove its image, so the image may return",
-                "the kubelet removes the record",
-            ),
-            Self::PullInProgress {} => rule(
-                "a pull is in progress",
-                "the kubelet is pulling an image, or its pulls are not known, so it may write this record",
-                "the pulls have ended",
+            Self::ProtectsImage {} => rule(
+                "record protects an image",
+                "without this record any pod could use the image if it returns, so kubegc never removes it",
+                "the kubelet removes it, or a person does and restarts the kubelet while the image is absent (docs/disk.md)",
             ),
 
             // --- sandboxes ---

@@ -30,7 +30,6 @@ fn removals() -> Value {
         { "reason": "listed" },
         { "reason": "named" },
         { "reason": "instance_gone" },
-        { "reason": "image_gone" },
         { "reason": "unreferenced" },
         { "reason": "rule", "rule": "old images of builds", "note": "ask platform@" },
         { "reason": "rule", "rule": "ci keeps nothing", "limit": "max_per_pod_container = 0" },
@@ -110,8 +109,7 @@ fn keeps() -> Value {
         json!({ "reason": "not_selected" }),
         json!({ "reason": "shown_only" }),
         json!({ "reason": "no_rule" }),
-        json!({ "reason": "not_removed_by_kubegc" }),
-        json!({ "reason": "pull_in_progress" }),
+        json!({ "reason": "protects_image" }),
     ];
     keeps.as_array_mut().unwrap().extend(of_rules.into_iter().chain(of_leftovers));
     keeps

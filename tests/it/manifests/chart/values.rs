@@ -79,7 +79,7 @@ fn directories_of_the_host_replace_those_of_the_distribution() {
     let volumes = pod["volumes"].as_array().unwrap().iter();
     let paths: Vec<_> = volumes.filter_map(|volume| volume.pointer("/hostPath/path")?.as_str()).skip(4).collect();
     let expected =
-        ["/data/kubelet/image_manager", "/run/k3s/containerd", "/data/k3s/agent/containerd", "/data/kubelet/pods"];
+        ["/run/k3s/containerd", "/data/k3s/agent/containerd", "/data/kubelet/pods", "/data/kubelet/image_manager"];
     assert_eq!(paths, expected);
 }
 
