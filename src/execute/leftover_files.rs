@@ -12,7 +12,7 @@ use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
 use super::{KubeletFile, LogRoots};
 use crate::cri::{Only, SnapshotUsages};
-use crate::model::{LeftoverKind, PodUid, is_checkpoint, is_termination_log, termination_logs};
+use crate::model::{LeftoverKind, PodSourceName, PodUid, is_checkpoint, is_termination_log, termination_logs};
 use crate::plan::{Action, Refusal};
 
 /// The kubelet's directories of pods and of checkpoints.
@@ -58,6 +58,10 @@ impl Run<'_> {
 
     /// Removes the kubelet's directory of a pod of which the runtime has nothing. That the pod is deleted was confirmed just before.
     async fn pod_directory(&self, file: &KubeletFile, uid: &PodUid) -> Result<Done, ExecuteError> {
+        if PodSourceName::may_hide(self.exec.pods.name(), uid) {
+            let note = Some("it may be a static pod, of which only the kubelet has a list".to_owned());
+            return Ok(Done { note, ..Done::refused(Refusal::PodNotProven) });
+        }
         if self.is_in_runtime(uid).await? {
             return Ok(Done::refused(Refusal::HasContainers));
         }

@@ -127,6 +127,17 @@ pub struct PodRef {
     pub name: String,
 }
 
+// === impl PodUid ===
+
+impl PodUid {
+    /// Returns whether the uid has the form that the API server gives each pod. The uid of a static pod is a hash without dashes.
+    pub fn is_uuid(&self) -> bool {
+        let parts: Vec<_> = self.0.split('-').collect();
+        let is_hex = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(is_hex)
+    }
+}
+
 // === impl PodRef ===
 
 impl PodRef {

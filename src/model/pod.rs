@@ -27,6 +27,21 @@ pub enum PodSourceName {
     Runtime,
 }
 
+// === impl PodSourceName ===
+
+impl PodSourceName {
+    /// Returns whether it is one of the sources that a name such as `kube-api+kubelet` has.
+    pub fn is_in(self, sources: &str) -> bool {
+        sources.split('+').any(|source| source == <&str>::from(self))
+    }
+
+    /// Returns whether a pod of which only the uid is known may be a static pod that these sources do not show. The API server has a
+    /// static pod only as a mirror pod, which the kubelet creates later, or never if its namespace does not exist.
+    pub fn may_hide(sources: &str, uid: &PodUid) -> bool {
+        Self::KubeApi.is_in(sources) && !Self::Kubelet.is_in(sources) && !uid.is_uuid()
+    }
+}
+
 /// The pods of this node, from one pod source or several.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodList {

@@ -151,15 +151,22 @@ mod tests {
 
     /// A pod of which only the kubelet's directory is left for two minutes. It does not count for the list of a source without a kubelet.
     fn orphan() -> Node {
+        orphan_of("u-gone")
+    }
+
+    /// A uid as the API server gives it.
+    const OF_API: &str = "247610f4-dedd-4ab7-a47d-07dbda19c81c";
+
+    fn orphan_of(uid: &'static str) -> Node {
         node()
-            .left_over(LeftoverKind::PodDirectory, "u-gone", 60)
+            .left_over(LeftoverKind::PodDirectory, uid, 60)
             .set(|policy| policy.leftovers.0.extend([LeftoverKind::PodDirectory]))
-            .but(|snapshot| {
+            .but(move |snapshot| {
                 let Seen::Seen(leftovers) = &mut snapshot.leftovers else { return };
-                leftovers[0].pod = Some(PodRef { uid: "u-gone".into(), ..PodRef::default() });
+                leftovers[0].pod = Some(PodRef { uid: uid.into(), ..PodRef::default() });
                 let Seen::Seen(list) = &mut snapshot.pods else { return };
                 list.source = "kube-api+kubelet".to_owned();
-                snapshot.memory.orphaned_since.insert("u-gone".into(), ago(2));
+                snapshot.memory.orphaned_since.insert(uid.into(), ago(2));
             })
     }
 
@@ -177,6 +184,8 @@ mod tests {
             ("the list is incomplete", orphan().incomplete(), "", ""),
             ("the list is unavailable", orphan().without_pod_list(), "", ""),
             ("the runtime alone lists pods", orphan().but(source("runtime")), "u-gone: pod_not_confirmable", ""),
+            ("a static pod has a mirror pod at most at the API server", orphan().but(source("kube-api")), "u-gone: pod_not_confirmable", ""),
+            ("the API server gave its uid", orphan_of(OF_API).but(source("kube-api")), "", "247610f4-dedd-4ab7-a47d-07dbda19c81c: pod_deleted"),
             ("deletions need no proof", orphan().set(|policy| policy.guards.gone_after = std::time::Duration::ZERO),
                 "u-gone: pod_not_confirmable", ""),
             ("something of it runs", orphan().running("u-gone/app", "c", 9), "", ""),

@@ -158,7 +158,7 @@ impl<'a> Pods<'a> {
         if self.listed.has(uid) || self.running.contains(uid) {
             return None;
         }
-        if !self.needs_proof() || !has_kubelet(list) {
+        if !self.needs_proof() || !has_kubelet(list) || PodSourceName::may_hide(&list.source, uid) {
             return Some(Err(KeepReason::PodNotConfirmable { source: list.source.clone() }));
         }
         let reason = self.untrusted.clone().or_else(|| self.too_recent(self.orphaned_since.get(uid).copied()));
@@ -251,8 +251,7 @@ impl PodStatus {
 
 /// Returns whether a list is that of a kubelet or of the API server. The runtime knows nothing of pods that do not run.
 fn has_kubelet(list: &PodList) -> bool {
-    let from = |name: PodSourceName| list.source.split('+').any(|source| source == <&str>::from(name));
-    from(PodSourceName::KubeApi) || from(PodSourceName::Kubelet)
+    [PodSourceName::KubeApi, PodSourceName::Kubelet].into_iter().any(|name| name.is_in(&list.source))
 }
 
 /// Returns why pods may be missing in a list, by source.

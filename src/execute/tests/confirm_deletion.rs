@@ -20,7 +20,7 @@ struct Scripted {
 #[async_trait]
 impl PodSource for Scripted {
     fn name(&self) -> &'static str {
-        "scripted"
+        "kube-api"
     }
 
     async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
@@ -261,4 +261,19 @@ async fn hanging_live_lookups_take_time_independent_of_pods() {
         reports[3].note.as_deref(),
         Some("not looked up: earlier lookups of this pass took 30 s without an answer")
     );
+}
+
+/// The API server has no static pod under the uid of its directory: that is a hash of its manifest.
+#[tokio::test]
+async fn the_directory_of_a_pod_that_may_be_static_needs_the_list_of_the_kubelet() {
+    let (mut bench, _) = bench(|_| Seen::Seen(false));
+    bench.options.kubelet_root = bench.sim.dir().join("kubelet");
+    let mut outcomes = Vec::new();
+    for uid in ["fcba987654321fcba987654321fcba98", "247610f4-dedd-4ab7-a47d-07dbda19c81c"] {
+        let removal = super::kubelet_files::pod_directory(&bench, uid);
+        fs::create_dir_all(PathBuf::from(removal.target.id())).unwrap();
+        outcomes.extend(bench.carry_out(vec![removal]).await);
+    }
+    let kept = format!("fcba987654321fcba987654321fcba98 refused: {}", Refusal::PodNotProven);
+    assert_eq!(outcomes, [kept, "247610f4-dedd-4ab7-a47d-07dbda19c81c removed".to_owned()]);
 }

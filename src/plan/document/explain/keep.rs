@@ -273,9 +273,7 @@ impl KeepReason {
             .detail(cause.clone()),
             Self::PodNotConfirmable { source } => guard(
                 "pod deletion cannot be confirmed",
-                format!(
-                    "its pod is missing, but {source} needs a namespace and a name to confirm that, and it has none"
-                ),
+                format!("its pod is missing, and {source} cannot confirm that without its namespace and name"),
                 "pods.source is \"kubelet\", which looks up pods by uid, or it is removed by hand",
             )
             .set_by("pods.source"),
