@@ -115,6 +115,8 @@ impl RuntimeWriter {
                 format!("containerd has no record of the image {}", image.id),
             ));
         }
+        // That of an earlier removal: the image is there, so nothing depends on it.
+        self.delete_lease(&lease.name, false).await?;
         let create = leases::CreateRequest { id: lease.name.clone(), labels: lease.labels() };
         self.containerd(CREATE_LEASE, &lease.name, create).await?;
         for digest in lease.digests() {

@@ -181,6 +181,19 @@ impl Memory {
         self.removed_images.get(&image.id).or_else(by_digest).map(|removed| &**removed)
     }
 
+    /// Returns the last use of an image and its user: what is remembered of it or, where nothing is, from before its removal by
+    /// kubegc. An image that was restored is not one that was never used.
+    pub fn last_use_of<'a>(
+        &'a self,
+        image: &Image,
+        past: Option<&'a ImageMemory>,
+    ) -> (Option<Timestamp>, Option<&'a str>) {
+        match past {
+            Some(past) => (past.last_used, past.last_used_by.as_deref()),
+            None => self.removal_of(image).map_or((None, None), |it| (it.last_used, it.last_used_by.as_deref())),
+        }
+    }
+
     /// Limits stored times to `now`, and back-offs to [`Self::LONGEST_WAIT`] after `now`. Later times were stored before
     /// the clock was set back, and would keep objects until the clock reaches them again.
     #[must_use]

@@ -121,11 +121,12 @@ fn images(snapshot: &Snapshot, policy: &Policy) -> Vec<ImageMemory> {
         .map(|image| {
             let past = known.get(&image.id);
             let user = uses.of(&image).map(|used| used.container().full_name());
+            let (used, by) = snapshot.memory.last_use_of(&image, past.copied());
             ImageMemory {
                 id: image.id,
                 first_seen: past.map_or(Some(now), |past| past.first_seen),
-                last_used: if user.is_some() { Some(now) } else { past.and_then(|past| past.last_used) },
-                last_used_by: user.or_else(|| past.and_then(|past| past.last_used_by.clone())),
+                last_used: if user.is_some() { Some(now) } else { used },
+                last_used_by: user.or_else(|| by.map(str::to_owned)),
             }
         })
         .collect()

@@ -242,6 +242,7 @@ fn removed_image() -> RemovedImage {
         digests: vec!["sha256:01".to_owned()],
         unused_seconds: 60,
         pulled_again_at: Some(at(29)),
+        ..RemovedImage::default()
     }
 }
 

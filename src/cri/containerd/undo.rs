@@ -3,7 +3,7 @@
 //! An image of the CRI is several records in containerd: one for each name, and one with its id as the name. A lease on the manifests
 //! keeps all that they refer to. Its labels have the records, so no file of kubegc is needed to make them again. It ends by itself.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 
@@ -17,6 +17,7 @@ use crate::model::{CRI_NAMESPACE, Image, ImageId, UNDO_LEASES};
 const IMAGE: &str = "kubegc.dev/undo.image";
 const PASS: &str = "kubegc.dev/undo.pass";
 const RECORD: &str = "kubegc.dev/undo.record.";
+const LABELS: &str = "kubegc.dev/undo.labels.";
 const PULL_RECORD: &str = "kubegc.dev/undo.pull-record";
 /// What the CRI plugin of containerd marks its images with.
 const MANAGED: (&str, &str) = ("io.cri-containerd.image", "managed");
@@ -51,6 +52,8 @@ pub struct ImageRecord {
     pub media_type: String,
     /// Its size in bytes.
     pub size: i64,
+    /// Its labels, such as that of a pinned image.
+    pub labels: BTreeMap<String, String>,
 }
 
 // === impl RuntimeReader ===
@@ -79,8 +82,9 @@ impl RuntimeReader {
         let records = StoreCalls::new(self).within(CRI_NAMESPACE)?.images_named(&names).await?;
         let records = records.into_iter().filter_map(ImageRecord::of).collect();
         let id = image.id.as_str();
-        let short: String = id.strip_prefix("sha256:").unwrap_or(id).chars().take(12).collect();
-        let name = format!("{UNDO_LEASES}{short}-{}", pass.as_millisecond());
+        // One name for an image, so that an image has one lease. A name of a lease has at most 76 characters.
+        let short: String = id.strip_prefix("sha256:").unwrap_or(id).chars().take(32).collect();
+        let name = format!("{UNDO_LEASES}{short}");
         Ok(UndoLease { name, image: image.id.clone(), pass, expires_at, records, has_pull_record })
     }
 }
@@ -92,8 +96,12 @@ impl UndoLease {
     fn read(lease: leases::Lease) -> Option<Self> {
         let label = |key: &str| lease.labels.get(key);
         let time = |key: &str| label(key)?.parse().ok();
-        let records = lease.labels.iter().filter(|(key, _)| key.starts_with(RECORD));
-        let mut records: Vec<_> = records.filter_map(|(_, value)| ImageRecord::parse(value)).collect();
+        let numbered = lease.labels.iter().filter_map(|(key, value)| Some((key.strip_prefix(RECORD)?, value)));
+        let labels_of = |number: &str| serde_json::from_str(label(&format!("{LABELS}{number}"))?).ok();
+        let read = |(number, value): (&str, &String)| {
+            Some(ImageRecord { labels: labels_of(number).unwrap_or_else(managed), ..ImageRecord::parse(value)? })
+        };
+        let mut records: Vec<_> = numbered.filter_map(read).collect();
         records.sort_by(|one, other| one.name.cmp(&other.name));
         let (image, pass, expires_at) = (label(IMAGE)?.as_str().into(), time(PASS)?, time(LEASE_EXPIRES)?);
         let has_pull_record = label(PULL_RECORD).is_none_or(|text| text != "false");
@@ -101,14 +109,16 @@ impl UndoLease {
         read.name.starts_with(UNDO_LEASES).then_some(read)
     }
 
-    /// Returns the labels. A record whose name is too long for one is left out.
+    /// Returns the labels. A record whose name is too long for one is left out, and labels of a record that are too long for one.
     pub(in crate::cri) fn labels(&self) -> HashMap<String, String> {
         let records = self.records.iter().enumerate().map(|(n, record)| (format!("{RECORD}{n}"), record.to_string()));
         let own = [(IMAGE, self.image.to_string()), (PASS, self.pass.to_string())];
         let own = own
             .into_iter()
             .chain([(LEASE_EXPIRES, self.expires_at.to_string()), (PULL_RECORD, self.has_pull_record.to_string())]);
-        let labels = own.map(|(key, value)| (key.to_owned(), value)).chain(records);
+        let labels_of = |record: &ImageRecord| serde_json::to_string(&record.labels).unwrap_or_default();
+        let of_records = self.records.iter().enumerate().map(|(n, it)| (format!("{LABELS}{n}"), labels_of(it)));
+        let labels = own.map(|(key, value)| (key.to_owned(), value)).chain(records).chain(of_records);
         labels.filter(|(key, value)| key.len() + value.len() <= LONGEST_LABEL).collect()
     }
 
@@ -123,26 +133,31 @@ impl UndoLease {
 impl ImageRecord {
     fn of(image: images::Image) -> Option<Self> {
         let images::Descriptor { media_type, digest, size } = image.target?;
-        Some(Self { name: image.name, digest, media_type, size })
+        Some(Self { name: image.name, digest, media_type, size, labels: image.labels.into_iter().collect() })
     }
 
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(4, ' ').map(str::to_owned);
         let (digest, size, media_type) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
-        Some(Self { name: parts.next()?, digest, media_type, size })
+        Some(Self { name: parts.next()?, digest, media_type, size, labels: managed() })
     }
 
     /// Returns the record as containerd creates it.
     pub(in crate::cri) fn image(&self) -> images::Image {
-        let Self { name, digest, media_type, size } = self.clone();
-        let (key, value) = MANAGED;
+        let Self { name, digest, media_type, size, labels } = self.clone();
         images::Image {
             name,
-            labels: [(key.to_owned(), value.to_owned())].into(),
+            labels: labels.into_iter().collect(),
             target: Some(images::Descriptor { media_type, digest, size }),
             created_at: None,
         }
     }
+}
+
+/// Returns the labels of a record whose labels were too long to keep.
+fn managed() -> BTreeMap<String, String> {
+    let (key, value) = MANAGED;
+    [(key.to_owned(), value.to_owned())].into()
 }
 
 /// The value of a label.
@@ -162,6 +177,11 @@ mod tests {
             digest: "sha256:01".to_owned(),
             media_type: "application/vnd.oci.image.manifest.v1+json".to_owned(),
             size: 402,
+            labels: [
+                ("io.cri-containerd.image".to_owned(), "managed".to_owned()),
+                ("team".to_owned(), name.to_owned()),
+            ]
+            .into(),
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         UndoLease {
@@ -197,6 +217,8 @@ mod tests {
         assert_eq!(with(|lease| _ = lease.labels.insert(PASS.to_owned(), "soon".to_owned())), None);
         let damaged = with(|lease| _ = lease.labels.insert(format!("{RECORD}0"), "sha256:01 many".to_owned()));
         assert_eq!(damaged.unwrap().records, [lease().records[1].clone()]);
+        let without = with(|lease| _ = lease.labels.remove(&format!("{LABELS}0"))).unwrap().records.remove(0);
+        assert_eq!(without.labels, managed(), "its labels were too long");
     }
 
     /// A tag may be longer than a label.

@@ -51,7 +51,7 @@ async fn calls_of_a_removal(remove: Step) -> (String, Vec<String>) {
 async fn a_failed_removal_deletes_its_lease() {
     let (outcome, calls) = calls_of_a_removal(Step::Fail(Code::Internal)).await;
     assert!(outcome.contains("failed: RemoveImage"), "{outcome}");
-    assert_eq!(calls, ["Create", "AddResource", "RemoveImage", "Delete"]);
+    assert_eq!(calls, ["Delete", "Create", "AddResource", "RemoveImage", "Delete"]);
 }
 
 /// The runtime confirms the removal, and has the image all the same.
@@ -59,5 +59,5 @@ async fn a_failed_removal_deletes_its_lease() {
 async fn a_removal_without_effect_deletes_its_lease() {
     let (outcome, calls) = calls_of_a_removal(Step::Say(Vec::new())).await;
     assert!(outcome.contains("failed: "), "{outcome}");
-    assert_eq!(calls, ["Create", "AddResource", "RemoveImage", "Delete"]);
+    assert_eq!(calls, ["Delete", "Create", "AddResource", "RemoveImage", "Delete"]);
 }

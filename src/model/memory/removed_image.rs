@@ -43,6 +43,11 @@ pub struct RemovedImage {
     /// removal for another reason, for how long it was unused.
     #[serde(default)]
     pub unused_seconds: i64,
+    /// The last pass in which it was in use, and a container that used it, as in its memory before the removal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_by: Option<String>,
     /// The first pass that had the image again; `null` = none had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pulled_again_at: Option<Timestamp>,

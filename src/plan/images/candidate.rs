@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::model::{Image, ImageMemory};
+use crate::model::Image;
 use crate::plan::document::action::{Action, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::policy::image_policy::ImageOrder;
@@ -33,12 +33,12 @@ pub(super) struct Candidate<'a> {
 
 impl<'a> Candidate<'a> {
     /// Creates a candidate. An image without a history counts as first seen now.
-    fn new(image: &'a Image, past: Option<&ImageMemory>, now: Timestamp) -> Self {
-        let first_seen = past.map_or(Some(now), |past| past.first_seen);
+    fn new(image: &'a Image, context: &Context) -> Self {
+        let past = context.memory_of(image);
         Self {
             image,
-            first_seen,
-            last_used: past.and_then(|past| past.last_used),
+            first_seen: past.map_or(Some(context.now), |past| past.first_seen),
+            last_used: context.snapshot.memory.last_use_of(image, past).0,
             rules: ImageRules::default(),
             held: None,
             score: None,
@@ -82,8 +82,10 @@ impl<'a> Candidate<'a> {
         let memory = &context.snapshot.memory;
         let removed = memory.removal_of(self.image).filter(|_| context.policy.guards.keep_pulled_again)?;
         let is_same = (&*removed.reason, removed.rule.as_deref()) == (reason.kind(), reason.rule());
-        let max_age = crate::plan::times::seconds(context.policy.images.max_age);
-        let unused_seconds = removed.hold_seconds(context.now, max_age).filter(|_| is_same)?;
+        // A removal that a person may undo was not worthwhile if the image is back in that time, whatever it was for.
+        let policy = &context.policy.images;
+        let window = crate::plan::times::seconds(policy.max_age.max(policy.undo));
+        let unused_seconds = removed.hold_seconds(context.now, window).filter(|_| is_same)?;
         let since = self.last_used.max(self.first_seen)?;
         let is_short = context.age_seconds(since) <= unused_seconds;
         is_short.then_some(KeepReason::PulledAgain { removed_at: removed.at, unused_seconds })
@@ -157,8 +159,7 @@ pub(super) fn target(image: &Image, estimated_bytes: u64) -> Target {
 /// then by last use, never-used images first, then by first sight, then by ID.
 pub(super) fn in_order<'i>(step: &mut Step, images: &[&'i Image]) -> Vec<Candidate<'i>> {
     let context = step.context;
-    let mut candidates: Vec<_> =
-        images.iter().map(|image| Candidate::new(image, context.memory_of(image), context.now)).collect();
+    let mut candidates: Vec<_> = images.iter().map(|image| Candidate::new(image, context)).collect();
     candidates.sort_by_key(|candidate| (candidate.last_used, candidate.first_seen, &candidate.image.id));
     if let ImageOrder::Score(order) = &context.policy.images.order {
         for candidate in &mut candidates {

@@ -45,9 +45,10 @@ pub(super) fn remove_over<'i>(
         if budget.bytes <= budget.total.above_bytes {
             continue;
         }
+        let reason = budget.rule.removes(None);
         let is_free = |it: &mut Candidate| {
             budget.removable.contains(&it.image.id)
-                && !it.is_last_copy(step.context)
+                && !it.is_held(step.context, &reason)
                 && it.why_kept(step.context).is_none()
         };
         let free = rest.extract_if(.., is_free).collect();
@@ -151,11 +152,14 @@ impl Budget<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use super::*;
-    use crate::model::{Seen, Snapshot};
+    use crate::model::{RemovedImage, Seen, Snapshot};
     use crate::plan::document::action::Kind;
     use crate::plan::policy::Policy;
-    use crate::plan::tests::node::{MIB, Node, hold, node};
+    use crate::plan::tests::node::{MIB, Node, ago, hold, node};
     use crate::rules::{Limits, RuleFor, RuleText, Then};
 
     /// A rule that limits the images whose ids match to so many MiB.
@@ -193,6 +197,14 @@ mod tests {
         let pinned = |image: &mut Image| image.pinned = true;
         let young = |snapshot: &mut Snapshot| snapshot.memory.images[0].first_seen = Some(snapshot.taken_at);
         let no_store = |snapshot: &mut Snapshot| snapshot.store = None;
+        let removed = |id: &'static str, rule: &str, pulled_again_at| {
+            let (reason, rule) = ("rule".to_owned(), Some(rule.to_owned()));
+            let last_used = Some(ago(198));
+            let image = RemovedImage { at: ago(190), reason, rule, unused_seconds: 9_000, last_used, pulled_again_at, ..RemovedImage::default() };
+            move |snapshot: &mut Snapshot| _ = snapshot.memory.removed_images.insert(id.into(), Arc::new(image.clone()))
+        };
+        let forgotten = |snapshot: &mut Snapshot| snapshot.memory.images.retain(|image| image.id != "a3".into());
+        let at_once = |policy: &mut Policy| policy.images.min_age = Duration::ZERO;
         let two_names = |image: &mut Image| image.tags.push("docker.io/library/b:1".to_owned());
         let shared = || images(&[("a1", &[("x", 60)]), ("a2", &[("x", 60), ("a2", 20)]), ("b1", &[("x", 60), ("b1", 9)])]);
         hold(&[Kind::Image], [
@@ -203,6 +215,10 @@ mod tests {
             ("a kept image counts", three().image("a4", 300).which(pinned).layers("a4", &[("a4", 60)]).set(rules([rule("r", of_a, 170, 100)])),
                 "a3: below_threshold, a4: pinned", "a1 a2: rule"),
             ("a young image stays", three().but(young).set(rules([rule("r", of_a, 119, 50)])), "a1: below_threshold", "a2 a3: rule"),
+            ("an image that is back was last used before its removal",
+                three().but(forgotten).but(removed("a3", "other", None)).set(rules([rule("r", of_a, 119, 50)])).set(at_once), "a3: below_threshold", "a1 a2: rule"),
+            ("an image that is back soon after its removal by the rule", three().but(removed("a1", "r", Some(ago(185)))).set(rules([rule("r", of_a, 119, 50)])),
+                "a1: pulled_again", "a2 a3: rule"),
             ("without the store the sizes of the runtime count", three().but(no_store).set(rules([rule("r", of_a, 209, 140)])),
                 "a2 a3: below_threshold", "a1: rule"),
             ("a layer of two images counts once, and is removed with the last", shared().set(rules([rule("r", of_a, 79, 70)])),

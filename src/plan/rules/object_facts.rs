@@ -64,7 +64,7 @@ impl<'a> FactSource<'a> {
     pub fn image(&self, image: &Image, repository: Option<&str>, past: Option<&ImageMemory>) -> Facts<'_> {
         let registry = || repository?.split_once('/').map(|(registry, _)| registry.into());
         let first_seen = past.map_or(Some(self.snapshot.taken_at), |past| past.first_seen);
-        let last_used = past.and_then(|past| past.last_used);
+        let (last_used, last_used_by) = self.snapshot.memory.last_use_of(image, past);
         let pulls = || self.snapshot.memory.pulls.get(repository?);
         let details = self.snapshot.image_details.get(&image.id).and_then(Seen::as_ref);
         let facts = self
@@ -84,7 +84,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ImageUnused, || last_used.max(first_seen).map(|since| self.since(since)))
             .fact(Fact::ImagePulls, || Some(number(pulls()?.pulls)))
             .fact(Fact::ImagePullSeconds, || pulls()?.seconds.map(number))
-            .fact(Fact::ImageLastUsedBy, || past?.last_used_by.as_deref().map(Into::into));
+            .fact(Fact::ImageLastUsedBy, || last_used_by.map(Into::into));
         self.pass_facts.with(RuleFor::Image, self.configured(facts, image, details).values)
     }
 

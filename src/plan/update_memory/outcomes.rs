@@ -175,6 +175,8 @@ fn removed_image(
         bytes: action.bytes().unwrap_or_default(),
         digests: digests.into_iter().collect(),
         unused_seconds,
+        last_used: past.and_then(|past| past.last_used),
+        last_used_by: past.and_then(|past| past.last_used_by.clone()),
         pulled_again_at: None,
     }
 }

@@ -92,6 +92,17 @@ mod tests {
         assert_eq!(pulled_again_at(unavailable), Ok(None));
     }
 
+    #[test]
+    fn an_image_that_is_back_was_first_seen_now_and_used_before() {
+        let node = with_new(removed(60), "removed", &[]).but(|snapshot| {
+            let image = Arc::make_mut(snapshot.memory.removed_images.values_mut().next().unwrap());
+            (image.last_used, image.last_used_by) = (Some(ago(90)), Some("shop/web/app".to_owned()));
+        });
+        let memory = update_memory(&node.snapshot(), &Policy::default()).images.remove(0);
+        assert_eq!((memory.first_seen, memory.last_used), (Some(now()), Some(ago(90))));
+        assert_eq!(memory.last_used_by.as_deref(), Some("shop/web/app"));
+    }
+
     /// Passes overlap, so a list may be from before the removal.
     #[test]
     fn a_list_from_before_the_removal_shows_no_pull() {

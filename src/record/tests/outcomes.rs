@@ -143,8 +143,14 @@ fn only_what_kubegc_removed_is_remembered_as_removed() {
     }
     let would = Report { outcome: Outcome::WouldRemove {}, ..removed(image("sha256:dd"), None) };
     let reports = [removed(action, Some(1)), already, failed(image("sha256:cc"), "busy"), would];
-    let past = |id: &str| ImageMemory { id: id.into(), first_seen: Some(at(0)), last_used: None, last_used_by: None };
-    let memory = Memory { images: vec![past("sha256:aa")], ..Memory::default() };
+    let user = Some("shop/web/app".to_owned());
+    let past = ImageMemory {
+        id: "sha256:aa".into(),
+        first_seen: Some(at(0)),
+        last_used: Some(at(0)),
+        last_used_by: user.clone(),
+    };
+    let memory = Memory { images: vec![past], ..Memory::default() };
     let memory = after_outcomes(&memory, &reports, at(599), at(600), MINUTE);
     let expected = RemovedImage {
         at: at(600),
@@ -152,6 +158,8 @@ fn only_what_kubegc_removed_is_remembered_as_removed() {
         bytes: 7 << 20,
         digests: vec!["sha256:01".to_owned()],
         unused_seconds: 600,
+        last_used: Some(at(0)),
+        last_used_by: user,
         ..RemovedImage::default()
     };
     assert_eq!(memory.removed_images, [("sha256:aa".into(), Arc::new(expected))].into());

@@ -255,15 +255,37 @@ async fn builds(rig: &Rig) -> Vec<String> {
 
 /// Returns the names of the leases for undo, oldest first.
 fn leases(rig: &Rig) -> Vec<String> {
-    let lines = rig.ctr(&["leases", "list", "--quiet"]);
-    let mut leases: Vec<_> = lines.lines().filter(|name| name.starts_with("kubegc-undo-")).map(str::to_owned).collect();
-    leases.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
-    leases
+    let lines = rig.ctr(&["leases", "list"]);
+    let mut leases: Vec<_> = lines.lines().filter(|line| line.starts_with("kubegc-undo-")).collect();
+    leases.sort_by_key(|line| line.split_once("undo.pass=").map(|(_, pass)| pass.to_owned()));
+    leases.into_iter().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
 }
 
-/// Returns the bytes of the category in the account of the disk.
-fn kept_for_undo(rig: &Rig) -> u64 {
-    bytes_of(&account(rig), "kept_for_undo")
+/// An image is removed and restored again and again: its records are as before, and it has one lease.
+#[tokio::test]
+async fn a_restored_image_has_its_labels_and_one_lease() {
+    let rig = Rig::start(Version::V2).await;
+    let name = "docker.io/build/a:1";
+    rig.import(&[Image::new(&[name], &[Layer::busybox(), Layer::small_files("a", 1, 4096)])]).await;
+    rig.ctr(&["images", "label", name, "team=shop", "example.com/of=a long text, with commas"]);
+    let labels = || {
+        let lines = rig.ctr(&["images", "list", &format!("name=={name}")]);
+        lines.lines().last().unwrap().split_whitespace().skip(5).collect::<Vec<_>>().join(" ")
+    };
+    let before = labels();
+    assert!(before.contains("team=shop") && before.contains("io.cri-containerd.image=managed"), "{before}");
+    collect(&rig, &[]);
+    kubegc(&rig, &["undo", "build/a:1"]).ok();
+    assert_eq!((labels(), leases(&rig)), (before, Vec::new()));
+    let plan = kubegc(&rig, &[&["plan", "-o", "wide"], &SETTINGS[..]].concat()).ok().stdout;
+    assert!(plan.contains("pulled again"), "what a person restored is kept: {plan}");
+    for _ in 0..2 {
+        kubegc(&rig, &[&["collect", &format!("image/{name}")], &SETTINGS[..4]].concat()).ok();
+        assert_eq!((builds(&rig).await.len(), leases(&rig).len()), (0, 1), "one lease, however often");
+        rig.import(&[Image::new(&[name], &[Layer::busybox(), Layer::small_files("a", 1, 4096)])]).await;
+    }
+    kubegc(&rig, &["undo", "build/a:1"]).ok();
+    assert_eq!((builds(&rig).await.len(), leases(&rig).len()), (1, 0));
 }
 
 /// The categories of the account are what `du` counts, except for 2 %: the runtime's database and directories.

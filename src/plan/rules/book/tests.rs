@@ -64,6 +64,24 @@ fn a_rule_waits_for_an_image_that_was_pulled_again() {
     ]);
 }
 
+/// What a person restored is not removed by the same rule at once, however late.
+#[test]
+#[rustfmt::skip]
+fn a_rule_waits_for_an_image_that_is_back_while_its_removal_can_be_undone() {
+    let when = "image.id == 'old'";
+    let image = RemovedImage {
+        at: ago(420), reason: "rule".to_owned(), rule: Some(when.to_owned()), pulled_again_at: Some(ago(300)),
+        unused_seconds: 101 * 60, ..RemovedImage::default()
+    };
+    let removed = |snapshot: &mut Snapshot| _ = snapshot.memory.removed_images.insert("old".into(), Arc::new(image.clone()));
+    let with_undo = |hours| three(500).set(rules(&[(Then::Remove, when)])).but(removed)
+        .set(move |policy| policy.images.undo = Duration::from_hours(hours));
+    hold(&[Kind::Image], [
+        ("within the time", with_undo(3), "never new: below_threshold, old: pulled_again", "") as Row,
+        ("later than that", with_undo(1), "never new: below_threshold", "old: rule"),
+    ]);
+}
+
 #[test]
 #[rustfmt::skip]
 fn the_first_rule_that_matches_an_image_decides() {
