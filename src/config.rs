@@ -15,6 +15,7 @@ mod loaded;
 mod parse;
 mod position;
 mod reference;
+mod requirements;
 mod resolve;
 mod rule_tables;
 mod settings;
@@ -30,6 +31,7 @@ pub use key::{Key, find, nearest};
 pub use loaded::Loaded;
 pub use position::Position;
 pub use reference::{default_toml, reference};
+pub use requirements::{Need, Requirement};
 pub use resolve::{load, load_in_part};
 pub use rule_tables::then_text;
 pub use settings::{

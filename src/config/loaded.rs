@@ -108,7 +108,7 @@ impl Loaded {
         let has_crio = self.settings.runtime.endpoint.as_ref().is_some_and(|socket| socket.contains("crio"));
         let undo = (has_crio && !self.settings.policy.images.undo.is_zero())
             .then(|| "images.undo has no effect: CRI-O has no leases, so an image is removed for good".to_owned());
-        let doubts = self.doubts_of_rules.iter().cloned().chain(self.unkept_logs());
+        let doubts = self.doubts_of_rules.iter().cloned().chain(self.unkept_logs()).chain(self.settings.unmet());
         self.warnings.iter().cloned().chain(off).chain(undo).chain(doubts).collect()
     }
 

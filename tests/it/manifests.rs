@@ -5,6 +5,7 @@ mod chart;
 mod controller;
 mod kustomize;
 mod presets;
+mod requirements;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -222,4 +222,43 @@ mod as_root {
         let analyzed = Command::new("systemd-analyze").args(arguments).args(units).output();
         analyzed.expect("systemd-analyze runs (scripts/setup.sh installs it with Debian's systemd)")
     }
+
+    /// Runs `config check` in mounts of its own: the kubelet's directory is read-only, as in the units, and the pod log root is on a
+    /// volume, by a link or by a bind mount.
+    fn checked_with(pod_logs: &str) -> (PathBuf, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().canonicalize().unwrap();
+        let config = format!(
+            "kubelet_root = '{0}/kubelet'\nlogs.pods_root = '{0}/log/pods'\nlogs.containers_root = '{0}/log/links'\nlogs.archive = ['keep 1h']\n",
+            at.display()
+        );
+        std::fs::write(at.join("kubegc.toml"), config).unwrap();
+        let script = format!(
+            "set -e; cd {}; mount --make-rprivate /; mkdir -p kubelet/pods log/links volume; \
+             mount --bind kubelet kubelet; mount -o remount,bind,ro kubelet; mount -t tmpfs t volume; mkdir volume/pods; {pod_logs}; \
+             exec {} config check --config kubegc.toml",
+            at.display(),
+            env!("CARGO_BIN_EXE_kubegc")
+        );
+        let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        (at, String::from_utf8(output.stdout).unwrap())
+    }
+
+    #[test]
+    fn config_check_says_what_the_mounts_do_not_permit_and_what_to_set() {
+        for pod_logs in ["ln -s ../volume/pods log/pods", "mkdir log/pods; mount --bind volume/pods log/pods"] {
+            let (at, shown) = checked_with(pod_logs);
+            let at = at.display();
+            let expected = [
+                format!("warning: leftovers.remove: {at}/kubelet/pods is read-only for this process"),
+                format!("warning: logs.archive: {at}/log/pods is on another mount than {at}/log"),
+                format!("set logs.pods_root = \"{at}/volume/pods\""),
+            ];
+            assert!(expected.iter().all(|text| shown.contains(text)), "{pod_logs}: {shown}");
+            assert!(shown.ends_with("with 2 warnings\n"), "{shown}");
+        }
+        let (_, shown) = checked_with("mkdir log/pods");
+        assert!(shown.ends_with("with 1 warning\n") && shown.contains("leftovers.remove"), "{shown}");
+    }
 }

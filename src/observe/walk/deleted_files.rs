@@ -25,6 +25,8 @@ const MOST: usize = 20;
 pub(super) fn add(content: &mut DiskContent, of: Device, mounts: &[MountInfo], until: Instant) -> ProcResult<()> {
     let devices = devices(of, mounts);
     let mut seen = HashSet::new();
+    // With `ProtectProc=` of systemd (`hidepid`), the list has no processes of others, and nothing else shows that.
+    content.deleted.at_least |= Process::new(1).is_err();
     for process in all_processes()? {
         if Instant::now() >= until {
             content.deleted.at_least = true;

@@ -288,6 +288,11 @@ async fn a_restored_image_has_its_labels_and_one_lease() {
     assert_eq!((builds(&rig).await.len(), leases(&rig).len()), (1, 0));
 }
 
+/// Returns the bytes of the category in the account of the disk.
+fn kept_for_undo(rig: &Rig) -> u64 {
+    bytes_of(&account(rig), "kept_for_undo")
+}
+
 /// The categories of the account are what `du` counts, except for 2 %: the runtime's database and directories.
 fn explains_the_disk(rig: &Rig, step: &str) {
     let account = account(rig);
