@@ -1,9 +1,8 @@
 //! `kubegc controller`: memory for a million objects, deletions beside kube-controller-manager, and how soon it works.
 //!
-//! `cargo bench --bench controller`, or with `-- million`, `-- start`, `-- lists`, `-- garbage` or
-//! `-- contest` for one part. The million
-//! objects come from a simulated API server in this process. The other parts need root and use real API servers
-//! (`scripts/kubernetes.sh`).
+//! `cargo bench --bench controller`, or with `-- million`, `-- start`, `-- lists`, `-- garbage`, `-- cascade` or
+//! `-- contest` for one part. The million objects come from a simulated API server in this process. The other parts need root
+//! and use real API servers (`scripts/kubernetes.sh`).
 
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +15,8 @@
     reason = "a benchmark may fail loudly, asks the clock and starts programs"
 )]
 
+#[path = "controller/cascade.rs"]
+mod cascade;
 #[path = "controller/contest.rs"]
 mod contest;
 #[path = "common/figures.rs"]
@@ -56,6 +57,9 @@ fn main() {
     }
     if is_wanted("garbage") {
         runtime.block_on(garbage::measure());
+    }
+    if is_wanted("cascade") {
+        runtime.block_on(cascade::measure());
     }
     if is_wanted("contest") {
         runtime.block_on(contest::measure());

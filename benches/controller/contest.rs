@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::figures::{median, mib};
 use crate::garbage::delete;
 use crate::process::{Usage, usage, with_argument};
-use crate::rig::{NodeRig, Program, becomes_true_within, kubernetes_version};
+use crate::rig::{Daemon, NodeRig, Program, becomes_true_within, kubernetes_version};
 
 const OWNERS: usize = 200;
 const DEPENDENTS: usize = 20_000;
@@ -67,7 +67,7 @@ fn row(what: &str, rounds: &[(Result, Result)], of: fn(&Result) -> f64, aim: &st
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Collector {
+pub enum Collector {
     Upstream,
     Ours,
 }
@@ -76,16 +76,11 @@ async fn collected_by(collector: Collector) -> Result {
     let node = NodeRig::start_api_alone().await;
     let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
     let (owners, _) = create_all(&maps).await;
-    let limits = ["--owners-only", "--profile", "upstream", "--kube-api-qps", "5000"];
-    let run = (collector == Collector::Ours).then(|| node.controller("run", &limits));
-    if collector == Collector::Upstream {
-        node.launch(Program::ControllerManager);
-    }
+    let run = start(&node, collector);
     await_collector(&maps).await;
-    let pid = run.as_ref().map_or_else(
-        || with_argument(&format!("--kubeconfig={}", node.kubeconfig("admin").display())),
-        crate::rig::Daemon::id,
-    );
+    let pid = run
+        .as_ref()
+        .map_or_else(|| with_argument(&format!("--kubeconfig={}", node.kubeconfig("admin").display())), Daemon::id);
     let idle = usage(pid).now;
     let begun = Instant::now();
     let deleted = owners.iter().map(async |(name, _)| maps.delete(name, &DeleteParams::background()).await.unwrap());
@@ -93,6 +88,15 @@ async fn collected_by(collector: Collector) -> Result {
     assert!(becomes_true_within(PATIENCE, async || left(&maps).await == 0).await, "{collector:?} does not end");
     let per_second = DEPENDENTS as f64 / begun.elapsed().as_secs_f64();
     Result { per_second, usage: usage(pid), idle }
+}
+
+/// Starts a collector with its limits on calls raised.
+pub fn start(node: &NodeRig, collector: Collector) -> Option<Daemon> {
+    let limits = ["--owners-only", "--profile", "upstream", "--kube-api-qps", "5000"];
+    if collector == Collector::Upstream {
+        node.launch(Program::ControllerManager);
+    }
+    (collector == Collector::Ours).then(|| node.controller("run", &limits))
 }
 
 /// Returns how many dependents per second a client deletes that decides nothing.
@@ -126,7 +130,7 @@ pub async fn create(maps: &Api<ConfigMap>, objects: Vec<(String, Option<Named>)>
 }
 
 /// Waits until the collector works: it deletes an object without its owner.
-async fn await_collector(maps: &Api<ConfigMap>) {
+pub async fn await_collector(maps: &Api<ConfigMap>) {
     let absent = ("absent".to_owned(), "00000000-0000-4000-8000-000000000001".to_owned());
     create(maps, vec![("sentinel".to_owned(), Some(absent))]).await;
     let is_deleted = async || maps.get_metadata_opt("sentinel").await.unwrap().is_none();

@@ -87,7 +87,7 @@ async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 async fn accept(listener: &TcpListener, pages: &Pages) {
     let (mut open, mut reserve) = (Vec::new(), Reserve::new());
     loop {
-        match listener.accept().await {
+        match accepted(listener).await {
             Ok((stream, from)) if makes_room(&mut open, from.ip()) => {
                 let (pages, has_request) = (pages.clone(), Arc::<AtomicBool>::default());
                 let serving = connection(stream, pages, Arc::clone(&has_request));
@@ -97,7 +97,7 @@ async fn accept(listener: &TcpListener, pages: &Pages) {
             // Dropping the stream closes the connection.
             Ok(_) => {}
             Err(error) if reserve.give_up(&error) => {
-                if let Ok((stream, _)) = listener.accept().await {
+                if let Ok((stream, _)) = accepted(listener).await {
                     let _ = timeout(CONNECTION, connection(stream, pages.clone(), Arc::default())).await;
                 }
                 reserve.restore();
@@ -120,6 +120,14 @@ fn makes_room(open: &mut Vec<Open>, from: IpAddr) -> bool {
     let is_idle = |known: &Open| !known.has_request.load(Ordering::Relaxed) && (has_share || known.from == from);
     let oldest = open.iter().position(is_idle);
     oldest.inspect(|at| open.remove(*at).task.abort()).is_some()
+}
+
+/// Accepts a connection, whose packets are sent at once: the client may wait 40 ms before it acknowledges the first of an answer.
+async fn accepted(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, from) = listener.accept().await?;
+    // It works without, only later.
+    let _ = stream.set_nodelay(true);
+    Ok((stream, from))
 }
 
 async fn connection(stream: TcpStream, pages: Pages, has_request: Arc<AtomicBool>) {
@@ -167,6 +175,13 @@ mod tests {
         };
         tokio::spawn(async move { accept(&listener, &pages).await });
         address
+    }
+
+    #[tokio::test]
+    async fn a_connection_does_not_wait_for_the_acknowledgment_of_a_packet() {
+        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let _client = TcpStream::connect(address).await.unwrap();
+        assert!(accepted(&listener).await.unwrap().0.nodelay().unwrap());
     }
 
     async fn livez(address: SocketAddr) -> String {

@@ -58,6 +58,16 @@ pub(in crate::kubernetes) struct ClientFactory<'a> {
     name: Option<ServerName<'static>>,
 }
 
+/// Opens TCP connections. Each packet is sent at once: a change is two of them, and the server may wait 40 ms before it
+/// acknowledges the first.
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp
+}
+
 fn build<C>(connector: HttpsConnector<C>, target: &Target, sharing: Sharing) -> Result<Client, Error>
 where
     C: Service<Uri> + Clone + Send + Sync + 'static,
@@ -114,9 +124,7 @@ impl<'a> ClientFactory<'a> {
 
     /// Makes a client.
     pub(in crate::kubernetes) fn client(&self, sharing: Sharing) -> Result<Client, Error> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_connect_timeout(Some(CONNECT));
+        let tcp = tcp();
         match &self.target.proxy {
             None => build(self.over(tcp, sharing), self.target, sharing),
             Some(proxy) => match proxy.uri().scheme_str() {
@@ -140,5 +148,17 @@ impl<'a> ClientFactory<'a> {
             Sharing::Multiplexed | Sharing::Watches => builder.enable_all_versions().wrap_connector(connector),
             Sharing::Separate => builder.enable_http1().wrap_connector(connector),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_does_not_wait_for_the_acknowledgment_of_a_packet() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
+        assert!(tcp().call(server).await.unwrap().inner().nodelay().unwrap());
     }
 }
