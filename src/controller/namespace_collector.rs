@@ -19,7 +19,7 @@ use self::content::Content;
 use super::watch::served::served;
 use super::work::engine::Engine;
 use super::{ClusterOutcome, ClusterResult, ControllerError, upstream_leader};
-use crate::kubernetes::{ApiNamespace, ApiResource, Discovered, KubernetesError, WriteTarget, discover};
+use crate::kubernetes::{ApiNamespace, ApiResource, Cause, Discovered, KubernetesError, WriteTarget, discover};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, Uid};
 use crate::owners::{ActionWord, Propagation};
 
@@ -157,8 +157,7 @@ impl<'a> NamespaceCollector<'a> {
     ) -> Result<Vec<ObjectMeta>, KubernetesError> {
         let (calls, name) = (&self.engine.calls, &*namespace.metadata.name);
         if !resource.can("list") {
-            calls.delete_collection(resource, name).await?;
-            return Ok(Vec::new());
+            return self.delete_unseen(namespace, resource).await.map(|()| Vec::new());
         }
         let found = self.list(resource, name).await?;
         // A deletion with `Background` replaces one that waits for its dependents or releases them: all of them go.
@@ -177,6 +176,20 @@ impl<'a> NamespaceCollector<'a> {
         let left = if calls.is_dry_run { found.clone() } else { self.list(resource, name).await? };
         self.report(&served(resource).kind, &wanted, &left);
         deleted.map(|()| left)
+    }
+
+    /// Deletes all objects of a resource that cannot be listed. Their number is unknown, and none can be saved.
+    async fn delete_unseen(&self, namespace: &ApiNamespace, resource: &ApiResource) -> Result<(), KubernetesError> {
+        let (calls, name) = (&self.engine.calls, &*namespace.metadata.name);
+        if calls.save.is_some() || self.engine.is_limited() {
+            let cause = "they cannot be listed, so that they are neither counted for --max nor saved";
+            let what = format!("delete all {} ({}) in namespace {name:?}", resource.resource, resource.api_version);
+            return Err(Cause::InvalidRequest(cause.to_owned()).of(what));
+        }
+        if self.read(name, &namespace.metadata.uid).await?.is_none() {
+            return Ok(());
+        }
+        calls.delete_collection(resource, name).await
     }
 
     /// Lists a resource in a namespace. A resource of discovery that cannot be listed has no objects.

@@ -4,7 +4,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::controller::{
-    ClusterReport, CollectOptions, ControllerError, ControllerSettings, OwnersService, ResourceFilter, collect,
+    ClusterReport, CollectOptions, ControllerError, ControllerSettings, OwnersService, ResourceFilter, SaveOptions,
+    collect,
 };
 use crate::kubernetes::ApiResource;
 use crate::testing::fake_api::failure;
@@ -134,6 +135,48 @@ async fn a_later_namespace_of_the_name_keeps_its_content() {
     collects(&server, &settings).await.unwrap();
     let pods = changes(&server).into_iter().filter(|it| it.contains("/pods")).count();
     assert_eq!(pods, 0, "{:?}", changes(&server));
+}
+
+/// A resource that can be deleted and not listed.
+fn unlistable(server: &FakeApi) {
+    let mut served = served();
+    served.retain(|it| it.kind != "Pod" && it.kind != "Secret" && it.kind != "Widget");
+    served.iter_mut().filter(|it| it.kind == "ConfigMap").for_each(|it| it.verbs.retain(|verb| verb != "list"));
+    server.serves(served, &[]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_namespace_keeps_what_cannot_be_listed() {
+    for is_later in [false, true] {
+        let old = namespace("ns1", &["kubernetes"]);
+        let server = server([old.clone(), object("v1", "ConfigMap", "ns1", "map", &[])]);
+        unlistable(&server);
+        let again = old.clone();
+        server.before("GET", &old, move |server| {
+            let new = with(again.clone(), "uid", json!("another-uid"));
+            server.before("GET", &again, move |server| {
+                if is_later {
+                    server.put(&new)
+                }
+            });
+        });
+        collects(&server, &CollectOptions { timeout: Duration::from_secs(30), ..options() }).await.unwrap();
+        assert_eq!(server.names().contains(&"map".to_owned()), is_later, "{:?}", changes(&server));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_listed_is_not_deleted_under_a_limit_or_if_objects_are_saved() {
+    let save = SaveOptions { keep: Arc::new(|_| Ok(())), secrets: false };
+    for options in
+        [CollectOptions { max_objects: Some(100), ..options() }, CollectOptions { save: Some(save), ..options() }]
+    {
+        let server = server([namespace("ns1", &["kubernetes"]), object("v1", "ConfigMap", "ns1", "map", &[])]);
+        unlistable(&server);
+        let report = collects(&server, &options).await.unwrap();
+        assert_eq!(server.names(), ["ns1", "map"], "{:?}", changes(&server));
+        assert!(report.failures[0].cause.contains("neither counted for --max nor saved"), "{report:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

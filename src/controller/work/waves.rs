@@ -124,6 +124,11 @@ impl Engine {
         self.state().waves.objects_left = max;
     }
 
+    /// Returns whether the number of objects that are changed is limited.
+    pub(in crate::controller) fn is_limited(&self) -> bool {
+        self.state().waves.objects_left.is_some()
+    }
+
     /// Takes one object from the limit. Returns false if the limit is reached.
     pub(in crate::controller) fn may_change_one_more(&self) -> bool {
         match &mut self.state().waves.objects_left {
