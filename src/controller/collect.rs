@@ -7,6 +7,7 @@
 mod janitor;
 pub(super) mod object_rules;
 mod relink;
+mod rule_brake;
 mod saved;
 mod wave;
 

@@ -24,6 +24,10 @@ use crate::serve::Health;
 const OF_KUBERNETES: &str = "kube-";
 /// How often `run` lists the resources of the rules.
 const INTERVAL: Duration = Duration::from_mins(5);
+/// The namespace that no API server deletes, besides those.
+const DEFAULT: &str = "default";
+/// The names of priority classes that no API server deletes begin so.
+const OF_SYSTEM: &str = "system-";
 /// What readiness shows.
 const NOTE: &str = "rules";
 /// What decides which objects are deleted by their metadata and age.
@@ -41,6 +45,8 @@ pub(in crate::controller) struct Selection {
     pub(in crate::controller) objects: Vec<SelectedObject>,
     /// What could not be listed, or is not served.
     pub(in crate::controller) errors: Vec<String>,
+    /// By resource and namespace: how many objects there are.
+    pub(super) counts: BTreeMap<(String, String), usize>,
     /// By rule: how many objects it cannot be evaluated for, and the first.
     faults: BTreeMap<String, (usize, String)>,
 }
@@ -53,8 +59,6 @@ pub(in crate::controller) struct SelectedObject {
     pub(in crate::controller) rule: String,
     /// Why, for people.
     pub(in crate::controller) reason: String,
-    /// How many objects of the resource there are.
-    pub(in crate::controller) of: usize,
 }
 
 // === impl ObjectRules ===
@@ -92,15 +96,10 @@ impl ObjectRules {
         let facts = PassFacts::new(Values::from([(Fact::Now, time(now))]));
         let pass = Pass { rules: self, facts, now, budget: Budget::default() };
         for resource in read_in(&found, namespace).filter(|resource| self.names(resource)) {
-            let (mut objects, mut of, shared) = (Vec::new(), 0, Arc::new(resource.clone()));
-            let select = |page: Vec<_>| {
-                of += page.len();
-                pass.select(&shared, page, &mut objects, &mut selection);
-            };
+            let (mut objects, shared) = (Vec::new(), Arc::new(resource.clone()));
+            let select = |page: Vec<_>| pass.select(&shared, page, &mut objects, &mut selection);
             match each_labeled_in(connection, resource, namespace, limit, select).await {
-                Ok(()) => {
-                    selection.objects.extend(objects.into_iter().map(|object| SelectedObject { of, ..object }));
-                }
+                Ok(()) => selection.objects.append(&mut objects),
                 Err(error) => selection.errors.push(error.to_string()),
             }
         }
@@ -130,6 +129,15 @@ fn is_of(rule: &Rule, resource: &ApiResource) -> bool {
     rule.text().resource.parse().is_ok_and(|name: ResourceName| name.is(resource))
 }
 
+/// Returns whether an object is in a namespace of Kubernetes, or is one that no API server deletes.
+fn is_of_kubernetes(resource: &ApiResource, meta: &ObjectMeta) -> bool {
+    match (&*resource.group(), &*resource.resource) {
+        ("", "namespaces") => meta.name.starts_with(OF_KUBERNETES) || &*meta.name == DEFAULT,
+        ("scheduling.k8s.io", "priorityclasses") => meta.name.starts_with(OF_SYSTEM),
+        _ => meta.namespace.starts_with(OF_KUBERNETES),
+    }
+}
+
 /// Deletes what rules select now, until the end of the calls. Returns what could not be listed.
 pub(super) async fn once(engine: &Engine, rules: &ObjectRules) -> Vec<String> {
     let Calls { connection, answer, end, .. } = &engine.calls;
@@ -147,8 +155,8 @@ pub(super) async fn once(engine: &Engine, rules: &ObjectRules) -> Vec<String> {
 
 /// Deletes what rules select, again and again until `stop`. Returns when the deletions in flight have ended.
 ///
-/// A rule that selects many objects and more than half of a resource at once is probably wrong, or new. Then nothing is deleted by
-/// it: `collect` deletes these objects after a person has seen the plan.
+/// A rule that selects too many objects at once is probably wrong, or new. Then nothing is deleted by it there: `collect` deletes
+/// these objects after a person has seen the plan.
 pub(in crate::controller) async fn follow(
     engine: &Engine,
     rules: &ObjectRules,
@@ -191,19 +199,21 @@ impl Pass<'_> {
         selected: &mut Vec<SelectedObject>,
         selection: &mut Selection,
     ) {
-        let is_namespace = resource.api_version == "v1" && resource.resource == "namespaces";
         let today = self.now.to_zoned(TimeZone::UTC).date();
         let rules: Vec<_> =
             self.rules.of_objects().filter(|rule| is_of(rule, resource) && rule.applies_on(today)).collect();
         for object in page {
             let LabeledObject { meta, .. } = &object;
-            let namespace = if is_namespace { &meta.name } else { &meta.namespace };
-            if meta.is_deleting() || meta.uid.is_empty() || namespace.starts_with(OF_KUBERNETES) {
+            *selection
+                .counts
+                .entry((ResourceName::of(resource).to_string(), meta.namespace.to_string()))
+                .or_default() += 1;
+            if meta.is_deleting() || meta.uid.is_empty() || is_of_kubernetes(resource, meta) {
                 continue;
             }
             if let Some((rule, reason)) = self.end_of(&object, &rules, resource, selection) {
                 let resource = Arc::clone(resource);
-                selected.push(SelectedObject { resource, meta: object.meta, rule, reason, of: 0 });
+                selected.push(SelectedObject { resource, meta: object.meta, rule, reason });
             }
         }
     }
@@ -272,23 +282,6 @@ impl Pass<'_> {
 // === impl Selection ===
 
 impl Selection {
-    /// Leaves out what a rule selects that selects more than `most` objects and more than half of their resource. Returns a
-    /// sentence for each such rule. 0 = no limit.
-    fn pause(&mut self, most: u64) -> Vec<String> {
-        let mut counts = BTreeMap::<_, usize>::new();
-        let key = |object: &SelectedObject| (object.rule.clone(), object.resource.resource.clone(), object.of);
-        self.objects.iter().for_each(|object| *counts.entry(key(object)).or_default() += 1);
-        counts.retain(|(.., of), count| most > 0 && *count as u64 > most && *count > *of / 2);
-        self.objects.retain(|object| !counts.contains_key(&key(object)));
-        let text = |((rule, resource, of), count): (&(String, String, usize), &usize)| {
-            format!(
-                "paused: {rule} selects {count} of {of} {resource}; `kubegc controller plan` shows them, and `kubegc \
-                 controller collect` deletes them"
-            )
-        };
-        counts.iter().map(text).collect()
-    }
-
     fn fault(&mut self, rule: &str, object: &LabeledObject, error: &str) {
         let ObjectMeta { namespace, name, .. } = &object.meta;
         let first = || printable_text(&format!("{namespace}/{name}: {error}")).chars().take(200).collect();

@@ -120,6 +120,7 @@ async fn what_changes_meanwhile_and_what_is_of_kubernetes_stays() {
     let server = server([namespace("preview-7"), namespace("kube-public"), map("ns1", "changed")]);
     let changed = with(map("ns1", "changed"), "labels", json!({"keep": "true"}));
     server.before("DELETE", &changed.clone(), move |server| server.put(&changed));
+    server.put(&namespace("default"));
     let of_namespaces = rule("previews", "namespaces", OLD, Then::Delete);
     let report = collects(
         &server,
@@ -128,7 +129,7 @@ async fn what_changes_meanwhile_and_what_is_of_kubernetes_stays() {
     )
     .await;
     assert_eq!(done(&report), ["delete preview-7 removed: rule previews"]);
-    assert_eq!(left(&server), ["changed", "kube-public"]);
+    assert_eq!(left(&server), ["changed", "default", "kube-public"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,28 +216,49 @@ async fn a_timeout_ends_the_deletions_in_order() {
     assert!((100..300).contains(&report.outcomes.len()), "{}", report.outcomes.len());
 }
 
-/// `run` follows rules, but not one that selects most of a resource at once. A collection carries it out.
+/// `run` follows rules, but not where one selects most objects at once. A collection carries it out.
 #[tokio::test(start_paused = true)]
-async fn a_service_pauses_a_rule_that_selects_most_objects() {
-    let (few, many) = (vec![map("ns1", "old")], (0..600).map(|number| map("ns1", &format!("map{number}"))).collect());
-    for (objects, left, note) in [(few, 0, "followed"), (many, 600, "paused: old selects 600 of 600 configmaps")] {
+async fn a_service_pauses_a_rule_where_it_selects_most_objects() {
+    let maps = |namespace: &str, count: usize| {
+        (0..count).map(|number| map(namespace, &format!("{namespace}-{number}"))).collect::<Vec<_>>()
+    };
+    let spread =
+        |namespaces: usize, count| (0..namespaces).flat_map(move |it| maps(&format!("ns{it}"), count)).collect();
+    let tenant = [maps("tenant", 150), maps("ns1", 90)].concat();
+    let steered = [maps("tenant", 99), maps("ns1", 60)].concat();
+    let cluster = |old: usize, young: usize| {
+        let named = |name: String| with(object("v1", "Namespace", "", &name, &[]), "creationTimestamp", json!(null));
+        let is_old = |it| with(it, "creationTimestamp", json!("2026-01-01T00:00:00Z"));
+        let old = (0..old).map(|number| is_old(named(format!("old-{number}"))));
+        old.chain((0..young).map(|number| named(format!("young-{number}")))).collect()
+    };
+    let in_one = "paused: old selects 600 of 600 configmaps in namespace ns1";
+    let rows: [(Vec<Value>, usize, &str); 9] = [
+        (maps("ns1", 1), 0, "followed"),
+        (maps("ns1", 600), 600, in_one),
+        (tenant, 150, "paused: old selects 150 of 150 configmaps in namespace tenant"),
+        (steered, 0, "followed"),
+        (spread(10, 50), 500, "paused: old selects 500 of 500 configmaps;"),
+        (cluster(1, 3), 3, "followed"),
+        (cluster(2, 3), 5, "paused: old selects 2 of 5 namespaces"),
+        (cluster(10, 30), 30, "followed"),
+        (cluster(11, 60), 71, "paused: old selects 11 of 71 namespaces"),
+    ];
+    for (objects, left, note) in rows {
         let server = server(objects);
-        let service = OwnersService::new(
-            &Arc::new(server.connection()),
-            settings(old()),
-            ResourceFilter::default(),
-            false,
-            CLOCK,
-        );
+        let rules =
+            || rules([rule("old", "configmaps", OLD, Then::Delete), rule("old", "namespaces", OLD, Then::Delete)]);
+        let (connection, resources) = (Arc::new(server.connection()), ResourceFilter::default());
+        let service = OwnersService::new(&connection, settings(rules()), resources, false, CLOCK);
         let (health, stop) = (service.pages().health, CancellationToken::new());
         let test = async {
             tokio::time::sleep(Duration::from_secs(20)).await;
-            assert_eq!(self::left(&server).len(), left);
+            assert_eq!(self::left(&server).len(), left, "{note}");
             assert!(health.notes().iter().any(|line| line.contains(note)), "{:?}", health.notes());
             stop.cancel();
         };
         tokio::join!(service.run(stop.clone()), test);
-        collects(&server, old(), &CollectOptions::default()).await;
-        assert_eq!(self::left(&server), Vec::<String>::new());
+        collects(&server, rules(), &CollectOptions::default()).await;
+        assert_eq!(self::left(&server).iter().filter(|name| !name.starts_with("young")).count(), 0);
     }
 }

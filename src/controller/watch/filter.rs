@@ -110,6 +110,10 @@ impl From<ResourceFilter> for ObjectFilter {
 // === impl ResourceName ===
 
 impl ResourceName {
+    pub(in crate::controller) fn of(resource: &ApiResource) -> Self {
+        Self { group: resource.group(), resource: resource.resource.clone() }
+    }
+
     /// Returns whether this is the name of a resource, in any version.
     pub(in crate::controller) fn is(&self, resource: &ApiResource) -> bool {
         self.is_named(&resource.group(), &resource.resource)
