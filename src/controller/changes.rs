@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::calls::Calls;
 use crate::kubernetes::{
     ApiNamespace, ApiResource, Cause, Connection, Deleted, Deletion, KubernetesError, PropagationPolicy, WriteTarget,
-    delete_collection, delete_object, finalize_namespace, patch_object, patch_status, read_object,
+    delete_collection, delete_object, finalize_namespace, patch_object, patch_status,
 };
 use crate::model::{FOREGROUND, ObjectMeta, OwnerReference};
 use crate::owners::Propagation;
@@ -61,19 +61,6 @@ impl Calls {
         self.save(target).await?;
         let _permit = self.permit().await?;
         self.counted(delete_object(&self.connection, target, &deletion, self.answer).await)
-    }
-
-    /// Saves an object before its deletion, if objects are saved. One that is gone needs no copy.
-    async fn save(&self, target: WriteTarget<'_>) -> Result<(), KubernetesError> {
-        let Some(save) = &self.save else { return Ok(()) };
-        let _permit = self.permit().await?;
-        let WriteTarget { resource, namespace, name, uid } = target;
-        match read_object(&self.connection, resource, namespace, name, self.answer).await? {
-            Some(object) if object.pointer("/metadata/uid").and_then(Value::as_str) == Some(&uid.to_string()) => {
-                save.save(object).map_err(|cause| Cause::InvalidRequest(cause).of(format!("save {name:?}")))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Replaces the owner references of the object that was read.

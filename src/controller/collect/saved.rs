@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::controller::calls::Calls;
+use crate::controller::watch::resources::DEFINITIONS;
+use crate::kubernetes::{ApiResource, Cause, KubernetesError, WriteTarget, read_object};
 use crate::model::LAST_APPLIED;
 
 /// What the API server sets itself, and what it refuses or would act on when the object is created again: the owners are gone.
@@ -18,6 +21,8 @@ const LEFT_OUT: [&str; 9] = [
     "ownerReferences",
     "selfLink",
 ];
+/// The resource of namespaces.
+const NAMESPACES: &str = "namespaces";
 /// What has the data of a Secret. An annotation of kubectl has them again.
 const SECRET: [&str; 2] = ["data", "stringData"];
 
@@ -48,6 +53,37 @@ impl SaveOptions {
             prepare(fields, !self.secrets);
         }
         (self.keep)(&object)
+    }
+}
+
+// === impl Calls ===
+
+impl Calls {
+    /// Saves an object before its deletion, if objects are saved. One that is gone needs no copy. What the API server deletes with a
+    /// namespace or a CustomResourceDefinition is not saved, so they stay.
+    pub(in crate::controller) async fn save(&self, target: WriteTarget<'_>) -> Result<(), KubernetesError> {
+        let Some(save) = &self.save else { return Ok(()) };
+        let WriteTarget { resource, namespace, name, uid } = target;
+        let not_saved = |cause: String| Cause::InvalidRequest(cause).of(format!("save {name:?}"));
+        if [NAMESPACES, DEFINITIONS].contains(&&*full_name(resource)) {
+            return Err(not_saved("its content would be deleted with it, and is not saved".to_owned()));
+        }
+        let _permit = self.permit().await?;
+        match read_object(&self.connection, resource, namespace, name, self.answer).await? {
+            Some(object) if object.pointer("/metadata/uid").and_then(Value::as_str) == Some(&uid.to_string()) => {
+                save.save(object).map_err(not_saved)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the name of a resource as a CustomResourceDefinition has it.
+fn full_name(resource: &ApiResource) -> String {
+    let ApiResource { resource: name, .. } = resource;
+    match &*resource.group() {
+        "" => name.clone(),
+        group => format!("{name}.{group}"),
     }
 }
 

@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::controller::{
     ClusterObserver, ClusterReport, CollectOptions, ControllerSettings, ObjectFilter, ObjectRules, ObserverLimits,
-    OwnersService, ResourceFilter, collect,
+    OwnersService, ResourceFilter, SaveOptions, collect,
 };
 use crate::owners::plan;
 use crate::rules::{Rule, RuleFor, RuleText, Then};
@@ -261,4 +261,19 @@ async fn a_service_pauses_a_rule_where_it_selects_most_objects() {
         collects(&server, rules(), &CollectOptions::default()).await;
         assert_eq!(self::left(&server).iter().filter(|name| !name.starts_with("young")).count(), 0);
     }
+}
+
+/// The API server deletes the content of a namespace with it, and nobody saves that.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_not_deleted_where_objects_are_saved() {
+    let namespace = with(object("v1", "Namespace", "", "ns1", &[]), "creationTimestamp", json!("2026-01-01T00:00:00Z"));
+    let server = server([namespace, map("ns1", "a"), map("ns2", "b")]);
+    let rules = rules([
+        rule("previews", "namespaces", OLD, Then::Delete),
+        rule("b", "configmaps", "object.name == 'b'", Then::Delete),
+    ]);
+    let save = Some(SaveOptions { keep: Arc::new(|_| Ok(())), secrets: false });
+    let report = collects(&server, rules, &CollectOptions { save, ..CollectOptions::default() }).await;
+    assert_eq!(left(&server), ["a", "ns1"]);
+    assert!(report.failures[0].cause.contains("its content would be deleted with it"), "{report:?}");
 }

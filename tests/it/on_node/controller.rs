@@ -403,9 +403,7 @@ async fn saved_objects_can_be_created_again(node: &NodeRig) {
     create_dangling(node, "unsaved").await;
     let file = node.dir().join("a-file");
     std::fs::write(&file, "").unwrap();
-    std::fs::create_dir(directory.join("ConfigMap_default_unsaved.json")).unwrap();
-    let ran =
-        controller(node, &["collect", "-n", "default", "--save", directory.to_str().unwrap(), "--timeout", "10s"]);
+    let ran = controller(node, &["collect", "-n", "default", "--save", "/proc/self", "--timeout", "10s"]);
     assert!(ran.code == 1 && ran.stderr.contains("cannot save \"unsaved\""), "{ran:#?}");
     assert!(maps.get_opt("unsaved").await.unwrap().is_some());
     let ran = controller(node, &["collect", "--save", file.to_str().unwrap()]);

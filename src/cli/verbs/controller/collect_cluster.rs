@@ -1,8 +1,9 @@
 //! `kubegc controller collect`.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write as _};
+use std::iter;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ use crate::owners::ActionWord;
 
 /// The longest name of a file without its end.
 const LONGEST_NAME: usize = 220;
+/// The most files of one name.
+const COPIES: usize = 1000;
 const QUESTION: Question = Question { doing: "collecting", change: "Delete", shown_by: "plan" };
 
 /// Delete what `controller plan` shows, and what follows from it
@@ -47,7 +50,8 @@ pub struct Args {
     namespaces: bool,
     /// Save each object before its deletion, as a file in this directory that `kubectl create -f` takes
     ///
-    /// An object that cannot be saved is not deleted. Owner references and the data of Secrets are left out.
+    /// An object that cannot be saved is not deleted, nor is a namespace or a CustomResourceDefinition, whose content would go with
+    /// it. Owner references and the data of Secrets are left out. Files are never replaced: another object of a name gets NAME~2.json.
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "pods_only")]
     save: Option<PathBuf>,
     /// Save the data of Secrets too
@@ -127,10 +131,8 @@ impl Args {
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
         created.map_err(|error| CliError::message(ErrorKind::Usage, cannot_save(&directory, &error)))?;
         let keep: Keep = Arc::new(move |object| {
-            let file = directory.join(file_name(object));
             let text = serde_json::to_vec_pretty(object).map_err(|error| error.to_string())?;
-            let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file);
-            open.and_then(|mut open| open.write_all(&text)).map_err(|error| cannot_save(&file, &error))
+            keep_in(&directory, &file_name(object), &text)
         });
         Ok(Some(SaveOptions { keep, secrets: self.save_secrets }))
     }
@@ -140,25 +142,99 @@ fn cannot_save(path: &Path, error: &io::Error) -> String {
     format!("cannot write {}: {error}", path.display())
 }
 
-/// Returns the name of a file for an object: kind, group, namespace and name. A tenant may have chosen them, so what is no name of
-/// Kubernetes is escaped, and none is a path (G2).
-fn file_name(object: &Value) -> PathBuf {
+/// Writes a new file, whatever files there are. What a file has already needs no other one: a deletion may be tried again.
+fn keep_in(directory: &Path, name: &str, text: &[u8]) -> Result<(), String> {
+    for number in 1..=COPIES {
+        let end = if number == 1 { String::new() } else { format!("~{number}") };
+        let file = directory.join(format!("{name}{end}.json"));
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if fs::read(&file).is_ok_and(|before| before == text) {
+                    return Ok(());
+                }
+            }
+            opened => {
+                // Some file systems say only then that they are full.
+                let written = opened.and_then(|mut open| open.write_all(text).and_then(|()| open.sync_all()));
+                return written.map_err(|error| cannot_save(&file, &error));
+            }
+        }
+    }
+    Err(format!("cannot write {name}.json to {}: it has {COPIES} other ones of this name", directory.display()))
+}
+
+/// Returns the name of a file for an object without its end: kind and group, namespace, name. A tenant may have chosen them, so what
+/// is no name of Kubernetes is escaped, and none is a path (G2). Each object has another one.
+fn file_name(object: &Value) -> String {
     let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap_or_default();
     let (group, _) = text("/apiVersion").rsplit_once('/').unwrap_or_default();
-    let parts = [text("/kind"), group, text("/metadata/namespace"), text("/metadata/name")];
-    let escaped = |character: char| match character {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '.' => character.to_string(),
-        other => format!("%{:X}", u32::from(other)),
-    };
-    let parts = parts.iter().filter(|part| !part.is_empty()).map(|part| part.chars().map(escaped).collect::<String>());
-    let name = parts.collect::<Vec<_>>().join("_");
+    let group = if group.is_empty() { String::new() } else { format!(".{}", escaped(group)) };
+    let kind = escaped(text("/kind")).replace('.', "%2E") + &group;
+    let parts = [escaped(text("/metadata/namespace")), escaped(text("/metadata/name"))];
+    let parts: Vec<_> = iter::once(kind).chain(parts.into_iter().filter(|part| !part.is_empty())).collect();
+    let name = parts.join("_");
     // The longest name of a file has 255 bytes, and all characters are ASCII.
     match name.get(..LONGEST_NAME) {
         Some(start) if name.len() > LONGEST_NAME => {
             let mut hasher = DefaultHasher::new();
             name.hash(&mut hasher);
-            PathBuf::from(format!("{start}_{:016x}.json", hasher.finish()))
+            format!("{start}_{:016x}", hasher.finish())
         }
-        _ => PathBuf::from(format!("{name}.json")),
+        _ => name,
+    }
+}
+
+/// Escapes all bytes that are in no name of Kubernetes, each with two digits.
+fn escaped(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_object_has_a_file_name_of_its_own() {
+        let object = |version: &str, kind: &str, namespace: &str, name: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"namespace": namespace, "name": name}});
+        let objects = [
+            object("v1", "Secret", "ns1", "a\nB"),
+            object("v1", "Secret", "ns1", "a«"),
+            object("v1", "Secret", "ns1", "a_b"),
+            object("v1", "Secret", "ns1", "a%5Fb"),
+            object("v1", "Secret", "", "ns1_a%0AB"),
+            object("b.c/v1", "A", "", "d"),
+            object("c/v1", "A.b", "", "d"),
+            object("v1", "A", "b.c", "d"),
+            object("v1", "A", "", &"n".repeat(300)),
+            object("v1", "A", "", &"n".repeat(301)),
+            object("v1", "A", "..", "/../../etc"),
+        ];
+        let names: BTreeSet<_> = objects.iter().map(file_name).collect();
+        assert_eq!(names.len(), objects.len(), "{names:?}");
+        assert!(names.iter().all(|name| name.len() < 250 && !name.contains('/')), "{names:?}");
+        assert_eq!(file_name(&object("apps/v1", "Deployment", "ns1", "web")), "Deployment.apps_ns1_web");
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_never_written_again() {
+        let directory = tempfile::tempdir().unwrap();
+        for text in ["first", "second", "first", "second"] {
+            keep_in(directory.path(), "a", text.as_bytes()).unwrap();
+        }
+        let text = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+        assert_eq!((text("a.json"), text("a~2.json")), ("first".to_owned(), "second".to_owned()));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+        std::os::unix::fs::symlink(directory.path().join("elsewhere"), directory.path().join("b.json")).unwrap();
+        keep_in(directory.path(), "b", b"third").unwrap();
+        assert_eq!(text("b~2.json"), "third", "a link is not followed");
+        assert!(keep_in(Path::new("/proc/self"), "a", b"x").unwrap_err().contains("/proc/self/a.json"));
     }
 }
