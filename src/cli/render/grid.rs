@@ -1,10 +1,15 @@
 //! Tables in the style of kubectl: no borders, column names in capitals, no column without a value.
 //!
 //! On a terminal a table is never wider than the terminal: ids are shortened first, then names in the middle, and reasons
-//! continue on the next line. Elsewhere, and with `--no-trunc`, nothing is shortened: a program may read it.
+//! continue on the next line. Elsewhere, and with `--no-trunc`, nothing is shortened: a program may read it. Only a cell that is
+//! longer than any name of Kubernetes and any path is cut: the API server stores names of a MiB (G5).
 
 use super::format;
 use super::screen::Screen;
+use crate::model::cut_text;
+
+/// The longest cell in characters, beside the mark of its end.
+const LONGEST_CELL: usize = 4096;
 
 /// The number of blanks between two columns.
 const GAP: usize = 2;
@@ -54,7 +59,7 @@ pub(in crate::cli) fn table<const N: usize>(
 
 impl<const N: usize> Grid<N> {
     fn new(titles: [&'static str; N], rows: impl IntoIterator<Item = [String; N]>) -> Self {
-        let rows = rows.into_iter().map(|cells| cells.map(|cell| format::printable(&cell)));
+        let rows = rows.into_iter().map(|cells| cells.map(cell_text));
         Self { titles, rows: rows.collect() }
     }
 
@@ -115,6 +120,12 @@ impl<const N: usize> Grid<N> {
         };
         (0..count).map(line).collect()
     }
+}
+
+/// Returns a cell as it is shown at most.
+#[expect(clippy::needless_pass_by_value, reason = "it replaces its argument")]
+fn cell_text(cell: String) -> String {
+    cut_text(&format::printable(&cell), LONGEST_CELL).into_owned()
 }
 
 /// Returns the width of a line with these columns.
@@ -185,6 +196,17 @@ mod tests {
         let (name, error) = ("registry.example.com/".repeat(6), "cannot remove it ".repeat(20));
         let text = grid(["NAME", "WHY"], &[[&name, error.trim()]]).on(NOWHERE);
         assert_eq!(text.lines().nth(1).unwrap(), format!("{name}  {}", error.trim()));
+    }
+
+    /// Any user who may create a Role can choose such a name. `format!` has no width above 65,535.
+    #[test]
+    fn a_name_of_70_000_characters_is_cut() {
+        let name = "n".repeat(70_000);
+        for screen in [NOWHERE, terminal(80)] {
+            let text = grid(["NAME", "KIND", "WHY"], &[[&name, &name, &name]]).on(screen);
+            assert!(text.lines().all(|line| line.chars().count() <= 3 * (LONGEST_CELL + 1 + GAP)), "{}", text.len());
+            assert!(text.contains('…'));
+        }
     }
 
     #[test]

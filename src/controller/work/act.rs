@@ -7,11 +7,14 @@ use super::engine::{Engine, Key, Notice, State, observed};
 use super::outcome::{ClusterOutcome, ClusterResult};
 use super::waiting::STUCK;
 use crate::kubernetes::{Deleted, KubernetesError, WriteTarget};
-use crate::model::{FOREGROUND, ObjectMeta, OwnerReference, Uid};
+use crate::model::{FOREGROUND, ObjectMeta, OwnerReference, Uid, cut_text};
 use crate::owners::{ActionWord, BrakeAnswer, DeleteReason, Event, Item, Propagation, Verdict};
 
 /// How often a deletion begins again at once because a writer of something else came first.
 const CONFLICTS: usize = 5;
+/// The most owners in the report of a deletion, and the longest name of one.
+const OWNERS: usize = 10;
+const LONGEST_NAME: usize = 300;
 /// The wait for the ends of deletions that count for the brake.
 const BRAKE: Duration = Duration::from_millis(100);
 
@@ -211,7 +214,7 @@ impl Engine {
         }
         let (object, propagation) = (identity.clone(), Some(propagation));
         let (reason, action) = (reason.to_owned(), ActionWord::Delete);
-        let owners = checked.live.owners.iter().map(|owner| format!("{}/{}", owner.kind.kind, owner.name)).collect();
+        let owners = owner_names(&checked.live.owners);
         (self.report)(Notice::Done(ClusterOutcome { action, object, propagation, owners, reason, result }));
     }
 
@@ -267,6 +270,15 @@ impl Engine {
         let now = self.calls.read(target.resource, target.namespace, target.name).await?;
         Ok(now.filter(|now| now.uid == *target.uid))
     }
+}
+
+/// Names the first owners. The history keeps them, and a tenant decides how many and how long they are (G5).
+fn owner_names(owners: &[OwnerReference]) -> Vec<String> {
+    let name =
+        |owner: &OwnerReference| cut_text(&format!("{}/{}", owner.kind.kind, owner.name), LONGEST_NAME).into_owned();
+    let more = owners.len().saturating_sub(OWNERS);
+    let more = (more > 0).then(|| format!("{more} more"));
+    owners.iter().take(OWNERS).map(name).chain(more).collect()
 }
 
 fn seen(item: &Item, now: ObjectMeta) -> Event {

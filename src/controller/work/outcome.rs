@@ -16,7 +16,7 @@ pub struct ClusterOutcome {
     /// Of a deletion: what happens to the dependents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub propagation: Option<Propagation>,
-    /// Of a deletion by owner references: its owners at that moment, as `Deployment/web`.
+    /// Of a deletion by owner references: its first owners at that moment, as `Deployment/web`, and how many more there were.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owners: Vec<String>,
     /// Why, as in a plan.
