@@ -19,6 +19,8 @@ pub use outlook::{Line, Outlook, Removals};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::model::printable_lines;
+
 /// The style of the page. `Content-Security-Policy` permits only this one, by [`STYLE_HASH`].
 const STYLE: &str = include_str!("page/style.css");
 /// The SHA-256 of the style in base64, for the header `Content-Security-Policy`.
@@ -26,7 +28,7 @@ pub const STYLE_HASH: &str = "loigmt4NXzeufsBnzJAEa7G5IGj6/INhrnTNC6p3LTc=";
 
 /// Returns the page as HTML.
 pub fn html(document: &Document) -> String {
-    page(document).into_string()
+    printable_lines(&page(document).into_string())
 }
 
 fn page(document: &Document) -> Markup {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::config::{ConfigError, ConfigFault, Origin};
 pub(super) use crate::daemon::process::signals::Signal;
-use crate::model::printable_text;
+use crate::model::printable_lines;
 
 /// The meaning of each exit status. The help texts are made from it.
 pub(super) const STATUSES: [(u8, &str); 7] = [
@@ -52,18 +52,13 @@ pub struct CliError {
 
 /// Prints a sentence on standard error.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", lines(text));
+    let _ = writeln!(io::stderr(), "{}", printable_lines(text));
 }
 
 /// Prints a warning on standard error.
 pub(super) fn warn(text: &str) {
     // If standard error is closed, there is no other output for the warning.
-    let _ = writeln!(io::stderr(), "warning: {}", lines(text));
-}
-
-/// Makes text of several lines safe to print.
-fn lines(text: &str) -> String {
-    text.split('\n').map(printable_text).collect::<Vec<_>>().join("\n")
+    let _ = writeln!(io::stderr(), "warning: {}", printable_lines(text));
 }
 
 // === impl ErrorKind ===
@@ -138,9 +133,9 @@ impl CliError {
 
     fn text(&self, color: bool) -> String {
         let (red, cyan, reset) = if color { ("\x1b[1;31m", "\x1b[36m", "\x1b[0m") } else { ("", "", "") };
-        let mut text = format!("{red}error:{reset} {}\n", lines(&format!("{:#}", self.cause)));
+        let mut text = format!("{red}error:{reset} {}\n", printable_lines(&format!("{:#}", self.cause)));
         if let Some(hint) = &self.hint {
-            let _ = writeln!(text, "{cyan}hint:{reset} {}", lines(hint));
+            let _ = writeln!(text, "{cyan}hint:{reset} {}", printable_lines(hint));
         }
         text
     }

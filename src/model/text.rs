@@ -100,6 +100,11 @@ pub fn printable_text(text: &str) -> String {
     printable
 }
 
+/// As [`printable_text`], for text of several lines.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable_text).collect::<Vec<_>>().join("\n")
+}
+
 /// Cuts text that others wrote, and that is shown, to at most `longest` characters: the API server stores names of a MiB in
 /// owner references. Events, the log, metrics, errors and pages use this function and no other one (G5).
 pub fn cut_text(text: &str, longest: usize) -> Cow<'_, str> {
@@ -109,7 +114,8 @@ pub fn cut_text(text: &str, longest: usize) -> Cow<'_, str> {
     }
 }
 
-fn is_harmful(c: char) -> bool {
+/// Returns whether a character acts on a terminal, a log or a page, instead of being shown. All are in the first plane of Unicode.
+pub fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

@@ -4,11 +4,14 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::ValueEnum;
 use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
 
 use super::screen::Screen;
 use super::{Paint, format};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::config::Environment;
+use crate::model::is_harmful;
 
 /// How to print.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -53,6 +56,23 @@ pub struct Output {
     /// Whether to use color.
     pub(in crate::cli) paint: Paint,
     out: Box<dyn Write>,
+}
+
+/// JSON in which all characters that act are escaped, not only those of ASCII.
+struct PrintableJson;
+
+impl Formatter for PrintableJson {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        for piece in fragment.split_inclusive(is_harmful) {
+            let end = piece.chars().next_back().filter(|c| is_harmful(*c));
+            let shown = end.map_or(piece, |end| piece.strip_suffix(end).unwrap_or_default());
+            writer.write_all(shown.as_bytes())?;
+            if let Some(end) = end {
+                write!(writer, "\\u{:04x}", u32::from(end))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 // === impl Color ===
@@ -144,7 +164,8 @@ impl Output {
     /// Prints one compact document on a line of its own, and flushes it: the reader may wait for it before it sends the
     /// next snapshot.
     pub fn json(&mut self, document: &impl Serialize) -> Result<(), CliError> {
-        serde_json::to_writer(&mut self.out, document)?;
+        let mut writer = Serializer::with_formatter(&mut self.out, PrintableJson);
+        document.serialize(&mut writer)?;
         self.out.write_all(b"\n")?;
         self.flush()
     }
@@ -159,6 +180,10 @@ impl Output {
     pub fn yaml(&mut self, document: &impl Serialize) -> Result<(), CliError> {
         let text = serde_saphyr::to_string(document).map_err(|error| CliError::new(ErrorKind::Internal, error))?;
         self.text("---\n")?;
+        if text.contains(|c| c != '\n' && is_harmful(c)) {
+            // Only quoted text has escapes in YAML. JSON is YAML too, and quotes all text.
+            return self.json(document);
+        }
         self.text(&text)?;
         self.flush()
     }
@@ -166,5 +191,26 @@ impl Output {
     /// Flushes the output.
     pub fn flush(&mut self) -> Result<(), CliError> {
         Ok(self.out.flush()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_form_of_a_document_has_a_character_that_acts() {
+        let document = serde_json::json!({"name": "a\u{1b}[1m\u{202e}b\u{9b}\n\"é", "rest": ["ok"]});
+        let path = tempfile::NamedTempFile::new().unwrap();
+        for format in [Format::Json, Format::Yaml] {
+            let out = Box::new(path.reopen().unwrap());
+            let mut output = Output { format: Some(format), paint: Paint { on: false }, out };
+            output.result(&document, |_| unreachable!("a document is no text")).unwrap();
+            let text = std::fs::read_to_string(path.path()).unwrap();
+            assert!(!text.contains(|c| c != '\n' && is_harmful(c)) && text.contains('é'), "{text:?}");
+            let read: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(read, document);
+            path.as_file().set_len(0).unwrap();
+        }
     }
 }

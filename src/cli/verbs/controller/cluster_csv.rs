@@ -2,6 +2,7 @@
 
 use super::cluster_tables::{action_text, detail, finding_text, reason};
 use super::pod_tables as pod;
+use crate::cli::render::format;
 use crate::model::Identity;
 use crate::owners::ClusterPlan;
 use crate::pod_gc::PodPlan;
@@ -60,8 +61,9 @@ fn line(cells: &[String]) -> String {
 
 /// A spreadsheet carries out a cell that begins as a formula, and tenants choose names and owners (G5).
 fn quoted(cell: &str) -> String {
-    let guard = if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-    if guard.is_empty() && !cell.contains([',', '"', '\n', '\r']) {
+    let cell = &*format::printable(cell);
+    let guard = if cell.starts_with(['=', '+', '-', '@']) { "'" } else { "" };
+    if guard.is_empty() && !cell.contains([',', '"']) {
         return cell.to_owned();
     }
     format!("\"{guard}{}\"", cell.replace('"', "\"\""))
@@ -76,7 +78,9 @@ mod tests {
         for (cell, expected) in [
             ("plain", "plain"),
             ("a,b", "\"a,b\""),
-            ("say \"x\"\n", "\"say \"\"x\"\"\n\""),
+            ("say \"x\"\n", "\"say \"\"x\"\"\\n\""),
+            ("\u{1b}[1m\u{202e}x", "\\u{1b}[1m\\u{202e}x"),
+            ("\t=1", "\\t=1"),
             ("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\""),
             ("-1", "\"'-1\""),
             ("@x", "\"'@x\""),

@@ -110,6 +110,7 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
 
 /// Makes both plans and prints them.
 fn whole(args: &Args, source: Source<'_>, output: &mut Output) -> Result<WholePlan, CliError> {
+    args.check_groups(output.format)?;
     let filter = args.only.filter(source)?;
     let snapshot = match &args.snapshot {
         Some(file) => one_document::cluster_snapshot(file)?,
@@ -160,6 +161,16 @@ impl Args {
     /// Returns whether pods are planned beside the objects.
     fn plans_pods(&self, filter: &ObjectFilter) -> bool {
         !self.owners_only && self.snapshot.is_none() && !filter.resources.leaves_out_named("", PODS)
+    }
+
+    /// Returns an error if groups are requested in a form without groups.
+    fn check_groups(&self, format: Option<Format>) -> Result<(), CliError> {
+        if self.group_by.is_none() || matches!(format, None | Some(Format::Table | Format::Wide)) {
+            return Ok(());
+        }
+        let error =
+            CliError::message(ErrorKind::Usage, "--group-by groups the rows of a table, and -o names another form");
+        Err(error.hint("omit --group-by or -o"))
     }
 
     /// Returns the labels that are shown; `None` = no details are.
