@@ -125,6 +125,7 @@ pub async fn collect(
     stop: CancellationToken,
     watch: impl Fn(&ClusterOutcome) + Send + Sync + 'static,
 ) -> Result<ClusterReport, ControllerError> {
+    let begun = Instant::now();
     let outcomes = Arc::<Mutex<Vec<_>>>::default();
     let kept = Arc::clone(&outcomes);
     let report = move |notice| {
@@ -145,12 +146,9 @@ pub async fn collect(
     engine.queue.share_out(WORKERS);
     let report = ClusterReport { version: 1, server, ..ClusterReport::default() };
     let collection = Collection { engine, settings, outcomes, report };
-    if collection.settings.namespaces {
-        alone(&collection.engine).await?;
-    }
     tokio::select! {
         report = collection.run(options.dry_run) => report,
-        never = ends_at(Instant::now() + options.timeout, &end) => match never {},
+        never = ends_at(begun + options.timeout, &end) => match never {},
     }
 }
 
@@ -166,6 +164,9 @@ async fn ends_at(until: Instant, end: &CancellationToken) -> Infallible {
 impl Collection {
     async fn run(mut self, dry_run: bool) -> Result<ClusterReport, ControllerError> {
         let end = self.engine.calls.end.clone();
+        if self.settings.namespaces {
+            tokio::select! { alone = alone(&self.engine) => alone?, () = end.cancelled() => {} }
+        }
         loop {
             let before = self.engine.calls.changes();
             tokio::select! {

@@ -1,6 +1,11 @@
 //! The cluster that a command is about.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use crate::cli::args::kubectl_args::KubectlArgs;
+use crate::cli::cli_error::note;
 use crate::config::{Loaded, Settings};
 use crate::daemon::node::credential_candidates;
 use crate::kubernetes::{Connection, CredentialCandidates};
@@ -10,9 +15,29 @@ use crate::kubernetes::{Connection, CredentialCandidates};
 pub(in crate::cli) struct Source<'a> {
     pub(in crate::cli) loaded: &'a Loaded,
     pub(in crate::cli) kubectl: &'a KubectlArgs,
+    /// When the command ends, if it has a limit.
+    until: Option<Instant>,
 }
 
 // === impl Source ===
+
+impl<'a> Source<'a> {
+    pub(in crate::cli) fn new(loaded: &'a Loaded, kubectl: &'a KubectlArgs) -> Self {
+        Self { loaded, kubectl, until: None }
+    }
+
+    /// Returns the same, for a command that ends after this time, whatever it waits for.
+    pub(in crate::cli) fn within(self, limit: Duration) -> Self {
+        Self { until: Instant::now().checked_add(limit), ..self }
+    }
+
+    /// Returns the time that is left.
+    pub(in crate::cli) fn left(self) -> Duration {
+        self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()))
+    }
+}
+
+// === impl Source: what a command reads ===
 
 impl Source<'_> {
     /// Returns the settings.
@@ -31,8 +56,8 @@ impl Source<'_> {
         Connection::multiplexed(candidates).with_limit(self.kubectl.request_timeout())
     }
 
-    /// Returns that connection for a command, which ends after one look.
+    /// Returns that connection for a command, which ends after one look and says what it waits for.
     pub(in crate::cli) fn patient_connection(self) -> Connection {
-        self.connection().repeating()
+        self.connection().repeating().until(self.until).noting(note)
     }
 }

@@ -163,7 +163,8 @@ impl Verb for Args {
 
 /// Runs a command of the controller.
 fn run(args: &Args, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-    let source = Source { loaded: &start.load()?, kubectl: &args.kubectl };
+    let loaded = start.load()?;
+    let source = Source::new(&loaded, &args.kubectl);
     match &args.command {
         Command::Plan(args) => plan_cluster::run(args, source, output),
         Command::Why(args) => why_object::run(args, source, output),

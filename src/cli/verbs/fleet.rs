@@ -126,7 +126,7 @@ impl Verb for Args {
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
         let loaded = start.load()?;
-        let source = Source { loaded: &loaded, kubectl: &self.kubectl };
+        let source = Source::new(&loaded, &self.kubectl);
         match &self.command {
             None => self.nodes.run(source, output),
             Some(Command::Images(args)) => args.run(source, output),

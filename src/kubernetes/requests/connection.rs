@@ -1,19 +1,20 @@
 //! The connection to the API server. It reads the credentials again when the server no longer accepts them, so it works
 //! for the whole life of the process.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::Path;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Uri};
 use http_body_util::BodyExt;
 use kube::client::{Body, Client};
 use kube::core::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, Semaphore};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::client::Sharing;
 use super::clients::{Clients, WatchPermit};
@@ -32,6 +33,11 @@ const ORDINARY_ANSWER_BYTES: usize = 1 << 20;
 const LARGE_ANSWERS: usize = 8;
 /// The failing checks of a server that are named at most.
 const MOST_CHECKS: usize = 20;
+/// After this wait a command names what it waits for.
+const NAMED_AFTER: Duration = Duration::from_secs(2);
+/// The longest text of a kind and of a cause in it.
+const LONGEST_KIND: usize = 200;
+const LONGEST_CAUSE: usize = 300;
 /// The longest error that is read. An API server sends no longer ones.
 const LONGEST_ERROR_BYTES: usize = 64 << 10;
 
@@ -49,6 +55,12 @@ pub struct Connection {
     limit: Option<Duration>,
     /// How often one request is sent again.
     repeats: u32,
+    /// After this a command sends no read, and no request again.
+    until: Option<Instant>,
+    /// Tells a person what a command waits for.
+    note: Option<fn(&str)>,
+    /// The kinds that answered 500, and those that were named because they take long.
+    slow: std::sync::Mutex<Slow>,
     observer: OnceLock<Observer>,
     /// The failing checks of the server that a warning has named.
     failing_checks: std::sync::Mutex<Vec<String>>,
@@ -56,6 +68,13 @@ pub struct Connection {
 
 /// Receives the method of each request, the status of its answer, and the time until the answer began. `None` = no answer.
 type Observer = Box<dyn Fn(&Method, Option<u16>, Duration) + Send + Sync>;
+
+/// What a command found out about kinds.
+#[derive(Default)]
+struct Slow {
+    broken: BTreeSet<String>,
+    named: BTreeSet<String>,
+}
 
 /// Where the clients come from.
 enum Source {
@@ -118,8 +137,10 @@ impl Connection {
     fn with(source: Source) -> Self {
         let large_answers = Semaphore::new(LARGE_ANSWERS);
         let (held, calls) = (Mutex::default(), BoundedCalls::default());
-        let (observer, failing_checks) = Default::default();
-        Self { source, held, calls, large_answers, clock: None, limit: None, repeats: 0, observer, failing_checks }
+        let (observer, failing_checks, slow) = Default::default();
+        let (clock, limit, until, note) = (None, None, None, None);
+        let repeats = 0;
+        Self { source, held, calls, large_answers, clock, limit, repeats, until, note, slow, observer, failing_checks }
     }
 
     /// Returns the same connection, which sends a request again as client-go does: after the wait that the server wants
@@ -127,6 +148,18 @@ impl Connection {
     #[must_use]
     pub fn repeating(self) -> Self {
         Self { repeats: repeats::MOST, ..self }
+    }
+
+    /// Returns the same connection, on which a command ends at this moment: it sends no read after it, and no request again.
+    #[must_use]
+    pub fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
+    }
+
+    /// Returns the same connection, which tells a person what it waits for.
+    #[must_use]
+    pub fn noting(self, note: fn(&str)) -> Self {
+        Self { note: Some(note), ..self }
     }
 
     /// Returns the same connection, with this limit for each call, not that of the caller.
@@ -246,7 +279,7 @@ impl Connection {
         limit: Duration,
         mut may_go_on: impl FnMut(usize) -> Result<(), Cause>,
     ) -> Result<Vec<u8>, Cause> {
-        let (mut repeated, mut was_unauthorized) = (0, false);
+        let (mut repeated, mut was_unauthorized, mut waited) = (0, false, Duration::ZERO);
         loop {
             let error = match self.body_once(request.clone(), limit, &mut may_go_on).await {
                 Err(error) => error,
@@ -255,11 +288,46 @@ impl Connection {
             if error.code() == Some(401) && !std::mem::replace(&mut was_unauthorized, true) {
                 continue;
             }
-            let wait = repeats::wait(&error, request.method(), repeated).filter(|_| repeated < self.repeats);
-            let Some(wait) = wait else { return Err(error) };
+            let may_repeat = !self.is_broken(&request, &error) && repeated < self.repeats;
+            let wait = repeats::wait(&error, request.method(), repeated).filter(|_| may_repeat);
+            let Some(wait) = wait.filter(|wait| self.may_wait(&request, waited + *wait)) else {
+                return Err(error);
+            };
+            if waited + wait >= NAMED_AFTER {
+                self.name(request.uri(), &format!(", which answers: {error}"));
+            }
             sleep(wait).await;
+            waited += wait;
             repeated += 1;
         }
+    }
+
+    /// Returns whether a command may wait so long in all until it sends a request again.
+    fn may_wait(&self, request: &Request<Vec<u8>>, wait: Duration) -> bool {
+        let is_in_time = self.until.is_none_or(|until| Instant::now() + wait < until);
+        is_in_time && (request.method() != Method::GET || wait < repeats::LONGEST)
+    }
+
+    /// Remembers a kind that answers 500, as that of a conversion webhook that is down. Returns whether this one did: no command waits
+    /// for it.
+    fn is_broken(&self, request: &Request<Vec<u8>>, error: &Cause) -> bool {
+        let (kind, broken) = (repeats::kind(request.uri().path()), &mut self.slow().broken);
+        if error.code() == Some(500) {
+            broken.insert(kind.clone());
+        }
+        request.method() == Method::GET && broken.contains(&kind)
+    }
+
+    /// Names what a command waits for, each kind once.
+    fn name(&self, uri: &Uri, why: &str) {
+        let kind = repeats::kind(uri.path());
+        if let Some(note) = self.note.filter(|_| self.slow().named.insert(kind.clone())) {
+            note(&format!("waiting for {}{}", cut_text(&kind, LONGEST_KIND), cut_text(why, LONGEST_CAUSE)));
+        }
+    }
+
+    fn slow(&self) -> MutexGuard<'_, Slow> {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn body_once(
@@ -272,7 +340,25 @@ impl Connection {
             // The exec plugin of a command may wait for a person to log in. That is no time of the request.
             self.clients().await?;
         }
-        let limit = self.limit.unwrap_or(limit);
+        let mut limit = self.limit.unwrap_or(limit);
+        if let Some(until) = self.until.filter(|_| request.method() == Method::GET) {
+            limit = limit.min(until.saturating_duration_since(Instant::now()));
+        }
+        let uri = request.uri().clone();
+        let mut answer = std::pin::pin!(self.answer(request, limit, may_go_on));
+        if let Ok(answer) = timeout(NAMED_AFTER, &mut answer).await {
+            return answer;
+        }
+        self.name(&uri, "");
+        answer.await
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Vec<u8>>,
+        limit: Duration,
+        may_go_on: impl FnMut(usize) -> Result<(), Cause>,
+    ) -> Result<Vec<u8>, Cause> {
         let deadline = Deadline::after(limit);
         let (response, ()) = self.open(|clients| (clients.calls(), ()), request, limit).await?;
         body(response, deadline, may_go_on).await

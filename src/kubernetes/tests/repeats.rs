@@ -69,7 +69,7 @@ async fn requests_that_are_refused_at_once_are_repeated_one_by_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_command_gives_up_after_ten_retries() {
-    let connection = repeating((0..11).map(|_| later(429, 1, "Too many requests")));
+    let connection = repeating((0..11).map(|_| later(429, 0, "Too many requests")));
     let error = list(&connection).await.unwrap_err();
     assert!(error.contains("code 429, text \"Too many requests\""), "{error}");
     assert_eq!(list(&connection).await, Ok(0), "eleven answers were used");
@@ -96,4 +96,43 @@ async fn a_change_is_not_resent_after_a_broken_connection() {
     let deleted = api.connection().repeating().request::<Value>(request, seconds(30)).await;
     assert!(deleted.unwrap_err().to_string().contains("connection refused"));
     assert_eq!(api.count(Call::Get), 1);
+}
+
+/// The API server wants 30 s for each kind whose conversion webhook is down.
+#[tokio::test(start_paused = true)]
+async fn a_command_does_not_wait_long_for_one_kind() {
+    let failed = answer(500, &failure(500, "InternalError", &json!({})).to_string());
+    for first in [vec![later(429, 30, "busy")], vec![failed, later(429, 1, "busy")]] {
+        let (wanted, connection) = (first.len(), repeating(first));
+        let begun = Instant::now();
+        for _ in 0..wanted {
+            assert!(list(&connection).await.is_err());
+        }
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        assert_eq!(list(&connection).await, Ok(0), "each answer was read once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_names_what_it_waits_for() {
+    static NOTES: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+    let note = |text: &str| NOTES.lock().unwrap().push(text.to_owned());
+    assert_eq!(list(&repeating([later(429, 1, "busy")]).noting(note)).await, Ok(0));
+    let connection = repeating([later(429, 5, "busy"), later(429, 5, "busy")]).noting(note);
+    assert_eq!(list(&connection).await, Ok(0));
+    let _ = list(&repeating([Answer::Never]).noting(note)).await;
+    let notes = NOTES.lock().unwrap();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].starts_with("waiting for api/v1/pods, which answers: ") && notes[0].contains("busy"), "{notes:?}");
+    assert_eq!(notes[1], "waiting for api/v1/pods");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_with_an_end_waits_for_nothing_after_it() {
+    for first in [later(429, 10, "busy"), Answer::Never] {
+        let begun = Instant::now();
+        let connection = repeating([first]).until(Some(begun + seconds(3)));
+        assert!(list(&connection).await.is_err());
+        assert!(begun.elapsed() <= seconds(3), "{:?}", begun.elapsed());
+    }
 }

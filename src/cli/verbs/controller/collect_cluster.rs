@@ -61,7 +61,7 @@ pub struct Args {
 
 /// Collects and prints what was done.
 pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let dry_run = is_dry(args.change.dry_run, source.loaded);
+    let (dry_run, source) = (is_dry(args.change.dry_run, source.loaded), source.within(args.change.timeout));
     if args.pods_only {
         pods(args, dry_run, source, output)?;
     } else {
@@ -71,10 +71,9 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
 }
 
 fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let ChangeArgs { max: max_objects, timeout, .. } = args.change;
-    let only = args.change.only.filter(source)?;
+    let (max_objects, only) = (args.change.max, args.change.only.filter(source)?);
     let settings = source::with_namespaces(source, args.namespaces, !only.is_empty())?;
-    let options = CollectOptions { dry_run, max_objects, timeout, only, save: args.saves()? };
+    let options = CollectOptions { dry_run, max_objects, timeout: source.left(), only, save: args.saves()? };
     let bar = ProgressBar::new_spinner();
     let shown = bar.clone();
     let connection = Arc::new(source.patient_connection());
@@ -101,8 +100,7 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
 fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let connection = Arc::new(source.patient_connection());
     let mut collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), dry_run, now, |_| {});
-    let (ChangeArgs { max, timeout, .. }, asks) = (&args.change, args.change.asks(dry_run, source));
-    let (max, timeout) = (*max, *timeout);
+    let (max, timeout, asks) = (args.change.max, source.left(), args.change.asks(dry_run, source));
     let report = until_aborted(async |stop| {
         QUESTION.confirm(&connection, asks, &stop).await?;
         let end = stop.clone();

@@ -32,12 +32,11 @@ pub struct Args {
 
 /// Relinks and prints what was done.
 pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let dry_run = is_dry(args.change.dry_run, source.loaded);
-    let ChangeArgs { max: max_objects, timeout, only, .. } = &args.change;
-    let (max_objects, timeout, namespace) = (*max_objects, *timeout, only.namespace.get());
-    let options = CollectOptions { dry_run, max_objects, timeout, only: only.filter(source)?, save: None };
-    let settings = &source.settings().controller;
-    let plan = plan_under(&source::observe(source, namespace, None)?, &settings.guards);
+    let (dry_run, source) = (is_dry(args.change.dry_run, source.loaded), source.within(args.change.timeout));
+    let ChangeArgs { max: max_objects, only: selected, .. } = &args.change;
+    let (max_objects, only, settings) = (*max_objects, selected.filter(source)?, &source.settings().controller);
+    let plan = plan_under(&source::observe(source, selected.namespace.get(), None)?, &settings.guards);
+    let options = CollectOptions { dry_run, max_objects, timeout: source.left(), only, save: None };
     let connection = Arc::new(source.patient_connection());
     let asks = args.change.asks(dry_run, source) && plan.stale_references().next().is_some();
     let report = until_aborted(async |stop| {
