@@ -383,6 +383,8 @@ settings! {
     "controller.address": ADDRESS = controller_address;
 
     /// Calls to the API server per second. 0 = no limit.
+    ///
+    /// `controller collect` has no limit unless this is set: the API server says when it has too many requests.
     "controller.calls_per_second": COUNT = controller.calls.per_second, flags ["kube-api-qps"];
 
     /// File for the history of what `controller collect` and `run` delete, for `controller history`. Empty = none.

@@ -43,6 +43,11 @@ impl Loaded {
         }
     }
 
+    /// Returns whether a file, a flag or the environment has this key.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.origins.contains_key(key)
+    }
+
     /// Returns a fault for each file that a setting names and that does not exist, and for each file of kubegc that is a
     /// directory. Only `config check` reports them: a file may be written later than the agent starts.
     pub fn missing_files(&self) -> Vec<ConfigFault> {

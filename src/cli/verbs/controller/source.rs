@@ -18,6 +18,9 @@ use crate::model::Identity;
 use crate::owners::ClusterSnapshot;
 use crate::record::{DeletionEntry, DeletionLog};
 
+/// The key of the limit on calls.
+const CALLS: &str = "controller.calls_per_second";
+
 // === impl Source ===
 
 impl Source<'_> {
@@ -77,6 +80,10 @@ pub(super) fn with_namespaces(
     is_limited: bool,
 ) -> Result<ControllerSettings, CliError> {
     let mut settings = source.settings().owners_of_cluster();
+    if !source.loaded.is_set(CALLS) {
+        // A person waits for the command, and the priority and fairness of the API server protects other clients.
+        settings.calls.per_second = 0;
+    }
     settings.namespaces |= namespaces;
     if settings.namespaces && is_limited {
         let text =
