@@ -172,12 +172,13 @@ impl ClusterObserver {
         let mut details = Vec::new();
         let objects = match &self.details {
             None => list_metadata_in(connection, resource, namespace, None, limit).await,
-            Some(labels) => list_details_in(connection, resource, namespace, labels, limit).await.map(|objects| {
+            Some(labels) => {
                 let is_concerned = |it: &ObjectMeta| !it.owners.is_empty() || it.is_deleting();
-                let concerned = objects.iter().filter(|(object, _)| is_concerned(object));
-                details = concerned.map(|(object, details)| (object.uid.clone(), details.clone())).collect();
-                objects.into_iter().map(|(object, _)| object).collect()
-            }),
+                list_details_in(connection, resource, namespace, (labels, is_concerned), limit).await.map(|listed| {
+                    details = listed.1;
+                    listed.0
+                })
+            }
         };
         let objects = objects.map(|objects| objects.into_iter().map(as_in_documents).collect()).into();
         let namespaces = OwnersByNamespace::new();

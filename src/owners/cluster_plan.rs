@@ -171,6 +171,10 @@ pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPl
     actions.sort_by_cached_key(|action| order(&action.object));
     kept.retain(|kept| !snapshot.selected.contains_key(&kept.object.uid));
     let predicted = if actions.is_empty() { Vec::new() } else { predict(&mut cluster) };
+    let objects = actions.iter().chain(&predicted).map(|it| &it.object).chain(findings.iter().map(|it| &it.object));
+    let shown: HashSet<_> = objects.map(|object| &object.uid).collect();
+    let details = snapshot.details.iter().filter(|(uid, _)| shown.contains(uid));
+    let details = details.map(|(uid, details)| (uid.clone(), details.clone())).collect();
     ClusterPlan {
         kind: ClusterPlanKind::ClusterPlan,
         version: 1,
@@ -181,7 +185,7 @@ pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPl
         kept,
         findings,
         errors: snapshot.missing(),
-        details: snapshot.details.clone(),
+        details,
     }
 }
 

@@ -23,7 +23,7 @@ const LARGE_PAGE: u32 = 500;
 /// The longest list. A continue token expires sooner, and a server that always has a next page must not hold a permit.
 const LONGEST_LIST: Duration = Duration::from_mins(10);
 /// How often a list begins again because its continue token has expired.
-const RESTARTS: usize = 3;
+pub(super) const RESTARTS: usize = 3;
 
 /// An object of a list or a watch, with the fields that the caller needs.
 pub trait Watched: Clone + DeserializeOwned + Send + 'static {

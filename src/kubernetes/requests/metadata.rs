@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::list::Listing;
+use super::list::{Listing, RESTARTS};
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched};
-use crate::model::{LAST_APPLIED, ObjectDetails, ObjectMeta};
+use crate::model::{LAST_APPLIED, ObjectDetails, ObjectMeta, Uid};
 
 /// Only metadata, and whole objects from a server that does not know that form.
 pub(super) const ACCEPT_ONE: HeaderValue =
@@ -119,7 +119,7 @@ pub async fn list_metadata_in(
     Ok(objects.into_iter().map(|object| object.metadata).collect())
 }
 
-/// As [`list_metadata_in`], with the details of each object. The labels among them are these.
+/// As [`list_metadata_in`], with the details of the objects that `of` selects. The labels among them are these.
 ///
 /// # Errors
 ///
@@ -128,15 +128,30 @@ pub async fn list_details_in(
     connection: &Connection,
     resource: &ApiResource,
     namespace: &str,
-    labels: &[String],
+    (labels, of): (&[String], impl Fn(&ObjectMeta) -> bool + Sync),
     limit: Duration,
-) -> Result<Vec<(ObjectMeta, ObjectDetails)>, KubernetesError> {
-    let objects = Listing::of_namespace(resource, namespace).complete::<AllMetadata>(connection, limit).await?;
-    let read = |AllMetadata { metadata }| {
-        let details = ObjectDetails::of_api(&metadata, labels);
-        (ObjectMeta::deserialize(metadata).unwrap_or_default(), details)
-    };
-    Ok(objects.into_iter().map(read).collect())
+) -> Result<(Vec<ObjectMeta>, Vec<(Uid, ObjectDetails)>), KubernetesError> {
+    let (listing, mut restarts) = (Listing::of_namespace(resource, namespace), 0);
+    let (mut objects, mut details) = (Vec::new(), Vec::new());
+    // The whole metadata of all objects would need some times the memory of what is kept.
+    loop {
+        let read = |page: Vec<AllMetadata>| {
+            for AllMetadata { metadata } in page {
+                let object = ObjectMeta::deserialize(&metadata).unwrap_or_default();
+                if of(&object) {
+                    details.push((object.uid.clone(), ObjectDetails::of_api(&metadata, labels)));
+                }
+                objects.push(object);
+            }
+        };
+        match listing.pages(connection, limit, read).await {
+            // Its continue token has expired.
+            Err(error) if error.cause.code() == Some(410) && restarts < RESTARTS => restarts += 1,
+            listed => return listed.map(|_| (objects, details)),
+        }
+        objects.clear();
+        details.clear();
+    }
 }
 
 /// As [`list_metadata_in`], with what rules see of each object, page by page: a tenant can write much of it. If the list is not
