@@ -48,7 +48,7 @@ pub struct Args {
     /// Show all instances, the oldest first
     #[arg(long, requires = "pod", conflicts_with = "previous")]
     all: bool,
-    /// Show lines since a duration (1h), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
+    /// Show lines since a duration (1h), a date (2026-11-21) or a time (2026-11-21T12:00, UTC without a zone)
     #[arg(long, value_name = "WHEN", value_parser = times::before_now, requires = "pod")]
     since: Option<Timestamp>,
     /// Show the last N lines of each container

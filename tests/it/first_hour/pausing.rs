@@ -104,11 +104,13 @@ fn an_empty_file_is_a_pause_and_one_that_is_over_is_none() {
     assert_eq!(removals(&sim), 1);
     let past = home.run(&["pause", "--until", "2026-01-01"]);
     assert_eq!(
-        (past.status.code(), said(&past).contains("--until is in the past")),
+        (past.status.code(), said(&past).contains("2026-01-01T00:00:00Z is in the past")),
         (Some(2), true),
         "{}",
         said(&past)
     );
+    let until = home.run(&["pause", "--until", "2999-12-01T10:00"]);
+    assert!(said(&until).contains("until 2999-12-01T10:00:00Z"), "{}", said(&until));
 }
 
 #[test]

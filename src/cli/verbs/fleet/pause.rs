@@ -18,7 +18,7 @@ use crate::fleet::Pause;
 /// file is a pause without an end.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// End of the pause: a duration from now, or a time
+    /// End of the pause: a duration from now, or a time (UTC if it names no zone)
     #[arg(long, value_name = "WHEN", value_parser = times::from_now)]
     until: Option<Timestamp>,
     /// Why, as status and events show it
@@ -46,9 +46,6 @@ impl Verb for Args {
         let settings = start.load()?.settings;
         let file = settings.state.pause_file();
         let pause = self.pause(start.environment);
-        if pause.is_over(now()) {
-            return Err(CliError::message(ErrorKind::Usage, "cannot pause: --until is in the past".to_owned()));
-        }
         write_pause(&file, &pause).map_err(|error| {
             let message = format!("cannot pause: cannot write {}: {error}", file.display());
             CliError::message(ErrorKind::Partial, message)

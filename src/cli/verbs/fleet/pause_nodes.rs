@@ -5,11 +5,10 @@ use jiff::Timestamp;
 use super::selector::SelectorArgs;
 use super::written_policy::{delete_policy, write_policy};
 use crate::cli::args::times;
-use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::cli_error::CliError;
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::Output;
-use crate::daemon::now;
 use crate::fleet::{NodeDiskPolicySpec, PolicyPause};
 
 /// Stop all removals on nodes until `kubegc fleet resume`
@@ -19,7 +18,7 @@ use crate::fleet::{NodeDiskPolicySpec, PolicyPause};
 pub(super) struct PauseArgs {
     #[command(flatten)]
     nodes: SelectorArgs,
-    /// End of the pause: a duration from now, or a time
+    /// End of the pause: a duration from now, or a time (UTC if it names no zone)
     #[arg(long, value_name = "WHEN", value_parser = times::from_now)]
     until: Option<Timestamp>,
     /// Why, as status and events on the nodes show it
@@ -42,14 +41,12 @@ pub(super) struct ResumeArgs {
 
 impl PauseArgs {
     pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-        if self.until.is_some_and(|until| until <= now()) {
-            return Err(CliError::message(ErrorKind::Usage, "cannot pause: --until is in the past".to_owned()));
-        }
         let paused = Some(PolicyPause { reason: self.reason.clone(), until: self.until });
         let spec = NodeDiskPolicySpec { node_selector: self.nodes.selector.clone(), paused, ..Default::default() };
         let connection = source.patient_connection();
         block_on(write_policy(&connection, &self.name, &spec))?;
-        output.text(&format!("nodediskpolicy.kubegc.dev/{} applied\n", self.name))
+        let until = self.until.map(|until| format!(" until {until:.0}")).unwrap_or_default();
+        output.text(&format!("nodediskpolicy.kubegc.dev/{} applied: paused{until}\n", self.name))
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct RemoveArgs {
     list: Option<PathBuf>,
     #[command(flatten)]
     nodes: SelectorArgs,
-    /// End of the list: a duration from now, or a time
+    /// End of the list: a duration from now, or a time (UTC if it names no zone)
     #[arg(long, value_name = "WHEN", value_parser = times::from_now, default_value = "30d")]
     expires: Timestamp,
     /// Name of the policy
@@ -70,7 +70,7 @@ impl RemoveArgs {
         let connection = source.patient_connection();
         block_on(async {
             let written = write_policy(&connection, &self.name, &spec).await?;
-            output.text(&format!("nodediskpolicy.kubegc.dev/{} applied\n", self.name))?;
+            output.text(&format!("nodediskpolicy.kubegc.dev/{} applied until {:.0}\n", self.name, self.expires))?;
             output.flush()?;
             match self.wait {
                 Some(wait) => self.answers(&connection, &written, wait, output).await,
@@ -88,7 +88,6 @@ impl RemoveArgs {
             list.add(word);
         }
         let fault = list.fault().or_else(|| list.is_empty().then(|| "the list names no image".to_owned()));
-        let fault = fault.or_else(|| list.is_over(now()).then(|| "--expires is in the past".to_owned()));
         match fault {
             Some(fault) => Err(CliError::message(ErrorKind::Usage, format!("cannot remove images: {fault}"))),
             None => Ok(list),

@@ -27,7 +27,7 @@ pub struct Args {
     /// Maximum number of entries
     #[arg(short = 'n', long, default_value_t = 50, value_name = "NUMBER")]
     limit: usize,
-    /// Show entries since a duration (24h), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
+    /// Show entries since a duration (24h), a date (2026-11-21) or a time (2026-11-21T12:00, UTC without a zone)
     #[arg(long, value_name = "WHEN", value_parser = times::before_now)]
     since: Option<Timestamp>,
     /// Filter by object kind

@@ -26,7 +26,7 @@ use crate::plan::Policy;
 /// flags and of --config, and compares them with the settings in force. It does not touch the node.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Replay since a duration (7d), a date (2026-11-21) or a time (2026-11-21T12:00:00Z)
+    /// Replay since a duration (7d), a date (2026-11-21) or a time (2026-11-21T12:00, UTC without a zone)
     #[arg(long, value_name = "WHEN", value_parser = times::before_now, default_value = "30d")]
     since: Timestamp,
     /// Replay the trace of a snapshot instead of this node (- for standard input)
