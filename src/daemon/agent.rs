@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::monitoring::Monitoring;
 use self::reload::{Reloads, is_same_node};
 use self::start::{await_lock, log_settings, wait_for_node};
+use super::cycle::suspension::{ToldPolicies, keep_reserve};
 use super::node::{LocalNode, connection_for_events};
 use super::process::file_watch::FileWatch;
 use super::process::notify::Notifier;
@@ -52,6 +53,7 @@ struct Agent<'a> {
     started_at: Timestamp,
     removals: InProgress,
     jumps: Arc<ClockJumps>,
+    told: ToldPolicies,
     has_served: bool,
 }
 
@@ -113,9 +115,10 @@ async fn serve(
     log_settings(&loaded);
     let requests = Requests { reload: reload.clone(), inbox: Inbox::closed(now()), progress: progress.clone() };
     let reloads = Reloads { load, in_force: loaded.settings.clone() };
-    let (started_at, removals, jumps, has_served) = (now(), InProgress::default(), Arc::default(), false);
+    let (started_at, has_served) = (now(), false);
+    let (removals, jumps, told) = Default::default();
     let mut agent =
-        Agent { stop, notifier, monitoring, lock, requests, reloads, started_at, removals, jumps, has_served };
+        Agent { stop, notifier, monitoring, lock, requests, reloads, started_at, removals, jumps, told, has_served };
     let mut node = None;
     loop {
         let known = match node.take() {
@@ -145,7 +148,7 @@ async fn serve(
 impl Agent<'_> {
     /// Waits until the runtime answers.
     async fn find_node(&mut self, loaded: &Loaded) -> Result<Search, AgentError> {
-        let Self { stop, notifier, monitoring, requests, reloads, removals, jumps, has_served, .. } = self;
+        let Self { stop, notifier, monitoring, requests, reloads, removals, jumps, told, has_served, .. } = self;
         let stall = Limits::of(&loaded.settings.runtime.options).stall;
         let search = wait_for_node(loaded, stop, notifier, monitoring, !*has_served);
         let found = tokio::select! {
@@ -157,7 +160,12 @@ impl Agent<'_> {
         };
         Ok(found.map_or(Search::Stopped, |found| {
             let found = found.counted(monitoring.metrics.calls());
-            Search::Found(LocalNode { removals: removals.clone(), jumps: Arc::clone(jumps), ..found })
+            Search::Found(LocalNode {
+                removals: removals.clone(),
+                jumps: Arc::clone(jumps),
+                told: told.clone(),
+                ..found
+            })
         }))
     }
 
@@ -165,6 +173,8 @@ impl Agent<'_> {
     async fn serve(&mut self, settings: &Settings, node: &LocalNode, store: Store) -> (Store, Option<Loaded>) {
         let is_first = !self.has_served;
         self.shows(settings);
+        let pause = settings.state.pause_file();
+        drop(tokio::task::spawn_blocking(move || keep_reserve(&pause)));
         let Self { stop, notifier, monitoring, lock, requests, reloads, started_at, .. } = self;
         let mut events = Events::start(connection_for_events(settings), &settings.node);
         let limits = Limits::of(&settings.runtime.options);

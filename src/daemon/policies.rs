@@ -1,7 +1,7 @@
 //! Follows the NodeDiskPolicies of the cluster, and writes those that apply to this node beside the store.
 //!
-//! Passes read that file, as they read the file of a pause: a policy counts without a restart, for commands on the node too, and while the
-//! API server cannot be reached. There is one watch, of the policies. The labels of the node are read if a policy selects by labels, and which
+//! The service applies them from memory. Commands read that file, as they read the file of a pause, and so does the service after a restart:
+//! a policy counts without a restart, for commands on the node too, and while the API server cannot be reached. There is one watch, of the policies. The labels of the node are read if a policy selects by labels, and which
 //! nodes have an image if only `keepLastCopy` keeps that.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::now;
-use super::cycle::suspension::replace_file;
+use super::cycle::suspension::{ToldPolicies, replace_file};
 use super::node::credential_candidates;
 use crate::config::Settings;
 use crate::fleet::{
@@ -57,13 +57,14 @@ struct PolicyWriter {
     file: PathBuf,
     calls: BoundedCalls,
     written: Option<NodePolicies>,
+    told: ToldPolicies,
     /// Whether the last question about copies had no answer.
     is_failing: bool,
 }
 
 /// Follows the policies until the future is dropped, if the settings say so. `waiting` are the images that would be removed if another node
 /// kept them.
-pub async fn follow(settings: &Settings, waiting: impl Fn() -> Vec<ImageId>) {
+pub async fn follow(settings: &Settings, told: &ToldPolicies, waiting: impl Fn() -> Vec<ImageId>) {
     if !settings.fleet.contains(&FleetPart::Policies) {
         return;
     }
@@ -75,8 +76,8 @@ pub async fn follow(settings: &Settings, waiting: impl Fn() -> Vec<ImageId>) {
     let timing = Timing { watch: WATCH, ..Timing::default() };
     let monitor = Monitor::new(Arc::clone(&connection), &policies, timing, lists);
     let (node, file) = (settings.node.clone(), settings.state.policies_file());
-    let writer =
-        PolicyWriter { connection, node, file, calls: BoundedCalls::default(), written: None, is_failing: false };
+    let (calls, told) = (BoundedCalls::default(), told.clone());
+    let writer = PolicyWriter { connection, node, file, calls, written: None, told, is_failing: false };
     tokio::join!(monitor.run(follower), writer.run(known, waiting));
 }
 
@@ -154,6 +155,7 @@ impl PolicyWriter {
         }
         let mut applied = NodePolicies::of(policies, &self.node, &labels);
         applied.copies = self.written.as_ref().map(|written| written.copies.clone()).unwrap_or_default();
+        self.told.set(&applied);
         if self.written.as_ref().is_some_and(|written| written.is_like(&applied)) {
             return LABELS_INTERVAL;
         }
@@ -213,7 +215,9 @@ impl PolicyWriter {
         Ok(())
     }
 
+    /// Applies policies: they count at once, also if the file cannot be written.
     async fn write(&mut self, applied: NodePolicies) -> io::Result<()> {
+        self.told.set(&applied);
         let text = serde_json::to_string(&applied)?;
         let file = self.file.clone();
         let written = self.calls.run(&self.file, move || replace_file(&file, &text)).await;

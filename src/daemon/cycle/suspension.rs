@@ -1,19 +1,20 @@
 //! Whether passes may remove objects now. `kubegc pause` writes a file beside the store, the service writes there which policies of the
 //! cluster apply to the node, and `quiet` has hours.
 //!
-//! The files are read when a pass begins, and before a removal if that was a second ago. So a pause holds within two seconds, also in
-//! the middle of a pass, for the service and for commands, and without any other process. A file that cannot be read is a pause: a
-//! fault of the disk must not end one.
+//! The files are read when a pass begins and before each removal. So a pause holds as soon as it is written, also in the middle of a
+//! pass, for the service and for commands, and without any other process. A file that cannot be read is a pause: a fault of the disk must
+//! not end one. What the service was told of the policies counts from memory, whether or not it can write the file. On a full disk the
+//! file of a pause takes the place of one that is kept in reserve for it.
 
-use std::io::{self, ErrorKind};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use super::Cycle;
 use crate::config::Settings;
@@ -22,8 +23,8 @@ use crate::execute::{Executor, Gate};
 use crate::fleet::{CompiledLists, FleetPart, NodePolicies, Pause, QuietHours, Suspension};
 use crate::host_path::{BoundedCalls, written_beside};
 
-/// How long what was read of the file counts.
-const COUNTS_FOR: Duration = Duration::from_secs(1);
+/// The bytes of the file in reserve: a block of most file systems.
+const RESERVE: usize = 4096;
 /// The longest wait for the disk of the file. After it what was read before still counts.
 const LIMIT: Duration = Duration::from_secs(2);
 
@@ -33,9 +34,14 @@ pub struct Suspensions {
     quiet: Vec<QuietHours>,
     clock: Clock,
     calls: BoundedCalls,
-    /// What was read of the files, and when.
-    read: Mutex<(Option<Instant>, Stops)>,
+    /// What was read of the files; `None` = nothing yet.
+    read: Mutex<Option<Stops>>,
+    told: ToldPolicies,
 }
+
+/// The policies that apply to the node, as the API server told the service last. They outlive a reload.
+#[derive(Clone, Debug, Default)]
+pub struct ToldPolicies(Arc<std::sync::Mutex<Option<NodePolicies>>>);
 
 /// The files beside the store that suspend removals.
 #[derive(Clone)]
@@ -62,12 +68,47 @@ struct PassGate {
     closed: OnceLock<String>,
 }
 
-/// Writes the file of a pause, or replaces it.
+/// Writes the file of a pause, or replaces it. On a full disk the file in reserve becomes that file.
 ///
 /// # Errors
-/// The directory of the store does not exist, or cannot be written.
+/// The directory of the store does not exist or cannot be written, or the disk is full and there is no file in reserve.
 pub fn write_pause(file: &Path, pause: &Pause) -> io::Result<()> {
-    replace_file(file, &serde_json::to_string(pause)?)
+    let text = serde_json::to_string(pause)?;
+    replace_file(file, &text).or_else(|error| match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => use_reserve(file, text).map_err(|_| error),
+        _ => Err(error),
+    })
+}
+
+/// Overwrites the file in reserve, which needs no space, and gives it the name of the file of a pause.
+fn use_reserve(file: &Path, text: String) -> io::Result<()> {
+    let (reserve, mut bytes) = (reserve_of(file), text.into_bytes());
+    if bytes.len() > RESERVE {
+        return Err(ErrorKind::StorageFull.into());
+    }
+    bytes.resize(RESERVE, b' ');
+    let mut opened = File::options().write(true).open(&reserve)?;
+    opened.write_all(&bytes)?;
+    opened.sync_all()?;
+    std::fs::rename(reserve, file)
+}
+
+/// Makes the file in reserve for [`write_pause`], unless it exists.
+pub(in crate::daemon) fn keep_reserve(file: &Path) {
+    let reserve = reserve_of(file);
+    if !is_reserve(&reserve)
+        && let Err(error) = replace_file(&reserve, &" ".repeat(RESERVE))
+    {
+        tracing::warn!(path = %reserve.display(), %error, "`kubegc pause` cannot work on a full disk");
+    }
+}
+
+fn reserve_of(file: &Path) -> PathBuf {
+    file.with_extension("pause-reserve")
+}
+
+fn is_reserve(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| found.len() == RESERVE as u64)
 }
 
 /// Writes a file, so that a reader sees the old text or the new one.
@@ -78,13 +119,14 @@ pub(in crate::daemon) fn replace_file(file: &Path, text: &str) -> io::Result<()>
     Ok(())
 }
 
-/// Ends a pause. Returns whether there was one.
+/// Ends a pause. Returns whether there was one. A file from the reserve goes back there.
 ///
 /// # Errors
 /// The file cannot be deleted.
 #[expect(clippy::disallowed_methods, reason = "it deletes the file that `write_pause` creates")]
 pub fn end_pause(file: &Path) -> io::Result<bool> {
-    match std::fs::remove_file(file) {
+    let ended = if is_reserve(file) { std::fs::rename(file, reserve_of(file)) } else { std::fs::remove_file(file) };
+    match ended {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         removed => removed.map(|()| true),
     }
@@ -105,11 +147,12 @@ fn read_policies(file: &Path) -> NodePolicies {
     }
 }
 
-/// Reads a file; `None` = there is none, or this user may not enter its directory: a command without permission does not learn of it.
+/// Reads a file; `None` = there is none, or this user may not enter its directory: a command without permission does not learn of it. A link
+/// that leads to no file cannot be read.
 fn text_of(file: &Path) -> io::Result<Option<String>> {
+    let is_absence = |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied);
     match std::fs::read_to_string(file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied && file.symlink_metadata().is_err() => Ok(None),
+        Err(error) if is_absence(&error) && file.symlink_metadata().is_err() => Ok(None),
         text => text.map(Some),
     }
 }
@@ -163,6 +206,11 @@ impl Cycle {
         if is_closed { executor.dry() } else { executor }
     }
 
+    /// Returns where the service notes the policies that the API server tells.
+    pub(in crate::daemon) fn told(&self) -> &ToldPolicies {
+        self.suspensions.told()
+    }
+
     /// Returns why scheduled passes remove nothing now, and shows it in the metrics.
     pub(in crate::daemon) async fn suspension(&self) -> Option<Suspension> {
         let suspension = self.suspensions.now(true).await;
@@ -171,28 +219,51 @@ impl Cycle {
     }
 }
 
+// === impl ToldPolicies ===
+
+impl ToldPolicies {
+    /// Sets the policies.
+    pub(in crate::daemon) fn set(&self, policies: &NodePolicies) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(policies.clone());
+    }
+
+    fn get(&self) -> Option<NodePolicies> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 // === impl Suspensions ===
 
 impl Suspensions {
     /// Returns those that the settings name.
-    pub(super) fn of(settings: &Settings, clock: Clock) -> Self {
+    pub(super) fn of(settings: &Settings, clock: Clock, told: ToldPolicies) -> Self {
         let (files, quiet) = (StopFiles::of(settings), settings.quiet.clone());
-        Self { files, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default() }
+        Self { files, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default(), told }
     }
 
-    /// Returns what `look` finds in the files. They are read, unless that was a second ago.
+    /// Returns where the service notes the policies.
+    pub(super) fn told(&self) -> &ToldPolicies {
+        &self.told
+    }
+
+    /// Returns what `look` finds in the files as they are now, and in the policies that the service was told.
     pub(super) async fn read<T>(&self, look: impl FnOnce(&Stops) -> T) -> T {
-        let mut read = self.read.lock().await;
-        let (at, stops) = &mut *read;
-        if at.is_none_or(|at| at.elapsed() >= COUNTS_FOR) {
-            let files = self.files.clone();
-            match self.calls.run(&self.files.pause, move || files.read()).await {
-                Ok(read) => stops.replace(read),
-                Err(error) if at.is_none() => stops.pause = Some(Pause::unreadable(&error.to_string())),
-                Err(_) => {}
+        let mut before = self.read.lock().await;
+        let (mut files, is_first) = (self.files.clone(), before.is_none());
+        let stops = before.get_or_insert_default();
+        let told = self.told.get().filter(|_| files.policies.is_some());
+        // They are never older than the file.
+        files.policies = files.policies.filter(|_| told.is_none());
+        let pause = match self.calls.run(&self.files.pause, move || files.read()).await {
+            Ok(read) => {
+                stops.replace(Stops { policies: told.unwrap_or(read.policies), ..read });
+                return look(stops);
             }
-            *at = Some(Instant::now());
-        }
+            Err(error) if is_first => Some(Pause::unreadable(&error.to_string())),
+            Err(_) => stops.pause.take(),
+        };
+        let policies = told.unwrap_or_else(|| stops.policies.clone());
+        stops.replace(Stops { pause, policies, lists: CompiledLists::new() });
         look(stops)
     }
 
@@ -251,9 +322,71 @@ mod tests {
     }
 
     #[test]
+    fn the_reserve_becomes_the_file_of_a_pause_and_returns_at_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kubegc.paused");
+        let until = Some("2999-12-01T10:00:00Z".parse().unwrap());
+        let pause = Pause { reason: "the disk is full, ä".to_owned(), until, ..Pause::default() };
+        let write = || use_reserve(&file, serde_json::to_string(&pause).unwrap());
+        assert_eq!(write().unwrap_err().kind(), ErrorKind::NotFound, "there is none");
+        for _ in 0..2 {
+            keep_reserve(&file);
+            write().unwrap();
+            assert!(!is_reserve(&reserve_of(&file)), "it has the other name");
+            assert_eq!(read_pause(&file), Some(pause.clone()));
+            assert!(end_pause(&file).unwrap());
+            assert!(is_reserve(&reserve_of(&file)) && !file.exists());
+        }
+        assert!(use_reserve(&file, "x".repeat(RESERVE + 1)).is_err() && is_reserve(&reserve_of(&file)));
+    }
+
+    fn suspensions(dir: &Path) -> Suspensions {
+        let file = |name: &str| dir.join(name);
+        let files = StopFiles { pause: file("kubegc.paused"), policies: Some(file("kubegc.policies")) };
+        let (clock, calls) = (crate::daemon::clock::system(), BoundedCalls::new(LIMIT));
+        Suspensions { files, quiet: Vec::new(), clock, calls, read: Mutex::default(), told: ToldPolicies::default() }
+    }
+
+    /// A disk that is full keeps the old file.
+    #[tokio::test]
+    async fn a_policy_counts_as_soon_as_the_service_was_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let (of, now) = (suspensions(dir.path()), Timestamp::now());
+        let policies = |text: &str| NodePolicies::read(&format!("{{\"policies\":{{\"p\":{text}}}}}"));
+        let paused = "{\"paused\":{\"reason\":\"incident\"}}";
+        std::fs::write(dir.path().join("kubegc.policies"), serde_json::to_string(&policies("{}")).unwrap()).unwrap();
+        let cause = async || of.read(|stops| stops.suspension(now).map(|it| it.to_string())).await;
+        assert_eq!(cause().await, None);
+        of.told.set(&policies(paused));
+        assert_eq!(cause().await.as_deref(), Some("paused by policy p: incident"));
+        of.told.set(&policies("{}"));
+        assert_eq!(cause().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_pause_counts_from_the_moment_it_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (of, file) = (suspensions(dir.path()), dir.path().join("kubegc.paused"));
+        for _ in 0..3 {
+            assert_eq!(of.now(true).await, None);
+            write_pause(&file, &Pause::default()).unwrap();
+            assert!(of.now(true).await.is_some());
+            end_pause(&file).unwrap();
+        }
+    }
+
+    #[test]
     fn a_file_that_cannot_be_read_is_a_pause() {
         let dir = tempfile::tempdir().unwrap();
         let pause = read_pause(dir.path()).unwrap();
         assert!(pause.to_string().contains("cannot be read"), "{pause}");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/nowhere", &link).unwrap();
+        assert!(read_pause(&link).unwrap().to_string().contains("cannot be read"));
+        let file = dir.path().join("kubegc.paused");
+        for text in ["", "{}", "incident 7\r\n", "\u{feff}", "until = 2026-11-28", "\0\0\0", "reason: x"] {
+            std::fs::write(&file, text).unwrap();
+            assert!(read_pause(&file).is_some_and(|pause| !pause.is_over(Timestamp::MAX)), "{text:?}");
+        }
     }
 }

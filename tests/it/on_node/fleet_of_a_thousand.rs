@@ -254,7 +254,8 @@ async fn agent(settings: Settings) {
         let waiting = waits.exists().then(|| image.id.clone()).into_iter().collect();
         Some(ForFleet { hashes: Some(hashes.clone()), copies, waiting, ..ForFleet::default() })
     };
-    tokio::join!(policies::follow(&settings, || seen().unwrap().waiting), publisher::publish(&settings, status, seen));
+    let (told, waiting) = (Default::default(), || seen().unwrap().waiting);
+    tokio::join!(policies::follow(&settings, &told, waiting), publisher::publish(&settings, status, seen));
 }
 
 /// Returns the document; an empty one before the first list.

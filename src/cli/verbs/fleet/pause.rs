@@ -13,9 +13,9 @@ use crate::fleet::Pause;
 
 /// Stop all removals on this node until `kubegc resume`
 ///
-/// Within 2 s no removal begins, and the one in progress ends. Passes go on and show what they would remove. The pause holds for the
+/// From its return on no removal begins, and the one in progress ends. Passes go on and show what they would remove. The pause holds for the
 /// service and for commands, and outlives a restart. It is a file beside the store, which another tool can create or delete too: an empty
-/// file is a pause without an end.
+/// file is a pause without an end. On a full disk it takes the place of a file that the service keeps in reserve.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// End of the pause: a duration from now, or a time (UTC if it names no zone)

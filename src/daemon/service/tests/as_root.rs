@@ -1,8 +1,13 @@
 //! Tests with a state directory on a frozen file system.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::*;
+use crate::daemon::cycle::suspension::keep_reserve;
+use crate::daemon::{end_pause, write_pause};
+use crate::fleet::Pause;
 use crate::record::HistoryFilter;
 use crate::testing::frozen_disk::{Frozen, apart_async, mount_disk, unmount};
 
@@ -51,6 +56,33 @@ fn a_shutdown_with_a_frozen_state_disk_is_bounded() {
         };
         timeout(MINUTE, Box::pin(service)).await.expect("the service ends in time");
         drop((frozen, sim));
+        unmount(&dir);
+    });
+}
+
+/// I19: the disk of the store is full when a person pauses the node.
+#[test]
+fn a_pause_holds_on_a_full_disk() {
+    apart_async(async || {
+        let (sim, dir, cycle) = on_a_disk();
+        let file = cycle.settings().state.pause_file();
+        let fill = || {
+            let mut ballast = File::create(dir.join("ballast")).unwrap();
+            while ballast.write(&[1; 4096]).is_ok() {}
+            ballast
+        };
+        let ballast = fill();
+        ballast.set_len(0).unwrap();
+        keep_reserve(&file);
+        drop(fill());
+        let pause = Pause { reason: "the disk is full".to_owned(), ..Pause::default() };
+        write_pause(&file, &pause).unwrap();
+        let pass = regular(&cycle, Scope::All).await;
+        assert_eq!((pass.summary.total().removed, pass.summary.suspended), (0, Some(pause.to_string())));
+        assert!(end_pause(&file).unwrap());
+        assert!(regular(&cycle, Scope::All).await.summary.total().removed > 0);
+        cycle.into_store().close().await;
+        drop(sim);
         unmount(&dir);
     });
 }
