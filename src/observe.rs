@@ -49,8 +49,8 @@ use tokio::time::{Instant, timeout};
 use crate::cri::{CriError, List, RuntimeReader, check_alone};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
-    Container, DiskUse, FileSystem, LeftoverLog, ListReceipt, LogDir, Memory, NodeDisk, PodUid, Sandbox, Seen,
-    Snapshot, Workload, last_part_of_name, last_parts,
+    Container, DiskUse, FileSystem, ListReceipt, LogDir, Memory, NodeDisk, PodUid, Sandbox, Seen, Snapshot, Workload,
+    last_part_of_name, last_parts,
 };
 pub use clock_jumps::{ClockJumps, ClockReading};
 use clock_skew::ClockSkew;
@@ -196,6 +196,7 @@ impl Observer {
         let has = |part| needs.contains(&part);
         if has(Part::Ends) || has(Part::ImageVolumes) {
             self.statuses.fill(&reader, snapshot, needs).await;
+            self.clock_skew.settle_ends(snapshot, &self.jumps);
         }
         if has(Part::ImageNames) {
             self.image_names.resolve(&reader, snapshot).await;
@@ -276,8 +277,7 @@ impl Observer {
         drop((containers, sandboxes));
         (snapshot.pod_dirs, snapshot.pods) = (pod_dirs, pods);
         snapshot.disks = self.node_disks(snapshot.image_filesystem.as_ref()).await;
-        ClockSkew::after_jumps(&mut snapshot, &self.jumps);
-        self.clock_skew.correct(&mut snapshot);
+        self.clock_skew.settle_objects(&mut snapshot, &self.jumps);
         snapshot
     }
 
@@ -300,11 +300,8 @@ impl Observer {
         let restarted = snapshot.containers.as_ref().map(|containers| leftover_logs::restarted_containers(containers));
         if let Some(restarted) = restarted.filter(|restarted| !restarted.is_empty()) {
             let find = move |_: &HostFs, root: &Path| leftover_logs::find(root, &restarted);
-            snapshot.leftover_logs = self.list_directory(&self.places.pod_logs, find).await.map(|mut logs| {
-                let times = logs.iter_mut().filter_map(|log: &mut LeftoverLog| log.modified_at.as_mut());
-                times.for_each(|at| *at = self.jumps.moved(*at));
-                logs
-            });
+            snapshot.leftover_logs = self.list_directory(&self.places.pod_logs, find).await;
+            self.clock_skew.settle_leftover_logs(snapshot, &self.jumps);
         }
     }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::cri::Endpoint;
 use crate::fleet::Pause;
 use crate::observe::{DiskFn, RuntimePods};
-use crate::plan::{Guards, Policy, Profile};
+use crate::plan::{ArchiveLimit, Guards, Policy, Profile};
 use crate::sim::{Node, Sim};
 
 fn of(profile: Profile) -> ExecuteOptions {
@@ -41,6 +41,18 @@ impl Clocks {
     }
 }
 
+/// Returns a cycle that observes since `start`, and its clocks, which stand at `now`.
+fn with_clocks(settings: Settings, sim: &Sim, start: Timestamp, now: Timestamp) -> (Cycle, Clocks) {
+    let place =
+        LocalNode::new(Endpoint::at(sim.endpoint()), Arc::new(DiskFn(sim.disk_reader())), Arc::new(RuntimePods));
+    let clocks = Clocks(Arc::new(Mutex::new((now, Duration::ZERO))));
+    let (wall, monotonic) = (clocks.clone(), clocks.clone());
+    let cycle = Cycle::live(settings, &place, Store::without_file(Memory::default()), start)
+        .with_clock(Arc::new(move || wall.0.lock().unwrap().0))
+        .with_monotonic(Arc::new(move || monotonic.0.lock().unwrap().1));
+    (cycle, clocks)
+}
+
 /// Returns the names of the removed objects of a pass over these objects.
 async fn removed(cycle: &Cycle, scope: Scope) -> Vec<String> {
     let pass = cycle.pass(PassKind::Regular(scope), &CancellationToken::new(), |_, _| {}).await;
@@ -65,14 +77,7 @@ async fn a_jump_of_the_clock_removes_nothing_by_age() {
     (policy.images.max_age, policy.containers.min_age) = (7 * DAY, DAY);
     (policy.guards.settle, policy.containers.max_per_pod_container) = (Duration::ZERO, Some(0));
     policy.guards.keep_newest_instance = false;
-    let place =
-        LocalNode::new(Endpoint::at(sim.endpoint()), Arc::new(DiskFn(sim.disk_reader())), Arc::new(RuntimePods));
-    let clocks = Clocks(Arc::new(Mutex::new((start + Duration::from_secs(5), Duration::ZERO))));
-    let (wall, monotonic) = (clocks.clone(), clocks.clone());
-    let store = Store::without_file(Memory::default());
-    let cycle = Cycle::live(settings, &place, store, start)
-        .with_clock(Arc::new(move || wall.0.lock().unwrap().0))
-        .with_monotonic(Arc::new(move || monotonic.0.lock().unwrap().1));
+    let (cycle, clocks) = with_clocks(settings, &sim, start, start + Duration::from_secs(5));
     let nothing: [&str; 0] = [];
     assert_eq!(removed(&cycle, Scope::All).await, nothing);
     clocks.pass(Duration::from_mins(1));
@@ -86,6 +91,29 @@ async fn a_jump_of_the_clock_removes_nothing_by_age() {
     assert_eq!(removed(&cycle, Scope::All).await, ["c0", "c1"]);
     clocks.pass(6 * DAY);
     assert_eq!(removed(&cycle, Scope::All).await.len(), 1, "the image");
+}
+
+/// I15: the same of files that only the archive has.
+#[tokio::test]
+async fn a_jump_of_the_clock_removes_no_archived_log() {
+    let start = clock::now();
+    let sim = Sim::start(Node::new().now(start).disk(100 << 30, 10 << 30)).unwrap();
+    let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
+    let logs = &mut settings.policy.logs;
+    (logs.pods_root, logs.containers_root) = (sim.log_roots().pods, sim.log_roots().containers);
+    logs.archive = vec![ArchiveLimit::Keep(7 * DAY)];
+    let container = logs.archive_root().join("default_gone_u9/app");
+    std::fs::create_dir_all(&container).unwrap();
+    std::fs::write(container.join("0.log"), "line\n").unwrap();
+    let (cycle, clocks) = with_clocks(settings, &sim, start, start + DAY);
+    for jump in [0, 8] {
+        clocks.set(jump * DAY);
+        clocks.pass(Duration::from_mins(1));
+        assert_eq!(removed(&cycle, Scope::Containers).await.len(), 0, "after {jump} days");
+    }
+    clocks.pass(6 * DAY);
+    assert_eq!(removed(&cycle, Scope::Containers).await.len(), 1, "it is kept for seven days");
+    assert!(!container.join("0.log").exists());
 }
 
 /// A walk would take from the disk what removals need.

@@ -20,11 +20,9 @@ impl Observer {
             let kind = LeftoverKind::SnapshotDirectory;
             found.extend(unknown.map(|at| Leftover { kind, at, pod: None, image: None, modified_at: None }));
             found.extend(self.leaked_addresses(snapshot).await);
-            for leftover in found {
-                leftover.modified_at = leftover.modified_at.map(|at| self.jumps.moved(at));
-            }
         }
         snapshot.leftovers = found;
+        self.clock_skew.settle_leftovers(snapshot, &self.jumps);
     }
 
     async fn leftovers_of_kubelet(&self, snapshot: &Snapshot) -> Seen<Vec<Leftover>> {

@@ -42,6 +42,7 @@ impl Observer {
             snapshot.archived_pods = pods;
             logs
         });
+        self.clock_skew.settle_archived_logs(snapshot, &self.jumps);
     }
 }
 

@@ -112,8 +112,7 @@ fn rule_for<'a>(context: &Context<'a>, pod: &PodRef, logs: &[&ArchivedLog]) -> R
     let size_bytes = logs.iter().map(|log| log.size_bytes).fold(0, u64::saturating_add);
     let lost_at = logs.iter().filter_map(|log| log.lost_at).max().unwrap_or(context.now);
     let dir = LogDir { name: log_dir_name(pod), size_bytes: Some(size_bytes), ..LogDir::default() };
-    let age = Duration::try_from(context.now.duration_since(lost_at)).unwrap_or_default();
-    context.rules.log_dir(&dir, pod, age)
+    context.rules.log_dir(&dir, pod, times::age(context.now, lost_at))
 }
 
 /// Removes of these files what is over a limit for all of them: of each namespace that has more than its share. So the files of one never
