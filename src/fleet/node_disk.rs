@@ -177,6 +177,14 @@ impl NodeDiskStatus {
         self.conditions.push(NodeDiskCondition::new("Healthy", status, reason, error.unwrap_or_default()));
     }
 
+    /// Returns whether a pass over images has ended since the node collects.
+    pub fn has_collected(&self) -> bool {
+        let collecting = self.condition("Collecting").filter(|condition| condition.status == "True");
+        let since = collecting.and_then(|condition| condition.last_transition_time);
+        let images = self.passes.iter().filter(|pass| matches!(&*pass.scope, "images" | "all"));
+        images.filter_map(|pass| pass.at).max().is_some_and(|at| since.is_some_and(|since| at >= since))
+    }
+
     /// Returns the condition of this name.
     pub fn condition(&self, name: &str) -> Option<&NodeDiskCondition> {
         self.conditions.iter().find(|condition| condition.type_ == name)

@@ -28,7 +28,11 @@ impl NodeDiskStatus {
     fn has_other_state(&self, other: &Self) -> bool {
         let conditions = |of: &Self| of.conditions.iter().map(NodeDiskCondition::state).collect::<Vec<_>>();
         let state = |of: &Self| (of.version.clone(), of.mode.clone(), of.policies.clone(), of.policy_faults.clone());
-        state(self) != state(other) || self.removals != other.removals || conditions(self) != conditions(other)
+        let has_collected = self.has_collected() && !other.has_collected(); // a rollout waits for it
+        has_collected
+            || state(self) != state(other)
+            || self.removals != other.removals
+            || conditions(self) != conditions(other)
     }
 
     fn has_other_measures(&self, other: &Self) -> bool {
@@ -43,6 +47,9 @@ impl NodeDiskStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
+
+    use crate::fleet::PassSummary;
     use crate::fleet::node_disk::tests::status;
 
     #[test]
@@ -57,6 +64,11 @@ mod tests {
         assert_eq!([599, 600].map(|age| is_due(status(70, None), age)), [false, true]);
         let reclaimable = |bytes| NodeDiskStatus { reclaimable_bytes: bytes, ..status(70, None) };
         assert_eq!([CHANGED_BYTES - 1, CHANGED_BYTES].map(|bytes| is_due(reclaimable(bytes), 300)), [false, true]);
+        let pass =
+            PassSummary { scope: "images".to_owned(), at: Some(Timestamp::UNIX_EPOCH), ..PassSummary::default() };
+        let mut collected = NodeDiskStatus { passes: vec![pass], ..status(70, None) };
+        collected.finish(None, Timestamp::UNIX_EPOCH);
+        assert!(!written.has_collected() && is_due(collected, 30), "a rollout waits for it");
         let failed = NodeDiskStatus { conditions: Vec::new(), ..status(70, None) };
         assert!(is_due(failed, 60));
     }

@@ -1,7 +1,9 @@
 //! `kubegc fleet mode`: lets nodes only observe, or collect, all at once or in steps.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
 use super::overview_page::Fleet;
@@ -13,17 +15,23 @@ use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
-use crate::fleet::{FleetNode, NodeDiskPolicy, NodeDiskPolicySpec, NodeState, PolicyMode, goes_ahead, overview};
+use crate::fleet::{
+    FleetNode, NodeDiskPolicy, NodeDiskPolicySpec, NodeState, PolicyMode, SILENT_AFTER, goes_ahead, overview,
+};
 use crate::kubernetes::Connection;
 
 /// How often the nodes of a step are read.
 const INTERVAL: Duration = Duration::from_secs(10);
+/// How long a step waits beyond `--every` for its nodes: a pass over images is due every 5 minutes, and a node that nothing changes on is heard
+/// every 10.
+const PATIENCE: Duration = SILENT_AFTER;
 
 /// Let nodes only observe, or collect: all at once, or a share of them first
 ///
 /// `observe` writes a NodeDiskPolicy by which passes only show what they would remove. `collect` ends it; with --canary it first ends it
-/// for a share of the nodes, which their names decide, and then for more, while the command runs. If one of these nodes reports a failure, or
-/// its agent is silent, the rollout stops there. The files of a node must have `mode = "collect"`.
+/// for a share of the nodes, which their names decide, and then for more, while the command runs. A step ends when each of its nodes has
+/// reported that it collects, and a pass over images since. If one does not, reports a failure, or is silent, the rollout stops there. The
+/// files of a node must have `mode = "collect"`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ModeArgs {
     /// Mode of the nodes
@@ -35,7 +43,7 @@ pub(super) struct ModeArgs {
     /// Share of the nodes that collects next (repeatable; at last, all do)
     #[arg(long, value_name = "SHARE", value_parser = share, requires = "canary")]
     then: Vec<u8>,
-    /// How long each step lasts
+    /// How long each step lasts at least
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "1h", requires = "canary")]
     every: Duration,
     /// Print the policies of the steps instead of applying them
@@ -57,6 +65,14 @@ enum FleetMode {
     Collect,
 }
 
+/// The nodes of a rollout that have shown in it that they collect.
+#[derive(Default)]
+struct Confirmed {
+    /// When each node was heard before the rollout.
+    heard: Option<BTreeMap<String, Option<Timestamp>>>,
+    nodes: BTreeSet<String>,
+}
+
 /// Reads a share of nodes, as `5%`.
 fn share(text: &str) -> Result<u8, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent| (1..100).contains(percent));
@@ -73,10 +89,14 @@ impl ModeArgs {
         }
         let connection = source.patient_connection();
         block_on(async {
+            let mut confirmed = Confirmed::default();
             for (step, share) in shares.iter().enumerate() {
+                if self.to == FleetMode::Collect {
+                    confirmed.look(&Fleet::read(&connection, self.nodes.selector.as_ref()).await?);
+                }
                 self.apply(&connection, *share, output).await?;
                 if self.to == FleetMode::Collect {
-                    self.watch(&connection, *share, step, output).await?;
+                    self.watch(&connection, (step, *share), &mut confirmed, output).await?;
                 }
             }
             if self.to == FleetMode::Collect {
@@ -140,43 +160,58 @@ impl ModeArgs {
     /// Waits for the end of a step.
     ///
     /// # Errors
-    /// A node that goes ahead reports a failure.
+    /// A node that goes ahead reports a failure, or does not collect in time.
     async fn watch(
         &self,
         connection: &Connection,
-        share: u8,
-        step: usize,
+        (step, share): (usize, u8),
+        confirmed: &mut Confirmed,
         output: &mut Output,
     ) -> Result<(), CliError> {
         let begun = Instant::now();
         loop {
             let fleet = Fleet::read(connection, self.nodes.selector.as_ref()).await?;
+            confirmed.look(&fleet);
             let nodes = overview(&fleet.nodes, &fleet.disks, now());
             let ahead: Vec<_> = nodes.iter().filter(|node| goes_ahead(&node.node, share)).collect();
             if let Some(failed) = ahead.iter().find(|node| is_failure(node)) {
-                return Err(self.stopped(share, failed));
+                return Err(self.stopped(share, &[failed]));
             }
-            if begun.elapsed() >= self.every {
-                let sound =
-                    ahead.iter().filter(|node| matches!(node.state, NodeState::Collects | NodeState::Old)).count();
-                let nodes = format::count(ahead.len(), "node");
-                output.text(&format!("step {}: {sound} of {nodes} collect without a failure\n", step + 1))?;
-                return output.flush();
+            let left = self.every.saturating_sub(begun.elapsed());
+            let missing: Vec<_> = ahead.iter().filter(|node| !confirmed.nodes.contains(&node.node)).copied().collect();
+            let is_hopeless = missing.iter().any(|node| node.state == NodeState::NoAgent);
+            match missing.len() {
+                0 if left.is_zero() => {
+                    let nodes = format::count(ahead.len(), "node");
+                    output.text(&format!("step {}: {nodes} collected without a failure\n", step + 1))?;
+                    return output.flush();
+                }
+                1.. if left.is_zero() && (is_hopeless || begun.elapsed() >= self.every + PATIENCE) => {
+                    return Err(self.stopped(share, &missing));
+                }
+                _ => sleep(if left.is_zero() { INTERVAL } else { INTERVAL.min(left) }).await,
             }
-            sleep(INTERVAL.min(self.every.saturating_sub(begun.elapsed()))).await;
         }
     }
 
-    fn stopped(&self, share: u8, node: &FleetNode) -> CliError {
-        let why = match node.state {
-            NodeState::Silent => "its agent is not heard",
-            _ if node.why.is_empty() => "its disk lacks space",
-            _ => &node.why,
-        };
-        let message = format!("the rollout stopped at {share}% of the nodes: {}: {why}", node.node);
+    fn stopped(&self, share: u8, nodes: &[&FleetNode]) -> CliError {
+        let named: Vec<_> = nodes.iter().map(|node| format!("{}: {}", node.node, why_stopped(node))).collect();
+        let message = format!("the rollout stopped at {share}% of the nodes: {}", format::list(&named));
         let hint =
             format!("`kubegc fleet mode observe --name {}` stops these nodes too; repeat -l if it was set", self.name);
         CliError::message(ErrorKind::Partial, message).hint(hint)
+    }
+}
+
+/// Returns why a rollout stops at a node.
+fn why_stopped(node: &FleetNode) -> &str {
+    match node.state {
+        NodeState::NoAgent => "no agent shows it",
+        NodeState::Silent => "its agent is not heard",
+        NodeState::Observes => "its files have mode \"observe\"",
+        NodeState::Collects | NodeState::Old => "it has reported no pass over images since it collects",
+        NodeState::Short if node.why.is_empty() => "its disk lacks space",
+        _ => &node.why,
     }
 }
 
@@ -184,9 +219,51 @@ fn is_failure(node: &FleetNode) -> bool {
     matches!(node.state, NodeState::Failing | NodeState::Short | NodeState::Silent)
 }
 
+// === impl Confirmed ===
+
+impl Confirmed {
+    /// Adds the nodes that have collected, and were heard since the first look: before it, an agent may have stopped.
+    fn look(&mut self, fleet: &Fleet) {
+        let at = || fleet.disks.iter().map(|(node, status)| (node.clone(), status.at)).collect();
+        let heard = self.heard.get_or_insert_with(at);
+        let is_new = |node: &String, at| heard.get(node).is_none_or(|before| *before != at);
+        let collected = fleet.disks.iter().filter(|(node, status)| status.has_collected() && is_new(node, status.at));
+        self.nodes.extend(collected.map(|(node, _)| node.clone()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_node_is_confirmed_once_it_reports_a_pass_over_images_since_it_collects() {
+        let status = |at: u8, collects: &str, since: u8, pass: u8, scope: &str| {
+            let time = |second: u8| format!("2026-11-21T12:00:{second:02}Z");
+            let condition = json!({ "type": "Collecting", "status": collects, "lastTransitionTime": time(since) });
+            let pass = json!({ "scope": scope, "at": time(pass) });
+            json!({ "at": time(at), "conditions": [condition], "passes": [pass] })
+        };
+        let look = |confirmed: &mut Confirmed, status| {
+            let disks = [("node-1".to_owned(), serde_json::from_value(status).unwrap())].into();
+            confirmed.look(&Fleet { nodes: vec!["node-1".to_owned()], disks });
+            confirmed.nodes.contains("node-1")
+        };
+        let mut confirmed = Confirmed::default();
+        for (row, status, expected) in [
+            ("what an agent wrote that has stopped since", status(10, "True", 0, 5, "images"), false),
+            ("the same", status(10, "True", 0, 5, "images"), false),
+            ("it observes", status(20, "False", 0, 19, "images"), false),
+            ("it collects, and no pass has ended", status(30, "True", 30, 19, "images"), false),
+            ("a pass over containers", status(40, "True", 30, 35, "containers"), false),
+            ("a pass over images", status(50, "True", 30, 45, "images"), true),
+            ("it counts in later steps", status(55, "True", 30, 45, "images"), true),
+        ] {
+            assert_eq!(look(&mut confirmed, status), expected, "{row}");
+        }
+    }
 
     #[test]
     fn a_share_is_a_percentage() {

@@ -174,11 +174,12 @@ async fn a_rollout_goes_in_steps(node: &NodeRig, service: &Service<'_>) {
     assert!(fleet(node, &["mode", "observe"]).stdout.ends_with("applied: all nodes observe\n"));
     let observes = async || fleet(node, &[]).stdout.contains("mode \"observe\" by policy mode");
     service.until("the mode", observes).await;
-    let steps = ["mode", "collect", "--canary", "1%", "--then", "99%", "--every", "1s"];
-    let done = fleet(node, &steps).stdout;
-    assert!(done.contains("step 2: ") && done.ends_with("deleted: all nodes collect\n"), "{done}");
-
-    assert!(goes_ahead("other", 99));
+    let steps = ["mode", "collect", "--every", "1s", "--canary", "1%", "--then", "99%"];
+    assert!(goes_ahead("other", 99) && !goes_ahead("other", 1));
+    let stopped = fleet_code(node, &steps);
+    assert!(stopped.code == 1 && stopped.stderr.contains("other: no agent shows it"), "{stopped:?}");
+    let done = fleet(node, &steps[..6]).stdout;
+    assert!(done.ends_with("deleted: all nodes collect\n"), "{done}");
     let failing = json!({ "conditions": [{ "type": "Healthy", "status": "False", "message": "no runtime" }] });
     write_status(&node.kube(), "other", &failing).await.unwrap();
     let stopped = fleet_code(node, &steps);
