@@ -5,21 +5,21 @@
 //! only if it is unused and nothing keeps it, as with `images.all_unused`.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::listed_images;
 use crate::cli::input::lookup::Search;
-use crate::cli::input::one_document;
 use crate::cli::input::session::plan_now;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::render::{format, reference};
 use crate::config::Loaded;
-use crate::model::{Image, ImageId, Snapshot, cut_text, full_image_name, is_image_pattern};
+use crate::model::{Image, ImageId, Snapshot, full_image_name};
 use crate::plan::{Decision, Kind, LogPolicy, Plan, RemoveReason, Report, Scope, key};
 
 /// Flags for lists of images.
@@ -27,7 +27,7 @@ use crate::plan::{Decision, Kind, LogPolicy, Plan, RemoveReason, Report, Scope, 
 pub struct ListArgs {
     /// Remove the unused images that a file names (- for standard input)
     ///
-    /// Each line is a name, a digest or an id. The disk usage does not matter, and all guards apply. With -o json, each line of
+    /// Each line is a name, a digest or an id. A report of Trivy in JSON names the images with a vulnerability. The disk usage does not matter, and all guards apply. With -o json, each line of
     /// the list has a line of output.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "scope", "kind", "namespace", "evict_terminated_pods", "pressure", "wait"])]
     remove_list: Option<PathBuf>,
@@ -76,32 +76,10 @@ impl ListArgs {
         if is_stdin(&self.remove_list) && is_stdin(&self.keep_list) {
             return Err(CliError::message(ErrorKind::Usage, "only one list can be standard input"));
         }
-        let remove = self.remove_list.as_deref().map(names).transpose()?;
-        let keep = self.keep_list.as_deref().map(names).transpose()?;
+        let remove = self.remove_list.as_deref().map(listed_images::of_file).transpose()?;
+        let keep = self.keep_list.as_deref().map(listed_images::of_plain_file).transpose()?;
         Ok(Lists { remove, keep: keep.unwrap_or_default() })
     }
-}
-
-/// Reads the names of a file, one a line. Empty lines and those with `#` name none.
-fn names(path: &Path) -> Result<Vec<String>, CliError> {
-    let text = one_document::text(path)
-        .map_err(|error| CliError::message(ErrorKind::Usage, format!("cannot read {}: {error}", path.display())))?;
-    let lines = text.lines().map(str::trim).zip(1..).filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|(line, number)| name(line).ok_or_else(|| no_name(path, number, line))).collect()
-}
-
-/// Returns the name on a line. A wildcard would be a condition, and a list names images. A table may have shortened a name with `…`,
-/// and other commands print `image/ID`.
-fn name(line: &str) -> Option<String> {
-    let line_of = line.split_once("://").map_or(line, |(_, id)| id);
-    let is_name = !line.contains('*') && !line.contains(char::is_whitespace);
-    (is_name && is_image_pattern(&line_of.replace('…', ""))).then(|| line.to_owned())
-}
-
-fn no_name(path: &Path, number: usize, line: &str) -> CliError {
-    let line = format::printable(&cut_text(line, 80));
-    let error = CliError::message(ErrorKind::Usage, format!("{}:{number}: {line:?} names no image", path.display()));
-    error.hint("a line has a name with tag or digest, such as registry.example.com/app:1, or an id")
 }
 
 // === impl Lists ===
@@ -247,39 +225,4 @@ pub(super) fn print(listed: &mut [ListedImage], reports: &[Report], output: &mut
         };
         table(["IMAGE", "RESULT", "FREED", "WHY"], listed.iter().map(row))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_names_one_image_in_full() {
-        let rows = [
-            ("registry.example.com/app:1", true),
-            ("nginx", true),
-            ("sha256:0123456789012345678901234567890123456789012345678901234567890123", true),
-            ("image/sha256:0123456789012345678901234567890123456789012345678901234567890123", true),
-            ("5db2c03fbaa9f", true),
-            ("sha256:5db2c03fbaa9f", true),
-            ("regis…com/app:1", true),
-            ("registry.example.com/*", false),
-            ("app:1 app:2", false),
-            ("{\"image\":\"app\"}", false),
-        ];
-        for (line, is_name) in rows {
-            assert_eq!(name(line).is_some(), is_name, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_bad_line_is_named() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "# from the scanner\n\napp:1\n  app:2\r\n").unwrap();
-        assert_eq!(names(file.path()).unwrap(), ["app:1", "app:2"]);
-        std::fs::write(file.path(), "app:1\n*\n").unwrap();
-        let error = names(file.path()).unwrap_err().to_string();
-        assert!(error.contains(":2: \"*\" names no image"), "{error}");
-        assert!(names(Path::new("/does/not/exist")).is_err());
-    }
 }

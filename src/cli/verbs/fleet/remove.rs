@@ -1,12 +1,11 @@
 //! `kubegc fleet remove`: images that all nodes remove while they are unused.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::overview_page::Fleet;
@@ -15,7 +14,7 @@ use super::written_policy::write_policy;
 use crate::cli::args::times;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
-use crate::cli::input::one_document;
+use crate::cli::input::listed_images;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
@@ -82,7 +81,7 @@ impl RemoveArgs {
     /// Returns the list. A word without a tag and a digest is a repository.
     fn image_list(&self) -> Result<ImageList, CliError> {
         let mut words = self.images.clone();
-        words.extend(self.list.as_deref().map(words_of).transpose()?.unwrap_or_default());
+        words.extend(self.list.as_deref().map(listed_images::of_file).transpose()?.unwrap_or_default());
         let mut list = ImageList { expires: Some(self.expires), ..ImageList::default() };
         for word in words {
             list.add(word);
@@ -164,59 +163,9 @@ impl Answers {
     }
 }
 
-/// Reads the names in a file: lines, or a report of Trivy.
-fn words_of(path: &Path) -> Result<Vec<String>, CliError> {
-    let text = one_document::text(path)
-        .map_err(|error| CliError::message(ErrorKind::Usage, format!("cannot read {}: {error}", path.display())))?;
-    if text.trim_start().starts_with(['{', '[']) {
-        let report: Value = serde_json::from_str(&text).map_err(|error| {
-            CliError::message(ErrorKind::Usage, format!("{} is no report of Trivy: {error}", path.display()))
-        })?;
-        return Ok(images_of_report(&report));
-    }
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    Ok(lines.map(str::to_owned).collect())
-}
-
-/// Returns the images of a report of Trivy, or of several in a list: those with a vulnerability, by their digest if it has one.
-fn images_of_report(report: &Value) -> Vec<String> {
-    if let Some(reports) = report.as_array() {
-        return reports.iter().flat_map(images_of_report).collect();
-    }
-    let list = |of: &Value, path: &str| of.pointer(path).and_then(Value::as_array).cloned().unwrap_or_default();
-    if list(report, "/Results").iter().all(|result| list(result, "/Vulnerabilities").is_empty()) {
-        return Vec::new();
-    }
-    let texts =
-        |path: &str| list(report, path).iter().filter_map(|text| text.as_str().map(str::to_owned)).collect::<Vec<_>>();
-    let [digests, tags] = ["/Metadata/RepoDigests", "/Metadata/RepoTags"].map(texts);
-    let name = || report.get("ArtifactName").and_then(Value::as_str).map(str::to_owned).into_iter().collect();
-    [digests, tags].into_iter().find(|names| !names.is_empty()).unwrap_or_else(name)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn a_report_names_its_images_with_vulnerabilities() {
-        let report = |name: &str, metadata: Value, found: Value| {
-            json!({
-                "ArtifactName": name, "Metadata": metadata, "Results": [{ "Vulnerabilities": found }],
-            })
-        };
-        let some = json!([{ "VulnerabilityID": "CVE-1" }]);
-        let reports = json!([
-            report("a:1", json!({ "RepoDigests": ["a@sha256:01"], "RepoTags": ["a:1"] }), some.clone()),
-            report("b:1", json!({ "RepoTags": ["b:1", "b:2"] }), some.clone()),
-            report("c:1", json!({}), some),
-            report("clean:1", json!({}), json!([])),
-            { "ArtifactName": "d:1" },
-        ]);
-        assert_eq!(images_of_report(&reports), ["a@sha256:01", "b:1", "b:2", "c:1"]);
-    }
 
     #[test]
     fn a_line_has_what_became_of_the_images() {
