@@ -68,14 +68,22 @@ fn a_pause_holds_on_a_full_disk() {
         let file = cycle.settings().state.pause_file();
         let fill = || {
             let mut ballast = File::create(dir.join("ballast")).unwrap();
-            while ballast.write(&[1; 4096]).is_ok() {}
+            // The blocks of the disk are smaller than the first writes.
+            for bytes in [&[1; 4096][..], &[1]] {
+                while ballast.write(bytes).is_ok() {}
+            }
             ballast
         };
+        let pause = Pause { reason: "the disk is full".to_owned(), ..Pause::default() };
         let ballast = fill();
+        assert_eq!(
+            write_pause(&file, &pause).unwrap_err().kind(),
+            std::io::ErrorKind::StorageFull,
+            "without a reserve"
+        );
         ballast.set_len(0).unwrap();
         keep_reserve(&file);
         drop(fill());
-        let pause = Pause { reason: "the disk is full".to_owned(), ..Pause::default() };
         write_pause(&file, &pause).unwrap();
         let pass = regular(&cycle, Scope::All).await;
         assert_eq!((pass.summary.total().removed, pass.summary.suspended), (0, Some(pause.to_string())));
