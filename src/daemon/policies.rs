@@ -15,7 +15,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::now;
-use super::cycle::suspension::{ToldPolicies, replace_file};
+pub use super::cycle::suspension::ToldPolicies;
+use super::cycle::suspension::replace_file;
 use super::node::credential_candidates;
 use crate::config::Settings;
 use crate::fleet::{

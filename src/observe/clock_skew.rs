@@ -219,7 +219,9 @@ mod tests {
             ClockSkew::settle_leftover_logs,
             ClockSkew::settle_leftovers,
         ];
-        parts.iter().for_each(|settle| settle(skew, &mut node, jumps));
+        for settle in &parts {
+            settle(skew, &mut node, jumps);
+        }
         let container = &node.containers.as_ref().unwrap()[0];
         let times = [
             Some(container.created_at),

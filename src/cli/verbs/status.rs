@@ -136,7 +136,7 @@ fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<
         Some(error) => Err(error),
         None => block_on(session::plan_now(loaded, Scope::All)),
     };
-    let status = Status { config_faults, ..Status::new(loaded, &planned)? };
+    let status = Status { config_faults, ..Status::new(loaded, &planned) };
     output.result(&status, |_| status.text())?;
     if let Some(error) = faulty(faults) {
         return Err(error.hint("`kubegc config check` checks the configuration"));
@@ -158,13 +158,13 @@ fn faulty(faults: &[ConfigFault]) -> Option<CliError> {
 
 impl Status {
     /// Reads what is in files, the lock and the store, and adds what was observed of the node.
-    fn new(loaded: &Loaded, planned: &Planned) -> Result<Self, CliError> {
+    fn new(loaded: &Loaded, planned: &Planned) -> Self {
         let Loaded { settings, .. } = loaded;
         let state = &settings.state;
         let live = live(settings);
         let (last_runs, unread) = runs(settings);
         let (snapshot, plan) = planned.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
-        Ok(Self {
+        Self {
             kind: "Status",
             version: 1,
             at: now(),
@@ -186,7 +186,7 @@ impl Status {
             failed_sources: plan.and_then(|plan| failed_sources(plan, settings)),
             hidden: Lock::is_hidden(&state.lock).map(|cause| format!("cannot read {}: {cause}", state.lock.display())),
             unreadable: unreadable(state),
-        })
+        }
     }
 
     /// Returns a warning for each list that reaches half of the limit on one message.

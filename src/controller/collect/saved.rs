@@ -60,7 +60,7 @@ impl SaveOptions {
 
 impl Calls {
     /// Saves an object before its deletion, if objects are saved. One that is gone needs no copy. What the API server deletes with a
-    /// namespace or a CustomResourceDefinition is not saved, so they stay.
+    /// namespace or a definition of a resource is not saved, so they stay.
     pub(in crate::controller) async fn save(&self, target: WriteTarget<'_>) -> Result<(), KubernetesError> {
         let Some(save) = &self.save else { return Ok(()) };
         let WriteTarget { resource, namespace, name, uid } = target;
@@ -78,7 +78,7 @@ impl Calls {
     }
 }
 
-/// Returns the name of a resource as a CustomResourceDefinition has it.
+/// Returns the name of a resource as the definition of a custom resource has it.
 fn full_name(resource: &ApiResource) -> String {
     let ApiResource { resource: name, .. } = resource;
     match &*resource.group() {

@@ -156,7 +156,7 @@ async fn a_later_namespace_keeps_what_cannot_be_listed() {
             let new = with(again.clone(), "uid", json!("another-uid"));
             server.before("GET", &again, move |server| {
                 if is_later {
-                    server.put(&new)
+                    server.put(&new);
                 }
             });
         });

@@ -351,7 +351,7 @@ mod tests {
     #[tokio::test]
     async fn a_policy_counts_as_soon_as_the_service_was_told() {
         let dir = tempfile::tempdir().unwrap();
-        let (of, now) = (suspensions(dir.path()), Timestamp::now());
+        let (of, now) = (suspensions(dir.path()), crate::daemon::clock::now());
         let policies = |text: &str| NodePolicies::read(&format!("{{\"policies\":{{\"p\":{text}}}}}"));
         let paused = "{\"paused\":{\"reason\":\"incident\"}}";
         std::fs::write(dir.path().join("kubegc.policies"), serde_json::to_string(&policies("{}")).unwrap()).unwrap();

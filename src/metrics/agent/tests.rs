@@ -280,7 +280,7 @@ fn limits_on_logs_that_are_not_met_are_counted_by_kind() {
     let mut plan = decide(&full_disk(), &Policy::default(), Scope::All);
     for (limit, bytes) in [("pod 1MiB", 2 << 20), ("pod 1MiB", 3 << 20), ("node 1GiB", 4)] {
         let limit: LogLimit = limit.parse().unwrap();
-        let (of, left) = ("shop/web".to_owned(), Default::default());
+        let (of, left) = ("shop/web".to_owned(), crate::plan::FilesLeft::default());
         let note = LogLimitNote { limit, of, bytes, at_least: true, kept: 0, left, most: None, unread: None };
         plan.log_limits.push(note);
     }

@@ -96,7 +96,7 @@ fn limits_on_logs_that_are_not_met_are_reported_together() {
     let mut pass = quiet();
     for (limit, of) in [("pod 1MiB", "shop/web"), ("node 1MiB", "n1")] {
         let limit: LogLimit = limit.parse().unwrap();
-        let (of, left) = (of.to_owned(), Default::default());
+        let (of, left) = (of.to_owned(), crate::plan::FilesLeft::default());
         let note = LogLimitNote { limit, of, bytes: 2 << 20, at_least: false, kept: 0, left, most: None, unread: None };
         pass.plan.log_limits.push(note);
     }

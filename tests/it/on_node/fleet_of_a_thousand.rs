@@ -254,7 +254,7 @@ async fn agent(settings: Settings) {
         let waiting = waits.exists().then(|| image.id.clone()).into_iter().collect();
         Some(ForFleet { hashes: Some(hashes.clone()), copies, waiting, ..ForFleet::default() })
     };
-    let (told, waiting) = (Default::default(), || seen().unwrap().waiting);
+    let (told, waiting) = (policies::ToldPolicies::default(), || seen().unwrap().waiting);
     tokio::join!(policies::follow(&settings, &told, waiting), publisher::publish(&settings, status, seen));
 }
 

@@ -50,7 +50,7 @@ pub struct Args {
     namespaces: bool,
     /// Save each object before its deletion, as a file in this directory that `kubectl create -f` takes
     ///
-    /// An object that cannot be saved is not deleted, nor is a namespace or a CustomResourceDefinition, whose content would go with
+    /// An object that cannot be saved is not deleted, nor is a namespace or a definition of a resource, whose content would go with
     /// it. Owner references and the data of Secrets are left out. Files are never replaced: another object of a name gets NAME~2.json.
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "pods_only")]
     save: Option<PathBuf>,
