@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::monitoring::Monitoring;
 use self::reload::{Reloads, is_same_node};
 use self::start::{await_lock, log_settings, wait_for_node};
-use super::cycle::suspension::{ToldPolicies, keep_reserve};
+use super::cycle::suspension::{ReceivedPolicies, keep_reserve};
 use super::node::{LocalNode, connection_for_events};
 use super::process::file_watch::FileWatch;
 use super::process::notify::Notifier;
@@ -53,7 +53,7 @@ struct Agent<'a> {
     started_at: Timestamp,
     removals: InProgress,
     jumps: Arc<ClockJumps>,
-    told: ToldPolicies,
+    received: ReceivedPolicies,
     has_served: bool,
 }
 
@@ -116,9 +116,20 @@ async fn serve(
     let requests = Requests { reload: reload.clone(), inbox: Inbox::closed(now()), progress: progress.clone() };
     let reloads = Reloads { load, in_force: loaded.settings.clone() };
     let (started_at, has_served) = (now(), false);
-    let (removals, jumps, told) = Default::default();
-    let mut agent =
-        Agent { stop, notifier, monitoring, lock, requests, reloads, started_at, removals, jumps, told, has_served };
+    let (removals, jumps, received) = Default::default();
+    let mut agent = Agent {
+        stop,
+        notifier,
+        monitoring,
+        lock,
+        requests,
+        reloads,
+        started_at,
+        removals,
+        jumps,
+        received,
+        has_served,
+    };
     let mut node = None;
     loop {
         let known = match node.take() {
@@ -148,7 +159,7 @@ async fn serve(
 impl Agent<'_> {
     /// Waits until the runtime answers.
     async fn find_node(&mut self, loaded: &Loaded) -> Result<Search, AgentError> {
-        let Self { stop, notifier, monitoring, requests, reloads, removals, jumps, told, has_served, .. } = self;
+        let Self { stop, notifier, monitoring, requests, reloads, removals, jumps, received, has_served, .. } = self;
         let stall = Limits::of(&loaded.settings.runtime.options).stall;
         let search = wait_for_node(loaded, stop, notifier, monitoring, !*has_served);
         let found = tokio::select! {
@@ -163,7 +174,7 @@ impl Agent<'_> {
             Search::Found(LocalNode {
                 removals: removals.clone(),
                 jumps: Arc::clone(jumps),
-                told: told.clone(),
+                received: received.clone(),
                 ..found
             })
         }))

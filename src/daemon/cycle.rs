@@ -264,7 +264,7 @@ impl Cycle {
         let (logged, metrics) = (Mutex::default(), AgentMetrics::default());
         let (clock, monotonic, jumps) = (clock::system(), clock::since_boot(), Arc::clone(&node.jumps));
         let (last_account, rules) = (None, RuleLog::default());
-        let suspensions = Arc::new(Suspensions::of(&settings, Arc::clone(&clock), node.told.clone()));
+        let suspensions = Arc::new(Suspensions::of(&settings, Arc::clone(&clock), node.received.clone()));
         Self {
             observer,
             settings,
@@ -302,8 +302,8 @@ impl Cycle {
     /// Sets the clock of all passes, which never jumps. Default: the system clock.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
-        let told = self.suspensions.told().clone();
-        let suspensions = Arc::new(Suspensions::of(&self.settings, Arc::clone(&clock), told));
+        let received = self.suspensions.received().clone();
+        let suspensions = Arc::new(Suspensions::of(&self.settings, Arc::clone(&clock), received));
         Self { monotonic: clock::as_it_passes(&clock), clock, suspensions, ..self }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock;
-use super::cycle::suspension::ToldPolicies;
+use super::cycle::suspension::ReceivedPolicies;
 use crate::config::{KubeletSettings, Loaded, Settings};
 use crate::cri::{self, CriError, CriOptions, Endpoint, InProgress, RuntimeReader};
 use crate::host_path::HostFs;
@@ -30,8 +30,8 @@ pub struct LocalNode {
     pub removals: InProgress,
     /// The jumps of the clock. They may outlive a reload too.
     pub jumps: Arc<ClockJumps>,
-    /// The policies that the API server told. They may outlive a reload too.
-    pub told: ToldPolicies,
+    /// The policies that the API server sent. They may outlive a reload too.
+    pub received: ReceivedPolicies,
     /// Why its runtime is not asked; `None` = it is.
     pub without_runtime: Option<String>,
 }
@@ -41,9 +41,9 @@ pub struct LocalNode {
 impl LocalNode {
     /// Creates a node from its parts, whose space is free at once.
     pub fn new(endpoint: Endpoint, disks: Arc<dyn Disks>, pods: Arc<dyn PodSource>) -> Self {
-        let (calls, removals, jumps, told) = Default::default();
+        let (calls, removals, jumps, received) = Default::default();
         let (space_settle, without_runtime) = (Duration::ZERO, None);
-        Self { endpoint, disks, pods, space_settle, calls, removals, jumps, told, without_runtime }
+        Self { endpoint, disks, pods, space_settle, calls, removals, jumps, received, without_runtime }
     }
 
     /// Finds the runtime of this host and checks whether it answers.

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::now;
-pub use super::cycle::suspension::ToldPolicies;
+pub use super::cycle::suspension::ReceivedPolicies;
 use super::cycle::suspension::replace_file;
 use super::node::credential_candidates;
 use crate::config::Settings;
@@ -58,14 +58,14 @@ struct PolicyWriter {
     file: PathBuf,
     calls: BoundedCalls,
     written: Option<NodePolicies>,
-    told: ToldPolicies,
+    received: ReceivedPolicies,
     /// Whether the last question about copies had no answer.
     is_failing: bool,
 }
 
 /// Follows the policies until the future is dropped, if the settings say so. `waiting` are the images that would be removed if another node
 /// kept them.
-pub async fn follow(settings: &Settings, told: &ToldPolicies, waiting: impl Fn() -> Vec<ImageId>) {
+pub async fn follow(settings: &Settings, received: &ReceivedPolicies, waiting: impl Fn() -> Vec<ImageId>) {
     if !settings.fleet.contains(&FleetPart::Policies) {
         return;
     }
@@ -77,8 +77,8 @@ pub async fn follow(settings: &Settings, told: &ToldPolicies, waiting: impl Fn()
     let timing = Timing { watch: WATCH, ..Timing::default() };
     let monitor = Monitor::new(Arc::clone(&connection), &policies, timing, lists);
     let (node, file) = (settings.node.clone(), settings.state.policies_file());
-    let (calls, told) = (BoundedCalls::default(), told.clone());
-    let writer = PolicyWriter { connection, node, file, calls, written: None, told, is_failing: false };
+    let (calls, received) = (BoundedCalls::default(), received.clone());
+    let writer = PolicyWriter { connection, node, file, calls, written: None, received, is_failing: false };
     tokio::join!(monitor.run(follower), writer.run(known, waiting));
 }
 
@@ -156,7 +156,7 @@ impl PolicyWriter {
         }
         let mut applied = NodePolicies::of(policies, &self.node, &labels);
         applied.copies = self.written.as_ref().map(|written| written.copies.clone()).unwrap_or_default();
-        self.told.set(&applied);
+        self.received.set(&applied);
         if self.written.as_ref().is_some_and(|written| written.is_like(&applied)) {
             return LABELS_INTERVAL;
         }
@@ -218,7 +218,7 @@ impl PolicyWriter {
 
     /// Applies policies: they count at once, also if the file cannot be written.
     async fn write(&mut self, applied: NodePolicies) -> io::Result<()> {
-        self.told.set(&applied);
+        self.received.set(&applied);
         let text = serde_json::to_string(&applied)?;
         let file = self.file.clone();
         let written = self.calls.run(&self.file, move || replace_file(&file, &text)).await;

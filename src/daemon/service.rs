@@ -260,7 +260,9 @@ where
         let seen = || self.cycle.for_fleet();
         let part = async {
             tokio::join!(
-                policies::follow(settings, self.cycle.told(), || seen().map(|seen| seen.waiting).unwrap_or_default()),
+                policies::follow(settings, self.cycle.received(), || seen()
+                    .map(|seen| seen.waiting)
+                    .unwrap_or_default()),
                 publisher::publish(settings, status, seen)
             )
         };

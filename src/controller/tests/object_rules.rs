@@ -263,7 +263,7 @@ async fn a_service_pauses_a_rule_where_it_selects_most_objects() {
     }
 }
 
-/// The API server deletes the content of a namespace with it, and nobody saves that.
+/// The API server deletes the content of a namespace with it, and kubegc cannot save that.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_is_not_deleted_where_objects_are_saved() {
     let namespace = with(object("v1", "Namespace", "", "ns1", &[]), "creationTimestamp", json!("2026-01-01T00:00:00Z"));

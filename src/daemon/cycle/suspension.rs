@@ -3,7 +3,7 @@
 //!
 //! The files are read when a pass begins and before each removal. So a pause holds as soon as it is written, also in the middle of a
 //! pass, for the service and for commands, and without any other process. A file that cannot be read is a pause: a fault of the disk must
-//! not end one. What the service was told of the policies counts from memory, whether or not it can write the file. On a full disk the
+//! not end one. The policies that the service received count from memory, whether or not it can write the file. On a full disk the
 //! file of a pause takes the place of one that is kept in reserve for it.
 
 use std::fs::File;
@@ -36,12 +36,12 @@ pub struct Suspensions {
     calls: BoundedCalls,
     /// What was read of the files; `None` = nothing yet.
     read: Mutex<Option<Stops>>,
-    told: ToldPolicies,
+    received: ReceivedPolicies,
 }
 
-/// The policies that apply to the node, as the API server told the service last. They outlive a reload.
+/// The policies that apply to the node, as the API server sent them last. They outlive a reload.
 #[derive(Clone, Debug, Default)]
-pub struct ToldPolicies(Arc<std::sync::Mutex<Option<NodePolicies>>>);
+pub struct ReceivedPolicies(Arc<std::sync::Mutex<Option<NodePolicies>>>);
 
 /// The files beside the store that suspend removals.
 #[derive(Clone)]
@@ -206,9 +206,9 @@ impl Cycle {
         if is_closed { executor.dry() } else { executor }
     }
 
-    /// Returns where the service notes the policies that the API server tells.
-    pub(in crate::daemon) fn told(&self) -> &ToldPolicies {
-        self.suspensions.told()
+    /// Returns where the service notes the policies that the API server sends.
+    pub(in crate::daemon) fn received(&self) -> &ReceivedPolicies {
+        self.suspensions.received()
     }
 
     /// Returns why scheduled passes remove nothing now, and shows it in the metrics.
@@ -219,9 +219,9 @@ impl Cycle {
     }
 }
 
-// === impl ToldPolicies ===
+// === impl ReceivedPolicies ===
 
-impl ToldPolicies {
+impl ReceivedPolicies {
     /// Sets the policies.
     pub(in crate::daemon) fn set(&self, policies: &NodePolicies) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(policies.clone());
@@ -236,33 +236,33 @@ impl ToldPolicies {
 
 impl Suspensions {
     /// Returns those that the settings name.
-    pub(super) fn of(settings: &Settings, clock: Clock, told: ToldPolicies) -> Self {
+    pub(super) fn of(settings: &Settings, clock: Clock, received: ReceivedPolicies) -> Self {
         let (files, quiet) = (StopFiles::of(settings), settings.quiet.clone());
-        Self { files, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default(), told }
+        Self { files, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default(), received }
     }
 
     /// Returns where the service notes the policies.
-    pub(super) fn told(&self) -> &ToldPolicies {
-        &self.told
+    pub(super) fn received(&self) -> &ReceivedPolicies {
+        &self.received
     }
 
-    /// Returns what `look` finds in the files as they are now, and in the policies that the service was told.
+    /// Returns what `look` finds in the files as they are now, and in the policies that the service received.
     pub(super) async fn read<T>(&self, look: impl FnOnce(&Stops) -> T) -> T {
         let mut before = self.read.lock().await;
         let (mut files, is_first) = (self.files.clone(), before.is_none());
         let stops = before.get_or_insert_default();
-        let told = self.told.get().filter(|_| files.policies.is_some());
+        let received = self.received.get().filter(|_| files.policies.is_some());
         // They are never older than the file.
-        files.policies = files.policies.filter(|_| told.is_none());
+        files.policies = files.policies.filter(|_| received.is_none());
         let pause = match self.calls.run(&self.files.pause, move || files.read()).await {
             Ok(read) => {
-                stops.replace(Stops { policies: told.unwrap_or(read.policies), ..read });
+                stops.replace(Stops { policies: received.unwrap_or(read.policies), ..read });
                 return look(stops);
             }
             Err(error) if is_first => Some(Pause::unreadable(&error.to_string())),
             Err(_) => stops.pause.take(),
         };
-        let policies = told.unwrap_or_else(|| stops.policies.clone());
+        let policies = received.unwrap_or_else(|| stops.policies.clone());
         stops.replace(Stops { pause, policies, lists: CompiledLists::new() });
         look(stops)
     }
@@ -344,12 +344,19 @@ mod tests {
         let file = |name: &str| dir.join(name);
         let files = StopFiles { pause: file("kubegc.paused"), policies: Some(file("kubegc.policies")) };
         let (clock, calls) = (crate::daemon::clock::system(), BoundedCalls::new(LIMIT));
-        Suspensions { files, quiet: Vec::new(), clock, calls, read: Mutex::default(), told: ToldPolicies::default() }
+        Suspensions {
+            files,
+            quiet: Vec::new(),
+            clock,
+            calls,
+            read: Mutex::default(),
+            received: ReceivedPolicies::default(),
+        }
     }
 
     /// A disk that is full keeps the old file.
     #[tokio::test]
-    async fn a_policy_counts_as_soon_as_the_service_was_told() {
+    async fn a_policy_counts_as_soon_as_the_service_received_it() {
         let dir = tempfile::tempdir().unwrap();
         let (of, now) = (suspensions(dir.path()), crate::daemon::clock::now());
         let policies = |text: &str| NodePolicies::read(&format!("{{\"policies\":{{\"p\":{text}}}}}"));
@@ -357,9 +364,9 @@ mod tests {
         std::fs::write(dir.path().join("kubegc.policies"), serde_json::to_string(&policies("{}")).unwrap()).unwrap();
         let cause = async || of.read(|stops| stops.suspension(now).map(|it| it.to_string())).await;
         assert_eq!(cause().await, None);
-        of.told.set(&policies(paused));
+        of.received.set(&policies(paused));
         assert_eq!(cause().await.as_deref(), Some("paused by policy p: incident"));
-        of.told.set(&policies("{}"));
+        of.received.set(&policies("{}"));
         assert_eq!(cause().await, None);
     }
 

@@ -254,8 +254,8 @@ async fn agent(settings: Settings) {
         let waiting = waits.exists().then(|| image.id.clone()).into_iter().collect();
         Some(ForFleet { hashes: Some(hashes.clone()), copies, waiting, ..ForFleet::default() })
     };
-    let (told, waiting) = (policies::ToldPolicies::default(), || seen().unwrap().waiting);
-    tokio::join!(policies::follow(&settings, &told, waiting), publisher::publish(&settings, status, seen));
+    let (received, waiting) = (policies::ReceivedPolicies::default(), || seen().unwrap().waiting);
+    tokio::join!(policies::follow(&settings, &received, waiting), publisher::publish(&settings, status, seen));
 }
 
 /// Returns the document; an empty one before the first list.
