@@ -133,10 +133,9 @@ async fn a_removed_image_that_is_loaded_runs_with_its_secret(
 /// The service has ended. A pod without the secret does not get an image that is restored, also from a kubelet that has started since (I21).
 async fn a_restored_image_needs_its_secret(node: &NodeRig, registry: &Registry, service: &Service<'_>) {
     let name = registry.name(PULLED);
-    for pod in ["tenant", "stranger"] {
-        node.force_delete(pod).await;
-        node.await_removal(pod).await;
-    }
+    run(node, &pod("tenant", &name).with(with_secret)).await;
+    node.force_delete("tenant").await;
+    node.await_removal("tenant").await;
     let is_removed = async || {
         service.kubegc(&["collect", "--set=images.undo=1h", "--set=leftovers.remove=pull_record"]).ok();
         node.present(&words(&[&name])).await.is_empty()
@@ -146,6 +145,7 @@ async fn a_restored_image_needs_its_secret(node: &NodeRig, registry: &Registry, 
     node.end(Program::Kubelet);
     node.launch(Program::Kubelet);
     service.kubegc(&["undo", &name]).ok();
+    assert_eq!(node.present(&words(&[&name])).await, words(&[&name]));
     node.create(&pod("stranger", &name)).await;
     node.await_container("stranger", "app", "without the secret", is_refused).await;
     node.force_delete("stranger").await;
