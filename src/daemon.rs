@@ -20,5 +20,5 @@ pub use cycle::Cycle;
 pub use cycle::failed_sources::failed_sources;
 pub use cycle::listed::ForFleet;
 pub use cycle::planning::{PassKind, needs_of_rules};
-pub use cycle::suspension::{end_pause, suspension_of_files, write_pause};
+pub use cycle::suspension::{end_pause, removals_ended, suspension_of_files, write_pause};
 pub use process::{file_limit, file_watch, notify, signals, watchdog};

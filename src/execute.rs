@@ -32,6 +32,7 @@ pub use logs::{
 };
 pub use remover::{Remover, restore};
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,11 @@ pub struct Executor {
 /// Says before each removal whether it may begin.
 #[async_trait::async_trait]
 pub trait Gate: Send + Sync {
+    /// Returns the lock of a removal that may begin, which is held until its end, so that a pause can wait for it.
+    async fn enter(&self) -> Option<File> {
+        None
+    }
+
     /// Returns why no removal may begin now; `None` = it may.
     async fn closed_by(&self) -> Option<String>;
 }

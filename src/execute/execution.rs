@@ -125,6 +125,7 @@ impl Run<'_> {
         if !self.exec.remover.is_dry() && !is_overdue {
             for action in &self.plan.images.reserve {
                 self.pause_before(Kind::Image).await;
+                let _entered = self.exec.gate.enter().await;
                 if !self.space.is_still_short(self.exec, self.stop).await || !self.may_begin(Kind::Image).await {
                     break;
                 }

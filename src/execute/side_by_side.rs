@@ -59,6 +59,7 @@ impl Run<'_> {
         let Ok(permit) = permits.free.acquire().await else { return };
         let kind = action.target.kind();
         self.pause_before(kind).await;
+        let _entered = self.exec.gate.enter().await;
         if !self.may_begin(kind).await {
             return self.not_begun(kind);
         }

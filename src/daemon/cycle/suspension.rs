@@ -1,13 +1,14 @@
 //! Whether passes may remove objects now. `kubegc pause` writes a file beside the store, the service writes there which policies of the
 //! cluster apply to the node, and `quiet` has hours.
 //!
-//! The files are read when a pass begins and before each removal. So a pause holds as soon as it is written, also in the middle of a
-//! pass, for the service and for commands, and without any other process. A file that cannot be read is a pause: a fault of the disk must
+//! The files are read when a pass begins and before each removal. So a pause holds as soon as it is written and the removals in progress
+//! have ended, also in the middle of a pass, for the service and for commands, and without any other process. A file that cannot be read is a pause: a fault of the disk must
 //! not end one. The policies that the service received count from memory, whether or not it can write the file. On a full disk the
 //! file of a pause takes the place of one that is kept in reserve for it.
 
 mod pause_file;
 
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -18,7 +19,8 @@ use jiff::Timestamp;
 use tokio::sync::Mutex;
 
 pub(in crate::daemon) use self::pause_file::{keep_reserve, replace_file};
-pub use self::pause_file::{end_pause, write_pause};
+use self::pause_file::removal_in_progress;
+pub use self::pause_file::{end_pause, removals_ended, write_pause};
 use super::Cycle;
 use crate::config::Settings;
 use crate::daemon::clock::Clock;
@@ -228,6 +230,11 @@ impl PassGate {
 
 #[async_trait]
 impl Gate for PassGate {
+    async fn enter(&self) -> Option<File> {
+        let (Suspensions { files, calls, .. }, pause) = (&*self.suspensions, self.suspensions.files.pause.clone());
+        calls.run(&files.pause, move || removal_in_progress(&pause)).await.ok().flatten()
+    }
+
     async fn closed_by(&self) -> Option<String> {
         if self.closed.get().is_none()
             && let Some(suspension) = self.suspensions.now(self.heeds_quiet_hours).await

@@ -11,6 +11,7 @@ use super::*;
 use crate::config::{Intervals, Settings};
 use crate::cri::Endpoint;
 use crate::daemon::process::signals;
+use crate::daemon::removals_ended;
 use crate::model::ListCounts;
 use crate::observe::{DiskFn, RuntimePods};
 use crate::plan::Outcome;
@@ -57,6 +58,20 @@ fn local_node(sim: &Sim) -> node::LocalNode {
     let endpoint = Endpoint::at(sim.endpoint());
     let disks = Arc::new(DiskFn(sim.disk_reader()));
     node::LocalNode::new(endpoint, disks, Arc::new(RuntimePods))
+}
+
+/// I19: `kubegc pause` waits for the removals in progress.
+#[tokio::test]
+async fn a_removal_is_in_progress_until_its_call_has_ended() {
+    let sim = sim();
+    let cycle = cycle(&sim, settings(&sim));
+    let file = cycle.settings().state.pause_file();
+    let (lock, (send, is_free)) = (file.with_extension("removals"), std::sync::mpsc::channel());
+    let look = move |_: &mut Node| send.send(std::fs::File::open(lock).unwrap().try_lock().is_ok()).unwrap();
+    sim.on_call(Rpc::RemoveContainer, 1, look);
+    let pass = cycle.pass(PassKind::Regular(Scope::Containers), &CancellationToken::new(), |_, _| {}).await;
+    assert!(pass.summary.total().removed > 0);
+    assert!(!is_free.recv().unwrap() && removals_ended(&file, SECOND).await);
 }
 
 /// Runs the service until an image is removed. `after` receives that as the end of a pass over images.

@@ -1,19 +1,25 @@
 //! `kubegc pause`.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use nix::unistd::{Uid, User};
 
 use crate::cli::args::times;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::input::session::block_on;
 use crate::cli::render::output::Output;
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Environment;
-use crate::daemon::{now, write_pause};
+use crate::daemon::{now, removals_ended, write_pause};
 use crate::fleet::Pause;
+
+/// The longest wait for removals in progress: most take less than a second, that of a large image some seconds.
+const REMOVALS: Duration = Duration::from_secs(10);
 
 /// Stop all removals on this node until `kubegc resume`
 ///
-/// From its return on no removal begins, and the one in progress ends. Passes go on and show what they would remove. The pause holds for the
+/// It returns when no removal is in progress any more. Passes go on and show what they would remove. The pause holds for the
 /// service and for commands, and outlives a restart. It is a file beside the store, which another tool can create or delete too: an empty
 /// file is a pause without an end. On a full disk it takes the place of a file that the service keeps in reserve.
 #[derive(Debug, clap::Args)]
@@ -51,7 +57,12 @@ impl Verb for Args {
             CliError::message(ErrorKind::Partial, message)
                 .hint("the file is beside the store (state.path); run as the user of the service, usually root")
         })?;
-        output.text(&format!("{pause}\n"))
+        output.text(&format!("{pause}\n"))?;
+        if !block_on(async { Ok(removals_ended(&file, REMOVALS).await) })? {
+            let message = "a removal that began before the pause is still in progress";
+            return Err(CliError::message(ErrorKind::Partial, message).hint("no other removal begins"));
+        }
+        Ok(())
     }
 }
 

@@ -1,11 +1,13 @@
-//! The file of a pause, and the one that is kept in reserve for a full disk.
+//! The file of a pause, the one that is kept in reserve for a full disk, and the lock of removals in progress: each removal shares it,
+//! and a pause that was written waits until no removal has it.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::fleet::Pause;
-use crate::host_path::written_beside;
+use crate::host_path::{BoundedCalls, CallError, written_beside};
 
 /// The bytes of the file in reserve: a block of most file systems.
 const RESERVE: usize = 4096;
@@ -20,6 +22,25 @@ pub fn write_pause(file: &Path, pause: &Pause) -> io::Result<()> {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => use_reserve(file, text).map_err(|_| error),
         _ => Err(error),
     })
+}
+
+/// Waits until no removal is in progress that began before the pause was written. Returns whether they ended within `limit`.
+pub async fn removals_ended(file: &Path, limit: Duration) -> bool {
+    let path = lock_of(file);
+    let lock = move || File::open(path).and_then(|lock| lock.lock());
+    // Without the file there was no removal yet.
+    !matches!(BoundedCalls::new(limit).run(file, lock).await, Err(CallError::TimedOut { .. }))
+}
+
+/// Returns the lock of a removal that begins, until it is dropped. `None` = a pause begins, or the disk fails: the file of the pause
+/// decides.
+pub(super) fn removal_in_progress(file: &Path) -> Option<File> {
+    let lock = File::options().create(true).truncate(false).write(true).open(lock_of(file)).ok()?;
+    lock.try_lock_shared().ok().map(|()| lock)
+}
+
+fn lock_of(file: &Path) -> PathBuf {
+    file.with_extension("removals")
 }
 
 /// Overwrites the file in reserve, which needs no space, and gives it the name of the file of a pause.
@@ -111,5 +132,22 @@ mod tests {
             assert!(is_reserve(&reserve_of(&file)) && !file.exists());
         }
         assert!(use_reserve(&file, "x".repeat(RESERVE + 1)).is_err() && is_reserve(&reserve_of(&file)));
+    }
+
+    #[tokio::test]
+    async fn a_pause_waits_for_the_removals_in_progress() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kubegc.paused");
+        let soon = Duration::from_millis(20);
+        assert!(removals_ended(&file, soon).await, "there was none");
+        let removals = [removal_in_progress(&file).unwrap(), removal_in_progress(&file).unwrap()];
+        let ended = tokio::spawn({
+            let file = file.clone();
+            async move { removals_ended(&file, Duration::from_mins(1)).await }
+        });
+        assert!(!removals_ended(&file, soon).await, "two are in progress");
+        drop(removals);
+        assert!(ended.await.unwrap());
+        assert!(removal_in_progress(&file).is_some(), "the lock is free again");
     }
 }
