@@ -16,9 +16,9 @@
 #   forests   600 random forests of objects, collected by kube-controller-manager and by kubegc
 #   release   the files of a release for both architectures, built from a clean checkout
 #
-# KUBEGC_KUBERNETES names another Kubernetes for real nodes and API servers (`scripts/kubernetes.sh`), and KUBEGC_CRIO a
-# CRI-O (`scripts/crio.sh`). Tests that need a later Kubernetes or CRI-O are in modules named `since_1_36` or `on_crio`. The
-# script names each test that it leaves out.
+# KUBEGC_KUBERNETES names another Kubernetes for real nodes and API servers (`scripts/kubernetes.sh`), KUBEGC_CONTAINERD another
+# containerd 2 (`scripts/containerd.sh`), and KUBEGC_CRIO a CRI-O (`scripts/crio.sh`). Tests that need a later Kubernetes or CRI-O
+# are in modules named `since_1_36` or `on_crio`. The script names each test that it leaves out.
 #
 # It uses cargo-nextest if that is installed, else `cargo test`. The tests are the same; nextest is quicker and runs
 # each test in its own process. The script does not install it, because building it takes longer than all tests.
@@ -57,10 +57,11 @@ only() {
 # any PATTERN…: prints a regular expression for one of the patterns.
 any() { (IFS='|' && printf '%s' "$*"); }
 
-# left_out: sets `out` to texts in the names of the tests that cannot run with the programs at hand, and names them.
+# left_out: sets `out` to texts in the names of the tests that cannot run with the programs at hand, and `missed` to their
+# numbers, and names them.
 left_out() {
   local minor since
-  out=()
+  out=() missed=()
   minor=$(scripts/kubernetes.sh | awk -F '[\t.]' '$1 == "kubernetes" { print $(NF - 1) }')
   for since in $(grep -rhoE 'mod since_1_[0-9]+' tests/it | grep -oE 'since.*' | sort -u); do
     [ "${since##*_}" -le "$minor" ] || leave_out "$since" "they need Kubernetes 1.${since##*_}, and this is 1.$minor"
@@ -74,6 +75,16 @@ leave_out() {
   out+=("$1")
   ! has_nextest || names=$(cargo nextest list --locked -E "test($1)" 2>/dev/null | grep :: || true)
   say "left out, because $2:${names:+$'\n'}${names:- $1}"
+  missed+=("$1: ${names:+$(wc -l <<<"$names") }tests left out")
+}
+
+# versions: prints which programs the tests ran beside, and which modules were left out.
+versions() {
+  local kubernetes containerd module
+  kubernetes=$(scripts/kubernetes.sh | awk -F '\t' '$1 == "kubernetes" { print $3 }')
+  containerd=$(scripts/containerd.sh | while IFS=$'\t' read -r _ dir; do cat "$dir/containerd.version" 2>/dev/null || true; done)
+  say "beside Kubernetes $kubernetes, containerd ${containerd//$'\n'/, }${KUBEGC_CRIO:+, CRI-O of $KUBEGC_CRIO}"
+  for module in "${missed[@]}"; do say "$module"; done
 }
 
 # prepare: downloads and builds what the tests need, and the tests at the same time: one waits for the network, the other for
@@ -195,6 +206,7 @@ case ${1:-} in
     say "building, then running about 1,760 tests: about 12 minutes on 2 cores after the build"
     say "they use containerd 1.6, 1.7 and 2.x and real nodes; \`make test-fast\` runs those that need no root"
     prepare
+    trap versions EXIT
     without "${out[@]}"
     ;;
   fast | long) "$1" ;;
