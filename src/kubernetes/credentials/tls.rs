@@ -4,8 +4,19 @@
 //! own certificate is the authority (`authorities`). `tests/it/kubectl_access` compares kubegc with kubectl.
 
 mod authorities;
+#[cfg(feature = "p521")]
 mod p521;
 mod pem;
+
+/// Without the feature: the cryptography of ring alone.
+#[cfg(not(feature = "p521"))]
+mod p521 {
+    pub(in crate::kubernetes) use rustls::crypto::ring::default_provider as provider;
+
+    pub(super) fn signing_key(_: &[u8]) -> Option<std::sync::Arc<dyn rustls::sign::SigningKey>> {
+        None
+    }
+}
 
 pub(super) use authorities::Authorities;
 pub(in crate::kubernetes) use p521::provider;
