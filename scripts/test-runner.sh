@@ -5,6 +5,9 @@
 # beside the loopback addresses, 192.0.2.1, so that a test can distinguish them.
 #
 # A normal user may not create network namespaces, so then the tests use the machine's network.
+#
+# KUBEGC_CPU_TIMES=FILE adds a line for each test to FILE: the processor time of all its processes in seconds, and its name
+# (scripts/test-times.py shows them). Containers of pods have cgroups of their own and do not count.
 set -euo pipefail
 
 isolated() {
@@ -12,6 +15,19 @@ isolated() {
   exec unshare --net -- /bin/sh -c 'ip link set lo up && ip address add 192.0.2.1/32 dev lo && exec "$@"' sh "$@"
 }
 
+# counted COMMAND…: runs a command in a cgroup (v1) of its own.
+counted() {
+  local group=/sys/fs/cgroup/cpuacct/kubegc-test-$$ status=0
+  mkdir "$group"
+  sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' sh "$group" "$@" || status=$?
+  echo "$(($(<"$group/cpuacct.usage") / 1000000))e-3 ${*: -2:1}" >>"$KUBEGC_CPU_TIMES"
+  rmdir "$group" || true # a process that ends later
+  exit "$status"
+}
+
+case $1 in
+  */deps/*) [ -z "${KUBEGC_CPU_TIMES:-}" ] || [ -n "${KUBEGC_COUNTED:-}" ] || KUBEGC_COUNTED=1 counted "$0" "$@" ;;
+esac
 case $1 in
   */deps/*) [ "$(id -u)" -ne 0 ] || isolated "$@" ;;
 esac
