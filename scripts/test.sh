@@ -130,6 +130,7 @@ churn() {
   say "churn: 18 minutes"
   KUBEGC_SOUND_PODS=${KUBEGC_SOUND_PODS:-200} only nothing_of_sound_pods
   KUBEGC_LOG_PODS=${KUBEGC_LOG_PODS:-500} only thousands_of_log_files
+  only ten_thousand_of_each --run-ignored only
   KUBEGC_LOG_WAVES=${KUBEGC_LOG_WAVES:-7} only lines_of_deleted_pods
   KUBEGC_CHURN_SECONDS=${KUBEGC_CHURN_SECONDS:-300} only on_node::churn
   KUBEGC_EVERYTHING=1 KUBEGC_CHURN_SECONDS=${KUBEGC_CHURN_SECONDS:-300} only on_node::churn

@@ -1,6 +1,7 @@
 //! The binary and a simulated node behind a real socket.
 
 mod kubelet_leftovers;
+mod large_mess;
 mod log_archive;
 mod log_limits;
 
