@@ -78,8 +78,12 @@ pub(super) fn decide_unreferenced(step: &mut Step) {
 fn rule_removes(context: &Context, leftover: &Leftover) -> Result<RemoveReason, KeepReason> {
     let rule = context.rules.checkpoint(leftover)?.filter(|rule| rule.text().then == Then::Remove);
     let Some(rule) = rule else { return Err(KeepReason::NoRule {}) };
+    settled(context, leftover).map(|()| rule.removes(None))
+}
+
+fn settled(context: &Context, leftover: &Leftover) -> Result<(), KeepReason> {
     match leftover.modified_at.filter(|at| *at < context.now - SETTLED) {
-        Some(_) => Ok(rule.removes(None)),
+        Some(_) => Ok(()),
         None => Err(KeepReason::YoungerThanMinAge { min_age_seconds: SETTLED.as_secs() }),
     }
 }
@@ -101,7 +105,8 @@ fn pod_is_gone(context: &Context, in_runtime: &InRuntime, uid: &PodUid) -> Optio
     }))
 }
 
-/// The newest files of a container are not among the leftovers. The recheck compares the others with the mounts of its instances.
+/// The newest files of a container are not among the leftovers. In a crash loop the kubelet makes more while a pass begins. The recheck
+/// compares the others with the mounts of its instances.
 fn instance_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReason, KeepReason> {
     if let Seen::NotSeen(cause) = &context.snapshot.containers {
         return Err(KeepReason::RuntimeNotSeen { cause: cause.clone() });
@@ -109,7 +114,8 @@ fn instance_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReas
     if context.gaps.may_miss_containers(leftover.pod.as_ref().map(|pod| &pod.uid)) {
         return Err(KeepReason::ListIncomplete { list: "containers".to_owned() });
     }
-    context.pods.why_untrusted().map_or(Ok(RemoveReason::InstanceGone {}), |reason| Err(reason.clone()))
+    context.pods.why_untrusted().map_or(Ok(()), |reason| Err(reason.clone()))?;
+    settled(context, leftover).map(|()| RemoveReason::InstanceGone {})
 }
 
 #[cfg(test)]
@@ -138,11 +144,13 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn the_termination_log_of_an_instance_goes_that_the_runtime_lost() {
-        let log = || node().pod("web").running("web/app", "c", 1).left_over(LeftoverKind::TerminationLog, "01234567", 60);
+        let log_of = |age| node().pod("web").running("web/app", "c", 1).left_over(LeftoverKind::TerminationLog, "01234567", age);
+        let log = || log_of(60);
         let no_containers = |snapshot: &mut Snapshot| snapshot.containers = Seen::NotSeen("no answer".into());
         let just_started = |snapshot: &mut Snapshot| snapshot.listening_since = Seen::Seen(Some(ago(0)));
         hold(&[Kind::Leftover], [
             ("the runtime has a newer instance", log(), "", "01234567: instance_gone") as Row,
+            ("it may be in the making", log_of(9), "01234567: younger_than_min_age", ""),
             ("the list of containers is unavailable", log().but(no_containers), "01234567: runtime_not_seen", ""),
             ("the runtime has just started", log().but(just_started), "01234567: runtime_just_started", ""),
             ("the setting is empty", log().set(|policy| policy.leftovers.0.clear()), "01234567: not_selected", ""),
