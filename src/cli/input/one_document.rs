@@ -4,8 +4,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use anyhow::Context as _;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::owners::{ClusterPlan, ClusterSnapshot};
@@ -13,6 +13,13 @@ use crate::plan::Plan;
 
 /// The supported version of these documents.
 const VERSION: u64 = 1;
+
+/// What distinguishes documents.
+#[derive(Deserialize)]
+struct Head {
+    kind: Option<String>,
+    version: Option<u64>,
+}
 
 /// Reads a plan; `-` is standard input.
 pub(in crate::cli) fn plan(path: &Path) -> Result<Plan, CliError> {
@@ -49,14 +56,14 @@ pub(in crate::cli) fn text(path: &Path) -> io::Result<String> {
 
 /// Checks the kind of the document first. Otherwise the error for another document would be a missing field.
 fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> anyhow::Result<T> {
-    let document: Json = serde_json::from_str(text)?;
-    match document.get("kind").and_then(Json::as_str) {
+    let Head { kind: found, version } = serde_json::from_str(text)?;
+    match found.as_deref() {
         Some(known) if known == kind => {}
         Some(other) => anyhow::bail!("it is a {other}"),
         None => anyhow::bail!("it does not say what kind of document it is"),
     }
-    match document.get("version").and_then(Json::as_u64) {
-        Some(VERSION) => Ok(serde_json::from_value(document)?),
+    match version {
+        Some(VERSION) => Ok(serde_json::from_str(text)?),
         version => {
             anyhow::bail!("it has version {}, and this program reads version {VERSION}", version.unwrap_or_default())
         }
@@ -74,5 +81,6 @@ mod tests {
         assert_eq!(error("{}"), "it does not say what kind of document it is");
         assert_eq!(error("{\"kind\":\"Plan\",\"version\":2}"), "it has version 2, and this program reads version 1");
         assert!(error("{\"kind\":\"Plan\",\"version\":1}").starts_with("missing field"));
+        assert!(error("{\"kind\":1}").starts_with("invalid type"));
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::cli::cli_error::CliError;
 use crate::cli::render::format;
@@ -64,8 +63,7 @@ fn ends(settings: &Settings, left_out: &mut Vec<String>) -> Ends {
         left_out.push(format!("{}: {error}", archive.display()));
         Archive::default()
     });
-    let Ok(snapshot) = serde_json::from_value::<Snapshot>(json!({ "taken_at": now() })) else { return Ends::new() };
-    let snapshot = Snapshot { archived_logs: Seen::Seen(logs), archived_pods: pods, ..snapshot };
+    let snapshot = Snapshot { archived_logs: Seen::Seen(logs), archived_pods: pods, ..Snapshot::unobserved(now()) };
     let mut ends = Ends::new();
     for (log, end) in
         snapshot.archived_logs.as_ref().into_iter().flatten().zip(archive_ends(&snapshot, &settings.policy))
