@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tonic::Code;
 
+use crate::sample;
 use bench::{Bench, OLD, WAITING, WEB, not_removed};
 
 /// The faults, and whether each affects the first call only or all calls.
@@ -83,8 +84,8 @@ async fn all_faults(streaming: Streaming, methods: impl IntoIterator<Item = Rpc>
     let survivors = Arc::new(survivors);
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut cases = JoinSet::new();
-    for method in methods {
-        for (fault, times) in FAULTS {
+    for (offset, method) in methods.into_iter().enumerate() {
+        for (fault, times) in sample::of(offset, FAULTS.to_vec()) {
             let (survivors, turns) = (Arc::clone(&survivors), Arc::clone(&turns));
             cases.spawn(async move {
                 let _turn = turns.acquire().await.unwrap();

@@ -49,6 +49,7 @@ mod reload;
 mod report;
 mod rig;
 mod rules_page;
+mod sample;
 mod service;
 mod shell;
 mod sim;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use self::forest::Forest;
 use self::player::{Patience, Player};
 use crate::rig::NodeRig;
+use crate::sample;
 
 /// A forest in which the upstream collector deleted an object before its late owners were added.
 const COLLECTED_EARLY: &str = "f42";
@@ -64,7 +65,7 @@ async fn run_leaves_the_states_of_kube_controller_manager() {
 #[tokio::test(flavor = "multi_thread")]
 async fn collect_after_each_step_matches_kube_controller_manager() {
     let node = NodeRig::start_api_alone().await;
-    let player = Player::create(&node, forests_without(&[COLLECTED_EARLY])).await;
+    let player = Player::create(&node, sample::of(1, forests_without(&[COLLECTED_EARLY]))).await;
     let collect_all = async |steps| {
         let options = CollectOptions { timeout: Duration::from_mins(2), ..CollectOptions::default() };
         let report = collect(connection(&node), upstream(), &options, now, CancellationToken::new(), |_| {}).await;

@@ -15,6 +15,7 @@ async fn terminated_pods_objects_are_removed() {
 }
 
 #[tokio::test]
+#[ignore = "make test-churn: without it and with pods that come and go, `make test` has both"]
 async fn terminated_pods_objects_are_removed_beside_a_collecting_kubelet() {
     what_is_left_goes(Collection::On).await;
 }
