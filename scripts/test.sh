@@ -3,7 +3,7 @@
 #
 #   fast      those that need neither root nor containerd
 #   node      those on a real node or API server
-#   long      the seven parts below, one after the other (`make test-long`)
+#   long      the seven parts below, one after the other (`make test-long`); tests/long_parts.tsv has when each passed last
 #   random    the properties (proptest) on 5,000 new random inputs each, and all 20 made nodes; `make test` has the same 256 in every run,
 #             and each tenth node
 #   soak      the agent beside a runtime whose pods come and go, for ten minutes
@@ -24,6 +24,8 @@
 # each test in its own process. The script does not install it, because building it takes longer than all tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+long_parts=tests/long_parts.tsv
 
 say() { printf 'test.sh: %s\n' "$*" >&2; }
 
@@ -62,7 +64,7 @@ any() { (IFS='|' && printf '%s' "$*"); }
 left_out() {
   local minor since
   out=() missed=()
-  minor=$(scripts/kubernetes.sh | awk -F '[\t.]' '$1 == "kubernetes" { print $(NF - 1) }')
+  minor=$(version | cut -d. -f2)
   for since in $(grep -rhoE 'mod since_1_[0-9]+' tests/it | grep -oE 'since.*' | sort -u); do
     [ "${since##*_}" -le "$minor" ] || leave_out "$since" "they need Kubernetes 1.${since##*_}, and this is 1.$minor"
   done
@@ -78,13 +80,17 @@ leave_out() {
   missed+=("$1: ${names:+$(wc -l <<<"$names") }tests left out")
 }
 
+# version: prints the version of Kubernetes.
+version() { scripts/kubernetes.sh | awk -F '\t' '$1 == "kubernetes" { print $3 }'; }
+
 # versions: prints which programs the tests ran beside, and which modules were left out.
 versions() {
   local kubernetes containerd module
-  kubernetes=$(scripts/kubernetes.sh | awk -F '\t' '$1 == "kubernetes" { print $3 }')
+  kubernetes=$(version)
   containerd=$(scripts/containerd.sh | while IFS=$'\t' read -r _ dir; do cat "$dir/containerd.version" 2>/dev/null || true; done)
   say "beside Kubernetes $kubernetes, containerd ${containerd//$'\n'/, }${KUBEGC_CRIO:+, CRI-O of $KUBEGC_CRIO}"
   for module in "${missed[@]}"; do say "$module"; done
+  overdue
 }
 
 # prepare: downloads and builds what the tests need, and the tests at the same time: one waits for the network, the other for
@@ -111,6 +117,7 @@ build_tests() {
 fast() {
   say "building, then running the 1,600 tests that need no root: about 4 minutes on 2 cores after the build"
   scripts/setup.sh build
+  trap 'say "not run: tests on containerd, CRI-O, a real node, Prometheus, Helm and a browser; as root, \`make test\` runs them"' EXIT
   without as_root containerd on_crio on_node promtool prometheus in_browser manifests::chart
 }
 
@@ -119,6 +126,8 @@ random() {
   (unset PROPTEST_RNG_SEED && PROPTEST_CASES=${PROPTEST_CASES:-5000} only properties)
   KUBEGC_LOADS=all only suggestions_hold
   KUBEGC_LOADS=all only every_node_that_was_made
+  KUBEGC_CASES=all only matrix
+  KUBEGC_CASES=all only faults::
 }
 
 soak() {
@@ -131,6 +140,7 @@ churn() {
   KUBEGC_SOUND_PODS=${KUBEGC_SOUND_PODS:-200} only nothing_of_sound_pods
   KUBEGC_LOG_PODS=${KUBEGC_LOG_PODS:-500} only thousands_of_log_files
   only ten_thousand_of_each --run-ignored only
+  only beside_a_collecting_kubelet --run-ignored only
   KUBEGC_LOG_WAVES=${KUBEGC_LOG_WAVES:-7} only lines_of_deleted_pods
   KUBEGC_CHURN_SECONDS=${KUBEGC_CHURN_SECONDS:-300} only on_node::churn
   KUBEGC_EVERYTHING=1 KUBEGC_CHURN_SECONDS=${KUBEGC_CHURN_SECONDS:-300} only on_node::churn
@@ -150,6 +160,8 @@ forests() {
   for seed in ${KUBEGC_SEED:-1 2 3}; do
     KUBEGC_SEED=$seed KUBEGC_FORESTS=${KUBEGC_FORESTS:-200} only upstream_collector --run-ignored all
   done
+  KUBEGC_CASES=all only forests_end_the_same
+  KUBEGC_CASES=all only collect_after_each_step
 }
 
 fleet() {
@@ -171,24 +183,44 @@ release() {
   only the_go_helper --run-ignored only
 }
 
+# part NAME [VERSION]: runs a part of `long`, and notes that it passed: its name, the version of Kubernetes, the day, and its seconds.
+part() {
+  local begun=$SECONDS version=${2:--} others
+  "$1"
+  others=$(grep -v "^$1"$'\t'"$version"$'\t' "$long_parts" || true)
+  printf '%s\n' "$others" "$1"$'\t'"$version"$'\t'"$(date -u +%F)"$'\t'$((SECONDS - begun)) | grep . | sort >"$long_parts.$$"
+  mv "$long_parts.$$" "$long_parts"
+}
+
+# overdue: names the parts of `long` that did not pass for two weeks.
+overdue() {
+  local name last since
+  since=$(date -u -d '14 days ago' +%F)
+  for name in random soak churn kills fleet forests release; do
+    last=$(awk -v part="$name" '$1 == part { print $3 }' "$long_parts" | sort | tail -n 1)
+    [[ $last > $since ]] || say "make test-$name passed last on ${last:-no day}"
+  done
+}
+
 node() { say "the tests on a real node or API server: about 8 minutes on 2 cores" && only on_node; }
 
 # beside_kubernetes: what depends on the version of Kubernetes.
 beside_kubernetes() {
   node
-  churn
-  kills
-  forests
+  part churn "$(version)"
+  part kills "$(version)"
+  part forests "$(version)"
 }
 
 long() {
   say "random 5 minutes, soak 10, fleet 26, churn 13, kills 10, forests 10, the files of a release 30: about 104 minutes on 2 cores"
   say "with KUBEGC_KUBERNETES, all that needs a Kubernetes runs on 1.20.2 too: about 35 minutes more"
   prepare
-  # Not joined by `&&`: Bash then ignores failures in all but the last.
-  random
-  soak
-  fleet
+  # Not joined by `&&`: Bash then ignores failures in all but the last. The files of a release are built while the checkout is clean.
+  part release
+  part random
+  part soak
+  part fleet "$(version)"
   beside_kubernetes
   if [ -n "${KUBEGC_KUBERNETES:-}" ]; then
     (
@@ -199,7 +231,6 @@ long() {
   else
     say "left out: all tests on another Kubernetes than 1.20.2, because KUBEGC_KUBERNETES names none"
   fi
-  release
 }
 
 case ${1:-} in
@@ -211,8 +242,10 @@ case ${1:-} in
     without "${out[@]}"
     ;;
   fast | long) "$1" ;;
-  random) scripts/setup.sh build && random ;;
-  node | soak | churn | kills | fleet | forests) prepare && "$1" ;;
-  release) release ;;
+  node) prepare && node ;;
+  random) scripts/setup.sh build && part random ;;
+  soak) prepare && part soak ;;
+  churn | kills | fleet | forests) prepare && part "$1" "$(version)" ;;
+  release) part release ;;
   *) sed -n '2,21s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac

@@ -18,9 +18,9 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 
-pub(in crate::daemon) use self::pause_file::{keep_reserve, replace_file};
 use self::pause_file::removal_in_progress;
 pub use self::pause_file::{end_pause, removals_ended, write_pause};
+pub(in crate::daemon) use self::pause_file::{keep_reserve, replace_file};
 use super::Cycle;
 use crate::config::Settings;
 use crate::daemon::clock::Clock;
