@@ -43,7 +43,12 @@ if [ -n "$compiler" ]; then exec "${RUSTC:-rustc}" -vV; fi
 
 # Debian's C library links statically too. Name lookup still works: since 2.34 the library contains the lookup in files
 # and DNS. --target limits the static flag to the binary: build scripts and proc macros load libraries.
-export RUSTFLAGS="-C target-feature=+crt-static --remap-path-prefix=$PWD=kubegc --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+flags="-C target-feature=+crt-static --remap-path-prefix=$PWD=kubegc --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
+# LLVM's linker, which rustup installs, keeps one of equal functions and packs relocations: a twentieth of the size.
+lld=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin/gcc-ld
+[ ! -x "$lld/ld.lld" ] ||
+  flags="$flags -C link-arg=-fuse-ld=lld -C link-arg=-B$lld -C link-arg=-Wl,--icf=safe,-z,pack-relative-relocs"
+export RUSTFLAGS=$flags
 KUBEGC_COMMIT=$(scripts/commit.sh)
 export KUBEGC_COMMIT
 cargo build --locked --bin kubegc --release --target "$target" >&2
