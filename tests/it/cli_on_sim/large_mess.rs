@@ -1,10 +1,10 @@
 //! A large mess and all that a node can do at once: the command begins to remove soon, and ends.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::sync::mpsc::channel;
 use std::time::Instant;
 
-use kubegc::sim::{GIB, MIB, Node};
+use kubegc::sim::{GIB, MIB, Node, Rpc};
 
 use super::Host;
 
@@ -12,13 +12,16 @@ use super::Host;
 const MANY: usize = 10_000;
 /// Where the pods are.
 const NAMESPACES: usize = 50;
-const ON: [&str; 6] = [
+/// A file of the newest instance.
+const ROTATED: &str = "1.log.20261121-090000.gz";
+const ON: [&str; 7] = [
     "--set=logs.archive=keep 24h,pod 1MiB,node 1GiB",
     "--set=logs.limits=pod 4KiB,namespace 1MiB,node 10MiB",
     "--set=images.undo=1h",
-    "--set=images.targets=total 1GiB..512MiB",
+    "--set=images.min_age=0s",
+    "--set=images.targets=total 399GiB..398GiB",
     "--set=leftovers.remove=termination_log,pod_directory,unreferenced",
-    r#"--set=rule=[{name = "unused", for = "image", when = "image.repository.contains(\"/unused\")", then = "remove", total = "1GiB"}]"#,
+    r#"--set=rule=[{name = "unused", for = "image", when = "image.repository.contains(\"/unused\")", then = { total = "399GiB..398GiB" }}]"#,
 ];
 
 #[test]
@@ -28,24 +31,28 @@ fn ten_thousand_of_each_are_collected_with_everything_on() {
     for number in 0..MANY {
         let logs = host.sim.log_roots().pods.join(directory(number)).join("app");
         fs::create_dir_all(&logs).unwrap();
-        fs::write(logs.join("0.log.20261121-090000.gz"), [7; 8192]).unwrap();
+        fs::write(logs.join(ROTATED), [7; 8192]).unwrap();
     }
-    let begun = Instant::now();
-    let mut collect = host.spawn(&[&["collect"], &ON[..]].concat());
-    let mut first = None;
-    let mut removed = 0;
-    for line in BufReader::new(collect.stdout.take().unwrap()).lines().map_while(Result::ok) {
-        if line.contains("  removed  ") {
-            first.get_or_insert_with(|| begun.elapsed());
-            removed += 1;
-        }
-    }
-    let (first, all) = (first.unwrap(), begun.elapsed());
-    println!("first removal after {first:.1?}, {removed} after {all:.1?}");
-    assert!(collect.wait().unwrap().success());
+    let (begun, (send, first)) = (Instant::now(), channel());
+    let note = move |_: &mut Node| send.send(begun.elapsed()).unwrap();
+    host.sim.on_call(Rpc::RemoveContainer, 1, note);
+    let ran = host.spawn(&[&["collect"], &ON[..]].concat()).wait_with_output().unwrap();
+    let (first, all) = (first.try_recv(), begun.elapsed());
+    println!("{}", String::from_utf8_lossy(&ran.stdout).lines().rev().take(12).collect::<Vec<_>>().join("\n"));
+    let first = first.unwrap();
+    println!("first removal after {first:.1?}, all after {all:.1?}");
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr).lines().take(20).collect::<Vec<_>>().join("\n")
+    );
     assert!(first * 5 < all, "the first removal after {first:.1?} of {all:.1?}");
     let [containers, _, images] = host.rest();
-    assert_eq!((containers.len(), images.len()), (MANY, 1), "one container of each pod is left, and the image of all");
+    assert_eq!(containers.len(), MANY, "one container of each pod is left");
+    // Each has 41 MiB.
+    assert!((9_900..9_980).contains(&images.len()), "{}", images.len());
+    let logs = |number: &usize| host.sim.log_roots().pods.join(directory(*number)).join("app").join(ROTATED).exists();
+    assert_eq!((0..MANY).filter(logs).count(), 0, "each is over the limit of its pod");
 }
 
 fn directory(number: usize) -> String {
