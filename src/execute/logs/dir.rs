@@ -224,12 +224,14 @@ impl From<&FileStat> for DirEntry {
         };
         let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
         let bytes = if stat.st_nlink == 1 { blocks * BLOCK_BYTES } else { 0 };
+        #[allow(clippy::useless_conversion, reason = "it has half as many bits on arm64")]
+        let names = u64::from(stat.st_nlink);
         Self {
             kind,
             bytes,
             size: blocks * BLOCK_BYTES,
             length: u64::try_from(stat.st_size).unwrap_or_default(),
-            names: stat.st_nlink,
+            names,
             inode: stat.st_ino,
             modified: (stat.st_mtime, stat.st_mtime_nsec),
         }
