@@ -65,7 +65,7 @@ fn uid(number: usize) -> String {
 
 fn node() -> Node {
     let day = std::time::Duration::from_hours(24);
-    let mut node = Node::new().now(jiff::Timestamp::now()).disk(100 * GIB, 90 * GIB).ago(2 * day);
+    let mut node = Node::new().now(jiff::Timestamp::now()).disk(1000 * GIB, 500 * GIB).ago(2 * day);
     node = node.image("r.example/used:1", &[("base", 40 * MIB)]);
     for number in 0..MANY {
         node = node.image(&format!("r.example/unused-{number}:1"), &[("base", 40 * MIB), (&uid(number), MIB)]);
