@@ -124,8 +124,8 @@ fast() {
 random() {
   say "random: 10 minutes"
   (unset PROPTEST_RNG_SEED && PROPTEST_CASES=${PROPTEST_CASES:-5000} only properties)
-  KUBEGC_LOADS=all only suggestions_hold
-  KUBEGC_LOADS=all only every_node_that_was_made
+  KUBEGC_CASES=all only suggestions_hold
+  KUBEGC_CASES=all only every_node_that_was_made
   KUBEGC_CASES=all only matrix
   KUBEGC_CASES=all only faults::
 }
@@ -160,7 +160,6 @@ forests() {
   for seed in ${KUBEGC_SEED:-1 2 3}; do
     KUBEGC_SEED=$seed KUBEGC_FORESTS=${KUBEGC_FORESTS:-200} only upstream_collector --run-ignored all
   done
-  KUBEGC_CASES=all only forests_end_the_same
   KUBEGC_CASES=all only collect_after_each_step
 }
 

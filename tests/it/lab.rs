@@ -1,5 +1,5 @@
 //! Replays of made traces: suggestions, and the table in docs/disk.md. All 20 nodes take a minute, so each tenth is tried, and all of them
-//! with `KUBEGC_LOADS=all`.
+//! with `KUBEGC_CASES=all`.
 
 mod generate;
 mod recorded;
@@ -12,6 +12,7 @@ use kubegc::lab::{Replay, Ruler, Totals, fewest_bytes_pulled_again, of_kubelet, 
 use kubegc::model::{Trace, size_text};
 use kubegc::plan::{EvictionLimits, ImagePolicy, Policy};
 
+use crate::sample;
 use generate::Load;
 
 /// What is before and after the table.
@@ -29,7 +30,7 @@ fn ruler(trace: &Trace) -> Ruler {
 
 /// The nodes that are tried, and what part of all nodes they are.
 fn loads() -> (impl Iterator<Item = Load>, usize) {
-    let all = std::env::var("KUBEGC_LOADS").is_ok_and(|loads| loads == "all") || is_written();
+    let all = sample::plays_all() || is_written();
     let step = if all { 1 } else { 10 };
     (generate::loads().into_iter().step_by(step), step)
 }

@@ -6,10 +6,15 @@ const EACH: usize = 5;
 /// Returns a part of a series, the same in each run. Series with other offsets have other parts, so that what is left out under one
 /// fault is played under another. Returns all with `KUBEGC_CASES=all`.
 pub fn of<T>(offset: usize, cases: Vec<T>) -> Vec<T> {
-    if std::env::var("KUBEGC_CASES").is_ok_and(|cases| cases == "all") {
+    if plays_all() {
         return cases;
     }
     cases.into_iter().skip(offset % EACH).step_by(EACH).collect()
+}
+
+/// Returns whether this run plays the whole of each series.
+pub fn plays_all() -> bool {
+    std::env::var("KUBEGC_CASES").is_ok_and(|cases| cases == "all")
 }
 
 #[test]
