@@ -16,6 +16,7 @@ const VERSION: u64 = 1;
 
 /// What distinguishes documents.
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `kind` and `version`")]
 struct Head {
     kind: Option<String>,
     version: Option<u64>,
