@@ -64,13 +64,14 @@ pub fn full_image_name(name: &str) -> Cow<'_, str> {
         Cow::Borrowed(name) => name,
         id @ Cow::Owned(_) => return id,
     };
-    let (registry, repository) = match name.split_once('/') {
-        Some((first, rest)) if is_registry(first) => (first, rest),
-        _ => (DOCKER, name),
-    };
+    let listed = name.split_once('/').filter(|(first, _)| is_registry(first));
+    let (registry, repository) = listed.unwrap_or((DOCKER, name));
     let registry = if registry == OLD_DOCKER { DOCKER } else { registry };
     let library = if registry == DOCKER && !repository.contains('/') { "library/" } else { "" };
-    Cow::Owned(format!("{registry}/{library}{}", with_digest_or_tag(repository)))
+    match with_digest_or_tag(repository) {
+        Cow::Borrowed(_) if library.is_empty() && listed.is_some_and(|(first, _)| first == registry) => name.into(),
+        repository => Cow::Owned(format!("{registry}/{library}{repository}")),
+    }
 }
 
 /// Returns the full forms of a pattern of image names, in which `*` stands for any text: with registry and path and,
@@ -137,12 +138,16 @@ fn is_registry(first: &str) -> bool {
 }
 
 /// Returns a repository with its digest or, without one, with its tag. The tag is `latest` if there is none.
-fn with_digest_or_tag(repository: &str) -> String {
+fn with_digest_or_tag(repository: &str) -> Cow<'_, str> {
     let (tagged, digest) =
         repository.split_once('@').map_or((repository, None), |(tagged, digest)| (tagged, Some(digest)));
     let is_tag = |(_, tag): &(&str, &str)| !tag.contains('/');
-    let (path, tag) = tagged.rsplit_once(':').filter(is_tag).unwrap_or((tagged, "latest"));
-    digest.map_or_else(|| format!("{path}:{tag}"), |digest| format!("{path}@{digest}"))
+    let tag = tagged.rsplit_once(':').filter(is_tag);
+    match (tag, digest) {
+        (Some(_), None) | (None, Some(_)) => repository.into(),
+        (Some((path, _)), Some(digest)) => Cow::Owned(format!("{path}@{digest}")),
+        (None, None) => Cow::Owned(format!("{repository}:latest")),
+    }
 }
 
 /// Returns the last parts of all names of these images. A name that the runtime could not resolve may refer to one of them only
@@ -200,6 +205,10 @@ mod tests {
         for (name, full) in rows {
             assert_eq!(full_image_name(&name), full, "{name:?}");
             assert_eq!(full_image_name(&full), full, "a full name is its own full name");
+            assert!(
+                matches!(full_image_name(&full), Cow::Borrowed(_)),
+                "{full}: each removal of an image reads all names"
+            );
         }
     }
 
