@@ -22,13 +22,13 @@ use removed_image::{RemovedImage, RemovedImages};
 pub struct Memory {
     /// When the agent started to observe: the start of the service, or of the memory for a one-shot run.
     pub agent_started_at: Option<Timestamp>,
-    /// The memory of each image.
-    pub images: Vec<ImageMemory>,
+    /// The memory of each image. Shared, because each removal makes a memory of its own, and most change the counts alone.
+    pub images: Arc<[ImageMemory]>,
     /// The last pass that listed images and containers. An image that was last used then was in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub images_at: Option<Timestamp>,
-    /// Pods of the runtime or the log root that a complete pod list did not name, and since when.
-    pub absent_since: Vec<Absence>,
+    /// Pods of the runtime or the log root that a complete pod list did not name, and since when. Shared as [`Self::images`].
+    pub absent_since: Arc<[Absence]>,
     /// Failed actions with a back-off, by [`crate::plan::Action::key`].
     pub failures: BTreeMap<String, Failure>,
     /// The highest counts of trusted lists of the runtime since about `guards.fall_hold`, without the objects removed since:
@@ -70,7 +70,7 @@ pub struct Memory {
 pub type ImageVolumes = BTreeMap<ContainerId, Vec<String>>;
 
 /// The memory of one image.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ImageMemory {
     /// The image.
     pub id: ImageId,
@@ -86,7 +86,7 @@ pub struct ImageMemory {
 }
 
 /// A missing pod: a complete pod list did not name it (I11).
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Absence {
     /// The pod.
     pub uid: PodUid,
@@ -216,10 +216,12 @@ impl Memory {
 
     /// Calls `change` for each time at which a pass saw something.
     fn for_each_time(&mut self, mut change: impl FnMut(&mut Timestamp)) {
-        for image in &mut self.images {
+        for image in Arc::make_mut(&mut self.images) {
             image.first_seen.iter_mut().chain(&mut image.last_used).for_each(&mut change);
         }
-        self.absent_since.iter_mut().for_each(|absence| change(&mut absence.since));
+        for absence in Arc::make_mut(&mut self.absent_since) {
+            change(&mut absence.since);
+        }
         self.agent_started_at.iter_mut().chain(&mut self.images_at).for_each(&mut change);
         self.fall.iter_mut().for_each(|fall| change(&mut fall.since));
         self.recent_counts.iter_mut().for_each(|recent| change(&mut recent.since));

@@ -109,9 +109,9 @@ fn lists_images(snapshot: &Snapshot) -> bool {
     snapshot.images.as_ref().is_some() && snapshot.containers.as_ref().is_some()
 }
 
-fn images(snapshot: &Snapshot, policy: &Policy) -> Vec<ImageMemory> {
+fn images(snapshot: &Snapshot, policy: &Policy) -> Arc<[ImageMemory]> {
     let (Some(images), Some(containers)) = (snapshot.images.as_ref(), snapshot.containers.as_ref()) else {
-        return snapshot.memory.images.clone();
+        return Arc::clone(&snapshot.memory.images);
     };
     let known: HashMap<_, _> = snapshot.memory.images.iter().map(|image| (&image.id, image)).collect();
     let uses = Uses::new(containers, &policy.guards);
@@ -142,7 +142,7 @@ fn orphaned_since(snapshot: &Snapshot, pods: &Pods) -> BTreeMap<PodUid, Timestam
     orphans.map(|uid| (uid.clone(), since(uid).unwrap_or(snapshot.taken_at))).collect()
 }
 
-fn absent_since(snapshot: &Snapshot, pods: &Pods) -> Vec<Absence> {
+fn absent_since(snapshot: &Snapshot, pods: &Pods) -> Arc<[Absence]> {
     let known: HashMap<_, _> = snapshot.memory.absent_since.iter().map(|past| (&past.uid, past.since)).collect();
     uids(snapshot)
         .into_iter()
@@ -203,7 +203,7 @@ mod tests {
         let past: Absence = serde_json::from_value(json!({ "uid": "past", "since": ago(60) })).unwrap();
         let known = |hide: fn(&mut Snapshot)| {
             let web = node().pod("web").exited("web/app", "c", 9).but(|snapshot| {
-                snapshot.memory.absent_since = vec![past.clone()];
+                snapshot.memory.absent_since = [past.clone()].into();
                 hide(snapshot);
             });
             uids(&web.snapshot()).into_iter().map(|uid| uid.to_string()).collect::<Vec<_>>()

@@ -95,7 +95,7 @@ pub(super) fn write_memory(transaction: &Transaction<'_>, before: &Memory, after
     write_fact(transaction, NAMED_IMAGES, before.named_images.as_ref(), after.named_images.as_ref())
 }
 
-fn images(connection: &Connection) -> rusqlite::Result<Vec<ImageMemory>> {
+fn images(connection: &Connection) -> rusqlite::Result<Arc<[ImageMemory]>> {
     let mut statement =
         connection.prepare_cached("SELECT id, first_seen, last_used, last_used_by FROM images ORDER BY id")?;
     let rows = statement.query_map([], |row| {
@@ -109,7 +109,7 @@ fn images(connection: &Connection) -> rusqlite::Result<Vec<ImageMemory>> {
     rows.collect()
 }
 
-fn absences(connection: &Connection) -> rusqlite::Result<Vec<Absence>> {
+fn absences(connection: &Connection) -> rusqlite::Result<Arc<[Absence]>> {
     let mut statement = connection.prepare_cached("SELECT uid, since FROM absences ORDER BY uid")?;
     let rows = statement
         .query_map([], |row| Ok(Absence { uid: row.get::<_, String>(0)?.into(), since: moment(row.get(1)?) }))?;
@@ -138,9 +138,16 @@ fn fact<T: DeserializeOwned>(connection: &Connection, key: &str) -> rusqlite::Re
     text.map(|text| from_json(0, &text)).transpose()
 }
 
-fn write_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[ImageMemory]) -> rusqlite::Result<()> {
+fn write_images(
+    transaction: &Transaction<'_>,
+    before: &Arc<[ImageMemory]>,
+    after: &Arc<[ImageMemory]>,
+) -> rusqlite::Result<()> {
     fn by_id(image: &ImageMemory) -> (&str, &ImageMemory) {
         (image.id.as_str(), image)
+    }
+    if Arc::ptr_eq(before, after) {
+        return Ok(());
     }
     let changed = delete_missing(transaction, "images", "id", before.iter().map(by_id), after.iter().map(by_id))?;
     let mut put = transaction.prepare_cached(
@@ -159,9 +166,16 @@ fn write_images(transaction: &Transaction<'_>, before: &[ImageMemory], after: &[
     Ok(())
 }
 
-fn write_absences(transaction: &Transaction<'_>, before: &[Absence], after: &[Absence]) -> rusqlite::Result<()> {
+fn write_absences(
+    transaction: &Transaction<'_>,
+    before: &Arc<[Absence]>,
+    after: &Arc<[Absence]>,
+) -> rusqlite::Result<()> {
     fn by_uid(absence: &Absence) -> (&str, &Absence) {
         (absence.uid.as_str(), absence)
+    }
+    if Arc::ptr_eq(before, after) {
+        return Ok(());
     }
     let changed = delete_missing(transaction, "absences", "uid", before.iter().map(by_uid), after.iter().map(by_uid))?;
     let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO absences (uid, since) VALUES (?1, ?2)")?;

@@ -194,7 +194,7 @@ pub(super) fn memory() -> Memory {
     let pod = Pod { uid: "u2".into(), images: vec!["docker.io/library/web:1".to_owned()], ..Pod::default() };
     Memory {
         agent_started_at: Some(at(0)),
-        images: vec![
+        images: [
             ImageMemory {
                 id: "sha256:aa".into(),
                 first_seen: None,
@@ -202,9 +202,10 @@ pub(super) fn memory() -> Memory {
                 last_used_by: Some("shop/web-0/app".to_owned()),
             },
             ImageMemory { id: "sha256:bb".into(), first_seen: Some(at(10)), last_used: None, last_used_by: None },
-        ],
+        ]
+        .into(),
         images_at: Some(at(30)),
-        absent_since: vec![Absence { uid: "u1".into(), since: at(20) }],
+        absent_since: [Absence { uid: "u1".into(), since: at(20) }].into(),
         failures: [("image/sha256:bb".to_owned(), failure)].into(),
         last_counts: Some(ListCounts { containers: 7, sandboxes: 3, images: 2 }),
         recent_counts: Some(RecentCounts {

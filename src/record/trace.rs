@@ -58,7 +58,7 @@ pub(super) fn events(before: &Memory, after: &Memory) -> Vec<Event> {
     let Some(now) = after.images_at.filter(|at| Some(*at) != before.images_at) else { return Vec::new() };
     let mut past: HashMap<_, _> = known(before).iter().map(|image| (&image.id, image)).collect();
     let mut events = Vec::new();
-    for image in &after.images {
+    for image in &*after.images {
         let event = |at, what, user| Event { id: image.id.clone(), at, what, user };
         let past = past.remove(&image.id);
         if past.is_none() {

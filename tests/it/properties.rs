@@ -176,7 +176,7 @@ proptest! {
                 prop_assert_eq!(image.first_seen, Some(now()));
             }
         }
-        for absence in &memory.absent_since {
+        for absence in &*memory.absent_since {
             let listed = node.pods.as_ref().is_some_and(|list| list.pods.iter().any(|pod| pod.uid == absence.uid));
             prop_assert!(!listed && !runs(&node, &absence.uid) && absence.since <= now());
         }

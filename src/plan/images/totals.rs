@@ -195,7 +195,7 @@ mod tests {
     fn a_rule_removes_images_above_its_limit_until_its_end() {
         let of_a = "image.id.startsWith('a')";
         let pinned = |image: &mut Image| image.pinned = true;
-        let young = |snapshot: &mut Snapshot| snapshot.memory.images[0].first_seen = Some(snapshot.taken_at);
+        let young = |snapshot: &mut Snapshot| Arc::make_mut(&mut snapshot.memory.images)[0].first_seen = Some(snapshot.taken_at);
         let no_store = |snapshot: &mut Snapshot| snapshot.store = None;
         let removed = |id: &'static str, rule: &str, pulled_again_at| {
             let (reason, rule) = ("rule".to_owned(), Some(rule.to_owned()));
@@ -203,7 +203,10 @@ mod tests {
             let image = RemovedImage { at: ago(190), reason, rule, unused_seconds: 9_000, last_used, pulled_again_at, ..RemovedImage::default() };
             move |snapshot: &mut Snapshot| _ = snapshot.memory.removed_images.insert(id.into(), Arc::new(image.clone()))
         };
-        let forgotten = |snapshot: &mut Snapshot| snapshot.memory.images.retain(|image| image.id != "a3".into());
+        let is_other = |image: &&crate::model::ImageMemory| image.id != "a3".into();
+        let forgotten = |snapshot: &mut Snapshot| {
+            snapshot.memory.images = snapshot.memory.images.iter().filter(is_other).cloned().collect();
+        };
         let at_once = |policy: &mut Policy| policy.images.min_age = Duration::ZERO;
         let two_names = |image: &mut Image| image.tags.push("docker.io/library/b:1".to_owned());
         let shared = || images(&[("a1", &[("x", 60)]), ("a2", &[("x", 60), ("a2", 20)]), ("b1", &[("x", 60), ("b1", 9)])]);

@@ -195,7 +195,7 @@ mod tests {
     fn memory_counts_absence_of_pods_in_partial_lists() {
         for (state, missing_pods) in [("exited", &["b"][..]), ("running", &[])] {
             let mut node = node(&json!([{ "state": state, "sandbox_id": "s-a", "pod": { "uid": "a" } }]));
-            node.memory.absent_since.clear();
+            node.memory.absent_since = [].into();
             node.sandboxes = crate::model::Seen::Seen(Vec::new());
             let memory = crate::plan::update_memory(&node, &Policy::default());
             let absent: Vec<_> = memory.absent_since.iter().map(|absence| absence.uid.as_str()).collect();

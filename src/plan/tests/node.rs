@@ -1,6 +1,7 @@
 //! Builds the nodes of the table tests, and compares a table with the plans. Ages are in minutes.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -148,7 +149,8 @@ impl Node {
 
     /// Proves that a pod is deleted: it is missing for an hour.
     pub fn deleted(mut self, uid: &str) -> Self {
-        self.snapshot.memory.absent_since.push(Absence { uid: uid.into(), since: ago(60) });
+        let absent = Absence { uid: uid.into(), since: ago(60) };
+        self.snapshot.memory.absent_since = self.snapshot.memory.absent_since.iter().cloned().chain([absent]).collect();
         self
     }
 
@@ -286,7 +288,7 @@ impl Node {
         let image = Image { id: id.into(), size_bytes: 30, ..Image::default() };
         seen(&mut self.snapshot.images).push(image);
         let past = ImageMemory { id: id.into(), first_seen: Some(ago(age)), last_used: None, last_used_by: None };
-        self.snapshot.memory.images.push(past);
+        self.snapshot.memory.images = self.snapshot.memory.images.iter().cloned().chain([past]).collect();
         self
     }
 
@@ -326,7 +328,7 @@ impl Node {
 
     /// Says that the image that was added last was last used so many minutes ago.
     pub fn used(mut self, minutes: i64) -> Self {
-        self.snapshot.memory.images.last_mut().unwrap().last_used = Some(ago(minutes));
+        Arc::make_mut(&mut self.snapshot.memory.images).last_mut().unwrap().last_used = Some(ago(minutes));
         self
     }
 

@@ -145,7 +145,7 @@ fn forget(memory: &mut Memory, report: &Report, at: Timestamp) {
         }
         memory.removed_images.insert(id.clone(), Arc::new(removed));
     }
-    memory.images.retain(|image| image.id != *id);
+    memory.images = memory.images.iter().filter(|image| image.id != *id).cloned().collect();
 }
 
 /// Returns what is remembered of a removal. An image that was held because it was pulled again had to be unused for that long.

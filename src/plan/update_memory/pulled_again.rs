@@ -98,7 +98,7 @@ mod tests {
             let image = Arc::make_mut(snapshot.memory.removed_images.values_mut().next().unwrap());
             (image.last_used, image.last_used_by) = (Some(ago(90)), Some("shop/web/app".to_owned()));
         });
-        let memory = update_memory(&node.snapshot(), &Policy::default()).images.remove(0);
+        let memory = &update_memory(&node.snapshot(), &Policy::default()).images[0];
         assert_eq!((memory.first_seen, memory.last_used), (Some(now()), Some(ago(90))));
         assert_eq!(memory.last_used_by.as_deref(), Some("shop/web/app"));
     }

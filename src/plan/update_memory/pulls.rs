@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(pulls(seen("app:2", ago(2))), once(None), "the pull of another image");
         assert_eq!(pulls(seen("app:1", now())), once(Some(1)), "at least a second");
         assert_eq!(pulls(seen("app:1", ago(-2))), once(Some(1)), "the clock was set back");
-        let first = pulled("app:1").but(|node| node.memory.images.clear());
+        let first = pulled("app:1").but(|node| node.memory.images = [].into());
         assert_eq!(pulls(first), [], "in the first pass each image is new");
         let overlapping = pulled("app:1").but(|node| {
             let removed = RemovedImage { at: ago(-1), ..RemovedImage::default() };

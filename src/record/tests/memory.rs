@@ -6,7 +6,7 @@ use super::*;
 fn used(last_used: Option<Timestamp>) -> Memory {
     Memory {
         agent_started_at: Some(at(0)),
-        images: vec![ImageMemory { id: "sha256:aa".into(), first_seen: Some(at(0)), last_used, last_used_by: None }],
+        images: [ImageMemory { id: "sha256:aa".into(), first_seen: Some(at(0)), last_used, last_used_by: None }].into(),
         ..Memory::default()
     }
 }
@@ -36,7 +36,7 @@ fn all_that_was_learnt_comes_back() {
 fn a_new_last_image_user_is_written_at_once() {
     let used_by = |name: &str, last_used| {
         let mut memory = used(Some(last_used));
-        memory.images[0].last_used_by = Some(name.to_owned());
+        Arc::make_mut(&mut memory.images)[0].last_used_by = Some(name.to_owned());
         memory
     };
     let after = used_by("shop/web-1/app", at(1));
@@ -52,8 +52,8 @@ fn what_is_no_longer_known_goes() {
 #[test]
 fn what_changed_is_changed_and_the_rest_stays() {
     let mut after = memory();
-    after.images[1].last_used = Some(at(100));
-    after.absent_since[0].since = at(5);
+    Arc::make_mut(&mut after.images)[1].last_used = Some(at(100));
+    Arc::make_mut(&mut after.absent_since)[0].since = at(5);
     after.failures.values_mut().for_each(|failure| failure.count = 3);
     after.last_counts = Some(ListCounts { containers: 8, ..ListCounts::default() });
     assert_eq!(learnt(&[memory(), after.clone()]), after);
@@ -130,9 +130,9 @@ fn future_times_are_corrected_on_read_and_in_store() {
     let store = open(&path);
     let year = 365 * 24 * 60 * 60;
     let mut ahead = memory();
-    ahead.images[0].last_used = Some(at(year));
-    ahead.images[1].first_seen = Some(at(year));
-    ahead.absent_since[0].since = at(year);
+    Arc::make_mut(&mut ahead.images)[0].last_used = Some(at(year));
+    Arc::make_mut(&mut ahead.images)[1].first_seen = Some(at(year));
+    Arc::make_mut(&mut ahead.absent_since)[0].since = at(year);
     ahead.failures.values_mut().for_each(|failure| failure.retry_at = at(year));
     ahead.fall.as_mut().unwrap().since = at(year);
     ahead.runtime.as_mut().unwrap().first_seen = at(year);
@@ -187,10 +187,10 @@ fn what_overlapping_passes_learn_adds_up() {
     store.learn(&memory());
     let run = store.begin_run(at(40), Scope::Containers);
     store.record(&run, at(41), &removed(container("c1"), None));
-    let named = |memory: Memory| Memory { absent_since: Vec::new(), ..memory };
+    let named = |memory: Memory| Memory { absent_since: [].into(), ..memory };
     store.store.change_blocking(|state| state.learn(named));
     store.record(&run, at(42), &removed(container("c2"), None));
-    let expected = (Vec::new(), 5);
+    let expected = ([].into(), 5);
     let after = store.file().memory().unwrap();
     assert_eq!((after.absent_since, after.last_counts.unwrap().containers), expected);
 }

@@ -269,7 +269,7 @@ fn a_damaged_file_is_set_aside_and_replaced() {
         let to = path.with_extension(format!("db.corrupt-{number}"));
         assert!(log.contains(&format!("set_aside={}", to.display())), "{case}: {log}");
         let begun = opened.unwrap().memory();
-        assert_eq!(begun.images, [], "{case}: unknown history is no history");
+        assert_eq!(*begun.images, [], "{case}: unknown history is no history");
         assert_eq!(begun.baseline_lost, Some(BaselineLoss::default()), "{case}");
         aside.push((case, to, bytes));
     }

@@ -150,7 +150,7 @@ fn only_what_kubegc_removed_is_remembered_as_removed() {
         last_used: Some(at(0)),
         last_used_by: user.clone(),
     };
-    let memory = Memory { images: vec![past], ..Memory::default() };
+    let memory = Memory { images: [past].into(), ..Memory::default() };
     let memory = after_outcomes(&memory, &reports, at(599), at(600), MINUTE);
     let expected = RemovedImage {
         at: at(600),
@@ -194,8 +194,8 @@ fn a_removal_after_a_hold_has_the_length_of_the_hold() {
 fn a_removed_image_counts_as_new_when_it_returns() {
     let image_memory =
         |id: &str| ImageMemory { id: id.into(), first_seen: Some(at(0)), last_used: None, last_used_by: None };
-    let memory = Memory { images: vec![image_memory("sha256:aa"), image_memory("sha256:bb")], ..Memory::default() };
+    let memory = Memory { images: [image_memory("sha256:aa"), image_memory("sha256:bb")].into(), ..Memory::default() };
     let reports = [removed(image("sha256:aa"), Some(1)), failed(image("sha256:bb"), "busy")];
     let memory = after_outcomes(&memory, &reports, at(0), at(0), MINUTE);
-    assert_eq!(memory.images, [image_memory("sha256:bb")]);
+    assert_eq!(*memory.images, [image_memory("sha256:bb")]);
 }

@@ -129,7 +129,7 @@ fn the_memory_of_a_version_before_becomes_the_begin_of_the_trace() {
     let store = TestStore::fresh();
     let past =
         |id: &str, last_used| ImageMemory { id: id.into(), first_seen: Some(at(-9)), last_used, last_used_by: None };
-    let images = vec![past("a", Some(at(-5))), past("b", None), past("c", Some(at(-4)))];
+    let images = [past("a", Some(at(-5))), past("b", None), past("c", Some(at(-4)))].into();
     store.learn(&Memory { images, ..Memory::default() });
     assert_eq!(store.events(), Vec::<String>::new());
     store.pass(0, "a b c+");

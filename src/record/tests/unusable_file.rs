@@ -8,8 +8,9 @@ fn run_of(store: &TestStore, seconds: i64, ids: &[&str]) {
     store.store.recall(at(seconds), no_jump(at(0)));
     let mut after = store.memory();
     let id = format!("sha256:run-{seconds}").into();
-    after.images.push(ImageMemory { id, first_seen: Some(at(seconds)), last_used: None, last_used_by: None });
-    after.images.sort_by(|a, b| a.id.cmp(&b.id));
+    let image = ImageMemory { id, first_seen: Some(at(seconds)), last_used: None, last_used_by: None };
+    after.images = after.images.iter().cloned().chain([image]).collect();
+    Arc::make_mut(&mut after.images).sort_by(|a, b| a.id.cmp(&b.id));
     store.learn(&after);
     let run = store.begin_run(at(seconds), Scope::All);
     record(store, &run, ids.iter().map(|id| (*id).to_owned()));
@@ -124,10 +125,10 @@ fn a_store_locked_on_open_keeps_the_files_data() {
         last_used: None,
         last_used_by: None,
     };
-    let mut listed = Memory { images: vec![image("sha256:aa", 60)], ..store.memory() };
-    listed.absent_since = vec![Absence { uid: "u1".into(), since: at(60) }];
+    let mut listed = Memory { images: [image("sha256:aa", 60)].into(), ..store.memory() };
+    listed.absent_since = [Absence { uid: "u1".into(), since: at(60) }].into();
     store.learn(&listed);
-    listed.images.push(image("sha256:bb", 90));
+    listed.images = [image("sha256:aa", 60), image("sha256:bb", 90)].into();
     store.learn(&listed);
     drop(other);
     run_of(&store, 120, &["c3"]);

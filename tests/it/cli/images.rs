@@ -1,5 +1,7 @@
 //! `kubegc images`, and who used an image last.
 
+use std::sync::Arc;
+
 use kubegc::plan::update_memory;
 use serde_json::Value;
 
@@ -55,7 +57,8 @@ fn images_in_use_are_last_by_last_use() {
 #[test]
 fn images_without_a_first_seen_time_sort_last() {
     let mut snapshot = full_disk();
-    let forgotten = snapshot.memory.images.remove(1).id.to_string();
+    let forgotten = snapshot.memory.images[1].id.to_string();
+    Arc::make_mut(&mut snapshot.memory.images)[1].id = "other".into();
     let shell = Shell::new().with("node.json", &serde_json::to_string(&snapshot).unwrap());
     let text = shell.run(&["images", "--snapshot", "node.json", "--sort-by", "first-seen", "-o", "json"]);
     let document: Value = serde_json::from_str(&text).unwrap();

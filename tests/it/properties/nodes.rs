@@ -389,7 +389,7 @@ pub fn shuffled(node: &Snapshot, seed: u64) -> Snapshot {
     node.log_dirs = shuffle(&node.log_dirs, seed >> 9);
     node.log_links = shuffle(&node.log_links, seed >> 12);
     node.leftover_logs = shuffle(&node.leftover_logs, seed >> 15);
-    node.memory.images.reverse();
+    Arc::make_mut(&mut node.memory.images).reverse();
     node
 }
 

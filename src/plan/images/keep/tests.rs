@@ -1,5 +1,7 @@
 //! Tests images that pods use, although no container uses them.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::model::{Image, Seen, Snapshot};
@@ -173,7 +175,7 @@ fn with_bare_ids(mut node: Snapshot) -> Snapshot {
         images[0].id = bare.as_str().into();
         images
     });
-    node.memory.images[0].id = bare.as_str().into();
+    Arc::make_mut(&mut node.memory.images)[0].id = bare.as_str().into();
     node
 }
 
@@ -195,7 +197,7 @@ fn an_image_id_without_its_algorithm_is_equal() {
 #[test]
 fn both_image_id_spellings_find_the_last_use() {
     let mut node = with_bare_ids(node(json!({ "not_seen": "no answer" })));
-    node.memory.images[0].id = ID.into();
+    Arc::make_mut(&mut node.memory.images)[0].id = ID.into();
     let plan = plan(&node, &Policy::default());
     assert_eq!(plan.actions[0].age_seconds, Some(24 * 60 * 60), "{plan:?}");
     let memory = crate::plan::update_memory(&node, &Policy::default());
@@ -323,7 +325,7 @@ fn images_of_the_last_complete_list_are_kept() {
         let mut node = node(pods);
         node.memory = after_a_list(&["web:1"]);
         node.taken_at = "2026-11-21T14:00:00Z".parse().unwrap();
-        node.memory.images[0].first_seen = None;
+        Arc::make_mut(&mut node.memory.images)[0].first_seen = None;
         assert_eq!(is_kept(&node, &Policy::default()), expected, "{case}");
         if expected {
             let reason =
