@@ -43,6 +43,9 @@ fn set_goal(step: &mut Step, goal: &Goal, disk: &FileSystem) {
     images.began_by =
         matches!(goal.reason, RemoveReason::Target { .. }).then(|| goal.reason.explain().phrase.into_owned());
     (images.target_bytes, images.target_inodes) = (number(goal.bytes), number(goal.inodes));
+    if !goal.is_of_disk {
+        return;
+    }
     let available = disk.available_bytes.min(disk.capacity_bytes);
     images.stop_at_available_bytes = number(i128::from(available) + goal.bytes);
     let free = disk.inodes_free.filter(|_| goal.inodes > 0);
@@ -100,11 +103,12 @@ fn keep_young<'i>(step: &mut Step, candidates: Vec<Candidate<'i>>) -> Vec<Candid
 }
 
 /// Removes images in order until their estimates add up to the goal. The first one is removed before anything is added, as
-/// in the kubelet. What goes `before` counts too: images by rules, and leases. With the guard `measure_space`, the images beyond the goal become the reserve (I9).
+/// in the kubelet. What goes `before` counts too: images by rules, and leases. With the guard `measure_space`, the images beyond a goal of the disk become the reserve (I9).
 fn free(step: &mut Step, mut order: Order, goal: &Goal, before: i128) {
     let context = step.context;
     let (mut bytes, mut inodes) = (before, Some(0));
-    let mut is_enough = before > 0 && goal.is_reached(bytes, inodes);
+    let (has_reserve, mut is_enough) =
+        (context.policy.guards.measure_space && goal.is_of_disk, before > 0 && goal.is_reached(bytes, inodes));
     while let Some(set) = order.next() {
         if set.len() > 1 {
             step.plan.images.together.push(set.iter().map(|(candidate, _)| candidate.image.id.clone()).collect());
@@ -113,7 +117,7 @@ fn free(step: &mut Step, mut order: Order, goal: &Goal, before: i128) {
             let action = candidate.action(context, reclaimed.bytes, goal.reason.clone());
             if is_enough {
                 keep_image(step, candidate.image, candidate.held_or(KeepReason::TargetReached {}));
-                step.plan.images.reserve.extend(context.policy.guards.measure_space.then_some(action));
+                step.plan.images.reserve.extend(has_reserve.then_some(action));
             } else {
                 bytes += i128::from(reclaimed.bytes);
                 inodes = inodes.zip(reclaimed.inodes).map(|(sum, inodes)| sum + i128::from(inodes));

@@ -50,6 +50,9 @@ pub(super) struct Goal {
     pub reason: RemoveReason,
     pub bytes: i128,
     pub inodes: i128,
+    /// Whether the disk must have so much more free space. A total of all images is none of that: what others write meanwhile must not
+    /// make it remove every unused image, and neither must leases that hold the bytes of removed images.
+    pub is_of_disk: bool,
 }
 
 // === impl Goal ===
@@ -66,6 +69,7 @@ impl Goal {
         Some(goals.fold(first, |goal, other| Self {
             bytes: goal.bytes.max(other.bytes),
             inodes: goal.inodes.max(other.inodes),
+            is_of_disk: goal.is_of_disk || other.is_of_disk,
             ..goal
         }))
     }
@@ -75,7 +79,8 @@ impl Goal {
         let is_of_images = |pressure: &&Pressure| pressure.mountpoint() == Some(&*disk.mountpoint);
         policy.under_pressure.as_ref().filter(is_of_images)?;
         let (bytes, inodes) = policy.pressure.missing(disk);
-        Some(Self { trigger: ImageTrigger::Pressure, reason: RemoveReason::Unused { pressure: true }, bytes, inodes })
+        let reason = RemoveReason::Unused { pressure: true };
+        Some(Self { trigger: ImageTrigger::Pressure, reason, bytes, inodes, is_of_disk: true })
     }
 
     /// Returns the goal of the thresholds. Equal ones leave nothing to reclaim; the kubelet removes an image then.
@@ -88,6 +93,7 @@ impl Goal {
             reason: RemoveReason::Space { high_threshold_percent, used_percent },
             bytes,
             inodes: 0,
+            is_of_disk: true,
         })
     }
 
@@ -123,6 +129,7 @@ impl ImageTarget {
             reason: reason(value),
             bytes: bytes.into(),
             inodes: inodes.into(),
+            is_of_disk: !matches!(self, Self::Total { .. }),
         };
         match self {
             Self::Free { below_bytes, until_bytes } => {

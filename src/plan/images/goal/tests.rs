@@ -92,6 +92,18 @@ fn the_plan_names_the_target_that_has_begun() {
     );
 }
 
+/// The disk says nothing about a total: others write to it meanwhile, and an undo keeps the bytes of removed images there.
+#[test]
+fn a_total_of_all_images_is_not_measured_on_the_disk() {
+    let measured = |node: Node| {
+        let images = node.plan().images;
+        (images.stop_at_available_bytes > 0, images.reserve.len())
+    };
+    assert_eq!(measured(three(500, 500).set(total(299, 250))), (false, 0));
+    assert_eq!(measured(three(99, 500).set(free(100, 199))), (true, 2));
+    assert_eq!(measured(three(99, 500).set(total(299, 250)).set(free(100, 199))), (true, 2), "beside another target");
+}
+
 /// The disk may be half empty when a target begins.
 #[test]
 fn a_target_that_is_missed_is_named_instead_of_the_disk() {
