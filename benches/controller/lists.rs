@@ -1,11 +1,12 @@
 //! What the first lists of `controller run` cost beside 100,000 objects on a real API server: its peak memory over that
-//! afterward is what a list in one stream (`sendInitialEvents`) could save at most.
+//! afterward is what a list in one stream (`sendInitialEvents`) could save at most. And the peak memory of a plan there.
 
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
+use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
 
 use crate::figures::{median, mib};
@@ -47,6 +48,7 @@ pub async fn measure() {
         mib(empty.usage.now)
     );
     println!("API server, peak:  {:>8.1} MiB before, {:.1} MiB after", mib(before.peak), mib(after.peak));
+    println!("peak of a plan:    {:>8.1} MiB at most, with labels {:.1} MiB", plan(&node, &[]), plan(&node, &["-L", "app"]));
     println!(
         "its CPU time:      {:>8.1} s a start",
         (after.cpu.as_secs_f64() - before.cpu.as_secs_f64()) / RUNS as f64
@@ -60,6 +62,14 @@ async fn start(node: &NodeRig) -> Start {
     let lists = async || run.log().contains("collecting");
     assert!(becomes_true_within(Duration::from_mins(5), lists).await, "{}", run.log());
     Start { seconds: begun.elapsed().as_secs_f64(), usage: usage(run.id()) }
+}
+
+/// Returns the peak memory of a plan in MiB. It is that of the largest program that has ended, so of this one or of an earlier one.
+fn plan(node: &NodeRig, arguments: &[&str]) -> f64 {
+    let kubeconfig = node.kubeconfig("admin").display().to_string();
+    node.kubegc(&[&["controller", "plan", "--kubeconfig", &kubeconfig], arguments].concat()).ok();
+    let kilobytes = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();
+    mib(u64::try_from(kilobytes).unwrap() * 1024)
 }
 
 async fn fill(maps: &Api<ConfigMap>) {
