@@ -19,7 +19,7 @@ use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::report::{Measure, Outcome, Refusal, Report};
 use super::document::selection::Selection;
-use super::logs::limits::log_limit::{ArchiveLimit, LogLimit};
+use super::policy::log_limit::{ArchiveLimit, LogLimit};
 use super::policy::{Policy, Scope};
 use super::step::{Context, Step};
 use crate::model::Snapshot;

@@ -21,44 +21,17 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::document::Kept;
 use super::document::action::{Action, Kind, Target};
 use super::document::reason::{KeepReason, RemoveReason};
-use super::guards::Guards;
 use super::logs;
 use super::pods::{Completeness, PodStatus};
-use super::rules::book::time_limit;
+use super::policy::AgeFrom;
+use super::policy::guards::Guards;
 use super::step::{Context, Step};
 use crate::model::{Container, ContainerId, ContainerState, PodUid, SandboxId, SandboxState};
 use crate::rules::Rule;
-
-/// Limits on dead containers (kubelet flags of the same meaning).
-#[derive(Clone, Debug, PartialEq)]
-pub struct ContainerPolicy {
-    /// `containers.min_age`
-    pub min_age: Duration,
-    /// `containers.max_per_pod_container`; `None` = no limit.
-    pub max_per_pod_container: Option<u64>,
-    /// `containers.max_containers`; `None` = no limit.
-    pub max_containers: Option<u64>,
-    /// `containers.age_from`
-    pub age_from: AgeFrom,
-    /// `containers.evict_terminated_pods`
-    pub evict_terminated_pods: bool,
-}
-
-/// The time from which a container's age counts.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "snake_case")]
-pub enum AgeFrom {
-    /// When it was created, as in the kubelet.
-    #[default]
-    Created,
-    /// When it finished (kubernetes#13562); when it was created if the finish time is unknown.
-    Finished,
-}
 
 /// One (pod uid, container name), as a key.
 type SlotKey<'a> = (Option<&'a PodUid>, &'a str);
@@ -166,7 +139,7 @@ fn rule_or_why_kept<'a>(
     let rule = context.rules.container(container);
     let since = context.policy.containers.age_from.of(container);
     let limits_of = rule.as_ref().ok().copied().flatten();
-    if let Some(reason) = why_too_young(context, limits_of, |min_age| is_old_enough(context, since, min_age)) {
+    if let Some(reason) = context.why_too_young(limits_of, |min_age| is_old_enough(context, since, min_age)) {
         return Err(reason);
     }
     context.backing_off(Kind::Container, container.id.as_str()).map_or(rule, Err)
@@ -192,20 +165,6 @@ fn why_no_candidate(context: &Context, stopped: &HashSet<&SandboxId>, container:
     // A removal would stop it. Only a sandbox that is not ready shows that it does not run.
     let may_run = container.state == ContainerState::Unknown && !stopped.contains(&container.sandbox_id);
     (guards.keep_newest_instance && may_run).then_some(KeepReason::MaybeRunning {})
-}
-
-/// Returns why an object is younger than the minimum age of its rule, or of the settings if that has none, if it is.
-pub(super) fn why_too_young(
-    context: &Context,
-    rule: Option<&Rule>,
-    is_old_enough: impl Fn(Duration) -> bool,
-) -> Option<KeepReason> {
-    if let Some((rule, min_age)) = rule.and_then(|rule| Some((rule, rule.limits()?.min_age?))) {
-        return (!is_old_enough(min_age)).then(|| rule.keeps_within(time_limit("min_age", min_age)));
-    }
-    let min_age = context.policy.containers.min_age;
-    let min_age_seconds = super::times::seconds(min_age);
-    (!is_old_enough(min_age)).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
 }
 
 /// Returns whether a container has the minimum age. With the guard, an unknown time is no age.
@@ -370,20 +329,6 @@ impl<'a> Slot<'a> {
         let pod = containers.iter().find_map(|dead| dead.container.pod.as_ref());
         let status = context.pods.status(pod, Completeness::Required);
         Self { containers, status }
-    }
-}
-
-// === impl ContainerPolicy ===
-
-impl Default for ContainerPolicy {
-    fn default() -> Self {
-        Self {
-            min_age: Duration::ZERO,
-            max_per_pod_container: Some(1),
-            max_containers: None,
-            age_from: AgeFrom::Created,
-            evict_terminated_pods: false,
-        }
     }
 }
 

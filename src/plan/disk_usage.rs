@@ -1,7 +1,6 @@
 //! The usage of a disk, in the kubelet's integer arithmetic (1.36, `image_gc_manager.go`).
 
 use crate::model::FileSystem;
-use crate::plan::document::plan_error::PlanError;
 
 /// A file system with a capacity above 0, and at most that capacity available.
 pub(in crate::plan) struct Usage {
@@ -9,21 +8,14 @@ pub(in crate::plan) struct Usage {
     available: i128,
 }
 
-/// Reads the usage of a file system.
-///
-/// # Errors
-///
-/// [`PlanError::InvalidDiskCapacity`] if the capacity is 0.
-pub(in crate::plan) fn usage(file_system: &FileSystem) -> Result<Usage, PlanError> {
-    if file_system.capacity_bytes == 0 {
-        return Err(PlanError::InvalidDiskCapacity { mountpoint: file_system.mountpoint.clone() });
-    }
-    Ok(Usage::of(file_system.capacity_bytes, file_system.available_bytes))
-}
-
 // === impl Usage ===
 
 impl Usage {
+    /// Returns the usage of a file system; `None` = its capacity is 0.
+    pub fn of_disk(disk: &FileSystem) -> Option<Self> {
+        (disk.capacity_bytes > 0).then(|| Self::of(disk.capacity_bytes, disk.available_bytes))
+    }
+
     /// Creates the usage of so many bytes or inodes, which are not 0.
     pub fn of(capacity: u64, available: u64) -> Self {
         Self { capacity: capacity.into(), available: available.min(capacity).into() }

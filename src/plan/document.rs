@@ -8,6 +8,7 @@ pub(super) mod explain;
 pub(super) mod forecast;
 pub(super) mod image_states;
 pub(super) mod kept_for;
+pub(super) mod log_limit_note;
 pub(super) mod plan_error;
 pub(super) mod reason;
 pub(super) mod report;
@@ -20,15 +21,14 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::guards::Profile;
-use super::images::pace::Pace;
-use super::logs::limits::log_limit::LogLimitNote;
+use super::policy::guards::Profile;
+use super::policy::image_policy::Pace;
 use super::policy::pressure::Pressure;
-use super::rules::book::RuleNote;
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen, Snapshot};
 use crate::store::Size;
 use action::{Action, Kind};
 use disk_state::DiskState;
+use log_limit_note::LogLimitNote;
 use plan_error::PlanError;
 use reason::KeepReason;
 
@@ -105,6 +105,32 @@ pub struct PodKnowledge {
     /// Why the kubelet's pod directories are unavailable; `null` = they are available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirs_unavailable: Option<String>,
+}
+
+/// What a pass has seen of a rule.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct RuleNote {
+    /// The name of the rule.
+    pub rule: String,
+    /// Whether the day of its `until` has come, so that it no longer applies.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub expired: bool,
+    /// The number of objects that it decides.
+    #[serde(default)]
+    pub objects: u64,
+    /// Their bytes, as far as they are known: the sizes of images as the runtime reports them, and of logs.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Of a rule with `total`: the bytes of the images that it decides, used ones too, before this pass. A layer of several images
+    /// counts once, and for the first such rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
+    /// The number of objects for which its condition could not be evaluated. `keep` keeps those.
+    #[serde(default)]
+    pub errors: u64,
+    /// One of these objects, and the error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A list of the runtime that was received in parts.

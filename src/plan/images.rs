@@ -17,7 +17,6 @@ pub(super) mod keep;
 pub(super) mod last_copies;
 pub(super) mod other_clients;
 pub(super) mod pace;
-pub(super) mod pattern;
 pub(super) mod quick;
 pub(super) mod reclaim;
 mod totals;
@@ -29,6 +28,8 @@ use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::{ImageTrigger, Kept};
 use super::pods::list_sanity::why_untrusted;
+use super::policy::Policy;
+use super::policy::pressure::Pressure;
 use super::step::{Context, Step};
 use crate::model::{Container, Image, Seen};
 use candidate::{Candidate, in_order};
@@ -219,6 +220,17 @@ fn keep_image(step: &mut Step, image: &Image, reason: KeepReason) {
 
 fn remove(step: &mut Step, estimates: &mut Estimates, candidate: &Candidate, reason: RemoveReason) {
     step.remove(candidate.action(step.context, estimates.remove(candidate).bytes, reason));
+}
+
+// === impl Policy ===
+
+impl Policy {
+    /// Returns the reason to remove every unused image, if they are to be removed.
+    pub(in crate::plan) fn all_unused(&self) -> Option<RemoveReason> {
+        let is_requested = matches!(self.under_pressure, Some(Pressure::Requested {}));
+        let pressure = !self.images.all_unused;
+        (self.images.all_unused || is_requested).then_some(RemoveReason::Unused { pressure })
+    }
 }
 
 #[cfg(test)]

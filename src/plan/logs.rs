@@ -14,7 +14,7 @@ mod leftovers;
 pub(super) mod limits;
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::document::Kept;
@@ -28,25 +28,6 @@ use crate::model::{
     container_id_of_link, is_log_link, is_log_link_without_id, log_link_name, pod_of_dir, pod_uid_of_dir,
 };
 use crate::rules::{Rule, RuleFor};
-use limits::log_limit::{ArchiveLimit, LogLimit};
-
-/// The directories of the archive, beside the pod log root.
-pub const ARCHIVE: [&str; 2] = ["kubegc", "archive"];
-
-/// The directories with logs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LogPolicy {
-    /// `logs.pods_root`
-    pub pods_root: PathBuf,
-    /// `logs.containers_root`
-    pub containers_root: PathBuf,
-    /// `logs.leftover_max_age`; 0 = a pod keeps the logs of all its instances.
-    pub leftover_max_age: Duration,
-    /// `logs.limits`, each kind once; empty = none.
-    pub limits: Vec<LogLimit>,
-    /// `logs.archive`, each kind once; empty = there is no archive.
-    pub archive: Vec<ArchiveLimit>,
-}
 
 /// Containers by ID, also by a prefix of it: the kubelet shortens long names of log symlinks.
 #[derive(Default)]
@@ -262,27 +243,6 @@ impl<'a> ById<'a> {
         let from = self.sorted.partition_point(|container| container.id.as_str() < prefix);
         let mut found = self.sorted.iter().skip(from).take_while(|container| container.id.as_str().starts_with(prefix));
         found.find(|container| container.state != ContainerState::Exited).map(|container| container.state)
-    }
-}
-
-// === impl LogPolicy ===
-
-impl LogPolicy {
-    /// Returns the directory of the archive: `/var/log/kubegc/archive` for `/var/log/pods`.
-    pub fn archive_root(&self) -> PathBuf {
-        self.pods_root.parent().into_iter().chain(ARCHIVE.map(Path::new)).collect()
-    }
-}
-
-impl Default for LogPolicy {
-    fn default() -> Self {
-        Self {
-            pods_root: "/var/log/pods".into(),
-            containers_root: "/var/log/containers".into(),
-            leftover_max_age: Duration::ZERO,
-            limits: Vec::new(),
-            archive: Vec::new(),
-        }
     }
 }
 

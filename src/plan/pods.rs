@@ -12,8 +12,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::document::reason::{KeepReason, RemoveReason};
-use super::guards::Guards;
 use super::policy::Policy;
+use super::policy::guards::Guards;
 use crate::model::{Pod, PodList, PodRef, PodSourceName, PodUid, Seen, Snapshot, running_pods};
 use list_sanity::why_untrusted;
 
@@ -246,6 +246,15 @@ impl PodStatus {
             Self::Guarded(reason) => Some(reason),
             _ => None,
         }
+    }
+}
+
+// === impl Policy ===
+
+impl Policy {
+    /// Returns the reason to remove an object of a terminated pod.
+    pub(in crate::plan) fn of_terminated_pod(&self) -> RemoveReason {
+        RemoveReason::PodTerminal { pressure: !self.containers.evict_terminated_pods }
     }
 }
 

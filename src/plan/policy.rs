@@ -1,22 +1,27 @@
 //! What a plan depends on besides the snapshot: the settings of its steps, and which steps there are.
 
 pub(super) mod eviction;
+pub(super) mod guards;
 pub(super) mod image_policy;
+pub(super) mod image_target;
+pub(super) mod log_limit;
+pub(super) mod pattern;
 pub(super) mod pressure;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use super::containers::ContainerPolicy;
-use super::guards::{Guards, Profile};
-use super::images::last_copies::LastCopies;
-use super::logs::LogPolicy;
-use crate::model::LeftoverKind;
+use crate::model::{ImageId, LeftoverKind};
 use crate::rules::{Rules, Uses};
 use eviction::EvictionLimits;
+use guards::{Guards, Profile};
 use image_policy::{ImageOrder, ImagePolicy};
+use log_limit::{ArchiveLimit, LogLimit};
+use pattern::Pattern;
 use pressure::{Pressure, PressurePolicy};
 
 /// Everything that a plan depends on besides the snapshot.
@@ -46,6 +51,61 @@ pub struct Policy {
     pub eviction: EvictionLimits,
     /// `keepLastCopy` of the policies of the cluster.
     pub last_copies: LastCopies,
+}
+
+/// Limits on dead containers (kubelet flags of the same meaning).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContainerPolicy {
+    /// `containers.min_age`
+    pub min_age: Duration,
+    /// `containers.max_per_pod_container`; `None` = no limit.
+    pub max_per_pod_container: Option<u64>,
+    /// `containers.max_containers`; `None` = no limit.
+    pub max_containers: Option<u64>,
+    /// `containers.age_from`
+    pub age_from: AgeFrom,
+    /// `containers.evict_terminated_pods`
+    pub evict_terminated_pods: bool,
+}
+
+/// The time from which a container's age counts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
+pub enum AgeFrom {
+    /// When it was created, as in the kubelet.
+    #[default]
+    Created,
+    /// When it finished (kubernetes#13562); when it was created if the finish time is unknown.
+    Finished,
+}
+
+/// The directories of the archive, beside the pod log root.
+pub const ARCHIVE: [&str; 2] = ["kubegc", "archive"];
+
+/// The directories with logs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogPolicy {
+    /// `logs.pods_root`
+    pub pods_root: PathBuf,
+    /// `logs.containers_root`
+    pub containers_root: PathBuf,
+    /// `logs.leftover_max_age`; 0 = a pod keeps the logs of all its instances.
+    pub leftover_max_age: Duration,
+    /// `logs.limits`, each kind once; empty = none.
+    pub limits: Vec<LogLimit>,
+    /// `logs.archive`, each kind once; empty = there is no archive.
+    pub archive: Vec<ArchiveLimit>,
+}
+
+/// Which images are kept until another node is known to keep them. The default is none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LastCopies {
+    /// The policy that keeps them; `None` = no policy does.
+    pub policy: Option<String>,
+    /// Images that count as without a registry, besides those that were imported.
+    pub patterns: Vec<Pattern>,
+    /// Images that another node is known to keep.
+    pub elsewhere: BTreeSet<ImageId>,
 }
 
 /// The kinds of leftovers that are removed.
@@ -85,6 +145,41 @@ impl Policy {
             uses.extend(score.uses());
         }
         uses
+    }
+}
+
+// === impl ContainerPolicy ===
+
+impl Default for ContainerPolicy {
+    fn default() -> Self {
+        Self {
+            min_age: Duration::ZERO,
+            max_per_pod_container: Some(1),
+            max_containers: None,
+            age_from: AgeFrom::Created,
+            evict_terminated_pods: false,
+        }
+    }
+}
+
+// === impl LogPolicy ===
+
+impl LogPolicy {
+    /// Returns the directory of the archive: `/var/log/kubegc/archive` for `/var/log/pods`.
+    pub fn archive_root(&self) -> PathBuf {
+        self.pods_root.parent().into_iter().chain(ARCHIVE.map(Path::new)).collect()
+    }
+}
+
+impl Default for LogPolicy {
+    fn default() -> Self {
+        Self {
+            pods_root: "/var/log/pods".into(),
+            containers_root: "/var/log/containers".into(),
+            leftover_max_age: Duration::ZERO,
+            limits: Vec::new(),
+            archive: Vec::new(),
+        }
     }
 }
 

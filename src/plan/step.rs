@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -14,8 +15,9 @@ use super::document::{ImageSummary, Kept, ListNote, Plan, PlanKind, PodKnowledge
 use super::pods::Pods;
 use super::pods::gaps::Gaps;
 use super::policy::Policy;
-use super::rules::book::RuleBook;
+use super::rules::book::{RuleBook, time_limit};
 use crate::model::{Container, Image, ImageId, ImageMemory, PodUid, SandboxId, Seen, Snapshot};
+use crate::rules::Rule;
 use crate::store::SnapshotIndex;
 
 /// The facts that every step uses.
@@ -73,6 +75,16 @@ impl<'a> Context<'a> {
             failures: failure.count,
             error: failure.error.clone(),
         })
+    }
+
+    /// Returns why an object is younger than the minimum age of its rule, or of the settings if that has none, if it is.
+    pub fn why_too_young(&self, rule: Option<&Rule>, is_old_enough: impl Fn(Duration) -> bool) -> Option<KeepReason> {
+        if let Some((rule, min_age)) = rule.and_then(|rule| Some((rule, rule.limits()?.min_age?))) {
+            return (!is_old_enough(min_age)).then(|| rule.keeps_within(time_limit("min_age", min_age)));
+        }
+        let min_age = self.policy.containers.min_age;
+        let min_age_seconds = super::times::seconds(min_age);
+        (!is_old_enough(min_age)).then_some(KeepReason::YoungerThanMinAge { min_age_seconds })
     }
 
     /// Returns the whole seconds since a time.

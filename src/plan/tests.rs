@@ -64,3 +64,26 @@ fn an_existing_pod_is_shown_with_its_source() {
     let kept = node::node().pod("web").dir("default_web_web").plan().kept;
     assert_eq!(kept[0].reason, KeepReason::PodPresent { source: "test".to_owned() });
 }
+
+#[test]
+fn pressure_evicts_terminated_pods_and_removes_unused_images() {
+    let policy = Policy::default().under_pressure(Pressure::Requested {});
+    assert!(policy.evicts_terminated_pods());
+    assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: true });
+    assert_eq!(policy.all_unused(), Some(RemoveReason::Unused { pressure: true }));
+    let of_disk = Pressure::FreeBytes { mountpoint: "/d".into(), free_bytes: 1, limit_bytes: 2 };
+    assert_eq!(Policy::default().under_pressure(of_disk).all_unused(), None, "only until it has none");
+    assert_eq!(policy.guards, Policy::default().guards, "the guards apply all the same");
+}
+
+/// A setting that removes the same objects without pressure is the reason with pressure too.
+#[test]
+fn an_enabled_setting_is_the_reason_under_pressure_too() {
+    let mut policy = Policy::default();
+    assert_eq!((policy.evicts_terminated_pods(), policy.all_unused()), (false, None));
+    (policy.containers.evict_terminated_pods, policy.images.all_unused) = (true, true);
+    for policy in [policy.under_pressure(Pressure::Requested {}), policy] {
+        assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: false });
+        assert_eq!(policy.all_unused(), Some(RemoveReason::Unused { pressure: false }));
+    }
+}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::model::Seen;
 use crate::plan::decide;
-use crate::plan::guards::Profile;
+use crate::plan::policy::guards::Profile;
 
 const AT: &str = "2026-11-21T10:00:00Z";
 
@@ -32,7 +32,11 @@ fn node() -> Snapshot {
 }
 
 fn policy() -> Policy {
-    Policy { profile: Profile::Kubelet, guards: crate::plan::guards::Guards::of(Profile::Kubelet), ..Policy::default() }
+    Policy {
+        profile: Profile::Kubelet,
+        guards: crate::plan::policy::guards::Guards::of(Profile::Kubelet),
+        ..Policy::default()
+    }
 }
 
 fn saved() -> Plan {

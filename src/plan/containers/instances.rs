@@ -7,7 +7,7 @@
 
 use jiff::Timestamp;
 
-use crate::plan::guards::Guards;
+use crate::plan::policy::guards::Guards;
 
 /// Sorts instances, oldest first.
 pub(super) type Order<'a> = (u32, Timestamp, &'a str);

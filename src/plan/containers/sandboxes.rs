@@ -15,8 +15,8 @@ use crate::model::{PodUid, Sandbox, SandboxId, SandboxState};
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
-use crate::plan::guards::Guards;
 use crate::plan::pods::{Completeness, PodStatus};
+use crate::plan::policy::guards::Guards;
 use crate::plan::step::{Context, Step};
 
 /// The number of containers that this pass keeps, by sandbox.

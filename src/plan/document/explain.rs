@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::reason::{RemoveReason, RuleReason};
 use crate::model::{count_text, duration_text, size_text};
-use crate::plan::logs::limits::log_limit::{ArchiveLimit, LogLimit};
+use crate::plan::policy::log_limit::{ArchiveLimit, LogLimit};
 
 /// When a reason that disk pressure alone causes changes.
 const NO_PRESSURE: &str = "there is no disk pressure, and no --pressure";

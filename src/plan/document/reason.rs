@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::model::ContainerState;
-use crate::plan::images::goal::ImageTarget;
-use crate::plan::logs::limits::log_limit::{ArchiveLimit, LogLimit};
+use crate::plan::policy::image_target::ImageTarget;
+use crate::plan::policy::log_limit::{ArchiveLimit, LogLimit};
 
 /// The rule that decides an object.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]

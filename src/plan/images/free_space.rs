@@ -1,14 +1,15 @@
 //! Removes images until the disk has enough space: down to the low threshold, or to the end of a target.
 
 use super::candidate::Candidate;
-use super::goal::{Goal, ImageTarget};
+use super::goal::Goal;
 use super::keep_image;
 use super::reclaim::{Estimates, Order};
 use crate::model::{FileSystem, LeftoverKind, Seen};
-use crate::plan::disk_usage::{self, Usage};
+use crate::plan::disk_usage::Usage;
 use crate::plan::document::action::{Action, Target};
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::{KeepReason, RemoveReason};
+use crate::plan::policy::image_target::ImageTarget;
 use crate::plan::step::{Context, Step};
 
 /// Removes images until the goal is reached, if there is one.
@@ -85,7 +86,12 @@ fn all_images(context: &Context, estimates: &Estimates) -> u64 {
 /// Returns the image disk and its usage.
 pub(super) fn usage<'a>(context: &Context<'a>) -> Result<(&'a FileSystem, Usage), PlanError> {
     match &context.snapshot.image_filesystem {
-        Seen::Seen(file_system) => Ok((file_system, disk_usage::usage(file_system)?)),
+        Seen::Seen(disk) => {
+            let mountpoint = || disk.mountpoint.clone();
+            let usage =
+                Usage::of_disk(disk).ok_or_else(|| PlanError::InvalidDiskCapacity { mountpoint: mountpoint() })?;
+            Ok((disk, usage))
+        }
         Seen::NotSeen(cause) => Err(PlanError::NotSeen { source: "image_filesystem".to_owned(), cause: cause.clone() }),
     }
 }

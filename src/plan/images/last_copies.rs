@@ -1,22 +1,9 @@
 //! Images that may be the last copy in the cluster, which a policy of the cluster keeps: images without a registry to pull them from.
 //! Such an image is removed only while another node is known to keep it.
 
-use std::collections::BTreeSet;
-
-use super::pattern::Pattern;
-use crate::model::{Image, ImageId};
+use crate::model::Image;
 use crate::plan::document::reason::KeepReason;
-
-/// Which images are kept until another node is known to keep them. The default is none.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LastCopies {
-    /// The policy that keeps them; `None` = no policy does.
-    pub policy: Option<String>,
-    /// Images that count as without a registry, besides those that were imported.
-    pub patterns: Vec<Pattern>,
-    /// Images that another node is known to keep.
-    pub elsewhere: BTreeSet<ImageId>,
-}
+use crate::plan::policy::LastCopies;
 
 // === impl LastCopies ===
 

@@ -4,40 +4,18 @@
 //! no time then. `execute` makes the pauses; the schedule delays the first pass.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
-use std::time::Duration;
 
-use humantime::{format_duration, parse_duration};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::model::{FileSystem, ImageId, bytes_of_text, exact_size_text};
+use crate::model::{FileSystem, ImageId};
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind};
 use crate::plan::document::reason::KeepReason;
+use crate::plan::policy::image_policy::Pace;
 use crate::plan::policy::pressure::PressurePolicy;
 use crate::plan::step::Step;
 
 /// The emergency mark: below 5 % of free space or inodes a full disk is near, and nothing waits. The kubelet evicts pods below
 /// 15 % of the image disk by default (1.36, `imagefs.available`).
 const EMERGENCY: PressurePolicy = PressurePolicy { free_bytes: 0, free_percent: 5, free_inodes_percent: 5 };
-
-/// `images.pace`: the limits of one pass.
-#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct Pace {
-    /// The most images; absent = any number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub images: Option<u64>,
-    /// The most bytes, by the estimates; absent = any number.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<u64>,
-    /// Seconds of the pause between two removals.
-    #[serde(default)]
-    pub pause_seconds: u64,
-    /// The most seconds that the first pass after a start of the service waits.
-    #[serde(default)]
-    pub start_seconds: u64,
-}
 
 /// Returns whether a disk is so full that no pace applies.
 pub fn is_emergency(disk: &FileSystem) -> bool {
@@ -103,59 +81,6 @@ impl Spent {
     }
 }
 
-// === impl Pace ===
-
-impl Pace {
-    /// Returns the pause between two removals.
-    pub fn pause(self) -> Duration {
-        Duration::from_secs(self.pause_seconds)
-    }
-
-    /// Returns how long the first pass of a node waits: a part of the longest wait that depends on the name of the node, so
-    /// that the nodes of a rollout do not all begin at once.
-    pub fn start_delay(self, node: &str) -> Duration {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(node);
-        Duration::from_secs(hash % self.start_seconds.saturating_add(1))
-    }
-
-    /// A regular expression for the text of a part.
-    pub const PATTERN: &str = "^images [1-9][0-9]*$|^bytes [0-9]+ ?[KMGT]?i?B$|^(pause|start) .+$";
-
-    /// Adds a part, as in the settings. Each is more than 0: a part that is absent has no effect. The error says what is wrong.
-    pub fn with(self, part: &str) -> Result<Self, String> {
-        let forms =
-            "\"images NUMBER\", \"bytes SIZE\", \"pause TIME\" up to 1m or \"start TIME\" up to 1day, each more than 0";
-        self.with_part(part).ok_or_else(|| format!("{part:?} is not a part of a pace: expected {forms}"))
-    }
-
-    fn with_part(self, part: &str) -> Option<Self> {
-        let (name, limit) = part.split_once(' ')?;
-        let limit = limit.trim();
-        let number = |number: Option<u64>| number.filter(|number| *number > 0);
-        let seconds = |most| number(Some(parse_duration(limit).ok()?.as_secs())).filter(|seconds| *seconds <= most);
-        Some(match name {
-            "images" => Self { images: Some(number(limit.parse().ok())?), ..self },
-            "bytes" => Self { bytes: Some(number(bytes_of_text(limit))?), ..self },
-            "pause" => Self { pause_seconds: seconds(60)?, ..self },
-            "start" => Self { start_seconds: seconds(24 * 60 * 60)?, ..self },
-            _ => return None,
-        })
-    }
-
-    /// Returns the parts, as in the settings.
-    pub fn parts(self) -> Vec<String> {
-        let time =
-            |name, seconds| (seconds > 0).then(|| format!("{name} {}", format_duration(Duration::from_secs(seconds))));
-        let parts = [
-            self.images.map(|images| format!("images {images}")),
-            self.bytes.map(|bytes| format!("bytes {}", exact_size_text(bytes))),
-            time("pause", self.pause_seconds),
-            time("start", self.start_seconds),
-        ];
-        parts.into_iter().flatten().collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,15 +128,5 @@ mod tests {
         assert_eq!([3, 4, 9].map(reserve), [0, 1, 3]);
         let limited = six(110).set(pace(Some(2), None)).plan().images;
         assert_eq!((limited.beyond_pace, limited.reserve.len()), (1, 0));
-    }
-
-    #[test]
-    fn the_first_passes_of_many_nodes_are_spread_out() {
-        let pace = Pace { start_seconds: 99, ..Pace::default() };
-        let delays: Vec<_> = (0..1000).map(|node| pace.start_delay(&format!("node-{node}")).as_secs()).collect();
-        assert!(delays.iter().all(|delay| *delay < 100));
-        let in_tenth = |tenth| delays.iter().filter(|delay| **delay / 10 == tenth).count();
-        assert!((0..10).all(|tenth| (50..200).contains(&in_tenth(tenth))), "{delays:?}");
-        assert_eq!(Pace::default().start_delay("node-1"), Duration::ZERO);
     }
 }

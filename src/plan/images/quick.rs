@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::goal::Goal;
 use crate::model::FileSystem;
-use crate::plan::disk_usage;
+use crate::plan::disk_usage::Usage;
 use crate::plan::policy::Policy;
 use crate::rules::RuleFor;
 
@@ -29,6 +29,5 @@ pub fn may_remove_images(
 
 /// Returns whether the images have more of a disk than the thresholds and the targets permit. `all_images` are the bytes of all images.
 pub fn is_over_goal(policy: &Policy, disk: &FileSystem, all_images: u64) -> bool {
-    let usage = disk_usage::usage(disk).ok();
-    usage.is_some_and(|usage| Goal::of(policy, disk, &usage, all_images).is_some())
+    Usage::of_disk(disk).is_some_and(|usage| Goal::of(policy, disk, &usage, all_images).is_some())
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::uses::by_id;
 use crate::model::{Container, Image, Snapshot, canonical_image_id, full_image_name};
-use crate::plan::guards::Guards;
+use crate::plan::policy::guards::Guards;
 
 /// The containers that use an image, by each name that refers to it.
 pub struct ImageUsers<'a>(HashMap<Cow<'a, str>, Vec<&'a Container>>);

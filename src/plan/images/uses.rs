@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::model::{Container, Image, ImageId, canonical_image_id, full_image_name};
-use crate::plan::guards::Guards;
+use crate::plan::policy::guards::Guards;
 
 /// The images that containers use, by every name that refers to them.
 pub(in crate::plan) struct Uses<'a> {

@@ -80,7 +80,7 @@ mod tests {
     use crate::model::Snapshot;
     use crate::plan::decide;
     use crate::plan::document::Plan;
-    use crate::plan::guards::{Guards, Profile};
+    use crate::plan::policy::guards::{Guards, Profile};
     use crate::plan::policy::{Policy, Scope};
     use crate::plan::tests::node::{removed, why_kept};
 

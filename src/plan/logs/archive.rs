@@ -12,12 +12,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::limits::fair_share;
-use super::limits::log_limit::{ArchiveLimit, LimitOf, LogLimit};
 use crate::model::{ArchivedLog, DiskUse, LogDir, PodRef, PodUid, Snapshot, log_dir_name};
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::policy::Policy;
+use crate::plan::policy::log_limit::{ArchiveLimit, LimitOf, LogLimit};
 use crate::plan::rules::book::time_limit;
 use crate::plan::step::{Context, Step};
 use crate::plan::times;

@@ -18,7 +18,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, Seen};
-use crate::plan::containers::why_too_young;
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
@@ -112,7 +111,7 @@ fn verdict(
     let within = || KeepReason::WithinLeftoverMaxAge { max_age_seconds: times::seconds(max_age) };
     let why_kept = (!is_old(max_age))
         .then(within)
-        .or_else(|| why_too_young(context, rule, is_old))
+        .or_else(|| context.why_too_young(rule, is_old))
         .or_else(|| context.backing_off(Kind::LogFile, id));
     if let Some(reason) = why_kept {
         return Err(reason);

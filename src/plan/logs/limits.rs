@@ -8,8 +8,6 @@
 //! The rules of containers keep the files of an instance that the runtime no longer has. The files are not in the plan while their
 //! limit is met.
 
-pub(in crate::plan) mod log_limit;
-
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
@@ -23,10 +21,11 @@ use crate::model::{
 };
 use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind, Target};
+use crate::plan::document::log_limit_note::{FilesLeft, LogLimitNote};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::pods::{Completeness, PodStatus};
+use crate::plan::policy::log_limit::{LimitOf, LogLimit};
 use crate::plan::step::{Context, Step};
-use log_limit::{FilesLeft, LimitOf, LogLimit, LogLimitNote};
 
 /// The log files of a pod.
 struct PodLogs<'a> {

@@ -80,7 +80,7 @@ mod tests {
 
     use crate::model::Snapshot;
     use crate::plan::decide;
-    use crate::plan::guards::Profile;
+    use crate::plan::policy::guards::Profile;
     use crate::plan::policy::{Policy, Scope};
     use crate::plan::tests::node::{removed, why_kept};
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn containers_without_a_pod_need_a_complete_list() {
-        let kubelet = Policy { guards: crate::plan::guards::Guards::of(Profile::Kubelet), ..Policy::default() };
+        let kubelet = Policy { guards: crate::plan::policy::guards::Guards::of(Profile::Kubelet), ..Policy::default() };
         for (missing, expected) in [
             (json!([{ "state": "exited", "sandbox_id": "s-x" }]), "list_incomplete"),
             (json!([{ "state": "exited" }]), "list_incomplete"),
@@ -164,7 +164,8 @@ mod tests {
     fn a_gap_in_running_containers_proves_no_pod_deleted() {
         let missing = json!([{ "state": "running", "sandbox_id": "s-c", "pod": { "uid": "c" } }]);
         for profile in [Profile::Safe, Profile::Kubelet] {
-            let policy = Policy { profile, guards: crate::plan::guards::Guards::of(profile), ..Policy::default() };
+            let policy =
+                Policy { profile, guards: crate::plan::policy::guards::Guards::of(profile), ..Policy::default() };
             let plan = decide(&node(&missing), &policy, Scope::Containers);
             assert_eq!(removed(&plan), ["a-0", "a-1", "b-0", "b-1"], "the limits of complete slots hold: {profile}");
             assert_ne!(why_kept(&plan, "b-2"), "removed");

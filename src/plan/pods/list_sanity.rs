@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use crate::model::{BaselineLoss, Image, ListCounts, ListFall, RecentCounts, Seen, Snapshot};
 use crate::plan::document::reason::KeepReason;
-use crate::plan::guards::Guards;
+use crate::plan::policy::guards::Guards;
 
 /// Fewer missing objects than this are no sharp fall, unless less than half of the list is left.
 const FEW: u64 = 3;

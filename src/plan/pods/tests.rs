@@ -16,7 +16,7 @@ use crate::model::{
 };
 use crate::plan::document::action::Kind;
 use crate::plan::document::reason::KeepReason;
-use crate::plan::guards::{Guards, Profile};
+use crate::plan::policy::guards::{Guards, Profile};
 use crate::plan::policy::{Policy, Scope};
 use crate::plan::{decide, update_memory};
 

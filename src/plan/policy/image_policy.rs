@@ -1,10 +1,15 @@
 //! When images are removed, and in which order: the settings of images.
 
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use crate::plan::images::goal::ImageTarget;
-use crate::plan::images::pace::Pace;
-use crate::plan::images::pattern::Pattern;
+use humantime::{format_duration, parse_duration};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::image_target::ImageTarget;
+use super::pattern::Pattern;
+use crate::model::{bytes_of_text, exact_size_text};
 use crate::rules::Score;
 
 /// When to remove images (kubelet settings of the same meaning).
@@ -42,6 +47,23 @@ pub enum ImageOrder {
     Score(Score),
 }
 
+/// `images.pace`: the limits of one pass.
+#[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct Pace {
+    /// The most images; absent = any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<u64>,
+    /// The most bytes, by the estimates; absent = any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Seconds of the pause between two removals.
+    #[serde(default)]
+    pub pause_seconds: u64,
+    /// The most seconds that the first pass after a start of the service waits.
+    #[serde(default)]
+    pub start_seconds: u64,
+}
+
 // === impl ImagePolicy ===
 
 impl ImagePolicy {
@@ -71,5 +93,73 @@ impl Default for ImagePolicy {
             order: ImageOrder::default(),
             undo: Duration::ZERO,
         }
+    }
+}
+
+// === impl Pace ===
+
+impl Pace {
+    /// Returns the pause between two removals.
+    pub fn pause(self) -> Duration {
+        Duration::from_secs(self.pause_seconds)
+    }
+
+    /// Returns how long the first pass of a node waits: a part of the longest wait that depends on the name of the node, so
+    /// that the nodes of a rollout do not all begin at once.
+    pub fn start_delay(self, node: &str) -> Duration {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(node);
+        Duration::from_secs(hash % self.start_seconds.saturating_add(1))
+    }
+
+    /// A regular expression for the text of a part.
+    pub const PATTERN: &str = "^images [1-9][0-9]*$|^bytes [0-9]+ ?[KMGT]?i?B$|^(pause|start) .+$";
+
+    /// Adds a part, as in the settings. Each is more than 0: a part that is absent has no effect. The error says what is wrong.
+    pub fn with(self, part: &str) -> Result<Self, String> {
+        let forms =
+            "\"images NUMBER\", \"bytes SIZE\", \"pause TIME\" up to 1m or \"start TIME\" up to 1day, each more than 0";
+        self.with_part(part).ok_or_else(|| format!("{part:?} is not a part of a pace: expected {forms}"))
+    }
+
+    fn with_part(self, part: &str) -> Option<Self> {
+        let (name, limit) = part.split_once(' ')?;
+        let limit = limit.trim();
+        let number = |number: Option<u64>| number.filter(|number| *number > 0);
+        let seconds = |most| number(Some(parse_duration(limit).ok()?.as_secs())).filter(|seconds| *seconds <= most);
+        Some(match name {
+            "images" => Self { images: Some(number(limit.parse().ok())?), ..self },
+            "bytes" => Self { bytes: Some(number(bytes_of_text(limit))?), ..self },
+            "pause" => Self { pause_seconds: seconds(60)?, ..self },
+            "start" => Self { start_seconds: seconds(24 * 60 * 60)?, ..self },
+            _ => return None,
+        })
+    }
+
+    /// Returns the parts, as in the settings.
+    pub fn parts(self) -> Vec<String> {
+        let time =
+            |name, seconds| (seconds > 0).then(|| format!("{name} {}", format_duration(Duration::from_secs(seconds))));
+        let parts = [
+            self.images.map(|images| format!("images {images}")),
+            self.bytes.map(|bytes| format!("bytes {}", exact_size_text(bytes))),
+            time("pause", self.pause_seconds),
+            time("start", self.start_seconds),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_passes_of_many_nodes_are_spread_out() {
+        let pace = Pace { start_seconds: 99, ..Pace::default() };
+        let delays: Vec<_> = (0..1000).map(|node| pace.start_delay(&format!("node-{node}")).as_secs()).collect();
+        assert!(delays.iter().all(|delay| *delay < 100));
+        let in_tenth = |tenth| delays.iter().filter(|delay| **delay / 10 == tenth).count();
+        assert!((0..10).all(|tenth| (50..200).contains(&in_tenth(tenth))), "{delays:?}");
+        assert_eq!(Pace::default().start_delay("node-1"), Duration::ZERO);
     }
 }

@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Policy;
 use crate::model::{FileSystem, exact_size_text, size_text};
-use crate::plan::document::reason::RemoveReason;
 
 /// The limits for disk pressure. They apply to the image file system, the one of pod logs and the one of the kubelet.
 /// One exceeded limit is enough.
@@ -155,18 +154,6 @@ impl Policy {
     pub(in crate::plan) fn evicts_terminated_pods(&self) -> bool {
         self.containers.evict_terminated_pods || self.under_pressure.is_some()
     }
-
-    /// Returns the reason to remove an object of a terminated pod.
-    pub(in crate::plan) fn of_terminated_pod(&self) -> RemoveReason {
-        RemoveReason::PodTerminal { pressure: !self.containers.evict_terminated_pods }
-    }
-
-    /// Returns the reason to remove every unused image, if they are to be removed.
-    pub(in crate::plan) fn all_unused(&self) -> Option<RemoveReason> {
-        let is_requested = matches!(self.under_pressure, Some(Pressure::Requested {}));
-        let pressure = !self.images.all_unused;
-        (self.images.all_unused || is_requested).then_some(RemoveReason::Unused { pressure })
-    }
 }
 
 // === impl Pressure ===
@@ -258,29 +245,6 @@ mod tests {
         let rows = [([0, 0, 0], true), ([1, 0, 0], false), ([0, 1, 0], false), ([0, 0, 1], false)];
         for (limits, is_off) in rows {
             assert_eq!(policy(limits).is_off(), is_off, "{limits:?}");
-        }
-    }
-
-    #[test]
-    fn pressure_evicts_terminated_pods_and_removes_unused_images() {
-        let policy = Policy::default().under_pressure(Pressure::Requested {});
-        assert!(policy.evicts_terminated_pods());
-        assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: true });
-        assert_eq!(policy.all_unused(), Some(RemoveReason::Unused { pressure: true }));
-        let of_disk = Pressure::FreeBytes { mountpoint: "/d".into(), free_bytes: 1, limit_bytes: 2 };
-        assert_eq!(Policy::default().under_pressure(of_disk).all_unused(), None, "only until it has none");
-        assert_eq!(policy.guards, Policy::default().guards, "the guards apply all the same");
-    }
-
-    /// A setting that removes the same objects without pressure is the reason with pressure too.
-    #[test]
-    fn an_enabled_setting_is_the_reason_under_pressure_too() {
-        let mut policy = Policy::default();
-        assert_eq!((policy.evicts_terminated_pods(), policy.all_unused()), (false, None));
-        (policy.containers.evict_terminated_pods, policy.images.all_unused) = (true, true);
-        for policy in [policy.under_pressure(Pressure::Requested {}), policy] {
-            assert_eq!(policy.of_terminated_pod(), RemoveReason::PodTerminal { pressure: false });
-            assert_eq!(policy.all_unused(), Some(RemoveReason::Unused { pressure: false }));
         }
     }
 }

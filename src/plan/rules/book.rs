@@ -9,8 +9,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 pub(super) use super::image_rules::ImageRules;
 
@@ -19,37 +17,12 @@ use crate::model::{
     Container, Image, ImageMemory, Leftover, LeftoverLog, LogDir, PodRef, Sandbox, Snapshot, duration_text,
     exact_size_text,
 };
+use crate::plan::document::RuleNote;
 use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
 use crate::rules::{Budget, Facts, ImageTotal, Rule, RuleFor, Score, Then};
 use crate::store::SnapshotIndex;
-
-/// What a pass has seen of a rule.
-#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
-pub struct RuleNote {
-    /// The name of the rule.
-    pub rule: String,
-    /// Whether the day of its `until` has come, so that it no longer applies.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub expired: bool,
-    /// The number of objects that it decides.
-    #[serde(default)]
-    pub objects: u64,
-    /// Their bytes, as far as they are known: the sizes of images as the runtime reports them, and of logs.
-    #[serde(default)]
-    pub bytes: u64,
-    /// Of a rule with `total`: the bytes of the images that it decides, used ones too, before this pass. A layer of several images
-    /// counts once, and for the first such rule.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total_bytes: Option<u64>,
-    /// The number of objects for which its condition could not be evaluated. `keep` keeps those.
-    #[serde(default)]
-    pub errors: u64,
-    /// One of these objects, and the error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
 
 /// The rules of a pass.
 pub(in crate::plan) struct RuleBook<'a> {

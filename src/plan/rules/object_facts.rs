@@ -13,7 +13,7 @@ use crate::model::{
     Container, FileSystem, Image, ImageDetails, ImageMemory, Leftover, LeftoverLog, LogDir, Phase, Pod, PodRef,
     RuntimeStore, Sandbox, Seen, Snapshot, full_image_name,
 };
-use crate::plan::disk_usage as disk;
+use crate::plan::disk_usage::Usage;
 use crate::plan::pods::ListedPods;
 use crate::rules::{
     Fact, Facts, MAX_LIST, PassFacts, RuleFor, Uses, Value, Values, labels, number, seconds, texts, time,
@@ -250,7 +250,7 @@ fn pass_facts(snapshot: &Snapshot, uses: &Uses) -> PassFacts {
     let facts = Object { uses, values: Values::new() }
         .fact(Fact::NodeName, || Some(&*snapshot.node).filter(|name| !name.is_empty()).map(Into::into))
         .fact(Fact::NodeLabels, || labels(node_labels?.iter()))
-        .fact(Fact::DiskUsedPercent, || Some(number(disk::usage(disk?).ok()?.used_percent())))
+        .fact(Fact::DiskUsedPercent, || Some(number(Usage::of_disk(disk?)?.used_percent())))
         .fact(Fact::DiskFreeBytes, || disk.map(|disk: &FileSystem| number(disk.available_bytes)))
         .fact(Fact::DiskFreeInodes, || disk?.inodes_free.map(number));
     PassFacts::new(facts.values.into_iter().chain([(Fact::Now, time(snapshot.taken_at))]).collect())

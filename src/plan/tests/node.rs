@@ -14,7 +14,7 @@ use crate::model::{
 use crate::plan::decide;
 use crate::plan::document::Plan;
 use crate::plan::document::action::Kind;
-use crate::plan::guards::{Guards, Profile};
+use crate::plan::policy::guards::{Guards, Profile};
 use crate::plan::policy::{Leftovers, Policy, Scope};
 
 /// Bytes in a MiB.

@@ -6,7 +6,7 @@ use crate::plan::decide;
 use crate::plan::document::Plan;
 use crate::plan::document::reason::RemoveReason;
 use crate::plan::document::report::{Outcome, Report};
-use crate::plan::guards::{Guards, Profile};
+use crate::plan::policy::guards::{Guards, Profile};
 use crate::plan::policy::{Policy, Scope};
 use crate::plan::tests::node::removed;
 

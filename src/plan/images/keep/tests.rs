@@ -8,7 +8,7 @@ use crate::model::{Image, Seen, Snapshot};
 use crate::plan::decide;
 use crate::plan::document::Plan;
 use crate::plan::document::reason::KeepReason;
-use crate::plan::guards::{Guards, Profile};
+use crate::plan::policy::guards::{Guards, Profile};
 use crate::plan::policy::{Policy, Scope};
 
 const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";

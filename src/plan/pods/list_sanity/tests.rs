@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::model::{BaselineLoss, ListCounts, Memory, Seen, Snapshot};
 use crate::plan::document::action::Kind;
 use crate::plan::document::reason::{KeepReason, RemoveReason};
-use crate::plan::guards::{Guards, Profile};
+use crate::plan::policy::guards::{Guards, Profile};
 use crate::plan::policy::{Policy, Scope};
 use crate::plan::{decide, update_memory};
 

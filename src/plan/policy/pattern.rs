@@ -3,8 +3,8 @@
 //! A pattern may be written as users write image names: `nginx` for `docker.io/library/nginx`. A pattern without a tag
 //! or digest keeps every tag and digest of the repository: to keep one image too many does no harm.
 
+use super::Policy;
 use crate::model::{Snapshot, full_image_patterns, is_image_pattern};
-use crate::plan::policy::Policy;
 
 /// A keep pattern: a name in which `*` matches any text. It is compared with whole tags, digests and IDs.
 #[derive(Clone, Debug, Eq, PartialEq)]
