@@ -12,9 +12,11 @@ mod collect;
 mod controller_error;
 mod events;
 mod leader;
+mod monitors;
 mod namespace_collector;
 mod pod_collector;
 mod run;
+mod saved;
 mod settings;
 mod status;
 mod take_snapshot;
@@ -24,22 +26,20 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-pub use attention::Attention;
 pub use calls::CallLimits;
 pub use collect::object_rules::ObjectRules;
 pub use collect::{
-    ClusterReport, ClusterReportKind, CollectOptions, Keep, RelinkReport, RelinkReportKind, RelinkResult,
-    RelinkedReference, SaveOptions, WaitingObject, collect, relink,
+    ClusterReport, ClusterReportKind, CollectOptions, RelinkReport, RelinkReportKind, RelinkResult, RelinkedReference,
+    WaitingObject, collect, relink,
 };
 pub use controller_error::ControllerError;
-pub use leader::Candidate;
+pub use leader::{Attention, Candidate};
 pub use pod_collector::{
     PodCollector, PodFailure, PodGcSettings, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult, PodsService,
 };
 pub use run::OwnersService;
+pub use saved::{Keep, SaveOptions};
 pub use settings::ControllerSettings;
-use status::upstream_leader;
-
 pub use status::{ClusterStatus, ClusterStatusKind, Collector, Leader};
 pub use take_snapshot::{ClusterObserver, ObserverLimits};
 pub use watch::filter::{InvalidResourceName, ObjectFilter, ResourceFilter, ResourceName};

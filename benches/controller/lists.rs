@@ -48,7 +48,11 @@ pub async fn measure() {
         mib(empty.usage.now)
     );
     println!("API server, peak:  {:>8.1} MiB before, {:.1} MiB after", mib(before.peak), mib(after.peak));
-    println!("peak of a plan:    {:>8.1} MiB at most, with labels {:.1} MiB", plan(&node, &[]), plan(&node, &["-L", "app"]));
+    println!(
+        "peak of a plan:    {:>8.1} MiB at most, with labels {:.1} MiB",
+        plan(&node, &[]),
+        plan(&node, &["-L", "app"])
+    );
     println!(
         "its CPU time:      {:>8.1} s a start",
         (after.cpu.as_secs_f64() - before.cpu.as_secs_f64()) / RUNS as f64

@@ -3,15 +3,11 @@
 //! Readiness shows what concerns a whole resource. The leader writes all of it to its Lease, so that
 //! `kubegc controller status` and `kubectl describe lease` show it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::work::engine::{Engine, State};
 use super::work::outcome::ClusterFailure;
 use crate::model::{Identity, cut_text, duration_text, printable_text};
-
-/// Returns what needs attention, a line each.
-pub type Attention = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// How many resources are named.
 const NAMED: usize = 10;

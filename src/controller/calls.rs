@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::SaveOptions;
+use super::saved::SaveOptions;
 use crate::kubernetes::{
     ApiNamespace, ApiNode, ApiResource, Cause, Connection, KubernetesError, list_metadata_in, read_metadata,
     read_namespace, read_node,

@@ -10,8 +10,10 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use tokio::time::{Instant, sleep};
 
-use super::attention::Attention;
 use crate::kubernetes::{Clock, Connection, KubernetesError, LeaseName, read_lease, write_lease};
+
+/// Returns what needs attention, a line each.
+pub type Attention = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// After this time without a renewal another candidate may take the lease.
 const LASTS: Duration = Duration::from_secs(15);

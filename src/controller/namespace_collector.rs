@@ -16,9 +16,11 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use self::content::Content;
+use super::controller_error::ControllerError;
+use super::status::upstream_leader;
 use super::watch::served::served;
 use super::work::engine::Engine;
-use super::{ClusterOutcome, ClusterResult, ControllerError, upstream_leader};
+use super::work::outcome::{ClusterOutcome, ClusterResult};
 use crate::kubernetes::{ApiNamespace, ApiResource, Cause, Discovered, KubernetesError, WriteTarget, discover};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, Uid};
 use crate::owners::{ActionWord, Propagation};

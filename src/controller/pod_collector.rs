@@ -21,8 +21,8 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ControllerError;
 use super::calls::Calls;
+use super::controller_error::ControllerError;
 use super::settings::{WATCH, WORKERS};
 use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Watched, list_objects};
 use crate::pod_gc::{MissingNodes, NodeAnswer, PodPlan, PodsSnapshot, plan};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{CallLimits, ObjectRules};
+use super::calls::CallLimits;
+use super::collect::object_rules::ObjectRules;
 use crate::kubernetes::LeaseName;
 use crate::owners::OwnerGuards;
 

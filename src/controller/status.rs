@@ -8,9 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::changes::deletion_waits_for_dependents;
+use super::controller_error::ControllerError;
 use super::leader::ATTENTION;
+use super::watch::filter::ResourceFilter;
 use super::watch::served::Served;
-use super::{ControllerError, ResourceFilter};
 use crate::kubernetes::{
     ApiResource, Cause, Clock, Connection, Discovered, KubernetesError, LeaseName, WriteTarget, discover, read_lease,
     read_metadata, server_version,

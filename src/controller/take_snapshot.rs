@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
+use super::collect::object_rules::ObjectRules;
+use super::controller_error::ControllerError;
 use super::watch::filter::read_in;
 use super::watch::namespaces::{owners_in_namespaces, waits_in};
 use super::watch::served::{Served, served};
-use super::{ControllerError, ObjectRules};
 use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_details_in, list_metadata_in,
     read_metadata,

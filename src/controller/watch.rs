@@ -1,7 +1,6 @@
-//! What the API server serves and shows: its resources, and a monitor for each.
+//! What the API server serves and shows: its resources, and which of them are collected.
 
 pub(super) mod filter;
-pub(super) mod monitors;
 pub(super) mod namespaces;
 pub(super) mod resources;
 pub(super) mod served;

@@ -11,9 +11,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::janitor;
-use crate::controller::ResourceName;
 use crate::controller::calls::Calls;
+use crate::controller::watch::filter::ResourceName;
 use crate::controller::watch::filter::read_in;
+use crate::controller::work::as_shown::SelectedObject;
 use crate::controller::work::engine::Engine;
 use crate::kubernetes::{ApiResource, Connection, KubernetesError, LabeledObject, discover, each_labeled_in};
 use crate::model::{ObjectMeta, printable_text};
@@ -49,16 +50,6 @@ pub(in crate::controller) struct Selection {
     pub(super) counts: BTreeMap<(String, String), usize>,
     /// By rule: how many objects it cannot be evaluated for, and the first.
     faults: BTreeMap<String, (usize, String)>,
-}
-
-/// An object that a rule selects.
-pub(in crate::controller) struct SelectedObject {
-    pub(in crate::controller) resource: Arc<ApiResource>,
-    pub(in crate::controller) meta: ObjectMeta,
-    /// The name of the rule, or the annotation.
-    pub(in crate::controller) rule: String,
-    /// Why, for people.
-    pub(in crate::controller) reason: String,
 }
 
 // === impl ObjectRules ===

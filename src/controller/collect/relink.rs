@@ -15,10 +15,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CollectOptions, ends_at};
 use crate::controller::calls::Calls;
+use crate::controller::controller_error::ControllerError;
+use crate::controller::settings::ControllerSettings;
 use crate::controller::settings::WORKERS;
 use crate::controller::watch::served::Served;
 use crate::controller::work::decision::target;
-use crate::controller::{ClusterFailure, ControllerError, ControllerSettings};
+use crate::controller::work::outcome::ClusterFailure;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, discover};
 use crate::model::{Identity, ObjectMeta, OwnerReference, Uid};
 use crate::owners::{ClusterPlan, OwnerFinding};

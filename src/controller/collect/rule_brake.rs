@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::object_rules::{SelectedObject, Selection};
-use crate::controller::ResourceName;
+use super::object_rules::Selection;
+use crate::controller::watch::filter::ResourceName;
+use crate::controller::work::as_shown::SelectedObject;
 
 /// A rule selects at most so many objects without a namespace, and a third of them. They concern the whole cluster.
 const FEW: usize = 10;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::controller::CallLimits;
+use crate::controller::calls::CallLimits;
 use crate::pod_gc::PodGcPolicy;
 
 /// All settings of the collection of pods.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::controller::ControllerSettings;
-use crate::controller::watch::monitors::Monitors;
+use crate::controller::monitors::Monitors;
 
 const PODS: (&str, &str) = ("v1", "pods");
 const SECRETS: (&str, &str) = ("v1", "secrets");

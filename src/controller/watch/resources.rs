@@ -90,14 +90,14 @@ impl Resources {
     }
 
     /// Records that a resource cannot be listed or watched. Returns whether that is new.
-    pub(super) fn fails(&mut self, resource: ResourceId) -> bool {
+    pub(in crate::controller) fn fails(&mut self, resource: ResourceId) -> bool {
         let is_new = !self.failing.contains_key(&resource);
         self.failing.entry(resource).or_insert_with(Instant::now);
         is_new
     }
 
     /// Records that a resource is listed and watched again, or is not followed any more. Returns whether it failed.
-    pub(super) fn works(&mut self, resource: ResourceId) -> bool {
+    pub(in crate::controller) fn works(&mut self, resource: ResourceId) -> bool {
         self.failing.remove(&resource).is_some()
     }
 

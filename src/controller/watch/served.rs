@@ -24,7 +24,7 @@ impl Served {
     }
 
     /// Returns whether references of the kind of a resource mean this resource. Two resources may have one kind.
-    pub(super) fn is_of_its_kind(&self, resource: &ApiResource) -> bool {
+    pub(in crate::controller) fn is_of_its_kind(&self, resource: &ApiResource) -> bool {
         let meant = self.resources.get(&served(resource).kind);
         meant.is_some_and(|meant| meant.resource == resource.resource)
     }

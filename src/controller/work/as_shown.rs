@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::decision::{Checked, Decision, Next, unless_conflict};
 use super::engine::Engine;
-use crate::controller::collect::object_rules::SelectedObject;
 use crate::controller::settings::WORKERS;
 pub(super) use crate::controller::watch::resources::METRICS;
 use crate::controller::watch::served::{Served, served};
@@ -31,6 +30,16 @@ const AS_SHOWN: Verdict =
 /// The groups of Kubernetes without a dot. Those with one end in [`OF_KUBERNETES`]; aggregated APIs serve [`METRICS`].
 const CORE_GROUPS: [&str; 6] = ["", "apps", "batch", "autoscaling", "policy", "extensions"];
 const OF_KUBERNETES: &str = ".k8s.io";
+
+/// An object that a rule selects.
+pub(in crate::controller) struct SelectedObject {
+    pub(in crate::controller) resource: Arc<ApiResource>,
+    pub(in crate::controller) meta: ObjectMeta,
+    /// The name of the rule, or the annotation.
+    pub(in crate::controller) rule: String,
+    /// Why, for people.
+    pub(in crate::controller) reason: String,
+}
 
 // === impl Engine ===
 

@@ -11,11 +11,11 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::resources::DEFINITIONS;
-use super::served::{Served, served};
-use crate::controller::settings::{LISTS, WATCH};
-use crate::controller::work::engine::Engine;
-use crate::controller::{ControllerSettings, ResourceFilter};
+use super::settings::{ControllerSettings, LISTS, WATCH};
+use super::watch::filter::ResourceFilter;
+use super::watch::resources::DEFINITIONS;
+use super::watch::served::{Served, served};
+use super::work::engine::Engine;
 use crate::kubernetes::{ApiResource, Discovered, Follower, MetadataOnly, Monitor, MonitorEvent, Timing};
 use crate::model::ApiKind;
 use crate::owners::{Event, ResourceId};
@@ -29,13 +29,13 @@ const RESOURCES_OF_KINDS: [(&str, &str); 2] =
 const UNSERVED_AFTER: Duration = Duration::from_mins(1);
 
 /// The monitors of all resources.
-pub(in crate::controller) struct Monitors {
+pub(super) struct Monitors {
     engine: Arc<Engine>,
     timing: Timing,
     lists: Arc<Semaphore>,
     running: HashMap<ResourceId, Running>,
     /// Discovery is to be repeated soon.
-    pub(in crate::controller) kinds_changed: Arc<Notify>,
+    pub(super) kinds_changed: Arc<Notify>,
     /// The names of `--only` and `--ignore` that no resource had at the last discovery.
     unknown: Vec<String>,
 }
@@ -62,14 +62,14 @@ struct GraphSink {
 // === impl Monitors ===
 
 impl Monitors {
-    pub(in crate::controller) fn new(engine: Arc<Engine>, settings: &ControllerSettings) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, settings: &ControllerSettings) -> Self {
         let timing = Timing { answer: settings.calls.answer, watch: WATCH, ..Timing::default() };
         let lists = Arc::new(Semaphore::new(LISTS));
         Self { engine, timing, lists, running: HashMap::new(), kinds_changed: Arc::default(), unknown: Vec::new() }
     }
 
     /// Follows a discovery. A group-version that failed keeps its monitors: what it serves is unknown, not deleted.
-    pub(in crate::controller) async fn follow(&mut self, found: &Discovered) {
+    pub(super) async fn follow(&mut self, found: &Discovered) {
         self.warn_of_names(found);
         let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
         let (served, everything) = (Served::from(found), ResourceFilter::default());
@@ -143,7 +143,7 @@ impl Monitors {
     }
 
     /// Returns the names of the resources that are monitored, sorted.
-    pub(in crate::controller) fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.running.keys().map(|id| self.engine.name(*id)).collect();
         names.sort();
         names
