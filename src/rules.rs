@@ -21,6 +21,7 @@ mod score;
 #[cfg(test)]
 mod tests;
 mod types;
+mod work;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use jiff::civil::Date;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-pub use budget::Budget;
+pub use budget::{Budget, ObjectBudget};
 pub use cel::Value;
 use compile::Compiled;
 pub use compile::MAX_LENGTH;
@@ -36,6 +37,7 @@ pub use fact_table::{Fact, Need, Uses};
 pub use facts::{Facts, MAX_LIST, PassFacts, Values, labels, number, seconds, texts, time};
 pub use fault::Fault;
 pub use score::Score;
+use work::Work;
 
 /// What a rule is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
@@ -119,6 +121,7 @@ pub struct RuleText {
 pub struct Rule {
     text: RuleText,
     condition: Arc<cel::IdedExpr>,
+    work: Work,
     uses: Uses,
     doubts: Vec<Fault>,
 }
@@ -176,8 +179,8 @@ impl Rule {
     /// Each fault of the condition: syntax, an unknown fact or function, wrong types, a result that is
     /// not a boolean, or too long or too deep.
     pub fn compile(text: RuleText) -> Result<Self, Vec<Fault>> {
-        let Compiled { expression, uses, doubts } = compile::compile(text.of, &text.when, facts::a_bool)?;
-        Ok(Self { text, condition: Arc::new(expression), uses, doubts })
+        let Compiled { expression, work, uses, doubts } = compile::compile(text.of, &text.when, facts::a_bool)?;
+        Ok(Self { text, condition: Arc::new(expression), work, uses, doubts })
     }
 
     /// Returns the rule as it was written.

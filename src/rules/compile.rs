@@ -11,6 +11,7 @@ use cel::{IdedExpr, ParseErrors, Program};
 use super::doubts::doubts;
 use super::facts::{PassFacts, Wants};
 use super::fault::Fault;
+use super::work::{Work, work};
 use super::{RuleFor, Uses, check, prepare};
 
 /// The longest expression in bytes.
@@ -21,6 +22,7 @@ const STACK: usize = 128 << 20;
 /// An expression that can be evaluated.
 pub(super) struct Compiled {
     pub expression: IdedExpr,
+    pub work: Work,
     /// The facts that it uses.
     pub uses: Uses,
     /// What is allowed and doubtful.
@@ -55,7 +57,7 @@ fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Ve
     if !faults.is_empty() {
         return Err(placed(faults));
     }
-    Ok(Compiled { expression, uses, doubts: placed(doubts(of, program.expression())) })
+    Ok(Compiled { work: work(&expression), expression, uses, doubts: placed(doubts(of, program.expression())) })
 }
 
 /// Returns the faults of the syntax. The first line of a message is what is wrong; the others repeat the expression.

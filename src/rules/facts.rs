@@ -10,7 +10,8 @@ use chrono::{DateTime, TimeDelta};
 use jiff::Timestamp;
 
 use super::fact_table::Fact;
-use super::{RuleFor, Verdict, prepare, types};
+use super::work::Extent;
+use super::{Rule, RuleFor, Verdict, prepare, types};
 
 /// The longest list of an image or a pod. A longer one is not available: a name is what a tenant may write.
 pub const MAX_LIST: usize = 256;
@@ -31,10 +32,10 @@ static EXAMPLES: LazyLock<Values> = LazyLock::new(|| Fact::ALL.iter().map(|fact|
 const SHARED: [&str; 2] = ["node", "disk"];
 
 /// The facts that all objects of a pass share.
-pub struct PassFacts(Context<'static, 'static>);
+pub struct PassFacts(Context<'static, 'static>, Extent);
 
 /// The facts of one object.
-pub struct Facts<'w>(Context<'w, 'static>);
+pub struct Facts<'w>(Context<'w, 'static>, Extent);
 
 /// Returns the names that a condition can use.
 pub(super) fn objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
@@ -61,15 +62,17 @@ impl PassFacts {
     pub fn new(values: Values) -> Self {
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         prepare::add_functions(&mut context);
+        let extent = Extent::of(&values);
         add(&mut context, SHARED, values);
-        Self(context)
+        Self(context, extent)
     }
 
     /// Returns the facts of an object.
     pub fn with(&self, of: RuleFor, values: Values) -> Facts<'_> {
         let mut context = self.0.new_inner_scope();
+        let extent = self.1.max(Extent::of(&values));
         add(&mut context, own_objects(of), values);
-        Facts(context)
+        Facts(context, extent)
     }
 
     /// Creates the facts of a pass from their examples.
@@ -108,6 +111,11 @@ impl Facts<'_> {
             Ok(other) => Verdict::Error(format!("is of type {}, expected a bool", other.type_of())),
             Err(error) => Verdict::Error(error),
         }
+    }
+
+    /// Returns the steps of the condition of a rule for this object, at most.
+    pub(super) fn steps(&self, rule: &Rule) -> u64 {
+        rule.work.steps(self.1)
     }
 
     /// Evaluates an expression.

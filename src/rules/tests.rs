@@ -1,6 +1,7 @@
 //! What is a fault of a condition, and what a condition can say.
 
 use super::fact_table::FactRow;
+use super::facts::texts as texts_of;
 use super::*;
 
 fn rule(of: RuleFor, when: &str) -> Result<Rule, Vec<Fault>> {
@@ -108,14 +109,63 @@ fn a_rule_for_logs_may_not_know_the_pod() {
     assert_eq!(of_container.doubts(), []);
 }
 
-/// The first evaluation of a pass is not later than the others.
+/// Returns the facts of an image with so many names.
+fn named(pass: &PassFacts, names: usize) -> Facts<'_> {
+    let tags: Vec<_> = (0..names).map(|name| format!("registry.example.com/team/app:{name}")).collect();
+    let facts = [(Fact::ImageTags, texts_of(&tags)), (Fact::ImagePinned, Some(false.into()))];
+    pass.with(RuleFor::Image, facts.into_iter().filter_map(|(fact, value)| Some((fact, value?))).collect())
+}
+
 #[test]
-fn without_time_left_nothing_is_evaluated() {
-    let (pass_facts, rule) = (PassFacts::example(), rule(RuleFor::Image, "true").unwrap());
-    let facts = pass_facts.example_of(RuleFor::Image);
-    assert_eq!(Budget::default().evaluate(&rule, &facts), Verdict::Holds(true));
-    let error = "not evaluated: the rules of this pass took 20 s".to_owned();
-    assert_eq!(Budget::spent().evaluate(&rule, &facts), Verdict::Error(error));
+fn beyond_its_share_no_condition_of_an_object_is_evaluated() {
+    let (pass, budget) = (PassFacts::example(), Budget::of_objects(10_000));
+    let pairs = rule(RuleFor::Image, "image.tags.all(a, image.tags.all(b, a != b || a == b))").unwrap();
+    let simple = rule(RuleFor::Image, "!image.pinned").unwrap();
+    let error = Verdict::Error("not evaluated: the conditions for it take more than 10000 steps".to_owned());
+    let both = |names| {
+        let (object, facts) = (budget.of_object(), named(&pass, names));
+        [&pairs, &simple].map(|rule| object.evaluate(rule, &facts))
+    };
+    assert_eq!(both(10), [Verdict::Holds(true), Verdict::Holds(true)]);
+    assert_eq!(both(256), [error.clone(), error], "in order: the second could hide what the first keeps");
+    assert_eq!(both(1), [Verdict::Holds(true), Verdict::Holds(true)], "others have theirs");
+}
+
+#[test]
+fn a_loop_takes_steps_for_each_element_and_one_in_it_for_each_pair() {
+    let pass = PassFacts::example();
+    let steps = |when: &str, names: [usize; 3]| {
+        let rule = rule(RuleFor::Image, when).unwrap();
+        names.map(|names| named(&pass, names).steps(&rule))
+    };
+    assert_eq!(steps("image.pinned", [0, 10, 100]), [2, 2, 2]);
+    assert_eq!(steps("image.size_bytes > 5", [0, 10, 100]), [4, 4, 4]);
+    let grows = |when: &str| {
+        let [one, more, many] = steps(when, [1, 11, 101]);
+        (many - one) / (more - one)
+    };
+    assert_eq!(grows("'app' in image.tags"), 10);
+    assert_eq!(grows("image.tags.exists(tag, tag.endsWith('1'))"), 10);
+    assert!(grows("image.tags.exists(a, image.tags.exists(b, a == b))") > 50);
+    let [joined, alone] = ["(image.tags + image.tags).all(a, true)", "image.tags.all(a, true)"]
+        .map(|when| steps(when, [1, 1, 101]))
+        .map(|[one, _, many]| many - one);
+    assert!(joined >= 2 * alone, "{joined} {alone}");
+}
+
+/// 10,000 objects with 64 conditions each: a third compare, a third match, a third look at each of ten names.
+#[test]
+fn ordinary_conditions_of_a_large_node_fit() {
+    let (pass, budget) = (PassFacts::example(), Budget::of_objects(10_000).of_object());
+    let facts = named(&pass, 10);
+    let conditions = [
+        "has(image.unused) && image.unused > duration('72h') && !image.pinned",
+        "has(image.repository) && image.repository.matches('^registry[.]example[.]com/') && !image.pinned",
+        "image.tags.exists(tag, tag.endsWith('-keep'))",
+    ];
+    for when in conditions.into_iter().cycle().take(64) {
+        assert_eq!(budget.evaluate(&rule(RuleFor::Image, when).unwrap(), &facts), Verdict::Holds(false), "{when}");
+    }
 }
 
 #[test]
