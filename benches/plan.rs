@@ -25,7 +25,7 @@ use figures::median;
 use jiff::{SignedDuration, Timestamp};
 use kubegc::model::{Seen, Snapshot};
 use kubegc::plan::{Policy, Scope, decide};
-use kubegc::rules::{Rule, RuleFor, RuleText, Then};
+use kubegc::rules::{Rule, RuleSubject, RuleText, Then};
 use serde_json::{Value, json};
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
@@ -94,12 +94,13 @@ fn compare_rules() {
 
 fn rule(number: usize) -> Rule {
     let (of, when) = if number.is_multiple_of(2) {
-        (RuleFor::Image, format!("image.repository.startsWith('registry.example/none-{number}/')"))
+        (RuleSubject::Image, format!("image.repository.startsWith('registry.example/none-{number}/')"))
     } else {
-        (RuleFor::Container, format!("pod.namespace == 'none-{number}' && container.age > duration('1h')"))
+        (RuleSubject::Container, format!("pod.namespace == 'none-{number}' && container.age > duration('1h')"))
     };
     let (name, note) = (format!("rule {number}"), String::new());
-    Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, resource: String::new(), note }).unwrap()
+    Rule::compile(RuleText { name, subject: of, when, then: Then::Keep, until: None, resource: String::new(), note })
+        .unwrap()
 }
 
 /// A node with so many containers: pods of five, each with a dead instance or two, half of the pods gone; an image for

@@ -59,12 +59,12 @@ pub struct Executor {
     /// Options of the execution.
     pub options: ExecuteOptions,
     /// What may end the removals of the pass.
-    pub gate: Arc<dyn Gate>,
+    pub gate: Arc<dyn RemovalGate>,
 }
 
 /// Says before each removal whether it may begin.
 #[async_trait::async_trait]
-pub trait Gate: Send + Sync {
+pub trait RemovalGate: Send + Sync {
     /// Returns the lock of a removal that may begin, which is held until its end, so that a pause can wait for it.
     async fn enter(&self) -> Option<File> {
         None
@@ -76,7 +76,7 @@ pub trait Gate: Send + Sync {
 
 /// A gate that never closes.
 #[derive(Debug)]
-pub struct Open;
+pub struct AlwaysOpen;
 
 /// Options for carrying out a plan.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -125,10 +125,10 @@ impl Executor {
     }
 }
 
-// === impl Open ===
+// === impl AlwaysOpen ===
 
 #[async_trait::async_trait]
-impl Gate for Open {
+impl RemovalGate for AlwaysOpen {
     async fn closed_by(&self) -> Option<String> {
         None
     }

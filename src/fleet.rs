@@ -17,7 +17,7 @@ mod publication;
 mod quiet_hours;
 mod rollout;
 
-pub use image_holders::{FleetImage, ImageState, ListedImages, WantedImage};
+pub use image_holders::{FleetImage, ImageState, StatusImages, WantedImage};
 pub use image_list::{CompiledLists, Fates, ImageFate, ImageList, ListAnswer};
 pub use last_copy::{KeepLastCopy, KnownCopies, MOST_COPIES, copy_label, is_kept_before};
 pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, NodeDiskStatus, PassSummary};
@@ -27,7 +27,7 @@ pub use node_disk_policy::{
 pub use node_images::{IMAGES_HEARTBEAT, ImageHashes, NodeImages, NodeImagesSpec};
 pub use node_policies::{AppliedPolicy, NodePolicies};
 pub use overview::{FleetNode, NodeAnswer, NodeState, SILENT_AFTER, overview};
-pub use pause::{Pause, Suspension};
+pub use pause::{Pause, PauseCause};
 pub use quiet_hours::QuietHours;
 pub use rollout::{goes_ahead, place_of};
 

@@ -33,11 +33,11 @@ pub use cluster_plan::{
 pub use cluster_snapshot::{
     ClusterSnapshot, ClusterSnapshotKind, ListedResource, METRICS, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
 };
-pub use decide::{DeleteReason, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, lives};
+pub use decide::{DeleteReason, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, is_kept};
 pub use explain_owner::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};
 pub use findings::{Finding, FindingKind, NamespaceContent};
 pub use graph::{Dependent, Effect, Event, Graph, Item, Observed, ResourceId, ShownVersion};
 pub use guards::OwnerGuards;
 pub use recent::Recent;
 pub use served::ServedKinds;
-pub use unlisted::{OwnersByNamespace, Unlisted, lacking};
+pub use unlisted::{OwnersByNamespace, Unlisted, unlisted_dependents};

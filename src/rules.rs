@@ -42,7 +42,7 @@ use work::Work;
 /// What a rule is about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
-pub enum RuleFor {
+pub enum RuleSubject {
     /// Images.
     Image,
     /// Dead containers.
@@ -103,7 +103,7 @@ pub struct RuleText {
     /// Its name, for the plan.
     pub name: String,
     /// What it is about.
-    pub of: RuleFor,
+    pub subject: RuleSubject,
     /// Of a rule for objects: their resource, as `jobs.batch`. Empty otherwise.
     pub resource: String,
     /// The condition.
@@ -179,7 +179,7 @@ impl Rule {
     /// Each fault of the condition: syntax, an unknown fact or function, wrong types, a result that is
     /// not a boolean, or too long or too deep.
     pub fn compile(text: RuleText) -> Result<Self, Vec<Fault>> {
-        let Compiled { expression, work, uses, doubts } = compile::compile(text.of, &text.when, facts::a_bool)?;
+        let Compiled { expression, work, uses, doubts } = compile::compile(text.subject, &text.when, facts::a_bool)?;
         Ok(Self { text, condition: Arc::new(expression), work, uses, doubts })
     }
 
@@ -200,7 +200,7 @@ impl Rule {
 
     /// Returns whether it is for logs and asks for facts of their pods.
     pub fn asks_pods_of_logs(&self) -> bool {
-        self.text.of == RuleFor::Log && self.uses.iter().any(|fact| fact.is_of_pod())
+        self.text.subject == RuleSubject::Log && self.uses.iter().any(|fact| fact.is_of_pod())
     }
 
     /// Returns its limit on the bytes of images.

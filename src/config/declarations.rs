@@ -356,7 +356,7 @@ settings! {
     /// Write events on the Node for passes that failed or removed images, if kube-api is a pod source.
     ///
     /// This needs permission to create events.
-    "events.enabled": SWITCH = tells_events;
+    "events.enabled": SWITCH = writes_events;
 
     /// Address of `/metrics`, `/livez` and `/readyz` of the service. Empty = none.
     ///

@@ -11,7 +11,7 @@ use super::sources::environment::Environment;
 use super::sources::sockets::Sockets;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::host_path::HostFs;
-use crate::rules::{Rule, RuleFor, Then};
+use crate::rules::{Rule, RuleSubject, Then};
 
 /// The keys of the sockets.
 const RUNTIME: &str = "runtime.endpoint";
@@ -134,8 +134,10 @@ impl Loaded {
                 )
             })
         };
-        let of_logs =
-            policy.rules.iter().filter(|rule| rule.text().of == RuleFor::Log && policy.logs.archive.is_empty());
+        let of_logs = policy
+            .rules
+            .iter()
+            .filter(|rule| rule.text().subject == RuleSubject::Log && policy.logs.archive.is_empty());
         of_logs.filter_map(warning).collect()
     }
 

@@ -11,7 +11,7 @@ use super::settings::{Mode, Settings};
 use crate::fleet::FleetPart;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{LeftoverKind, PodSourceName};
-use crate::rules::{Fact, RuleFor, Then};
+use crate::rules::{Fact, RuleSubject, Then};
 
 /// What a setting needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -54,7 +54,7 @@ impl Settings {
         let pods = self.kubelet_root.join("pods");
         let beside = |path: &Path| path.parent().unwrap_or(path).to_owned();
         let archives = collects && !logs.archive.is_empty();
-        let of_checkpoints = self.policy.rules.iter().any(|rule| rule.text().of == RuleFor::Checkpoint && rule.text().then == Then::Remove);
+        let of_checkpoints = self.policy.rules.iter().any(|rule| rule.text().subject == RuleSubject::Checkpoint && rule.text().then == Then::Remove);
         let workloads = self.policy.guards.keep_workload_images || self.policy.facts_in_use().contains(&Fact::ImageWorkloads);
         let from = |source| self.pods.sources.contains(&source);
         let from_api = from(PodSourceName::KubeApi) || from(PodSourceName::Auto);
@@ -80,7 +80,7 @@ impl Settings {
             ("pods.source", from_api, Api("", "nodes", &["get"])),
             ("pods.source", from(PodSourceName::Kubelet), Api("", "nodes/pods", &["get"])),
             ("pods.source", from(PodSourceName::Kubelet), Api("", "nodes/metrics", &["get"])),
-            ("events.enabled", self.tells_events && from_api, Api("", "events", &["create", "patch"])),
+            ("events.enabled", self.writes_events && from_api, Api("", "events", &["create", "patch"])),
             ("fleet", fleet(FleetPart::Policies), Api("kubegc.dev", "nodediskpolicies", &["list", "watch"])),
             ("fleet", fleet(FleetPart::Policies), Api("kubegc.dev", "nodedisks", &["list"])),
             ("fleet", fleet(FleetPart::Disks), Api("kubegc.dev", "nodedisks", &["create", "patch"])),

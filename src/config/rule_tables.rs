@@ -15,7 +15,7 @@ pub use then::then_text;
 use super::entry::WrongValue;
 use super::position::OfPart;
 use crate::controller::ResourceName;
-use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Rules, Then};
+use crate::rules::{MAX_LENGTH, Rule, RuleSubject, RuleText, Rules, Then};
 
 /// The most rules. Each is evaluated for each object.
 const MOST: usize = 64;
@@ -93,7 +93,7 @@ fn faults_of_condition(table: &Table) -> Vec<OfPart> {
     let of = text("for").and_then(|of| of.parse().ok());
     let condition = of.zip(text("when")).map(|(of, when)| RuleText {
         name: String::new(),
-        of,
+        subject: of,
         resource: String::new(),
         when: when.to_owned(),
         then: Then::Keep,
@@ -117,7 +117,7 @@ fn text(table: &Table, faults: &mut Vec<OfPart>) -> Option<RuleText> {
         value
     };
     let (name, when) = (string("name"), string("when"));
-    let of = word(table, "for", RuleFor::VARIANTS, faults);
+    let of = word(table, "for", RuleSubject::VARIANTS, faults);
     let then = of.and_then(|of| then::read(of, table.get("then"), faults));
     let resource = of.and_then(|of| resource(of, table.get(RESOURCE), faults));
     let until = match table.get("until") {
@@ -138,13 +138,13 @@ fn text(table: &Table, faults: &mut Vec<OfPart>) -> Option<RuleText> {
         }
         note => note.flatten().unwrap_or_default().to_owned(),
     };
-    Some(RuleText { name: name?, of: of?, resource: resource?, when: when?, then: then?, until, note })
+    Some(RuleText { name: name?, subject: of?, resource: resource?, when: when?, then: then?, until, note })
 }
 
 /// Reads the resource of a rule: one for objects has one, and no other has.
-fn resource(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>) -> Option<String> {
+fn resource(of: RuleSubject, value: Option<&Value>, faults: &mut Vec<OfPart>) -> Option<String> {
     let name = value.and_then(Value::as_str).filter(|name| name.parse::<ResourceName>().is_ok());
-    match (of == RuleFor::Object, value, name) {
+    match (of == RuleSubject::Object, value, name) {
         (false, None, _) => Some(String::new()),
         (true, _, Some(name)) => Some(name.to_owned()),
         (is_wanted, ..) => {
@@ -171,7 +171,7 @@ pub(super) fn print(rules: &Rules) -> Value {
 }
 
 fn table(rule: &RuleText) -> Table {
-    let RuleText { name, of, resource, when, then, until, note } = rule;
+    let RuleText { name, subject: of, resource, when, then, until, note } = rule;
     let word = |word: &'static str| Some(Value::from(word));
     let entries = [
         ("name", Some(name.as_str().into())),
@@ -195,7 +195,7 @@ pub(super) fn schema() -> serde_json::Value {
         "additionalProperties": false,
         "properties": {
             "name": text,
-            "for": {"enum": RuleFor::VARIANTS},
+            "for": {"enum": RuleSubject::VARIANTS},
             RESOURCE: text,
             "when": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH},
             "then": then::schema(),

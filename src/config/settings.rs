@@ -44,7 +44,7 @@ pub struct Settings {
     /// The intervals of the service.
     pub intervals: Intervals,
     /// `events.enabled`
-    pub tells_events: bool,
+    pub writes_events: bool,
     /// `metrics.*`
     pub metrics: MetricsSettings,
     /// `log.format`
@@ -222,7 +222,7 @@ impl Default for Settings {
                 pressure: Duration::from_secs(1),
                 max_backoff: Duration::from_mins(15),
             },
-            tells_events: true,
+            writes_events: true,
             // Metrics and health show nothing secret, but other hosts reach them only if the user wants that.
             metrics: MetricsSettings { address: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 10273))), file: None },
             log_format: LogFormat::default(),

@@ -10,7 +10,7 @@ use super::{CriError, convert, generated as pb};
 use crate::model;
 
 /// The answer to a list call.
-pub trait Listed: Answer {
+pub trait RuntimeList: Answer {
     /// The model type of one entry.
     type Item;
     /// The call that returns the whole list in one message.
@@ -53,7 +53,7 @@ impl<T> Received<T> {
 
 // === impl LeanContainers ===
 
-impl Listed for pb::LeanContainers {
+impl RuntimeList for pb::LeanContainers {
     type Item = model::Container;
     const UNARY: Method = Method("/runtime.v1.RuntimeService/ListContainers");
     const STREAM: Method = Method("/runtime.v1.RuntimeService/StreamContainers");
@@ -69,7 +69,7 @@ impl Listed for pb::LeanContainers {
 
 // === impl LeanSandboxes ===
 
-impl Listed for pb::LeanSandboxes {
+impl RuntimeList for pb::LeanSandboxes {
     type Item = model::Sandbox;
     const UNARY: Method = Method("/runtime.v1.RuntimeService/ListPodSandbox");
     const STREAM: Method = Method("/runtime.v1.RuntimeService/StreamPodSandboxes");
@@ -85,7 +85,7 @@ impl Listed for pb::LeanSandboxes {
 
 // === impl ListImagesResponse ===
 
-impl Listed for pb::ListImagesResponse {
+impl RuntimeList for pb::ListImagesResponse {
     type Item = model::Image;
     const UNARY: Method = Method("/runtime.v1.ImageService/ListImages");
     const STREAM: Method = Method("/runtime.v1.ImageService/StreamImages");
@@ -101,11 +101,11 @@ impl Listed for pb::ListImagesResponse {
 
 /// Receives a whole list in batches. Never returns a partial list. Returns Unimplemented only if the runtime sent it
 /// before the first batch.
-pub async fn stream<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
+pub async fn stream<L: RuntimeList>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
     socket.counted(L::STREAM, Box::pin(receive::<L>(socket, limit))).await
 }
 
-async fn receive<L: Listed>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
+async fn receive<L: RuntimeList>(socket: &Socket, limit: usize) -> Result<Received<L::Item>, Status> {
     let mut batches = socket.stream::<(), L>(L::STREAM, (), limit).await?;
     let (mut items, mut begun) = (Vec::new(), false);
     while let Some(batch) = batches.next().await.map_err(|status| broken_off(status, begun))? {

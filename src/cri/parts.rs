@@ -20,7 +20,7 @@ use std::pin::pin;
 
 use futures::stream::{self, StreamExt};
 
-use super::lists::{Listed, Received};
+use super::lists::{Received, RuntimeList};
 use super::reader::RuntimeReader;
 use super::{CriError, convert, generated as pb};
 use crate::model::{Container, Image, ListReceipt, MissingPart, PartState, PodRef, PodUid, Sandbox};

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::monitoring::Monitoring;
 use self::reload::{Reloads, is_same_node};
 use self::start::{await_lock, log_settings, wait_for_node};
-use super::cycle::suspension::{ReceivedPolicies, keep_reserve};
+use super::cycle::pauses::{ReceivedPolicies, keep_reserve};
 use super::node::{LocalNode, connection_for_events};
 use super::process::file_watch::FileWatch;
 use super::process::notify::Notifier;

@@ -8,10 +8,10 @@ pub(super) mod archiving;
 pub(super) mod existing;
 pub(super) mod failed_sources;
 pub(super) mod listed;
+pub(super) mod pauses;
 pub(super) mod planning;
 pub(super) mod recording;
 pub(super) mod rule_log;
-pub(super) mod suspension;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ use super::node::LocalNode;
 use super::pressure::PressureMonitor;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
-use crate::execute::{ExecuteOptions, Executor, LogRoots, Open, Remover, ReportSink};
+use crate::execute::{AlwaysOpen, ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
 use crate::host_path::HostFs;
 use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
@@ -35,11 +35,11 @@ use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_and_log_pulled_again, count_pass};
 use accounts::LastAccount;
 use archiving::Archiving;
-use listed::{ForFleet, Listed};
+use listed::{ImagesReport, SeenImages};
+use pauses::Pauses;
 use planning::{PassKind, Planned};
 use recording::{Logged, Recording, Records, logged_as};
 use rule_log::RuleLog;
-use suspension::Suspensions;
 
 /// Runs GC passes on one node. Passes can overlap.
 pub struct Cycle {
@@ -58,8 +58,8 @@ pub struct Cycle {
     last_account: Option<LastAccount>,
     rules: RuleLog,
     archiving: Archiving,
-    suspensions: Arc<Suspensions>,
-    for_fleet: Mutex<Option<ForFleet>>,
+    pauses: Arc<Pauses>,
+    images_report: Mutex<Option<ImagesReport>>,
 }
 
 // === impl Cycle ===
@@ -104,12 +104,12 @@ impl Cycle {
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
-        let listed = learns.then(|| Listed::of(&planned, &self.settings.fleet));
+        let listed = learns.then(|| SeenImages::of(&planned, &self.settings.fleet));
         let scope = planned.scope;
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
         self.note_full(scope, &pass).await;
         if let Some(listed) = listed {
-            self.learn_for_fleet(listed, &pass);
+            self.note_for_cluster(listed, &pass);
         }
         pass
     }
@@ -260,11 +260,12 @@ impl Cycle {
         let (reader, image_names, remover) = (observer.reader().clone(), observer.image_names(), Remover::Dry);
         let (pods, disks) = (Arc::clone(&node.pods), Arc::clone(&node.disks));
         let options = options(&settings, node.space_settle);
-        let executor = Executor { reader, remover, pods, disks, image_names, roots, options, gate: Arc::new(Open) };
+        let executor =
+            Executor { reader, remover, pods, disks, image_names, roots, options, gate: Arc::new(AlwaysOpen) };
         let (logged, metrics) = (Mutex::default(), AgentMetrics::default());
         let (clock, monotonic, jumps) = (clock::system(), clock::since_boot(), Arc::clone(&node.jumps));
         let (last_account, rules) = (None, RuleLog::default());
-        let suspensions = Arc::new(Suspensions::of(&settings, Arc::clone(&clock), node.received.clone()));
+        let pauses = Arc::new(Pauses::of(&settings, Arc::clone(&clock), node.received.clone()));
         Self {
             observer,
             settings,
@@ -279,8 +280,8 @@ impl Cycle {
             last_account,
             rules,
             archiving: Archiving::default(),
-            suspensions,
-            for_fleet: Mutex::default(),
+            pauses,
+            images_report: Mutex::default(),
         }
     }
 
@@ -302,9 +303,9 @@ impl Cycle {
     /// Sets the clock of all passes, which never jumps. Default: the system clock.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
-        let received = self.suspensions.received().clone();
-        let suspensions = Arc::new(Suspensions::of(&self.settings, Arc::clone(&clock), received));
-        Self { monotonic: clock::as_it_passes(&clock), clock, suspensions, ..self }
+        let received = self.pauses.received().clone();
+        let pauses = Arc::new(Pauses::of(&self.settings, Arc::clone(&clock), received));
+        Self { monotonic: clock::as_it_passes(&clock), clock, pauses, ..self }
     }
 
     /// Sets the clock by which jumps of the other one are found. Default: the time since the start of the host.

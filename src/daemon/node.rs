@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock;
-use super::cycle::suspension::ReceivedPolicies;
+use super::cycle::pauses::ReceivedPolicies;
 use crate::config::{KubeletSettings, Loaded, Settings};
 use crate::cri::{self, CriError, CriOptions, Endpoint, InProgress, RuntimeReader};
 use crate::host_path::HostFs;
@@ -176,7 +176,7 @@ fn kubelet_key(kubelet: &KubeletSettings) -> Option<&'static str> {
 pub fn connection_for_events(settings: &Settings) -> Option<Connection> {
     let uses = |source| settings.pods.sources.contains(&source);
     let has_server = uses(PodSourceName::Auto) || uses(PodSourceName::KubeApi);
-    (settings.tells_events && has_server).then(|| Connection::new(credential_candidates(settings)))
+    (settings.writes_events && has_server).then(|| Connection::new(credential_candidates(settings)))
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::now;
-pub use super::cycle::suspension::ReceivedPolicies;
-use super::cycle::suspension::replace_file;
+pub use super::cycle::pauses::ReceivedPolicies;
+use super::cycle::pauses::replace_file;
 use super::node::credential_candidates;
 use crate::config::Settings;
 use crate::fleet::{
@@ -157,7 +157,7 @@ impl PolicyWriter {
         let mut applied = NodePolicies::of(policies, &self.node, &labels);
         applied.copies = self.written.as_ref().map(|written| written.copies.clone()).unwrap_or_default();
         self.received.set(&applied);
-        if self.written.as_ref().is_some_and(|written| written.is_like(&applied)) {
+        if self.written.as_ref().is_some_and(|written| written.has_same_policies(&applied)) {
             return LABELS_INTERVAL;
         }
         for (policy, fault) in &applied.faults {

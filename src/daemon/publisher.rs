@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::clock::now;
 use super::cycle::Cycle;
-use super::cycle::listed::ForFleet;
+use super::cycle::listed::ImagesReport;
 use super::node::credential_candidates;
 use crate::config::Settings;
 use crate::fleet::{DiskSummary, FleetPart, IMAGES_HEARTBEAT, ImageHashes, NodeDiskStatus, PassSummary, place_of};
@@ -38,11 +38,11 @@ struct Publisher<'s> {
     images: Option<(String, Instant)>,
 }
 
-/// Writes what `status` and `for_fleet` return to the objects of this node, until the future is dropped, if the settings say so.
+/// Writes what `status` and `images_report` return to the objects of this node, until the future is dropped, if the settings say so.
 pub async fn publish(
     settings: &Settings,
     status: impl AsyncFn() -> Option<NodeDiskStatus>,
-    for_fleet: impl Fn() -> Option<ForFleet>,
+    images_report: impl Fn() -> Option<ImagesReport>,
 ) {
     if !settings.fleet.contains(&FleetPart::Disks) && !settings.fleet.contains(&FleetPart::Images) {
         return;
@@ -54,7 +54,7 @@ pub async fn publish(
     loop {
         sleep(TICK).await;
         let Some(status) = status().await else { continue };
-        match publisher.write(status, for_fleet()).await {
+        match publisher.write(status, images_report()).await {
             Ok(()) => is_failing = false,
             Err(error) => {
                 if !std::mem::replace(&mut is_failing, true) {
@@ -70,7 +70,7 @@ pub async fn publish(
 
 impl Publisher<'_> {
     /// Before a pass over images has ended, what an agent before this one showed of them stays.
-    async fn write(&mut self, status: NodeDiskStatus, seen: Option<ForFleet>) -> Result<(), KubernetesError> {
+    async fn write(&mut self, status: NodeDiskStatus, seen: Option<ImagesReport>) -> Result<(), KubernetesError> {
         let parts = &self.settings.fleet;
         let (has_disks, has_images) = (parts.contains(&FleetPart::Disks), parts.contains(&FleetPart::Images));
         let (copies, hashes) = seen.map(|seen| (seen.copies, seen.hashes)).unzip();
@@ -125,7 +125,7 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
         return None;
     }
     let policies = cycle.policies().await;
-    let ForFleet { answers, hashes, .. } = cycle.for_fleet().unwrap_or_default();
+    let ImagesReport { answers, hashes, .. } = cycle.images_report().unwrap_or_default();
     let hashes = hashes.unwrap_or_default();
     let reclaimable_bytes = cycle.reclaimable_bytes().unwrap_or_default();
     let mut status = NodeDiskStatus {

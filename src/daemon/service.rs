@@ -24,7 +24,7 @@ use super::pressure::{PressureBackoff, PressureMonitor};
 use super::process::signals::Reload;
 use super::schedule::{self, Job, Limits, PassResult};
 use super::{live, policies, publisher};
-use crate::fleet::Suspension;
+use crate::fleet::PauseCause;
 use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
 use crate::record::{Pass, Store, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
@@ -125,7 +125,7 @@ where
     /// under pressure; the containers and sandboxes of deleted and terminated pods, without the logs of the latter; the images
     /// that these used; at last those logs.
     async fn relieve(&self) {
-        if matches!(self.shown_suspension().await, Some(Suspension::Paused(_) | Suspension::Observes(_))) {
+        if matches!(self.shown_suspension().await, Some(PauseCause::Paused(_) | PauseCause::Observes(_))) {
             return;
         }
         let mut relief = self.relief.lock().await;
@@ -147,7 +147,7 @@ where
     }
 
     /// Returns why scheduled passes remove nothing now, shows it on the socket, and logs when it changes.
-    async fn shown_suspension(&self) -> Option<Suspension> {
+    async fn shown_suspension(&self) -> Option<PauseCause> {
         let suspension = self.cycle.suspension().await;
         let cause = suspension.as_ref().map(ToString::to_string);
         let before = self.live.swap_suspended(cause.clone());
@@ -257,7 +257,7 @@ where
     async fn take_part(&self) {
         let settings = self.cycle.settings();
         let status = async || publisher::status(&self.cycle, &self.live.read()).await;
-        let seen = || self.cycle.for_fleet();
+        let seen = || self.cycle.images_report();
         let part = async {
             tokio::join!(
                 policies::follow(settings, self.cycle.received(), || seen()

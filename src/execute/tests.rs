@@ -46,7 +46,7 @@ struct Bench {
     disks: Option<Arc<dyn Disks>>,
     /// The host. If its root is `/`, the log roots are those beneath the directory of `sim`.
     host: HostFs,
-    gate: Arc<dyn Gate>,
+    gate: Arc<dyn RemovalGate>,
 }
 
 impl Bench {
@@ -59,7 +59,7 @@ impl Bench {
             pods: Arc::new(NoPods),
             disks: None,
             host: HostFs::default(),
-            gate: Arc::new(Open),
+            gate: Arc::new(AlwaysOpen),
         }
     }
 

@@ -53,13 +53,13 @@ pub struct FleetImage {
 /// What the Node of a node has in its status: its largest images.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ListedImages {
-    images: Vec<ListedImage>,
+pub struct StatusImages {
+    images: Vec<StatusImage>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct ListedImage {
+struct StatusImage {
     names: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl WantedImage {
     }
 
     /// Returns whether a node has the image, by what its agent shows, or else by what its Node lists.
-    pub fn on(&self, node: &str, shown: Option<&NodeImagesSpec>, listed: &ListedImages, now: Timestamp) -> FleetImage {
+    pub fn on(&self, node: &str, shown: Option<&NodeImagesSpec>, listed: &StatusImages, now: Timestamp) -> FleetImage {
         let shown = shown.filter(|shown| shown.is_current(now));
         let known = shown.and_then(|shown| Some((shown.has(&self.0)?, shown.at)));
         let (has, shown_at) = known.map_or((self.is_in(listed), None), |(has, at)| (Some(has), at));
@@ -99,7 +99,7 @@ impl WantedImage {
     }
 
     /// A Node lists no ids, so an id that it does not list is not known to be absent.
-    fn is_in(&self, listed: &ListedImages) -> Option<bool> {
+    fn is_in(&self, listed: &StatusImages) -> Option<bool> {
         let has = listed.images.iter().flat_map(|image| &image.names).any(|name| self.is(name));
         let is_whole = !listed.images.is_empty()
             && listed.images.len() < MOST_LISTED

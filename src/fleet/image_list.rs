@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::list_entry::Entry;
 use super::node_disk::shown;
 use crate::model::{Image, ImageId};
-use crate::rules::{MAX_LENGTH, Rule, RuleFor, RuleText, Then};
+use crate::rules::{MAX_LENGTH, Rule, RuleSubject, RuleText, Then};
 
 /// The most images whose cause to be kept is shown.
 const MOST_NOTES: usize = 3;
@@ -125,8 +125,16 @@ impl ImageList {
     pub(super) fn rules(&self, policy: &str) -> Result<Vec<Rule>, String> {
         let rule = |when: String| {
             let (name, note) = (format!("policy {policy}"), String::new());
-            let of = RuleFor::Image;
-            Rule::compile(RuleText { name, of, resource: String::new(), when, then: Then::Remove, until: None, note })
+            let of = RuleSubject::Image;
+            Rule::compile(RuleText {
+                name,
+                subject: of,
+                resource: String::new(),
+                when,
+                then: Then::Remove,
+                until: None,
+                note,
+            })
         };
         let rules = self.conditions().into_iter().map(rule).collect::<Result<_, _>>();
         rules.map_err(|faults| {

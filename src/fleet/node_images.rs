@@ -120,7 +120,7 @@ fn hash(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{ImageState, ListedImages, WantedImage};
+    use crate::fleet::{ImageState, StatusImages, WantedImage};
 
     const DIGEST: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
 
@@ -128,11 +128,11 @@ mod tests {
         Image { id: id.into(), tags: vec![tag.to_owned()], digests: digests.to_vec(), ..Image::default() }
     }
 
-    fn state(wanted: &str, shown: Option<&NodeImagesSpec>, listed: &ListedImages) -> ImageState {
+    fn state(wanted: &str, shown: Option<&NodeImagesSpec>, listed: &StatusImages) -> ImageState {
         state_at(0, wanted, shown, listed)
     }
 
-    fn state_at(second: i64, wanted: &str, shown: Option<&NodeImagesSpec>, listed: &ListedImages) -> ImageState {
+    fn state_at(second: i64, wanted: &str, shown: Option<&NodeImagesSpec>, listed: &StatusImages) -> ImageState {
         let now = Timestamp::from_second(second).unwrap();
         WantedImage::read(wanted).unwrap().on("node-1", shown, listed, now).state
     }
@@ -153,9 +153,9 @@ mod tests {
             (&format!("other@{DIGEST}"), ImageState::Absent),
         ];
         for (wanted, expected) in rows {
-            assert_eq!(state(wanted, Some(&shown), &ListedImages::default()), expected, "{wanted}");
+            assert_eq!(state(wanted, Some(&shown), &StatusImages::default()), expected, "{wanted}");
         }
-        let later = [7199, 7200].map(|second| state_at(second, "app:2", Some(&shown), &ListedImages::default()));
+        let later = [7199, 7200].map(|second| state_at(second, "app:2", Some(&shown), &StatusImages::default()));
         assert_eq!(later, [ImageState::Absent, ImageState::Unknown], "its agent has ended");
     }
 
@@ -176,7 +176,7 @@ mod tests {
             (0..5000).map(|number| image(&number.to_string(), &format!("r.example/{number}:1"), &[])).collect();
         let shown = ImageHashes::of(&images).shown(Timestamp::UNIX_EPOCH);
         assert_eq!((shown.hashes.len(), shown.complete, shown.images), (65_536, false, 5000));
-        let states = |name: &str| state(name, Some(&shown), &ListedImages::default());
+        let states = |name: &str| state(name, Some(&shown), &StatusImages::default());
         assert_eq!(states("r.example/none:1"), ImageState::Unknown);
         assert!((0..5000).any(|number| states(&format!("r.example/{number}:1")) == ImageState::Present));
         let whole = ImageHashes::of(&images[..1500]).shown(Timestamp::UNIX_EPOCH);
@@ -188,7 +188,7 @@ mod tests {
         let listed = |images: usize, name: &str| {
             let image = |number| serde_json::json!({ "names": [format!("docker.io/library/{number}:1"), name] });
             let images: Vec<_> = (0..images).map(image).collect();
-            serde_json::from_value::<ListedImages>(serde_json::json!({ "images": images })).unwrap()
+            serde_json::from_value::<StatusImages>(serde_json::json!({ "images": images })).unwrap()
         };
         let (few, many) =
             (listed(49, "docker.io/library/app:1"), listed(50, &format!("docker.io/library/app@{DIGEST}")));
@@ -197,6 +197,6 @@ mod tests {
             [ImageState::Present, ImageState::Absent, ImageState::Unknown]
         );
         assert_eq!(["app:1", DIGEST].map(|name| state(name, None, &many)), [ImageState::Unknown, ImageState::Present]);
-        assert_eq!(state("app:1", None, &ListedImages::default()), ImageState::Unknown);
+        assert_eq!(state("app:1", None, &StatusImages::default()), ImageState::Unknown);
     }
 }

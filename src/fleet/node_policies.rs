@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::image_list::{CompiledLists, Fates, ImageList, ListAnswer};
 use super::last_copy::{KeepLastCopy, KnownCopies};
 use super::node_disk_policy::{NodeDiskPolicySpec, PolicyMode, PolicyPause};
-use super::pause::Suspension;
+use super::pause::PauseCause;
 use super::rollout::goes_ahead;
 use crate::model::Image;
 use crate::rules::Rule;
@@ -99,7 +99,7 @@ impl NodePolicies {
     }
 
     /// Returns whether these are the same policies with the same mistakes.
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn has_same_policies(&self, other: &Self) -> bool {
         self.policies == other.policies && self.faults == other.faults
     }
 
@@ -118,11 +118,11 @@ impl NodePolicies {
     }
 
     /// Returns why the policies suspend removals now: a pause before a mode.
-    pub fn suspension(&self, now: Timestamp) -> Option<Suspension> {
+    pub fn suspension(&self, now: Timestamp) -> Option<PauseCause> {
         let pauses = self.policies.iter().filter_map(|(name, policy)| Some(policy.spec.paused.as_ref()?.of(name)));
-        let pause = pauses.filter(|pause| !pause.is_over(now)).map(Suspension::Paused).next();
+        let pause = pauses.filter(|pause| !pause.is_over(now)).map(PauseCause::Paused).next();
         let observes = || self.policies.iter().find(|(_, policy)| policy.spec.mode == Some(PolicyMode::Observe));
-        pause.or_else(|| observes().map(|(name, _)| Suspension::Observes(name.clone())))
+        pause.or_else(|| observes().map(|(name, _)| PauseCause::Observes(name.clone())))
     }
 }
 

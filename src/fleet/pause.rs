@@ -26,7 +26,7 @@ pub struct Pause {
 
 /// Why passes remove nothing now, although their settings permit it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Suspension {
+pub enum PauseCause {
     /// An operator paused the node.
     Paused(Pause),
     /// This policy lets the node only observe.
@@ -75,9 +75,9 @@ fn shown(text: &str) -> String {
     cut_text(&printable_text(text), LONGEST_REASON).into_owned()
 }
 
-// === impl Suspension ===
+// === impl PauseCause ===
 
-impl Suspension {
+impl PauseCause {
     /// Returns the name of the cause, for metrics and documents.
     pub fn cause(&self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl Suspension {
     }
 }
 
-impl Display for Suspension {
+impl Display for PauseCause {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Paused(pause) => pause.fmt(f),

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::*;
 use crate::model::{DiskSample, FileSystem, Image, ImageEvent, RepositoryPulls, Trace, TraceEvent, TracedImage};
 use crate::plan::{Guards, ImagePolicy, ImageTarget, Policy, Profile};
-use crate::rules::{Rule, RuleFor, RuleText, Then};
+use crate::rules::{Rule, RuleSubject, RuleText, Then};
 
 const MIB: u64 = 1 << 20;
 const DAYS: i64 = 3;
@@ -151,7 +151,7 @@ fn pinned_and_kept_images_stay() {
 fn policies() -> Vec<Policy> {
     let rule = |when: &str| RuleText {
         name: "r".to_owned(),
-        of: RuleFor::Image,
+        subject: RuleSubject::Image,
         when: when.to_owned(),
         then: Then::Remove,
         until: None,

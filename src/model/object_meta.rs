@@ -106,7 +106,7 @@ fn is_zero(count: &usize) -> bool {
 impl<'de> Deserialize<'de> for ObjectMeta {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let written = Written::deserialize(from)?;
-        let KeptOwners { kept: owners, left_out } = written.owners;
+        let KeptOwners { kept: owners, omitted } = written.owners;
         Ok(Self {
             namespace: written.namespace,
             name: written.name,
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for ObjectMeta {
             grace_seconds: written.grace_seconds,
             finalizers: written.finalizers,
             owners,
-            left_out_owners: left_out.saturating_add(written.left_out_owners),
+            left_out_owners: omitted.saturating_add(written.left_out_owners),
         })
     }
 }

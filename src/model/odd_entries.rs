@@ -18,7 +18,7 @@ const LONGEST_REFERENCE_BYTES: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct KeptOwners {
     pub(super) kept: Vec<OwnerReference>,
-    pub(super) left_out: usize,
+    pub(super) omitted: usize,
 }
 
 /// A value that may be of another type than ours. The parser holds it in memory twice, so it is for short ones.
@@ -58,7 +58,7 @@ impl KeptOwners {
     fn add(&mut self, entry: Entry<OwnerReference>) {
         match entry {
             Entry::Read(owner) if owner.text_bytes() <= LONGEST_REFERENCE_BYTES => self.kept.push(owner),
-            Entry::Read(_) | Entry::Odd(_) => self.left_out += 1,
+            Entry::Read(_) | Entry::Odd(_) => self.omitted += 1,
         }
     }
 }
@@ -70,7 +70,7 @@ impl<'de> Deserialize<'de> for KeptOwners {
 }
 
 /// Whatever is no list counts as one reference that cannot be read.
-const ODD: KeptOwners = KeptOwners { kept: Vec::new(), left_out: 1 };
+const ODD: KeptOwners = KeptOwners { kept: Vec::new(), omitted: 1 };
 
 impl<'de> Visitor<'de> for Owners {
     type Value = KeptOwners;
@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for Owners {
             owners.add(entry);
         }
         while list.next_element::<IgnoredAny>()?.is_some() {
-            owners.left_out += 1;
+            owners.omitted += 1;
         }
         Ok(owners)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::{
     Dependent, Event, Graph, ObjectKeepReason, Observed, OwnerState, Propagation, ResourceId, ServedKinds, Unlisted,
-    Verdict, decide, lacking, lives,
+    Verdict, decide, is_kept, unlisted_dependents,
 };
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid};
 
@@ -196,7 +196,7 @@ impl<'a> ClusterState<'a> {
         let kept_because = match verdict {
             Verdict::Delete { .. } => self.another_lives(&object.identity).map(ObjectKeepReason::SharesUid),
             Verdict::EndForeground | Verdict::Orphan(_) => {
-                let names = lacking(&self.unlisted, &object.identity);
+                let names = unlisted_dependents(&self.unlisted, &object.identity);
                 (!names.is_empty()).then_some(ObjectKeepReason::DependentsNotListed(names))
             }
             _ => None,
@@ -206,7 +206,7 @@ impl<'a> ClusterState<'a> {
 
     fn another_lives(&self, object: &Identity) -> Option<Identity> {
         let mut others = self.of_uid(&object.uid).filter(|other| other.identity != *object);
-        others.find(|other| lives(&other.meta, &self.states(other))).map(|other| other.identity.clone())
+        others.find(|other| is_kept(&other.meta, &self.states(other))).map(|other| other.identity.clone())
     }
 
     /// Lists the dependents of an object, and of those that share its uid.

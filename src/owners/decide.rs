@@ -147,7 +147,7 @@ pub fn decide(live: &ObjectMeta, owners: &[OwnerState], dependents: &[Dependent]
 
 /// Returns whether an object that shares its uid with others keeps all of them: it is not to be deleted (G3). One request to an
 /// API that mirrors another may delete both.
-pub fn lives(live: &ObjectMeta, owners: &[OwnerState]) -> bool {
+pub fn is_kept(live: &ObjectMeta, owners: &[OwnerState]) -> bool {
     !live.is_deleting() && !matches!(decide(live, owners, &[]), Verdict::Delete { .. })
 }
 

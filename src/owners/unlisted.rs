@@ -20,7 +20,7 @@ pub struct Unlisted {
 }
 
 /// Names those of `unlisted` that may have dependents of an owner (G4).
-pub fn lacking<'a>(unlisted: impl IntoIterator<Item = &'a Unlisted>, owner: &Identity) -> Vec<String> {
+pub fn unlisted_dependents<'a>(unlisted: impl IntoIterator<Item = &'a Unlisted>, owner: &Identity) -> Vec<String> {
     unlisted.into_iter().filter(|it| it.may_depend_on(owner)).map(|it| it.name.clone()).collect()
 }
 

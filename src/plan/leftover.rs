@@ -127,7 +127,7 @@ mod tests {
     use crate::plan::policy::{Leftovers, Policy};
     use crate::plan::tests::node::{Node, Row, ago, hold, node};
     use crate::plan::update_memory;
-    use crate::rules::{Rule, RuleFor, RuleText};
+    use crate::rules::{Rule, RuleSubject, RuleText};
 
     #[test]
     #[rustfmt::skip]
@@ -222,7 +222,7 @@ mod tests {
     fn a_checkpoint_goes_by_a_rule() {
         let checkpoint = |age| node().left_over(LeftoverKind::Checkpoint, "c.tar", age);
         let rule = |then: Then, when: &'static str| move |policy: &mut Policy| {
-            let text = RuleText { name: "r".into(), of: RuleFor::Checkpoint, when: when.into(), then: then.clone(), until: None, resource: String::new(), note: String::new() };
+            let text = RuleText { name: "r".into(), subject: RuleSubject::Checkpoint, when: when.into(), then: then.clone(), until: None, resource: String::new(), note: String::new() };
             policy.rules = [Rule::compile(text).unwrap()].into_iter().collect();
         };
         let hour = "checkpoint.age > duration('1h')";

@@ -27,7 +27,7 @@ use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
     container_id_of_link, is_log_link, is_log_link_without_id, log_link_name, pod_of_dir, pod_uid_of_dir,
 };
-use crate::rules::{Rule, RuleFor};
+use crate::rules::{Rule, RuleSubject};
 
 /// Containers by ID, also by a prefix of it: the kubelet shortens long names of log symlinks.
 #[derive(Default)]
@@ -100,8 +100,13 @@ fn why_dir_kept(context: &Context, in_runtime: &InRuntime, dir: &LogDir) -> Opti
 
 /// Returns the pods whose logs a rule keeps once they are deleted. Their containers are removed without their logs.
 pub(super) fn kept_by_rules(context: &Context) -> HashSet<PodUid> {
-    let dirs =
-        context.snapshot.log_dirs.as_ref().into_iter().flatten().filter(|_| context.rules.has_any_for(RuleFor::Log));
+    let dirs = context
+        .snapshot
+        .log_dirs
+        .as_ref()
+        .into_iter()
+        .flatten()
+        .filter(|_| context.rules.has_any_for(RuleSubject::Log));
     let pods = dirs.filter_map(|dir| Some((dir, pod_of_dir(&dir.name)?)));
     let exists =
         |pod: &PodRef| matches!(context.pods.status(Some(pod), Completeness::NotRequired), PodStatus::Exists { .. });

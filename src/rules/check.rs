@@ -6,7 +6,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use super::fact_table::Fact;
 use super::facts::objects;
 use super::fault::Fault;
-use super::{RuleFor, Uses};
+use super::{RuleSubject, Uses};
 
 /// The deepest expression. In a debug build each level takes some 50 KiB of stack.
 const MAX_DEPTH: usize = 16;
@@ -47,7 +47,7 @@ const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_
 
 /// The faults so far.
 struct Check<'a> {
-    of: RuleFor,
+    of: RuleSubject,
     program: &'a Program,
     when: &'a str,
     /// The variables of the loops around a place.
@@ -61,7 +61,7 @@ struct Check<'a> {
 ///
 /// # Errors
 /// The faults, each with line and column.
-pub(super) fn check(of: RuleFor, program: &Program, when: &str) -> Result<Uses, Vec<Fault>> {
+pub(super) fn check(of: RuleSubject, program: &Program, when: &str) -> Result<Uses, Vec<Fault>> {
     let (scope, uses, faults) = (Vec::new(), Uses::default(), Vec::new());
     let mut check = Check { of, program, when, scope, loops: 0, uses, faults };
     check.expression(program.expression(), 0);

@@ -12,7 +12,7 @@ use super::doubts::doubts;
 use super::facts::{PassFacts, Wants};
 use super::fault::Fault;
 use super::work::{Work, work};
-use super::{RuleFor, Uses, check, prepare};
+use super::{RuleSubject, Uses, check, prepare};
 
 /// The longest expression in bytes.
 pub const MAX_LENGTH: usize = 1024;
@@ -30,7 +30,7 @@ pub(super) struct Compiled {
 }
 
 /// Compiles an expression over the facts of an object.
-pub(super) fn compile(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Vec<Fault>> {
+pub(super) fn compile(of: RuleSubject, when: &str, wants: Wants) -> Result<Compiled, Vec<Fault>> {
     if when.len() > MAX_LENGTH {
         return Err(vec![format!("has {} bytes, and at most {MAX_LENGTH} are allowed", when.len()).into()]);
     }
@@ -46,7 +46,7 @@ fn panicked(_: Box<dyn Any + Send>) -> Result<Compiled, Vec<Fault>> {
     Err(vec!["cannot be parsed".to_owned().into()])
 }
 
-fn parse_and_check(of: RuleFor, when: &str, wants: Wants) -> Result<Compiled, Vec<Fault>> {
+fn parse_and_check(of: RuleSubject, when: &str, wants: Wants) -> Result<Compiled, Vec<Fault>> {
     let program = Program::compile(when).map_err(|errors| syntax(&errors))?;
     let uses = check::check(of, &program, when)?;
     let placed = |faults: Vec<(u64, String)>| -> Vec<Fault> {

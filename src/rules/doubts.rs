@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use cel::IdedExpr;
 use cel::common::ast::{Expr, operators};
 
-use super::RuleFor;
+use super::RuleSubject;
 use super::fact_table::Fact;
 use super::parts::for_each_mut;
 use super::prepare::literal;
 
 /// Returns the doubts about a condition, each with the id of its place.
-pub(super) fn doubts(of: RuleFor, condition: &IdedExpr) -> Vec<(u64, String)> {
+pub(super) fn doubts(of: RuleSubject, condition: &IdedExpr) -> Vec<(u64, String)> {
     let (mut read, mut asked) = (Vec::new(), BTreeSet::new());
     let mut of_pods = Vec::new();
     for_each_mut(&mut condition.clone(), &mut |part| match &part.expr {
@@ -34,7 +34,7 @@ pub(super) fn doubts(of: RuleFor, condition: &IdedExpr) -> Vec<(u64, String)> {
     read.retain(|(_, entry)| !asked.contains(entry));
     let doubt =
         |entry| format!("without {entry} the condition cannot be evaluated, and `keep` keeps what has no such entry");
-    of_pods.retain(|(_, fact)| of == RuleFor::Log && !asked.contains(fact));
+    of_pods.retain(|(_, fact)| of == RuleSubject::Log && !asked.contains(fact));
     let of_deleted =
         |fact| format!("{fact} is known only of a pod that a pass saw before it was deleted; `keep` keeps other logs");
     let of_pods = of_pods.into_iter().map(|(id, fact)| (id, of_deleted(fact)));

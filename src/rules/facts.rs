@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::fact_table::Fact;
 use super::work::Extent;
-use super::{Rule, RuleFor, Verdict, prepare, types};
+use super::{Rule, RuleSubject, Verdict, prepare, types};
 
 /// The longest list of an image or a pod. A longer one is not available: a name is what a tenant may write.
 pub const MAX_LIST: usize = 256;
@@ -38,19 +38,19 @@ pub struct PassFacts(Context<'static, 'static>, Extent);
 pub struct Facts<'w>(Context<'w, 'static>, Extent);
 
 /// Returns the names that a condition can use.
-pub(super) fn objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
-    let shared = SHARED.into_iter().filter(move |_| of != RuleFor::Object);
+pub(super) fn objects(of: RuleSubject) -> impl Iterator<Item = &'static str> {
+    let shared = SHARED.into_iter().filter(move |_| of != RuleSubject::Object);
     own_objects(of).chain(shared).chain([Fact::Now.row().name])
 }
 
-fn own_objects(of: RuleFor) -> impl Iterator<Item = &'static str> {
+fn own_objects(of: RuleSubject) -> impl Iterator<Item = &'static str> {
     let (own, pod): (&str, Option<&str>) = match of {
-        RuleFor::Image => ("image", None),
-        RuleFor::Container => ("container", Some("pod")),
-        RuleFor::Sandbox => ("sandbox", Some("pod")),
-        RuleFor::Log => ("log", Some("pod")),
-        RuleFor::Checkpoint => ("checkpoint", None),
-        RuleFor::Object => ("object", None),
+        RuleSubject::Image => ("image", None),
+        RuleSubject::Container => ("container", Some("pod")),
+        RuleSubject::Sandbox => ("sandbox", Some("pod")),
+        RuleSubject::Log => ("log", Some("pod")),
+        RuleSubject::Checkpoint => ("checkpoint", None),
+        RuleSubject::Object => ("object", None),
     };
     [own].into_iter().chain(pod)
 }
@@ -68,7 +68,7 @@ impl PassFacts {
     }
 
     /// Returns the facts of an object.
-    pub fn with(&self, of: RuleFor, values: Values) -> Facts<'_> {
+    pub fn with(&self, of: RuleSubject, values: Values) -> Facts<'_> {
         let mut context = self.0.new_inner_scope();
         let extent = self.1.max(Extent::of(&values));
         add(&mut context, own_objects(of), values);
@@ -81,7 +81,7 @@ impl PassFacts {
     }
 
     /// Returns the facts of an example.
-    pub(super) fn example_of(&self, of: RuleFor) -> Facts<'_> {
+    pub(super) fn example_of(&self, of: RuleSubject) -> Facts<'_> {
         self.with(of, EXAMPLES.clone())
     }
 }

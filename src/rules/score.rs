@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cel::{IdedExpr, Value};
 
-use super::RuleFor;
+use super::RuleSubject;
 use super::compile::{Compiled, compile};
 use super::fact_table::Uses;
 use super::facts::Facts;
@@ -27,7 +27,7 @@ impl Score {
     /// Each fault of the expression, as of a condition; or a result that is no number.
     pub fn compile(text: &str) -> Result<Self, Vec<Fault>> {
         let Compiled { expression, uses, .. } =
-            compile(RuleFor::Image, text, |value| number(value).map(drop).ok_or("a number"))?;
+            compile(RuleSubject::Image, text, |value| number(value).map(drop).ok_or("a number"))?;
         Ok(Self { text: text.trim().to_owned(), expression: Arc::new(expression), uses })
     }
 

@@ -4,13 +4,13 @@ use super::fact_table::FactRow;
 use super::facts::texts as texts_of;
 use super::*;
 
-fn rule(of: RuleFor, when: &str) -> Result<Rule, Vec<Fault>> {
+fn rule(of: RuleSubject, when: &str) -> Result<Rule, Vec<Fault>> {
     let (name, note, when) = ("r".to_owned(), String::new(), when.to_owned());
-    Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, resource: String::new(), note })
+    Rule::compile(RuleText { name, subject: of, when, then: Then::Keep, until: None, resource: String::new(), note })
 }
 
 fn faults(when: &str) -> Vec<String> {
-    texts(&rule(RuleFor::Image, when).unwrap_err())
+    texts(&rule(RuleSubject::Image, when).unwrap_err())
 }
 
 fn texts(faults: &[Fault]) -> Vec<String> {
@@ -20,8 +20,8 @@ fn texts(faults: &[Fault]) -> Vec<String> {
 /// Evaluates a condition for the example of an image.
 fn holds(when: &str) -> Verdict {
     PassFacts::example()
-        .example_of(RuleFor::Image)
-        .evaluate(&rule(RuleFor::Image, when).unwrap_or_else(|error| panic!("{error:?}")).condition)
+        .example_of(RuleSubject::Image)
+        .evaluate(&rule(RuleSubject::Image, when).unwrap_or_else(|error| panic!("{error:?}")).condition)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_label_that_is_not_asked_for_is_a_doubt() {
         ("image.labels['keep'] == 'true'", "'keep' in image.labels && image.labels['keep'] == 'true'"),
         ("image.pinned ||\nimage.labels.keep == 'true'", "has(image.labels.keep) && image.labels.keep == 'true'"),
     ] {
-        let doubts = |when| texts(rule(RuleFor::Image, when).unwrap().doubts());
+        let doubts = |when| texts(rule(RuleSubject::Image, when).unwrap().doubts());
         let line = 1 + doubtful.matches('\n').count();
         let expected = format!("{line}:13: without 'keep' in image.labels the condition cannot be evaluated");
         assert!(doubts(doubtful)[0].starts_with(&expected), "{:?}", doubts(doubtful));
@@ -100,12 +100,12 @@ fn a_label_that_is_not_asked_for_is_a_doubt() {
 
 #[test]
 fn a_rule_for_logs_may_not_know_the_pod() {
-    let doubts = |when| texts(rule(RuleFor::Log, when).unwrap().doubts());
+    let doubts = |when| texts(rule(RuleSubject::Log, when).unwrap().doubts());
     let expected =
         "1:4: pod.phase is known only of a pod that a pass saw before it was deleted; `keep` keeps other logs";
     assert_eq!(doubts("pod.phase == 'failed'"), [expected]);
     assert_eq!(doubts("has(pod.phase) && pod.phase == 'failed' && pod.namespace == 'ci'"), [""; 0]);
-    let of_container = rule(RuleFor::Container, "pod.phase == 'failed'").unwrap();
+    let of_container = rule(RuleSubject::Container, "pod.phase == 'failed'").unwrap();
     assert_eq!(of_container.doubts(), []);
 }
 
@@ -113,14 +113,14 @@ fn a_rule_for_logs_may_not_know_the_pod() {
 fn named(pass: &PassFacts, names: usize) -> Facts<'_> {
     let tags: Vec<_> = (0..names).map(|name| format!("registry.example.com/team/app:{name}")).collect();
     let facts = [(Fact::ImageTags, texts_of(&tags)), (Fact::ImagePinned, Some(false.into()))];
-    pass.with(RuleFor::Image, facts.into_iter().filter_map(|(fact, value)| Some((fact, value?))).collect())
+    pass.with(RuleSubject::Image, facts.into_iter().filter_map(|(fact, value)| Some((fact, value?))).collect())
 }
 
 #[test]
 fn beyond_its_share_no_condition_of_an_object_is_evaluated() {
     let (pass, budget) = (PassFacts::example(), Budget::of_objects(10_000));
-    let pairs = rule(RuleFor::Image, "image.tags.all(a, image.tags.all(b, a != b || a == b))").unwrap();
-    let simple = rule(RuleFor::Image, "!image.pinned").unwrap();
+    let pairs = rule(RuleSubject::Image, "image.tags.all(a, image.tags.all(b, a != b || a == b))").unwrap();
+    let simple = rule(RuleSubject::Image, "!image.pinned").unwrap();
     let error = Verdict::Error("not evaluated: the conditions for it take more than 10000 steps".to_owned());
     let both = |names| {
         let (object, facts) = (budget.of_object(), named(&pass, names));
@@ -135,7 +135,7 @@ fn beyond_its_share_no_condition_of_an_object_is_evaluated() {
 fn a_loop_takes_steps_for_each_element_and_one_in_it_for_each_pair() {
     let pass = PassFacts::example();
     let steps = |when: &str, names: [usize; 3]| {
-        let rule = rule(RuleFor::Image, when).unwrap();
+        let rule = rule(RuleSubject::Image, when).unwrap();
         names.map(|names| named(&pass, names).steps(&rule))
     };
     assert_eq!(steps("image.pinned", [0, 10, 100]), [2, 2, 2]);
@@ -164,7 +164,7 @@ fn ordinary_conditions_of_a_large_node_fit() {
         "image.tags.exists(tag, tag.endsWith('-keep'))",
     ];
     for when in conditions.into_iter().cycle().take(64) {
-        assert_eq!(budget.evaluate(&rule(RuleFor::Image, when).unwrap(), &facts), Verdict::Holds(false), "{when}");
+        assert_eq!(budget.evaluate(&rule(RuleSubject::Image, when).unwrap(), &facts), Verdict::Holds(false), "{when}");
     }
 }
 
@@ -190,7 +190,7 @@ fn long_and_deep_conditions_are_faults() {
     ] {
         for count in [40, MAX_LENGTH / part.len() - 16, MAX_LENGTH] {
             let when = format!("{begin}{}{end}", part.repeat(count));
-            assert!(rule(RuleFor::Image, &when).is_err(), "{count} times {part:?}");
+            assert!(rule(RuleSubject::Image, &when).is_err(), "{count} times {part:?}");
         }
     }
     assert!(faults(&"x".repeat(MAX_LENGTH + 1))[0].contains("has 1025 bytes, and at most 1024"));
@@ -200,19 +200,19 @@ fn long_and_deep_conditions_are_faults() {
 #[test]
 fn the_deepest_condition_is_evaluated_on_a_small_stack() {
     let deep = |count: usize| format!("1{} > 0", "+1".repeat(count));
-    assert!(rule(RuleFor::Image, &deep(60)).is_err());
-    let deepest = (1..60).rev().find_map(|count| rule(RuleFor::Image, &deep(count)).ok()).unwrap();
+    assert!(rule(RuleSubject::Image, &deep(60)).is_err());
+    let deepest = (1..60).rev().find_map(|count| rule(RuleSubject::Image, &deep(count)).ok()).unwrap();
     let evaluated = std::thread::Builder::new()
         .stack_size(1 << 20)
-        .spawn(move || PassFacts::example().example_of(RuleFor::Image).evaluate(&deepest.condition));
+        .spawn(move || PassFacts::example().example_of(RuleSubject::Image).evaluate(&deepest.condition));
     assert_eq!(evaluated.unwrap().join().unwrap(), Verdict::Holds(true));
 }
 
 #[test]
 fn what_is_not_there_is_an_error_and_not_a_guess() {
     let pass_facts = PassFacts::new([(Fact::Now, time(jiff::Timestamp::UNIX_EPOCH))].into());
-    let facts = pass_facts.with(RuleFor::Image, Values::new());
-    let verdict = |when| facts.evaluate(&rule(RuleFor::Image, when).unwrap().condition);
+    let facts = pass_facts.with(RuleSubject::Image, Values::new());
+    let verdict = |when| facts.evaluate(&rule(RuleSubject::Image, when).unwrap().condition);
     assert_eq!(verdict("image.last_used < now"), Verdict::Error("No such key: last_used".to_owned()));
     assert_eq!(verdict("disk.used_percent > 1"), Verdict::Error("No such key: used_percent".to_owned()));
     assert_eq!(verdict("has(image.last_used)"), Verdict::Holds(false));
@@ -223,7 +223,7 @@ fn what_is_not_there_is_an_error_and_not_a_guess() {
 #[test]
 fn each_fact_has_an_example() {
     for FactRow { name, kind, example, meaning, .. } in Fact::ALL.iter().map(|fact| fact.row()) {
-        let object = name.split('.').next().unwrap().parse().unwrap_or(RuleFor::Container);
+        let object = name.split('.').next().unwrap().parse().unwrap_or(RuleSubject::Container);
         let same = rule(object, &format!("type({name}) == type({example}) && {name} == {example}")).unwrap();
         assert_eq!(PassFacts::example().example_of(object).evaluate(&same.condition), Verdict::Holds(true), "{name}");
         let value = cel::Program::compile(example).unwrap().execute(&cel::Context::default()).unwrap();
@@ -312,9 +312,9 @@ proptest::proptest! {
     /// `PROPTEST_CASES=1000000` tries more of them.
     #[test]
     fn no_text_breaks_the_process(when in a_condition()) {
-        if let Ok(rule) = rule(RuleFor::Image, &when) {
+        if let Ok(rule) = rule(RuleSubject::Image, &when) {
             let on_small_stack = std::thread::Builder::new().stack_size(1 << 20);
-            let evaluated = on_small_stack.spawn(move || PassFacts::example().example_of(RuleFor::Image).evaluate(&rule.condition));
+            let evaluated = on_small_stack.spawn(move || PassFacts::example().example_of(RuleSubject::Image).evaluate(&rule.condition));
             evaluated.unwrap().join().unwrap();
         }
     }

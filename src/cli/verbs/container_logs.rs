@@ -236,8 +236,8 @@ impl Args {
 fn ended(shown: Vec<(&ContainerLogs, LogLines)>) -> Result<(), CliError> {
     let mut faults = Vec::new();
     for (container, lines) in shown {
-        if lines.left_out() > 0 {
-            let count = format::count(lines.left_out(), "line");
+        if lines.omitted() > 0 {
+            let count = format::count(lines.omitted(), "line");
             warn(&format!("left out {count} of container {:?} not in the format of the CRI", container.name));
         }
         faults.extend(lines.faults);

@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use crate::config::parse;
 use crate::config::position::OfPart;
 use crate::model::{bytes_of_text, duration_text, exact_range_text, exact_size_text};
-use crate::rules::{ImageTotal, Limits, RuleFor, Then};
+use crate::rules::{ImageTotal, Limits, RuleSubject, Then};
 
 const KEEP: &str = "keep";
 const REMOVE: &str = "remove";
@@ -20,11 +20,11 @@ const BUDGET: &str = "budget";
 const TOTAL: &str = "total";
 
 /// Reads what follows, and adds what is wrong with it.
-pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>) -> Option<Then> {
+pub(super) fn read(of: RuleSubject, value: Option<&Value>, faults: &mut Vec<OfPart>) -> Option<Then> {
     let then = match value {
         Some(Value::String(word)) if word == KEEP => Some(Then::Keep),
         Some(Value::String(word)) if word == REMOVE && can_remove(of) => Some(Then::Remove),
-        Some(Value::String(word)) if word == DELETE && of == RuleFor::Object => Some(Then::Delete),
+        Some(Value::String(word)) if word == DELETE && of == RuleSubject::Object => Some(Then::Delete),
         Some(Value::Table(table)) if !table.is_empty() => return limits(of, table, faults).map(Then::Limits),
         _ => None,
     };
@@ -35,24 +35,24 @@ pub(super) fn read(of: RuleFor, value: Option<&Value>, faults: &mut Vec<OfPart>)
 }
 
 /// The kubelet's rules remove all dead sandboxes and all logs of deleted pods; a rule can only keep some.
-fn can_remove(of: RuleFor) -> bool {
-    matches!(of, RuleFor::Image | RuleFor::Container | RuleFor::Checkpoint)
+fn can_remove(of: RuleSubject) -> bool {
+    matches!(of, RuleSubject::Image | RuleSubject::Container | RuleSubject::Checkpoint)
 }
 
 /// Returns the limits that a rule for such objects can have.
-fn names(of: RuleFor) -> &'static [&'static str] {
+fn names(of: RuleSubject) -> &'static [&'static str] {
     match of {
-        RuleFor::Image => &["min_age", "max_age", TOTAL],
-        RuleFor::Container => &["min_age", MAX_PER_POD_CONTAINER],
-        RuleFor::Sandbox | RuleFor::Checkpoint | RuleFor::Object => &[],
-        RuleFor::Log => &["keep_for", BUDGET],
+        RuleSubject::Image => &["min_age", "max_age", TOTAL],
+        RuleSubject::Container => &["min_age", MAX_PER_POD_CONTAINER],
+        RuleSubject::Sandbox | RuleSubject::Checkpoint | RuleSubject::Object => &[],
+        RuleSubject::Log => &["keep_for", BUDGET],
     }
 }
 
-fn wanted(of: RuleFor) -> String {
+fn wanted(of: RuleSubject) -> String {
     let kind: &str = of.into();
     let words = match of {
-        RuleFor::Object => "\"keep\", \"delete\"",
+        RuleSubject::Object => "\"keep\", \"delete\"",
         of if can_remove(of) => "\"keep\", \"remove\"",
         _ => "\"keep\"",
     };
@@ -62,7 +62,7 @@ fn wanted(of: RuleFor) -> String {
     }
 }
 
-fn limits(of: RuleFor, table: &Table, faults: &mut Vec<OfPart>) -> Option<Limits> {
+fn limits(of: RuleSubject, table: &Table, faults: &mut Vec<OfPart>) -> Option<Limits> {
     let (mut limits, before) = (Limits::default(), faults.len());
     for (name, value) in table {
         let mut wrong = |what: String| faults.push(OfPart::new(&format!("then.{name}"), what));

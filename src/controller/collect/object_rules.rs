@@ -18,7 +18,7 @@ use crate::controller::work::as_shown::SelectedObject;
 use crate::controller::work::engine::Engine;
 use crate::kubernetes::{ApiResource, Connection, KubernetesError, LabeledObject, discover, each_labeled_in};
 use crate::model::{ObjectMeta, printable_text};
-use crate::rules::{Budget, Fact, PassFacts, Rule, RuleFor, Rules, Then, Values, labels, seconds, time};
+use crate::rules::{Budget, Fact, PassFacts, Rule, RuleSubject, Rules, Then, Values, labels, seconds, time};
 use crate::serve::Health;
 
 /// The namespaces of Kubernetes itself begin so. No rule deletes them, or what is in them.
@@ -63,7 +63,7 @@ impl ObjectRules {
     }
 
     fn of_objects(&self) -> impl Iterator<Item = &Rule> {
-        self.rules.iter().filter(|rule| rule.text().of == RuleFor::Object)
+        self.rules.iter().filter(|rule| rule.text().subject == RuleSubject::Object)
     }
 
     /// Lists the resources of the rules, in a namespace or in all, and returns the objects that end now.
@@ -236,7 +236,7 @@ impl Pass<'_> {
         if rules.is_empty() {
             return None;
         }
-        let facts = self.facts.with(RuleFor::Object, self.facts_of(object));
+        let facts = self.facts.with(RuleSubject::Object, self.facts_of(object));
         let places = rules.iter().copied().enumerate();
         let of_place = |place: usize, error: String| rules.get(place).into_iter().for_each(|rule| fault(rule, &error));
         self.budget.of_object().first(places, &facts, of_place).map(|(_, rule)| rule)

@@ -8,14 +8,14 @@ use crate::controller::{
     OwnersService, ResourceFilter, SaveOptions, collect,
 };
 use crate::owners::plan;
-use crate::rules::{Rule, RuleFor, RuleText, Then};
+use crate::rules::{Rule, RuleSubject, RuleText, Then};
 
 const CLOCK: crate::kubernetes::Clock = || "2026-01-02T00:00:00Z".parse().unwrap();
 const OLD: &str = "object.age > duration('1h')";
 
 fn rule(name: &str, resource: &str, when: &str, then: Then) -> Rule {
     let (name, resource, when, note) = (name.to_owned(), resource.to_owned(), when.to_owned(), String::new());
-    Rule::compile(RuleText { name, of: RuleFor::Object, resource, when, then, until: None, note }).unwrap()
+    Rule::compile(RuleText { name, subject: RuleSubject::Object, resource, when, then, until: None, note }).unwrap()
 }
 
 fn rules(rules: impl IntoIterator<Item = Rule>) -> ObjectRules {

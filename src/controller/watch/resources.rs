@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::served::Served;
 use crate::model::Identity;
 pub(in crate::controller) use crate::owners::METRICS;
-use crate::owners::{OwnersByNamespace, ResourceId, Unlisted, lacking};
+use crate::owners::{OwnersByNamespace, ResourceId, Unlisted, unlisted_dependents};
 
 /// The definitions of custom resources, as [`Resources::name`] writes them.
 pub(in crate::controller) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -79,9 +79,9 @@ impl Resources {
     }
 
     /// Names what may have dependents of an owner that are not known, and has lacked its list for less than `wait`.
-    pub(in crate::controller) fn lacking(&self, owner: &Identity, wait: Duration) -> Vec<String> {
+    pub(in crate::controller) fn unlisted_dependents(&self, owner: &Identity, wait: Duration) -> Vec<String> {
         let all = self.unlisted.values().chain(self.unknown_groups.values());
-        lacking(all.filter(|(since, _)| since.elapsed() < wait).map(|(_, it)| it), owner)
+        unlisted_dependents(all.filter(|(since, _)| since.elapsed() < wait).map(|(_, it)| it), owner)
     }
 
     /// Records that a resource has a complete list, or is not served any more.

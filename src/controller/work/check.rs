@@ -8,7 +8,7 @@ use super::engine::{Engine, Key, Notice};
 use crate::controller::watch::served::Served;
 use crate::kubernetes::{ApiResource, Cause, KubernetesError, is_path_segment};
 use crate::model::{Identity, ObjectMeta, Uid, left_out_owners};
-use crate::owners::{Dependent, Event, Item, ObjectKeepReason, OwnerState, VALID, Verdict, decide, lives};
+use crate::owners::{Dependent, Event, Item, ObjectKeepReason, OwnerState, VALID, Verdict, decide, is_kept};
 
 /// When an object is checked again whose owner's kind is not served, if discovery shows no change before.
 const UNRESOLVED_RETRY: Duration = Duration::from_mins(5);
@@ -267,20 +267,20 @@ impl Engine {
     async fn another_lives(&self, served: &Served, object: &Identity) -> Result<Option<Identity>, KubernetesError> {
         let others = self.state().graph.others_of(&object.uid);
         for other in others {
-            if self.lives(served, &other).await? {
+            if self.is_kept(served, &other).await? {
                 return Ok(Some(other));
             }
         }
         Ok(None)
     }
 
-    async fn lives(&self, served: &Served, object: &Identity) -> Result<bool, KubernetesError> {
+    async fn is_kept(&self, served: &Served, object: &Identity) -> Result<bool, KubernetesError> {
         let Some(resource) = served.resource(&object.kind) else { return Ok(true) };
         let namespace = namespace_in_path(object, resource);
         let live = self.read_shown(resource, object, namespace).await?;
         let Some(live) = live else { return Ok(false) };
         let states = self.owner_states(served, namespace, &live).await?;
-        Ok(lives(&live, &states))
+        Ok(is_kept(&live, &states))
     }
 
     fn keep(&self, checked: &Checked, reason: ObjectKeepReason) -> Next {

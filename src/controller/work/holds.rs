@@ -44,7 +44,7 @@ impl Engine {
     pub(in crate::controller) fn lacks_lists(&self, owner: &Identity) -> Option<Next> {
         let limit = self.guards.orphan_wait;
         let wait = if self.is_in_waves && !limit.is_zero() { Duration::MAX } else { limit };
-        let names = self.state().resources.lacking(owner, wait);
+        let names = self.state().resources.unlisted_dependents(owner, wait);
         if names.is_empty() {
             return None;
         }

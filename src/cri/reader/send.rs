@@ -7,7 +7,7 @@ use tonic::Status;
 
 use super::{RuntimeReader, VERSION};
 use crate::cri::connect::{Answer, Method, Sent, Socket};
-use crate::cri::lists::{self, Listed, Received};
+use crate::cri::lists::{self, Received, RuntimeList};
 use crate::cri::retry::Retry;
 use crate::cri::{CriError, generated as pb};
 
@@ -16,7 +16,7 @@ use crate::cri::{CriError, generated as pb};
 impl RuntimeReader {
     /// Receives a whole list, as a stream if the runtime supports it. Most servers limit a message to 16 MiB, but do
     /// not limit a stream.
-    pub(in crate::cri) async fn all<L: Listed>(&self) -> Result<Received<L::Item>, CriError> {
+    pub(in crate::cri) async fn all<L: RuntimeList>(&self) -> Result<Received<L::Item>, CriError> {
         let not_streamed = || self.not_streamed.lock().unwrap_or_else(PoisonError::into_inner);
         if !not_streamed().contains(L::STREAM.0) {
             let stream = || lists::stream::<L>(self.socket(L::STREAM), self.options.max_message_bytes);
@@ -29,7 +29,7 @@ impl RuntimeReader {
     }
 
     /// Receives a list in one message.
-    pub(super) async fn some<L: Listed, Q: Sent>(&self, request: Q) -> Result<Received<L::Item>, CriError> {
+    pub(super) async fn some<L: RuntimeList, Q: Sent>(&self, request: Q) -> Result<Received<L::Item>, CriError> {
         let (limit, max_bytes) = (self.options.read_timeout, self.options.max_message_bytes);
         let send = || self.socket(L::UNARY).measured::<Q, L>(L::UNARY, request.clone(), max_bytes);
         let (list, bytes) = self.read(limit, L::UNARY, send).await?;

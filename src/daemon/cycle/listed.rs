@@ -7,15 +7,15 @@ use std::sync::PoisonError;
 use jiff::Timestamp;
 
 use super::Cycle;
+use super::pauses::PauseState;
 use super::planning::Planned;
-use super::suspension::Stops;
 use crate::fleet::{Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, MOST_COPIES, NodePolicies, copy_label};
 use crate::model::{Image, ImageId};
 use crate::plan::{ImageUsers, KeepReason, Kind, LastCopies, Outcome, Policy, Report};
 use crate::record::Pass;
 
 /// What a pass saw, with the policies that list images.
-pub(super) struct Listed {
+pub(super) struct SeenImages {
     policies: NodePolicies,
     images: Vec<Image>,
     /// A container that uses the image, by the id of that.
@@ -28,7 +28,7 @@ pub(super) struct Listed {
 
 /// What the last pass over images learned for the cluster.
 #[derive(Clone, Debug, Default)]
-pub struct ForFleet {
+pub struct ImagesReport {
     /// What became of the images that policies list.
     pub answers: Vec<ListAnswer>,
     /// Which images there are; `None` = no pass has yet seen them.
@@ -44,34 +44,34 @@ pub struct ForFleet {
 impl Cycle {
     /// Returns the policies of the cluster that apply to the node.
     pub(in crate::daemon) async fn policies(&self) -> NodePolicies {
-        self.suspensions.read(|stops| stops.policies.clone()).await
+        self.pauses.read(|stops| stops.policies.clone()).await
     }
 
     /// Returns what the last pass over images learned for the cluster; `None` = none has ended yet.
-    pub(in crate::daemon) fn for_fleet(&self) -> Option<ForFleet> {
-        self.for_fleet.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(in crate::daemon) fn images_report(&self) -> Option<ImagesReport> {
+        self.images_report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the policy of a pass: after the rules of the node come those for the images that policies of the cluster list. These
     /// policies are the second part.
     pub(super) async fn policy(&self) -> (Policy, NodePolicies) {
         let (now, policy) = ((self.clock)(), self.settings.policy.clone());
-        let read = |stops: &Stops| (stops.policies.rules(&stops.lists, now), stops.policies.clone());
-        let (listed, policies) = self.suspensions.read(read).await;
+        let read = |stops: &PauseState| (stops.policies.rules(&stops.lists, now), stops.policies.clone());
+        let (listed, policies) = self.pauses.read(read).await;
         let rules = policy.rules.iter().cloned().chain(listed).collect();
         (Policy { rules, last_copies: last_copies(&policies, now), ..policy }, policies)
     }
 
     /// Keeps what a pass over images learned. A node that does not see its images shows no copies.
-    pub(super) fn learn_for_fleet(&self, listed: Option<Listed>, pass: &Pass) {
-        let mut known = self.for_fleet.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn note_for_cluster(&self, listed: Option<SeenImages>, pass: &Pass) {
+        let mut known = self.images_report.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.take().unwrap_or_default();
         let Some(listed) = listed else {
-            *known = Some(ForFleet { copies: BTreeSet::new(), ..before });
+            *known = Some(ImagesReport { copies: BTreeSet::new(), ..before });
             return;
         };
         let fates = listed.fates(pass);
-        let Listed { policies, images, hashes, mut copies, elsewhere, .. } = listed;
+        let SeenImages { policies, images, hashes, mut copies, elsewhere, .. } = listed;
         let images: Vec<_> = images.iter().collect();
         let answers = policies.answers(&images, &fates, &before.answers, (self.clock)());
         copies.retain(|id| fates.get(id) != Some(&ImageFate::Removed));
@@ -79,7 +79,7 @@ impl Cycle {
         let mut waiting: BTreeSet<_> = kept.map(|kept| ImageId::from(kept.id.as_str())).collect();
         waiting.extend(copies.intersection(&elsewhere).cloned());
         let copies = copies.iter().filter_map(copy_label).take(MOST_COPIES).collect();
-        *known = Some(ForFleet { answers, hashes: Some(hashes), copies, waiting: waiting.into_iter().collect() });
+        *known = Some(ImagesReport { answers, hashes: Some(hashes), copies, waiting: waiting.into_iter().collect() });
     }
 }
 
@@ -90,9 +90,9 @@ fn last_copies(policies: &NodePolicies, now: Timestamp) -> LastCopies {
     LastCopies { policy: Some(policy.to_owned()), patterns, elsewhere: policies.copies.elsewhere(now) }
 }
 
-// === impl Listed ===
+// === impl SeenImages ===
 
-impl Listed {
+impl SeenImages {
     /// Returns what is needed to answer the policies that list images, and what the cluster is shown of images; `None` = a pass over images
     /// did not see them.
     pub(super) fn of(planned: &Planned, fleet: &BTreeSet<FleetPart>) -> Option<Self> {
@@ -213,7 +213,7 @@ mod tests {
         ];
         write(&cycle, &json!({ "names": names, "repositories": ["r.example/a"], "expires": "2000-01-01T00:00:00Z" }));
         assert_eq!(pass(&cycle).await, [""; 0], "the list has expired");
-        assert_eq!(cycle.for_fleet().unwrap_or_default().answers, []);
+        assert_eq!(cycle.images_report().unwrap_or_default().answers, []);
 
         let cycle = self::cycle(&sim);
         write(&cycle, &json!({ "names": names, "repositories": ["r.example/a"] }));
@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(pass(&cycle).await, removed);
         let answer = |notes: &[&str]| {
             let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
-            let [answer] = &cycle.for_fleet().unwrap_or_default().answers[..] else {
-                panic!("{:?}", cycle.for_fleet().unwrap_or_default().answers)
+            let [answer] = &cycle.images_report().unwrap_or_default().answers[..] else {
+                panic!("{:?}", cycle.images_report().unwrap_or_default().answers)
             };
             assert_eq!((answer.policy.as_str(), answer.generation), ("purge", 3));
             assert_eq!((answer.removed, answer.absent, answer.kept, &answer.notes), (5, 1, 2, &notes));
@@ -261,9 +261,9 @@ mod tests {
             cycle
         };
         let first = of(&[]);
-        assert!(first.for_fleet().is_none(), "no pass has seen the images");
+        assert!(first.images_report().is_none(), "no pass has seen the images");
         assert_eq!(pass(&first).await, ["r.example/c:1"]);
-        let seen = first.for_fleet().unwrap();
+        let seen = first.images_report().unwrap();
         let [a, b] = &seen.waiting[..] else { panic!("{seen:?}") };
         assert_eq!(seen.copies, [a, b].into_iter().filter_map(copy_label).collect());
 
@@ -271,17 +271,17 @@ mod tests {
         let file = paused.settings().state.pause_file();
         std::fs::write(&file, "").unwrap();
         pass(&paused).await;
-        let waiting = paused.for_fleet().unwrap().waiting;
+        let waiting = paused.images_report().unwrap().waiting;
         assert_eq!(waiting, seen.waiting, "the answer is still needed");
         crate::daemon::end_pause(&file).unwrap();
 
         let removed = of(&[a]);
         assert_eq!(pass(&removed).await.len(), 1);
-        let left = removed.for_fleet().unwrap();
+        let left = removed.images_report().unwrap();
         assert_eq!((left.waiting, left.copies), (vec![b.clone()], copy_label(b).into_iter().collect()));
         sim.fault(Rpc::ListImages, Fault::BreakOff, Times::Forever);
         pass(&removed).await;
-        let unseen = removed.for_fleet().unwrap();
+        let unseen = removed.images_report().unwrap();
         assert_eq!(
             (unseen.copies, unseen.hashes),
             (BTreeSet::new(), left.hashes),

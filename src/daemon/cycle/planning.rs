@@ -179,13 +179,20 @@ fn needs_of_saved(plan: &Plan, policy: &Policy) -> Needs {
 mod tests {
     use super::*;
     use crate::plan::ImageOrder;
-    use crate::rules::{Rule, RuleFor, RuleText, Score, Then};
+    use crate::rules::{Rule, RuleSubject, RuleText, Score, Then};
 
-    fn policy(of: RuleFor, when: &str) -> Policy {
+    fn policy(of: RuleSubject, when: &str) -> Policy {
         let (name, note, when) = ("r".to_owned(), String::new(), when.to_owned());
-        let rule =
-            Rule::compile(RuleText { name, of, when, then: Then::Keep, until: None, resource: String::new(), note })
-                .unwrap();
+        let rule = Rule::compile(RuleText {
+            name,
+            subject: of,
+            when,
+            then: Then::Keep,
+            until: None,
+            resource: String::new(),
+            note,
+        })
+        .unwrap();
         Policy { rules: [rule].into_iter().collect(), ..Policy::default() }
     }
 
@@ -193,7 +200,7 @@ mod tests {
     #[test]
     fn a_pass_reads_what_its_rules_use() {
         use Part::{Ends, ImageDetails, LogSizes, PodDetails, Store, Workloads};
-        use RuleFor::{Container, Image, Log};
+        use RuleSubject::{Container, Image, Log};
         let rows: [(_, _, &[Part], &[Part]); 18] = [
             (Image, "image.size_bytes > 5", &[], &[]),
             (Image, "'a' in image.labels", &[], &[ImageDetails]),

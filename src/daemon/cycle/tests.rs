@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use super::suspension::end_pause;
+use super::pauses::end_pause;
 use super::*;
 use crate::cri::Endpoint;
 use crate::fleet::Pause;
@@ -170,7 +170,7 @@ async fn a_pause_removes_nothing_from_the_archive_and_its_limits_hold() {
     end_pause(&sim.dir().join("0.log")).unwrap();
     write("default", "1.log");
     write("shop", "0.log");
-    suspension::write_pause(&settings.state.pause_file(), &Pause::default()).unwrap();
+    pauses::write_pause(&settings.state.pause_file(), &Pause::default()).unwrap();
     let paused = cycle();
     removed(&paused, Scope::Containers).await;
     assert!(!archived("shop", "0.log") && !archived("default", "1.log"), "before a plan it is not known what it has");

@@ -174,7 +174,7 @@ fn the_work_can_be_handed_to_a_task() {
 struct ClosesAfter(AtomicUsize);
 
 #[async_trait::async_trait]
-impl Gate for ClosesAfter {
+impl RemovalGate for ClosesAfter {
     async fn closed_by(&self) -> Option<String> {
         use std::sync::atomic::Ordering::SeqCst;
         let left = self.0.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));

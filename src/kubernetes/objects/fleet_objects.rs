@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::fleet::{ListedImages, NodeDiskPolicySpec, NodeDiskStatus, NodeImagesSpec};
+use crate::fleet::{NodeDiskPolicySpec, NodeDiskStatus, NodeImagesSpec, StatusImages};
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
 use crate::kubernetes::requests::list::Listing;
@@ -56,7 +56,7 @@ impl ObjectPart for NodeImagesSpec {
 }
 
 /// A Node, of which its images count.
-impl ObjectPart for ListedImages {
+impl ObjectPart for StatusImages {
     const FIELD: &'static str = "status";
 }
 

@@ -44,7 +44,7 @@ pub struct LogEvents {
     /// The number of watches of each pod.
     counts: HashMap<Arc<str>, usize>,
     /// The pods that had more events than their share.
-    left_out: HashSet<Arc<str>>,
+    omitted: HashSet<Arc<str>>,
     is_full: bool,
 }
 
@@ -68,8 +68,8 @@ impl LogEvents {
     pub fn watch(host: &HostFs, root: &Path) -> io::Result<Self> {
         let root = open_directory(CWD, &*host.resolve(root)?.into_path())?;
         let descriptor = Arc::new(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?);
-        let (watched, counts, left_out) = Default::default();
-        let mut events = Self { descriptor, root, watched, counts, left_out, is_full: false };
+        let (watched, counts, omitted) = Default::default();
+        let mut events = Self { descriptor, root, watched, counts, omitted, is_full: false };
         let at = inotify::add_watch(&*events.descriptor, path_of(&events.root, ""), NEW)?;
         events.watched.insert(at, Watched::Root);
         events.enter_root();
@@ -146,10 +146,10 @@ impl LogEvents {
             self.forget(at);
         }
         tracing::warn!("the logs of {pod} change too often to be watched; each pass looks at them");
-        if self.left_out.len() == MOST_WATCHES {
-            self.left_out.clear();
+        if self.omitted.len() == MOST_WATCHES {
+            self.omitted.clear();
         }
-        self.left_out.insert(pod);
+        self.omitted.insert(pod);
     }
 
     fn forget(&mut self, at: i32) {
@@ -166,7 +166,7 @@ impl LogEvents {
 
     /// Returns whether a pod may have another watch.
     fn has_room(&self, pod: &Arc<str>) -> bool {
-        !self.left_out.contains(pod) && self.counts.get(pod).is_none_or(|count| *count < WATCHES_OF_POD)
+        !self.omitted.contains(pod) && self.counts.get(pod).is_none_or(|count| *count < WATCHES_OF_POD)
     }
 
     fn enter_root(&mut self) {

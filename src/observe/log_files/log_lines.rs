@@ -82,7 +82,7 @@ struct Joiner {
     head: Option<Head>,
     /// Of each stream the line that has not ended.
     open: [Option<LogLine>; 2],
-    left_out: usize,
+    omitted: usize,
 }
 
 /// What stands before the content of a line of a file.
@@ -108,7 +108,7 @@ impl LogLines {
         let (rest, offset, skipped) = query.tail.map_or((recent, 0, 0), |count| last_lines(recent, count));
         let mut lines = Self::starting_at(rest, offset, LogQuery { since: None, ..query });
         lines.by_ref().take(skipped).for_each(drop);
-        lines.joiner.left_out = 0;
+        lines.joiner.omitted = 0;
         Self { query, last: files.last().cloned(), ..lines }
     }
 
@@ -138,8 +138,8 @@ impl LogLines {
     }
 
     /// Returns how many lines were left out so far because they are not in the format.
-    pub fn left_out(&self) -> usize {
-        self.joiner.left_out
+    pub fn omitted(&self) -> usize {
+        self.joiner.omitted
     }
 
     /// Returns the next line of any time.
@@ -273,7 +273,7 @@ impl Joiner {
         let mut content = raw;
         if !std::mem::replace(&mut self.goes_on, !is_ended) {
             let read = Head::read(raw);
-            self.left_out += usize::from(read.is_none() && !raw.is_empty());
+            self.omitted += usize::from(read.is_none() && !raw.is_empty());
             self.head = read.map(|(head, _)| head);
             content = read.map_or(raw, |(_, content)| content);
         }

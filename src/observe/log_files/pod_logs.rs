@@ -85,15 +85,11 @@ pub(super) struct Limited<R> {
 
 impl PodLogs {
     /// Returns the pods that have a log directory below the pod log root or in the archive, which are paths of the host, sorted by name. A
-    /// root may be a link, and the archive need not exist. What has no name of a pod's log directory is added to `left_out`.
+    /// root may be a link, and the archive need not exist. What has no name of a pod's log directory is added to `omitted`.
     ///
     /// # Errors
     /// The pod log root cannot be listed.
-    pub fn find(
-        host_root: &Path,
-        roots: (&Path, &Path),
-        left_out: &mut Vec<String>,
-    ) -> Result<Vec<Self>, ObserveError> {
+    pub fn find(host_root: &Path, roots: (&Path, &Path), omitted: &mut Vec<String>) -> Result<Vec<Self>, ObserveError> {
         let mut pods = BTreeMap::new();
         for (root, is_archive) in [(roots.0, false), (roots.1, true)] {
             let path = HostFs::new(host_root).resolve(root).map(Resolved::into_path);
@@ -102,14 +98,14 @@ impl PodLogs {
                 Ok(folder) => Rc::new(folder),
                 Err(error) if is_archive && error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) if is_archive => {
-                    left_out.push(format!("{}: {error}", root.display()));
+                    omitted.push(format!("{}: {error}", root.display()));
                     continue;
                 }
                 Err(source) => return Err(ObserveError::List { path: root.into(), source }),
             };
             for dir in folder.all_names() {
                 let Some(pod) = pod_of_dir(&dir) else {
-                    folder.leave_out(&dir, "it has no name of a pod's log directory", left_out);
+                    folder.leave_out(&dir, "it has no name of a pod's log directory", omitted);
                     continue;
                 };
                 let pod = pods.entry(dir.clone()).or_insert(Self { pod, dir, roots: Vec::new(), archive: None });
@@ -120,20 +116,20 @@ impl PodLogs {
         Ok(pods.into_values().collect())
     }
 
-    /// Returns its containers with their files, sorted by name. What is no log file of a kubelet is added to `left_out`.
-    pub fn containers(&self, left_out: &mut Vec<String>) -> Vec<ContainerLogs> {
+    /// Returns its containers with their files, sorted by name. What is no log file of a kubelet is added to `omitted`.
+    pub fn containers(&self, omitted: &mut Vec<String>) -> Vec<ContainerLogs> {
         let mut containers = BTreeMap::<_, Vec<_>>::new();
-        for folder in self.folders(left_out) {
-            for name in folder.names(left_out).into_iter().filter(|name| !name.starts_with(ArchivedPod::FILE)) {
+        for folder in self.folders(omitted) {
+            for name in folder.names(omitted).into_iter().filter(|name| !name.starts_with(ArchivedPod::FILE)) {
                 match folder.enter(&name) {
                     Ok(inner) => containers.entry(name).or_default().push(Rc::new(inner)),
-                    Err(error) => folder.leave_out(&name, error, left_out),
+                    Err(error) => folder.leave_out(&name, error, omitted),
                 }
             }
         }
         let containers = containers.into_iter().map(|(name, folders)| {
             let container = ContainerLogs { name, files: Vec::new(), folders };
-            ContainerLogs { files: container.list(left_out), ..container }
+            ContainerLogs { files: container.list(omitted), ..container }
         });
         containers.filter(|container| !container.files.is_empty()).collect()
     }
@@ -149,12 +145,12 @@ impl PodLogs {
         archived_logs::document(&folder.fd).filter(|document| document.pod.is(&self.pod))
     }
 
-    fn folders(&self, left_out: &mut Vec<String>) -> Vec<Folder> {
+    fn folders(&self, omitted: &mut Vec<String>) -> Vec<Folder> {
         let mut opened = Vec::new();
         for root in &self.roots {
             match root.enter(&self.dir) {
                 Ok(folder) => opened.push(folder),
-                Err(error) => root.leave_out(&self.dir, error, left_out),
+                Err(error) => root.leave_out(&self.dir, error, omitted),
             }
         }
         opened
@@ -166,15 +162,15 @@ impl PodLogs {
 impl ContainerLogs {
     /// Lists its files again. Of a file that exists compressed and uncompressed only the uncompressed one is listed, and one below several
     /// roots once. Another file of the same name is that of an earlier pod of the same uid, and comes first.
-    pub fn list(&self, left_out: &mut Vec<String>) -> Vec<LogFile> {
+    pub fn list(&self, omitted: &mut Vec<String>) -> Vec<LogFile> {
         let mut files = Vec::<LogFile>::new();
         for folder in &self.folders {
-            for name in folder.names(left_out) {
+            for name in folder.names(omitted) {
                 match (LogFileName::parse(&name), stat(folder.fd.as_fd(), &*name)) {
                     (Some(parts), Ok(found)) => files.push(LogFile::new(parts, name, &found, folder)),
                     // Under such a name the kubelet compresses a file.
                     (None, _) if name.strip_suffix(".tmp").is_some() => {}
-                    (None, _) => folder.leave_out(&name, "it has no name of a log file", left_out),
+                    (None, _) => folder.leave_out(&name, "it has no name of a log file", omitted),
                     (_, Err(_)) => {}
                 }
             }
@@ -288,10 +284,10 @@ impl Folder {
     }
 
     /// Returns the names in it, sorted.
-    fn names(&self, left_out: &mut Vec<String>) -> Vec<String> {
+    fn names(&self, omitted: &mut Vec<String>) -> Vec<String> {
         let mut names: Vec<_> = names(&self.fd).iter().map(|name| name.to_string_lossy().into_owned()).collect();
         if names.len() == MOST_NAMES {
-            self.leave_out("", format!("only {MOST_NAMES} entries are read"), left_out);
+            self.leave_out("", format!("only {MOST_NAMES} entries are read"), omitted);
         }
         names.sort();
         names
@@ -306,8 +302,8 @@ impl Folder {
         names
     }
 
-    fn leave_out(&self, name: &str, why: impl Display, left_out: &mut Vec<String>) {
-        left_out.push(format!("{}: {why}", self.path.join(name).display()));
+    fn leave_out(&self, name: &str, why: impl Display, omitted: &mut Vec<String>) {
+        omitted.push(format!("{}: {why}", self.path.join(name).display()));
     }
 }
 

@@ -35,7 +35,7 @@ mod tests {
     use crate::plan::document::action::Kind;
     use crate::plan::policy::Policy;
     use crate::plan::tests::node::{Node, hold, node};
-    use crate::rules::{ImageTotal, Limits, Rule, RuleFor, RuleText, Then};
+    use crate::rules::{ImageTotal, Limits, Rule, RuleSubject, RuleText, Then};
 
     /// Imported images of which `there` is on another node, and images that were pulled, on a disk with so many of 1000 bytes free.
     fn images(available_bytes: u64) -> Node {
@@ -54,7 +54,8 @@ mod tests {
 
     fn rule(then: Then) -> impl FnOnce(&mut Policy) {
         let (name, when, note, resource) = ("r".to_owned(), "true".to_owned(), String::new(), String::new());
-        let rule = Rule::compile(RuleText { name, of: RuleFor::Image, resource, when, then, until: None, note });
+        let rule =
+            Rule::compile(RuleText { name, subject: RuleSubject::Image, resource, when, then, until: None, note });
         move |policy| policy.rules = [rule.unwrap()].into_iter().collect()
     }
 

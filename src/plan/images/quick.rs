@@ -7,7 +7,7 @@ use super::goal::Goal;
 use crate::model::FileSystem;
 use crate::plan::disk_usage::Usage;
 use crate::plan::policy::Policy;
-use crate::rules::RuleFor;
+use crate::rules::RuleSubject;
 
 /// Returns whether a pass at `now` may remove one of the unused images. `false` is certain; `true` only means that a plan must decide.
 /// `unused_since` is the earliest time since which an image is unused that may be old enough, `None` = there is none. `all_images` are
@@ -21,7 +21,7 @@ pub fn may_remove_images(
 ) -> bool {
     let max_age = policy.images.max_age;
     let is_old = |since: Timestamp| now.duration_since(since).unsigned_abs() > max_age;
-    policy.rules.iter().any(|rule| rule.text().of == RuleFor::Image)
+    policy.rules.iter().any(|rule| rule.text().subject == RuleSubject::Image)
         || policy.all_unused().is_some()
         || (!max_age.is_zero() && unused_since.is_some_and(is_old))
         || is_over_goal(policy, disk, all_images)

@@ -160,7 +160,7 @@ mod tests {
     use crate::plan::document::action::Kind;
     use crate::plan::policy::Policy;
     use crate::plan::tests::node::{MIB, Node, ago, hold, node};
-    use crate::rules::{Limits, RuleFor, RuleText, Then};
+    use crate::rules::{Limits, RuleSubject, RuleText, Then};
 
     /// A rule that limits the images whose ids match to so many MiB.
     fn rule(name: &str, when: &str, above: u64, until: u64) -> Rule {
@@ -168,7 +168,7 @@ mod tests {
         let (then, note, resource) =
             (Then::Limits(Limits { total, ..Limits::default() }), String::new(), String::new());
         let (name, when) = (name.to_owned(), when.to_owned());
-        Rule::compile(RuleText { name, of: RuleFor::Image, resource, when, then, until: None, note }).unwrap()
+        Rule::compile(RuleText { name, subject: RuleSubject::Image, resource, when, then, until: None, note }).unwrap()
     }
 
     fn rules<const RULES: usize>(rules: [Rule; RULES]) -> impl FnOnce(&mut Policy) {

@@ -21,7 +21,7 @@ use crate::plan::document::RuleNote;
 use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
-use crate::rules::{Budget, Facts, ImageTotal, ObjectBudget, Rule, RuleFor, Score, Then};
+use crate::rules::{Budget, Facts, ImageTotal, ObjectBudget, Rule, RuleSubject, Score, Then};
 use crate::store::SnapshotIndex;
 
 /// The rules of a pass.
@@ -39,7 +39,7 @@ type Errors = BTreeMap<usize, String>;
 /// An object, as the notes of the rules have it.
 #[derive(Clone, Copy)]
 struct Object<'o> {
-    of: RuleFor,
+    of: RuleSubject,
     id: &'o str,
     bytes: Option<u64>,
 }
@@ -69,7 +69,7 @@ impl<'a> RuleBook<'a> {
     /// Returns what the rules decide of an image: each of its repositories is decided by itself, and what keeps the image longest
     /// counts. So a name that somebody adds never takes a protection away.
     pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Result<ImageRules<'a>, KeepReason> {
-        let object = Object { of: RuleFor::Image, id: image.id.as_str(), bytes: Some(image.size_bytes) };
+        let object = Object { of: RuleSubject::Image, id: image.id.as_str(), bytes: Some(image.size_bytes) };
         let Some(source) = self.facts_for(object.of) else { return Ok(ImageRules::default()) };
         let (mut errors, budget) = (Errors::new(), self.budget.of_object());
         let mut first = |repository: Option<String>| {
@@ -89,7 +89,7 @@ impl<'a> RuleBook<'a> {
 
     /// Lists the rules that limit the bytes of images, each with its place.
     pub fn totals(&self) -> impl Iterator<Item = (usize, &'a Rule, ImageTotal)> {
-        let rules = self.rules.iter().copied().enumerate().filter(|(_, rule)| self.applies(rule, RuleFor::Image));
+        let rules = self.rules.iter().copied().enumerate().filter(|(_, rule)| self.applies(rule, RuleSubject::Image));
         rules.filter_map(|(place, rule)| Some((place, rule, rule.total()?)))
     }
 
@@ -99,7 +99,7 @@ impl<'a> RuleBook<'a> {
         let (source, budget) = (self.facts.as_ref(), self.budget.of_object());
         let first = |source: &FactSource<'a>, repository: Option<String>| {
             let facts = source.image(image, repository.as_deref(), past);
-            self.first(&budget, RuleFor::Image, &facts, &mut Errors::new()).map(|(place, _)| place)
+            self.first(&budget, RuleSubject::Image, &facts, &mut Errors::new()).map(|(place, _)| place)
         };
         let of = |source: &FactSource<'a>| -> Vec<_> {
             source.repositories(image).into_iter().map(|repository| first(source, repository)).collect()
@@ -122,32 +122,32 @@ impl<'a> RuleBook<'a> {
 
     /// Returns the rule that decides a container, or why a rule keeps it.
     pub fn container(&self, container: &Container) -> Result<Option<&'a Rule>, KeepReason> {
-        let object = Object { of: RuleFor::Container, id: container.id.as_str(), bytes: container.log_bytes };
+        let object = Object { of: RuleSubject::Container, id: container.id.as_str(), bytes: container.log_bytes };
         self.decide(object, |facts| facts.container(container))
     }
 
     /// Returns the rule for containers that decides the log of an instance which the runtime no longer lists.
     pub fn leftover_log(&self, log: &LeftoverLog, path: &str) -> Result<Option<&'a Rule>, KeepReason> {
-        let object = Object { of: RuleFor::Container, id: path, bytes: Some(log.size_bytes) };
+        let object = Object { of: RuleSubject::Container, id: path, bytes: Some(log.size_bytes) };
         self.decide(object, |facts| facts.leftover_log(log))
     }
 
     /// Returns the rule that decides a sandbox, or why a rule keeps it.
     pub fn sandbox(&self, sandbox: &Sandbox) -> Result<Option<&'a Rule>, KeepReason> {
-        let object = Object { of: RuleFor::Sandbox, id: sandbox.id.as_str(), bytes: None };
+        let object = Object { of: RuleSubject::Sandbox, id: sandbox.id.as_str(), bytes: None };
         self.decide(object, |facts| facts.sandbox(sandbox))
     }
 
     /// Returns the rule that decides a checkpoint, or why a rule keeps it.
     pub fn checkpoint(&self, checkpoint: &Leftover) -> Result<Option<&'a Rule>, KeepReason> {
-        let object = Object { of: RuleFor::Checkpoint, id: &checkpoint.at.path, bytes: checkpoint.size() };
+        let object = Object { of: RuleSubject::Checkpoint, id: &checkpoint.at.path, bytes: checkpoint.size() };
         self.decide(object, |facts| facts.checkpoint(checkpoint))
     }
 
     /// Returns the rule that decides the log directory of a pod that is missing for so long, also that in the archive, or why a rule
     /// keeps it.
     pub fn log_dir(&self, dir: &LogDir, pod: &PodRef, missing_for: Duration) -> Result<Option<&'a Rule>, KeepReason> {
-        let object = Object { of: RuleFor::Log, id: &dir.name, bytes: dir.size_bytes };
+        let object = Object { of: RuleSubject::Log, id: &dir.name, bytes: dir.size_bytes };
         self.decide(object, |facts| facts.log_dir(dir, pod, missing_for))
     }
 
@@ -158,14 +158,14 @@ impl<'a> RuleBook<'a> {
         pod: &PodRef,
         missing_for: Duration,
     ) -> Result<Option<&'a Rule>, KeepReason> {
-        let Some(source) = self.facts_for(RuleFor::Log) else { return Ok(None) };
+        let Some(source) = self.facts_for(RuleSubject::Log) else { return Ok(None) };
         let (mut errors, budget) = (Errors::new(), self.budget.of_object());
-        let found = self.first(&budget, RuleFor::Log, &source.log_dir(dir, pod, missing_for), &mut errors);
+        let found = self.first(&budget, RuleSubject::Log, &source.log_dir(dir, pod, missing_for), &mut errors);
         unless_kept(found, &errors)
     }
 
     /// Returns whether there is a rule for such objects.
-    pub fn has_any_for(&self, of: RuleFor) -> bool {
+    pub fn has_any_for(&self, of: RuleSubject) -> bool {
         self.rules.iter().any(|rule| self.applies(rule, of))
     }
 
@@ -182,19 +182,19 @@ impl<'a> RuleBook<'a> {
     }
 
     /// Returns the source of facts if there is a rule for such objects.
-    fn facts_for(&self, of: RuleFor) -> Option<&FactSource<'a>> {
+    fn facts_for(&self, of: RuleSubject) -> Option<&FactSource<'a>> {
         self.facts.as_ref().filter(|_| self.has_any_for(of))
     }
 
-    fn applies(&self, rule: &Rule, of: RuleFor) -> bool {
-        rule.text().of == of && rule.applies_on(self.day)
+    fn applies(&self, rule: &Rule, of: RuleSubject) -> bool {
+        rule.text().subject == of && rule.applies_on(self.day)
     }
 
     /// Returns the first rule whose condition holds, with its place. What cannot be evaluated is kept.
     fn first(
         &self,
         budget: &ObjectBudget,
-        of: RuleFor,
+        of: RuleSubject,
         facts: &Facts,
         errors: &mut Errors,
     ) -> Option<(usize, &'a Rule)> {

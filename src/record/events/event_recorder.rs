@@ -15,7 +15,7 @@ const QUEUE: usize = 16;
 /// The timeout of one write.
 const LIMIT: Duration = Duration::from_secs(10);
 /// The back-off if there is no permission or no API server.
-const REST: SignedDuration = SignedDuration::from_mins(30);
+const PAUSE: SignedDuration = SignedDuration::from_mins(30);
 
 /// The notices of a pass, and when it ended.
 pub(super) type PassNotices = (Timestamp, Vec<Notice>);
@@ -29,7 +29,7 @@ pub(super) struct EventRecorder<S> {
     /// The last event of each reason and class.
     written: HashMap<(Reason, String), NodeEvent>,
     bucket: Bucket,
-    rests_until: Option<Timestamp>,
+    paused_until: Option<Timestamp>,
     is_logged: bool,
 }
 
@@ -41,7 +41,7 @@ impl<S: EventSink> EventRecorder<S> {
         let (sender, queue) = mpsc::channel(QUEUE);
         let (written, bucket) = (HashMap::new(), Bucket::full());
         let node = node.to_owned();
-        (sender, Self { sink, node, queue, written, bucket, rests_until: None, is_logged: false })
+        (sender, Self { sink, node, queue, written, bucket, paused_until: None, is_logged: false })
     }
 
     /// Writes events until the sender is dropped.
@@ -60,7 +60,7 @@ impl<S: EventSink> EventRecorder<S> {
             Some(event) => event.again(now, notice.message),
             None => NodeEvent::new(&self.node, now, notice),
         };
-        if self.rests_until.is_none_or(|until| now >= until) && self.bucket.take(now) {
+        if self.paused_until.is_none_or(|until| now >= until) && self.bucket.take(now) {
             let written = self.write(&mut event).await;
             self.note(now, written);
         }
@@ -87,7 +87,7 @@ impl<S: EventSink> EventRecorder<S> {
             return;
         };
         if matches!(error, SinkError::Forbidden(_) | SinkError::NoServer(_)) {
-            self.rests_until = now.checked_add(REST).ok();
+            self.paused_until = now.checked_add(PAUSE).ok();
         }
         if let SinkError::NoServer(_) = error {
             tracing::debug!(%error, "no events written: no API server available");

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, PostParams};
 use kubegc::config::{PodSettings, Settings, StateSettings};
-use kubegc::daemon::{ForFleet, policies, publisher};
+use kubegc::daemon::{ImagesReport, policies, publisher};
 use kubegc::fleet::{
     DiskSummary, Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, NodeDisk, NodeDiskPolicy, NodeDiskStatus,
     NodePolicies, SILENT_AFTER, copy_label,
@@ -252,7 +252,7 @@ async fn agent(settings: Settings) {
         let keeps = NodePolicies::read(&read_or_none(&file)).last_copies().is_some();
         let copies = copy_label(&image.id).into_iter().filter(|_| keeps).collect();
         let waiting = waits.exists().then(|| image.id.clone()).into_iter().collect();
-        Some(ForFleet { hashes: Some(hashes.clone()), copies, waiting, ..ForFleet::default() })
+        Some(ImagesReport { hashes: Some(hashes.clone()), copies, waiting, ..ImagesReport::default() })
     };
     let (received, waiting) = (policies::ReceivedPolicies::default(), || seen().unwrap().waiting);
     tokio::join!(policies::follow(&settings, &received, waiting), publisher::publish(&settings, status, seen));

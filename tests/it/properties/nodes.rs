@@ -10,7 +10,7 @@ use kubegc::model::{
     pod_uid_of_dir,
 };
 use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
-use kubegc::rules::{ImageTotal, Limits, Rule, RuleFor, RuleText, Rules, Then};
+use kubegc::rules::{ImageTotal, Limits, Rule, RuleSubject, RuleText, Rules, Then};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -299,7 +299,7 @@ fn numbered<T>(mut list: Vec<T>, name: impl Fn(&mut T, usize)) -> Vec<T> {
 /// Generates no rules, or some in any order: those that hold for all, for some, and that cannot be evaluated for some.
 fn some_rules() -> impl Strategy<Value = Rules> {
     static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
-        use RuleFor::{Container, Image, Log, Sandbox};
+        use RuleSubject::{Container, Image, Log, Sandbox};
         use Then::{Keep, Remove};
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         let limits = |min_age, max_age, max_per_pod_container, keep_for| {
@@ -328,9 +328,10 @@ fn some_rules() -> impl Strategy<Value = Rules> {
             (Image, limits(seconds(0), seconds(60), None, None), "image.size_bytes > 100"),
             (Image, limits(seconds(600), None, None, None), "true"),
         ];
-        let rule = |(of, then, when): (RuleFor, Then, &str)| {
+        let rule = |(of, then, when): (RuleSubject, Then, &str)| {
             let (name, note, when) = (when.to_owned(), String::new(), when.to_owned());
-            Rule::compile(RuleText { name, of, when, then, until: None, resource: String::new(), note }).unwrap()
+            Rule::compile(RuleText { name, subject: of, when, then, until: None, resource: String::new(), note })
+                .unwrap()
         };
         rules.map(rule).into()
     });

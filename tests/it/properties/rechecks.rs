@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kubegc::cri::{CriOptions, InProgress, RuntimeReader, RuntimeWriter};
-use kubegc::execute::{ExecuteOptions, Executor, LogRoots, Open, Remover};
+use kubegc::execute::{AlwaysOpen, ExecuteOptions, Executor, LogRoots, Remover};
 use kubegc::model::{
     Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
     Snapshot,
@@ -139,7 +139,7 @@ impl Bench {
         let disks = Arc::new(DiskFn(self.sim.disk_reader()));
         let pods = Arc::clone(&self.pods) as Arc<dyn PodSource>;
         let (reader, image_names, roots) = (self.reader(), Arc::default(), self.roots());
-        Executor { reader, remover, pods, disks, image_names, roots, options, gate: Arc::new(Open) }
+        Executor { reader, remover, pods, disks, image_names, roots, options, gate: Arc::new(AlwaysOpen) }
     }
 
     fn reader(&self) -> RuntimeReader {

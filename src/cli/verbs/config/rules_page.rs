@@ -65,7 +65,7 @@ impl RuleEntry {
     fn new(text: &RuleText, now: RuleNote) -> Self {
         let until = text.until.map(|day| day.to_string());
         Self {
-            of: text.of.into(),
+            of: text.subject.into(),
             when: text.when.clone(),
             then: then_text(&text.then),
             until,

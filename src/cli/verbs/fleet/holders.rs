@@ -13,7 +13,7 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
-use crate::fleet::{FleetImage, ImageState, ListedImages, NodeImagesSpec, WantedImage};
+use crate::fleet::{FleetImage, ImageState, NodeImagesSpec, StatusImages, WantedImage};
 use crate::kubernetes::{
     ApiResource, Connection, FleetObject, ImageUser, KubernetesError, list_image_users, list_objects,
 };
@@ -56,7 +56,7 @@ impl ImagesArgs {
     /// Reads what the nodes show, and the pods of those that may have the image.
     async fn look(&self, connection: &Connection, wanted: &WantedImage) -> Result<Vec<FleetImage>, KubernetesError> {
         let resources = [ApiResource::nodes(), ApiResource::node_images()];
-        let nodes = list_objects::<FleetObject<ListedImages>>(connection, &resources[0], LIMIT);
+        let nodes = list_objects::<FleetObject<StatusImages>>(connection, &resources[0], LIMIT);
         let shown = async {
             match list_objects::<FleetObject<NodeImagesSpec>>(connection, &resources[1], LIMIT).await {
                 Err(error) if error.cause.code() == Some(404) => Ok(Vec::new()),
@@ -67,7 +67,7 @@ impl ImagesArgs {
         let shown: BTreeMap<_, _> = shown.into_iter().filter_map(|it| Some((it.name, it.part.ok()?))).collect();
         let selector = self.nodes.selector.as_ref();
         let nodes = nodes.into_iter().filter(|node| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true)));
-        let on = |node: FleetObject<ListedImages>| {
+        let on = |node: FleetObject<StatusImages>| {
             wanted.on(&node.name, shown.get(&node.name), &node.part.unwrap_or_default(), now())
         };
         let mut nodes: Vec<_> = nodes.map(on).collect();

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::*;
-use crate::daemon::cycle::suspension::keep_reserve;
+use crate::daemon::cycle::pauses::keep_reserve;
 use crate::daemon::{end_pause, write_pause};
 use crate::fleet::Pause;
 use crate::record::HistoryFilter;

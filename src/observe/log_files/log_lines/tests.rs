@@ -39,12 +39,12 @@ impl Root {
 
     /// Returns the files of the container, and what was left out.
     fn files(&self) -> (Vec<LogFile>, Vec<String>) {
-        let mut left_out = Vec::new();
-        let pods = PodLogs::find(Path::new("/"), (self.0.path(), Path::new("/missing")), &mut left_out).unwrap();
-        let mut containers = pods[0].containers(&mut left_out);
+        let mut omitted = Vec::new();
+        let pods = PodLogs::find(Path::new("/"), (self.0.path(), Path::new("/missing")), &mut omitted).unwrap();
+        let mut containers = pods[0].containers(&mut omitted);
         let here = format!("{}/", self.0.path().display());
-        let left_out = left_out.into_iter().map(|path| path.replace(&here, "")).collect();
-        (containers.pop().map(|container| container.files).unwrap_or_default(), left_out)
+        let omitted = omitted.into_iter().map(|path| path.replace(&here, "")).collect();
+        (containers.pop().map(|container| container.files).unwrap_or_default(), omitted)
     }
 
     fn lines(&self, query: LogQuery) -> LogLines {
@@ -97,14 +97,14 @@ fn parts_are_joined_and_what_is_not_in_the_format_is_left_out() {
         (&[&format!("stdout P {long}"), "stdout F b"], &[&long, "b"], 0),
         (&[&format!("stdin F {long}"), "stdout F b"], &["b"], 1),
     ];
-    for (parts, expected, left_out) in rows {
+    for (parts, expected, omitted) in rows {
         let root = Root::new();
         root.write("0.log", parts.iter().map(|part| raw(part)).collect::<String>());
         let mut lines = root.lines(LogQuery::default());
         let found = messages(&mut lines);
         let shown: Vec<_> = found.iter().map(|line| &line[..line.len().min(40)]).collect();
         assert!(found == expected, "{:?}: {shown:?}", &parts[0][..parts[0].len().min(40)]);
-        assert_eq!((lines.left_out(), &*lines.faults), (left_out, &[][..]), "{shown:?}");
+        assert_eq!((lines.omitted(), &*lines.faults), (omitted, &[][..]), "{shown:?}");
     }
 }
 
@@ -120,7 +120,7 @@ fn damaged_times_and_lines_without_an_end_are_as_in_the_kubelet() {
         (line.time.to_string(), line.stream, &*line.message),
         ("2026-11-21T10:00:00Z".into(), LogStream::Stdout, &b"c"[..])
     );
-    assert_eq!((lines.next(), lines.left_out()), (None, 2));
+    assert_eq!((lines.next(), lines.omitted()), (None, 2));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_damaged_or_huge_compressed_file_is_read_in_part() {
     root.write("0.log", raw("stdout F last"));
     let mut lines = root.lines(LogQuery::default());
     let found = messages(&mut lines);
-    assert!(found[0] == "0" && found.last().unwrap() == "last" && lines.left_out() >= 1, "{}", found.len());
+    assert!(found[0] == "0" && found.last().unwrap() == "last" && lines.omitted() >= 1, "{}", found.len());
     assert_eq!(lines.faults.len(), 2, "{:?}", lines.faults);
     assert!(lines.faults[1].ends_with("it has more than 4 GiB"), "{:?}", lines.faults);
     assert_eq!(messages(&mut root.lines(tail(1))), ["last"]);

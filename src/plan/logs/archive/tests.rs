@@ -7,7 +7,7 @@ use crate::plan::document::reason::KeepReason;
 use crate::plan::policy::Policy;
 use crate::plan::policy::pressure::Pressure;
 use crate::plan::tests::node::{Node, ago, node};
-use crate::rules::{RuleFor, RuleText, Rules, Then};
+use crate::rules::{RuleSubject, RuleText, Rules, Then};
 
 const MIB: u64 = 1 << 20;
 
@@ -118,7 +118,7 @@ fn a_removal_that_failed_waits() {
 
 fn rule_text(when: &str, then: Then) -> RuleText {
     let (resource, note) = Default::default();
-    RuleText { name: "jobs".into(), of: RuleFor::Log, when: when.into(), then, until: None, resource, note }
+    RuleText { name: "jobs".into(), subject: RuleSubject::Log, when: when.into(), then, until: None, resource, note }
 }
 
 /// Returns the nodes with a rule for logs, and what is known of the pod `shop/web`: it failed.

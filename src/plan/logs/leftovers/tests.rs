@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::model::{ListCounts, Phase, Seen, Snapshot};
 use crate::plan::document::action::Kind;
 use crate::plan::tests::node::{Node, hold, node};
-use crate::rules::{Limits, Rule, RuleFor, RuleText, Then};
+use crate::rules::{Limits, Rule, RuleSubject, RuleText, Then};
 
 /// Returns a node on which such logs are removed.
 fn collecting() -> Node {
@@ -88,7 +88,7 @@ fn the_rules_for_containers_decide_logs_too() {
     let logs = |when: &str, then: Then| {
         let node = restarted().leftover("web/app", 2, 80).leftover("web/app", 3, 70);
         let (name, when, note) = ("r".to_owned(), when.to_owned(), String::new());
-        let text = RuleText { name, of: RuleFor::Container, when, then, until: None, resource: String::new(), note };
+        let text = RuleText { name, subject: RuleSubject::Container, when, then, until: None, resource: String::new(), note };
         node.set(|policy| policy.rules = [Rule::compile(text).unwrap()].into_iter().collect())
     };
     let none = Then::Limits(Limits { max_per_pod_container: Some(0), ..Limits::default() });

@@ -5,7 +5,7 @@ use crate::plan::confirm;
 use crate::plan::document::action::Kind;
 use crate::plan::policy::Policy;
 use crate::plan::tests::node::{Node, Row, ago, hold, node, removed};
-use crate::rules::{Rule, RuleFor, RuleText, Then};
+use crate::rules::{Rule, RuleSubject, RuleText, Then};
 
 const ROTATED: [&str; 3] = ["3.log.20261121-100000.gz", "3.log.20261121-110000.gz", "3.log.20261121-113000"];
 
@@ -43,7 +43,7 @@ fn rotated_files_over_a_limit_go_oldest_first() {
     let of = |limit: &str| pod(limited(&[limit]), "web");
     let rule = |when: &str| {
         let (name, when, note, then) = ("r".to_owned(), when.to_owned(), String::new(), Then::Keep);
-        [Rule::compile(RuleText { name, of: RuleFor::Container, when, then, until: None, resource: String::new(), note }).unwrap()].into_iter().collect()
+        [Rule::compile(RuleText { name, subject: RuleSubject::Container, when, then, until: None, resource: String::new(), note }).unwrap()].into_iter().collect()
     };
     let fell = ListCounts { containers: 9, ..ListCounts::default() };
     let path = format!("log_file//var/log/pods/default_web_web/app/{}", ROTATED[0]);
@@ -106,7 +106,7 @@ fn lost() -> Node {
 fn files_of_lost_instances_go_too_but_for_the_newest() {
     let keep = |when: &str| {
         let (name, when, note, then) = ("r".to_owned(), when.to_owned(), String::new(), Then::Keep);
-        [Rule::compile(RuleText { name, of: RuleFor::Container, when, then, until: None, resource: String::new(), note }).unwrap()].into_iter().collect()
+        [Rule::compile(RuleText { name, subject: RuleSubject::Container, when, then, until: None, resource: String::new(), note }).unwrap()].into_iter().collect()
     };
     hold(&[Kind::LogFile], [
         ("current and rotated ones, oldest first", lost(), "", "1.log.20261121-100000 2.log.20261121-110000 2.log: over_log_limit") as Row,
@@ -211,8 +211,9 @@ fn a_share_is_equal_for_those_that_need_more() {
 #[test]
 fn what_a_rule_could_not_evaluate_obeys_the_limit() {
     let (name, when, note) = ("r".to_owned(), "container.exit_code == 1".to_owned(), String::new());
-    let (of, then) = (RuleFor::Container, Then::Keep);
-    let rule = Rule::compile(RuleText { name, of, when, then, until: None, resource: String::new(), note }).unwrap();
+    let (of, then) = (RuleSubject::Container, Then::Keep);
+    let rule =
+        Rule::compile(RuleText { name, subject: of, when, then, until: None, resource: String::new(), note }).unwrap();
     let node = lost().set(|policy| policy.rules = [rule.clone()].into_iter().collect());
     hold(
         &[Kind::LogFile],

@@ -8,16 +8,24 @@ use crate::plan::document::action::{Kind, Target};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
-use crate::rules::{Limits, Rule, RuleFor, RuleText, Score, Then};
+use crate::rules::{Limits, Rule, RuleSubject, RuleText, Score, Then};
 
-fn rule(of: RuleFor, then: Then, when: &str) -> Rule {
+fn rule(of: RuleSubject, then: Then, when: &str) -> Rule {
     let (name, note) = (format!("{when:.20}"), String::new());
-    Rule::compile(RuleText { name, of, when: when.to_owned(), then, until: None, resource: String::new(), note })
-        .unwrap()
+    Rule::compile(RuleText {
+        name,
+        subject: of,
+        when: when.to_owned(),
+        then,
+        until: None,
+        resource: String::new(),
+        note,
+    })
+    .unwrap()
 }
 
 fn rules(rules: &[(Then, &str)]) -> impl Fn(&mut Policy) {
-    let rules: Vec<_> = rules.iter().map(|(then, when)| rule(RuleFor::Image, then.clone(), when)).collect();
+    let rules: Vec<_> = rules.iter().map(|(then, when)| rule(RuleSubject::Image, then.clone(), when)).collect();
     move |policy| policy.rules = rules.iter().cloned().collect()
 }
 
@@ -124,8 +132,8 @@ fn each_name_of_an_image_is_decided_and_what_keeps_it_longest_counts() {
     use Then::{Keep, Remove};
     let (a, base) = ("image.repository == 'r.example/a/x'", "image.repository == 'r.example/base/x'");
     let any = "image.registry == 'r.example'";
-    let max_age = |when, minutes_of| limits(RuleFor::Image, when, Limits { max_age: Some(minutes(minutes_of)), ..Limits::default() });
-    let min_age = |when, minutes_of| limits(RuleFor::Image, when, Limits { min_age: Some(minutes(minutes_of)), ..Limits::default() });
+    let max_age = |when, minutes_of| limits(RuleSubject::Image, when, Limits { max_age: Some(minutes(minutes_of)), ..Limits::default() });
+    let min_age = |when, minutes_of| limits(RuleSubject::Image, when, Limits { min_age: Some(minutes(minutes_of)), ..Limits::default() });
     let of_settings = |policy: &mut Policy| policy.images.max_age = minutes(150);
     let least_used = |order: &str| {
         let score = Score::compile(order).unwrap();
@@ -156,7 +164,7 @@ fn each_name_of_an_image_is_decided_and_what_keeps_it_longest_counts() {
 #[test]
 fn a_rule_keeps_containers() {
     let keeps = |when: &str| {
-        let rule = rule(RuleFor::Container, Then::Keep, when);
+        let rule = rule(RuleSubject::Container, Then::Keep, when);
         move |policy: &mut Policy| {
             policy.rules = [rule.clone()].into_iter().collect();
             policy.containers.max_per_pod_container = Some(1);
@@ -188,7 +196,7 @@ fn a_rule_keeps_containers() {
     );
 }
 
-fn limits(of: RuleFor, when: &str, limits: Limits) -> impl Fn(&mut Policy) {
+fn limits(of: RuleSubject, when: &str, limits: Limits) -> impl Fn(&mut Policy) {
     let rule = rule(of, Then::Limits(limits), when);
     move |policy| policy.rules = policy.rules.iter().cloned().chain([rule.clone()]).collect()
 }
@@ -213,7 +221,7 @@ fn the_limits_of_a_rule_apply_to_the_containers_that_it_decides() {
     let of_a = "container.name == 'a'";
     let most = |most| Limits { max_per_pod_container: Some(most), ..Limits::default() };
     let young = Limits { min_age: Some(minutes(25)), ..Limits::default() };
-    let set = |when, limit: &Limits| limits(RuleFor::Container, when, limit.clone());
+    let set = |when, limit: &Limits| limits(RuleSubject::Container, when, limit.clone());
     hold(&[Kind::Container], [
         ("more than the settings", two_slots().set(set(of_a, &most(3))),
             "a2 a3 a4: rule, b4: within_max_per_pod_container", "a1: rule, b1 b2 b3: over_max_per_pod_container") as Row,
@@ -237,7 +245,7 @@ fn the_limits_of_a_rule_apply_to_the_containers_that_it_decides() {
 #[test]
 fn a_rule_removes_containers_within_the_guards() {
     let remove = |when: &str| {
-        let rule = rule(RuleFor::Container, Then::Remove, when);
+        let rule = rule(RuleSubject::Container, Then::Remove, when);
         move |policy: &mut Policy| {
             policy.containers.max_per_pod_container = None;
             policy.rules = [rule.clone()].into_iter().collect();
@@ -271,7 +279,7 @@ fn a_rule_removes_containers_within_the_guards() {
 #[test]
 #[rustfmt::skip]
 fn the_limits_of_a_rule_apply_to_the_images_that_it_decides() {
-    let set = |limit: Limits| limits(RuleFor::Image, "image.repository.startsWith('r.example/app/')", limit);
+    let set = |limit: Limits| limits(RuleSubject::Image, "image.repository.startsWith('r.example/app/')", limit);
     let off = |policy: &mut Policy| policy.images.high_threshold_percent = 100;
     let max_age = |minutes_of: u64| Limits { max_age: Some(minutes(minutes_of)), ..Limits::default() };
     hold(&[Kind::Image], [
@@ -292,17 +300,18 @@ fn rules_keep_sandboxes_and_logs() {
         move |policy: &mut Policy| policy.rules = [rule.clone()].into_iter().collect()
     };
     let gone = || node().deleted("gone").sandbox("gone", "s", 90).dir("default_gone_gone");
-    let keep_for =
-        |minutes_of| limits(RuleFor::Log, "true", Limits { keep_for: Some(minutes(minutes_of)), ..Limits::default() });
+    let keep_for = |minutes_of| {
+        limits(RuleSubject::Log, "true", Limits { keep_for: Some(minutes(minutes_of)), ..Limits::default() })
+    };
     let rows = [
         ("without a rule", gone(), "", "s default_gone_gone: pod_deleted") as Row,
         (
             "a sandbox, and so the logs of its pod",
-            gone().set(keep(RuleFor::Sandbox)),
+            gone().set(keep(RuleSubject::Sandbox)),
             "s: rule, default_gone_gone: pod_in_runtime",
             "",
         ),
-        ("the logs alone", gone().set(keep(RuleFor::Log)), "default_gone_gone: rule", "s: pod_deleted"),
+        ("the logs alone", gone().set(keep(RuleSubject::Log)), "default_gone_gone: rule", "s: pod_deleted"),
         ("not long enough", gone().set(keep_for(61)), "default_gone_gone: rule", "s: pod_deleted"),
         ("long enough", gone().set(keep_for(60)), "", "s default_gone_gone: pod_deleted"),
     ];
@@ -312,7 +321,7 @@ fn rules_keep_sandboxes_and_logs() {
 /// The container goes, and the files stay until the time is over.
 #[test]
 fn a_rule_that_keeps_logs_keeps_the_files_of_removed_containers() {
-    let keep_for = |time| limits(RuleFor::Log, "true", Limits { keep_for: Some(time), ..Limits::default() });
+    let keep_for = |time| limits(RuleSubject::Log, "true", Limits { keep_for: Some(time), ..Limits::default() });
     let gone = || node().deleted("gone").exited("gone/app", "c", 90).dir("default_gone_gone");
     let keeps_logs = |node: Node| {
         let plan = node.plan();
@@ -331,7 +340,7 @@ fn a_rule_that_keeps_logs_keeps_the_files_of_removed_containers() {
 fn a_rule_for_logs_sees_a_pod_as_a_pass_last_saw_it() {
     let keep = |policy: &mut Policy| {
         let when = "'team' in pod.labels && pod.labels['team'] == 'shop' && pod.phase == 'failed'";
-        policy.rules = [rule(RuleFor::Log, Then::Keep, when)].into_iter().collect();
+        policy.rules = [rule(RuleSubject::Log, Then::Keep, when)].into_iter().collect();
     };
     let labels = Some([("team".to_owned(), "shop".to_owned())].into());
     let details = Some(Box::new(crate::model::PodDetails { labels, ..Default::default() }));
@@ -373,7 +382,7 @@ fn the_plan_says_what_each_rule_does() {
     let expired = |policy: &mut Policy| {
         let text = |name: &str, when: &str, until| RuleText {
             name: name.to_owned(),
-            of: RuleFor::Image,
+            subject: RuleSubject::Image,
             resource: String::new(),
             when: when.to_owned(),
             then: Then::Keep,

@@ -72,10 +72,10 @@ fn snapshot() -> Snapshot {
     .unwrap()
 }
 
-fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
+fn verdict(of: RuleSubject, id: &str, when: &str) -> Verdict {
     let text = |when: &str| RuleText {
         name: "r".to_owned(),
-        of,
+        subject: of,
         resource: String::new(),
         when: when.to_owned(),
         then: Then::Keep,
@@ -90,95 +90,95 @@ fn verdict(of: RuleFor, id: &str, when: &str) -> Verdict {
         || snapshot.containers.as_ref().unwrap().iter().find(|container| container.id.as_str() == id).unwrap();
     let past = snapshot.memory.images.iter().find(|past| past.id.as_str() == id);
     let facts = match of {
-        RuleFor::Image => {
+        RuleSubject::Image => {
             let [repository] = &source.repositories(image())[..] else { panic!("{id} has several names") };
             source.image(image(), repository.as_deref(), past)
         }
-        RuleFor::Container => source.container(container()),
-        RuleFor::Sandbox => {
+        RuleSubject::Container => source.container(container()),
+        RuleSubject::Sandbox => {
             source.sandbox(snapshot.sandboxes.as_ref().unwrap().iter().find(|one| one.id.as_str() == id).unwrap())
         }
-        RuleFor::Log => {
+        RuleSubject::Log => {
             let dir = snapshot.log_dirs.as_ref().unwrap().iter().find(|dir| dir.name == id).unwrap();
             source.log_dir(dir, &pod_of_dir(&dir.name).unwrap_or_default(), Duration::from_hours(2))
         }
-        RuleFor::Checkpoint => source
+        RuleSubject::Checkpoint => source
             .checkpoint(snapshot.leftovers.as_ref().unwrap().iter().find(|one| one.at.path.ends_with(id)).unwrap()),
-        RuleFor::Object => unreachable!("no pass over a node has objects of a cluster"),
+        RuleSubject::Object => unreachable!("no pass over a node has objects of a cluster"),
     };
     Budget::of_objects(1).of_object().evaluate(&rule, &facts)
 }
 
 /// The object, the fact, its value for the object of which all is known, and whether the object of which nothing is lacks it.
-const ROWS: &[(RuleFor, &str, &str, bool)] = &[
-    (RuleFor::Image, "image.id", "'sha256:full'", false),
-    (RuleFor::Image, "image.tags", "['r.example/team/app:1.2']", false),
-    (RuleFor::Image, "image.digests", "['r.example/team/app@sha256:0a']", false),
-    (RuleFor::Image, "image.repository", "'r.example/team/app'", true),
-    (RuleFor::Image, "image.registry", "'r.example'", true),
-    (RuleFor::Image, "image.size_bytes", "700", false),
-    (RuleFor::Image, "image.own_bytes", "400", true),
-    (RuleFor::Image, "image.created", "timestamp('2026-10-01T00:00:00Z')", true),
-    (RuleFor::Image, "image.labels", "{'keep': 'true'}", true),
-    (RuleFor::Image, "image.layers", "['sha256:1', 'sha256:2']", true),
-    (RuleFor::Image, "image.tag_rank", "2", true),
-    (RuleFor::Image, "image.workloads", "['cronjob/shop/report']", false),
-    (RuleFor::Image, "image.pinned", "true", false),
-    (RuleFor::Image, "image.imported", "false", false),
-    (RuleFor::Image, "image.first_seen", "timestamp('2026-11-01T00:00:00Z')", false),
-    (RuleFor::Image, "image.last_used", "timestamp('2026-11-21T06:00:00Z')", true),
-    (RuleFor::Image, "image.unused", "duration('6h')", false),
-    (RuleFor::Image, "image.last_used_by", "'shop/web/app'", true),
-    (RuleFor::Image, "image.pulls", "4", true),
-    (RuleFor::Image, "image.pull_seconds", "45", true),
-    (RuleFor::Container, "container.id", "'c1'", false),
-    (RuleFor::Container, "container.name", "'app'", false),
-    (RuleFor::Container, "container.image", "'r.example/team/app:1.2'", true),
-    (RuleFor::Container, "container.attempt", "3", false),
-    (RuleFor::Container, "container.state", "'exited'", false),
-    (RuleFor::Container, "container.created", "timestamp('2026-11-21T09:00:00Z')", true),
-    (RuleFor::Container, "container.age", "duration('3h')", true),
-    (RuleFor::Container, "container.exit_code", "137", true),
-    (RuleFor::Container, "container.finished", "timestamp('2026-11-21T10:00:00Z')", true),
-    (RuleFor::Container, "container.log_bytes", "55", true),
-    (RuleFor::Container, "container.layer_bytes", "66", true),
-    (RuleFor::Sandbox, "sandbox.id", "'s1'", false),
-    (RuleFor::Sandbox, "sandbox.attempt", "1", false),
-    (RuleFor::Sandbox, "sandbox.created", "timestamp('2026-11-21T10:00:00Z')", true),
-    (RuleFor::Sandbox, "sandbox.age", "duration('2h')", true),
-    (RuleFor::Log, "log.name", "'shop_web_u9'", false),
-    (RuleFor::Log, "log.age", "duration('2h')", false),
-    (RuleFor::Log, "log.bytes", "77", true),
-    (RuleFor::Checkpoint, "checkpoint.name", "'checkpoint-web_shop-app-2026.tar'", false),
-    (RuleFor::Checkpoint, "checkpoint.age", "duration('4h')", true),
-    (RuleFor::Checkpoint, "checkpoint.bytes", "88", true),
-    (RuleFor::Container, "pod.uid", "'u1'", true),
-    (RuleFor::Container, "pod.namespace", "'shop'", true),
-    (RuleFor::Container, "pod.name", "'web'", true),
-    (RuleFor::Container, "pod.phase", "'failed'", true),
-    (RuleFor::Container, "pod.deleting", "true", true),
-    (RuleFor::Container, "pod.labels", "{'app': 'web'}", true),
-    (RuleFor::Container, "pod.annotations", "{'team': 'shop'}", true),
-    (RuleFor::Container, "pod.owner_kind", "'ReplicaSet'", true),
-    (RuleFor::Container, "pod.owner_name", "'web-1'", true),
-    (RuleFor::Image, "node.name", "'node-1'", false),
-    (RuleFor::Image, "node.labels", "{'pool': 'build'}", false),
-    (RuleFor::Image, "disk.used_percent", "91", false),
-    (RuleFor::Image, "disk.free_bytes", "95", false),
-    (RuleFor::Image, "disk.free_inodes", "40", false),
-    (RuleFor::Image, "now", "timestamp('2026-11-21T12:00:00Z')", false),
+const ROWS: &[(RuleSubject, &str, &str, bool)] = &[
+    (RuleSubject::Image, "image.id", "'sha256:full'", false),
+    (RuleSubject::Image, "image.tags", "['r.example/team/app:1.2']", false),
+    (RuleSubject::Image, "image.digests", "['r.example/team/app@sha256:0a']", false),
+    (RuleSubject::Image, "image.repository", "'r.example/team/app'", true),
+    (RuleSubject::Image, "image.registry", "'r.example'", true),
+    (RuleSubject::Image, "image.size_bytes", "700", false),
+    (RuleSubject::Image, "image.own_bytes", "400", true),
+    (RuleSubject::Image, "image.created", "timestamp('2026-10-01T00:00:00Z')", true),
+    (RuleSubject::Image, "image.labels", "{'keep': 'true'}", true),
+    (RuleSubject::Image, "image.layers", "['sha256:1', 'sha256:2']", true),
+    (RuleSubject::Image, "image.tag_rank", "2", true),
+    (RuleSubject::Image, "image.workloads", "['cronjob/shop/report']", false),
+    (RuleSubject::Image, "image.pinned", "true", false),
+    (RuleSubject::Image, "image.imported", "false", false),
+    (RuleSubject::Image, "image.first_seen", "timestamp('2026-11-01T00:00:00Z')", false),
+    (RuleSubject::Image, "image.last_used", "timestamp('2026-11-21T06:00:00Z')", true),
+    (RuleSubject::Image, "image.unused", "duration('6h')", false),
+    (RuleSubject::Image, "image.last_used_by", "'shop/web/app'", true),
+    (RuleSubject::Image, "image.pulls", "4", true),
+    (RuleSubject::Image, "image.pull_seconds", "45", true),
+    (RuleSubject::Container, "container.id", "'c1'", false),
+    (RuleSubject::Container, "container.name", "'app'", false),
+    (RuleSubject::Container, "container.image", "'r.example/team/app:1.2'", true),
+    (RuleSubject::Container, "container.attempt", "3", false),
+    (RuleSubject::Container, "container.state", "'exited'", false),
+    (RuleSubject::Container, "container.created", "timestamp('2026-11-21T09:00:00Z')", true),
+    (RuleSubject::Container, "container.age", "duration('3h')", true),
+    (RuleSubject::Container, "container.exit_code", "137", true),
+    (RuleSubject::Container, "container.finished", "timestamp('2026-11-21T10:00:00Z')", true),
+    (RuleSubject::Container, "container.log_bytes", "55", true),
+    (RuleSubject::Container, "container.layer_bytes", "66", true),
+    (RuleSubject::Sandbox, "sandbox.id", "'s1'", false),
+    (RuleSubject::Sandbox, "sandbox.attempt", "1", false),
+    (RuleSubject::Sandbox, "sandbox.created", "timestamp('2026-11-21T10:00:00Z')", true),
+    (RuleSubject::Sandbox, "sandbox.age", "duration('2h')", true),
+    (RuleSubject::Log, "log.name", "'shop_web_u9'", false),
+    (RuleSubject::Log, "log.age", "duration('2h')", false),
+    (RuleSubject::Log, "log.bytes", "77", true),
+    (RuleSubject::Checkpoint, "checkpoint.name", "'checkpoint-web_shop-app-2026.tar'", false),
+    (RuleSubject::Checkpoint, "checkpoint.age", "duration('4h')", true),
+    (RuleSubject::Checkpoint, "checkpoint.bytes", "88", true),
+    (RuleSubject::Container, "pod.uid", "'u1'", true),
+    (RuleSubject::Container, "pod.namespace", "'shop'", true),
+    (RuleSubject::Container, "pod.name", "'web'", true),
+    (RuleSubject::Container, "pod.phase", "'failed'", true),
+    (RuleSubject::Container, "pod.deleting", "true", true),
+    (RuleSubject::Container, "pod.labels", "{'app': 'web'}", true),
+    (RuleSubject::Container, "pod.annotations", "{'team': 'shop'}", true),
+    (RuleSubject::Container, "pod.owner_kind", "'ReplicaSet'", true),
+    (RuleSubject::Container, "pod.owner_name", "'web-1'", true),
+    (RuleSubject::Image, "node.name", "'node-1'", false),
+    (RuleSubject::Image, "node.labels", "{'pool': 'build'}", false),
+    (RuleSubject::Image, "disk.used_percent", "91", false),
+    (RuleSubject::Image, "disk.free_bytes", "95", false),
+    (RuleSubject::Image, "disk.free_inodes", "40", false),
+    (RuleSubject::Image, "now", "timestamp('2026-11-21T12:00:00Z')", false),
 ];
 
 #[test]
 fn each_fact_has_its_value() {
     for (of, fact, value, is_absent) in ROWS {
         let (full, bare) = match of {
-            RuleFor::Image => ("sha256:full", "sha256:bare"),
-            RuleFor::Container => ("c1", "c2"),
-            RuleFor::Sandbox => ("s1", "s2"),
-            RuleFor::Log => ("shop_web_u9", "lost"),
-            RuleFor::Checkpoint => ("checkpoint-web_shop-app-2026.tar", "checkpoint-bare.tar"),
-            RuleFor::Object => unreachable!("tested with the collection of a cluster"),
+            RuleSubject::Image => ("sha256:full", "sha256:bare"),
+            RuleSubject::Container => ("c1", "c2"),
+            RuleSubject::Sandbox => ("s1", "s2"),
+            RuleSubject::Log => ("shop_web_u9", "lost"),
+            RuleSubject::Checkpoint => ("checkpoint-web_shop-app-2026.tar", "checkpoint-bare.tar"),
+            RuleSubject::Object => unreachable!("tested with the collection of a cluster"),
         };
         assert_eq!(verdict(*of, full, &format!("{fact} == {value}")), Verdict::Holds(true), "{fact}");
         let of_bare = verdict(*of, bare, &format!("{fact} == {fact}"));
@@ -202,7 +202,7 @@ fn ranks_count_within_a_repository() {
         ("unread", None),
     ] {
         let verdict = verdict(
-            RuleFor::Image,
+            RuleSubject::Image,
             &format!("sha256:{id}"),
             &format!("image.tag_rank == {}", rank.unwrap_or_default()),
         );
@@ -213,11 +213,11 @@ fn ranks_count_within_a_repository() {
 #[test]
 fn sandboxes_and_logs_have_the_facts_of_their_pod() {
     assert_eq!(
-        verdict(RuleFor::Sandbox, "s1", "pod.namespace == 'shop' && pod.phase == 'failed'"),
+        verdict(RuleSubject::Sandbox, "s1", "pod.namespace == 'shop' && pod.phase == 'failed'"),
         Verdict::Holds(true)
     );
     assert_eq!(
-        verdict(RuleFor::Log, "shop_web_u9", "pod.namespace == 'shop' && !has(pod.phase)"),
+        verdict(RuleSubject::Log, "shop_web_u9", "pod.namespace == 'shop' && !has(pod.phase)"),
         Verdict::Holds(true)
     );
 }
@@ -225,7 +225,7 @@ fn sandboxes_and_logs_have_the_facts_of_their_pod() {
 #[test]
 fn a_whole_object_has_all_its_facts() {
     assert_eq!(
-        verdict(RuleFor::Image, "sha256:full", "size(image) == 20 && image['labels']['keep'] == 'true'"),
+        verdict(RuleSubject::Image, "sha256:full", "size(image) == 20 && image['labels']['keep'] == 'true'"),
         Verdict::Holds(true)
     );
 }

@@ -24,21 +24,21 @@ pub(in crate::daemon) use self::pause_file::{keep_reserve, replace_file};
 use super::Cycle;
 use crate::config::Settings;
 use crate::daemon::clock::Clock;
-use crate::execute::{Executor, Gate};
-use crate::fleet::{CompiledLists, FleetPart, NodePolicies, Pause, QuietHours, Suspension};
+use crate::execute::{Executor, RemovalGate};
+use crate::fleet::{CompiledLists, FleetPart, NodePolicies, Pause, PauseCause, QuietHours};
 use crate::host_path::BoundedCalls;
 
 /// The longest wait for the disk of the file. After it what was read before still counts.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// What may suspend the removals of a node.
-pub struct Suspensions {
-    files: StopFiles,
+pub struct Pauses {
+    files: PauseFiles,
     quiet: Vec<QuietHours>,
     clock: Clock,
     calls: BoundedCalls,
     /// What was read of the files; `None` = nothing yet.
-    read: Mutex<Option<Stops>>,
+    read: Mutex<Option<PauseState>>,
     received: ReceivedPolicies,
 }
 
@@ -48,7 +48,7 @@ pub struct ReceivedPolicies(Arc<std::sync::Mutex<Option<NodePolicies>>>);
 
 /// The files beside the store that suspend removals.
 #[derive(Clone)]
-struct StopFiles {
+struct PauseFiles {
     pause: PathBuf,
     /// `None` = no policies are followed.
     policies: Option<PathBuf>,
@@ -56,7 +56,7 @@ struct StopFiles {
 
 /// What the files say.
 #[derive(Default)]
-pub(super) struct Stops {
+pub(super) struct PauseState {
     pause: Option<Pause>,
     pub(super) policies: NodePolicies,
     /// The rules of the lists in the policies.
@@ -65,7 +65,7 @@ pub(super) struct Stops {
 
 /// The gate of one pass. It stays closed: what follows would go by observations from before the pause.
 struct PassGate {
-    suspensions: Arc<Suspensions>,
+    pauses: Arc<Pauses>,
     /// Whether quiet hours close it.
     heeds_quiet_hours: bool,
     closed: OnceLock<String>,
@@ -97,27 +97,27 @@ fn text_of(file: &Path) -> io::Result<Option<String>> {
 }
 
 /// Returns why passes of this node remove nothing now, apart from quiet hours: for commands that only show it.
-pub fn suspension_of_files(settings: &Settings, now: Timestamp) -> Option<Suspension> {
-    StopFiles::of(settings).read().suspension(now)
+pub fn suspension_of_files(settings: &Settings, now: Timestamp) -> Option<PauseCause> {
+    PauseFiles::of(settings).read().suspension(now)
 }
 
-// === impl StopFiles ===
+// === impl PauseFiles ===
 
-impl StopFiles {
+impl PauseFiles {
     fn of(settings: &Settings) -> Self {
         let policies = settings.fleet.contains(&FleetPart::Policies).then(|| settings.state.policies_file());
         Self { pause: settings.state.pause_file(), policies }
     }
 
-    fn read(&self) -> Stops {
+    fn read(&self) -> PauseState {
         let policies = self.policies.as_deref().map(read_policies).unwrap_or_default();
-        Stops { pause: read_pause(&self.pause), policies, lists: CompiledLists::new() }
+        PauseState { pause: read_pause(&self.pause), policies, lists: CompiledLists::new() }
     }
 }
 
-// === impl Stops ===
+// === impl PauseState ===
 
-impl Stops {
+impl PauseState {
     /// Replaces what was read before. Rules are compiled again only for other policies.
     fn replace(&mut self, Self { pause, policies, .. }: Self) {
         if policies.policies != self.policies.policies {
@@ -127,8 +127,8 @@ impl Stops {
     }
 
     /// Returns what suspends removals now: the pause of the node before the policies.
-    fn suspension(&self, now: Timestamp) -> Option<Suspension> {
-        let pause = self.pause.clone().filter(|pause| !pause.is_over(now)).map(Suspension::Paused);
+    fn suspension(&self, now: Timestamp) -> Option<PauseCause> {
+        let pause = self.pause.clone().filter(|pause| !pause.is_over(now)).map(PauseCause::Paused);
         pause.or_else(|| self.policies.suspension(now))
     }
 }
@@ -139,7 +139,7 @@ impl Cycle {
     /// Returns the executor of a pass: one that removes nothing if removals are suspended now, else one that looks at that before
     /// each removal.
     pub(super) async fn executor_of(&self, heeds_quiet_hours: bool) -> Executor {
-        let gate: Arc<dyn Gate> = Arc::new(PassGate::new(&self.suspensions, heeds_quiet_hours));
+        let gate: Arc<dyn RemovalGate> = Arc::new(PassGate::new(&self.pauses, heeds_quiet_hours));
         let is_closed = gate.closed_by().await.is_some();
         let executor = Executor { gate, ..self.executor.clone() };
         if is_closed { executor.dry() } else { executor }
@@ -147,13 +147,13 @@ impl Cycle {
 
     /// Returns where the service notes the policies that the API server sends.
     pub(in crate::daemon) fn received(&self) -> &ReceivedPolicies {
-        self.suspensions.received()
+        self.pauses.received()
     }
 
     /// Returns why scheduled passes remove nothing now, and shows it in the metrics.
-    pub(in crate::daemon) async fn suspension(&self) -> Option<Suspension> {
-        let suspension = self.suspensions.now(true).await;
-        self.metrics.suspended(suspension.as_ref().map(Suspension::cause));
+    pub(in crate::daemon) async fn suspension(&self) -> Option<PauseCause> {
+        let suspension = self.pauses.now(true).await;
+        self.metrics.suspended(suspension.as_ref().map(PauseCause::cause));
         suspension
     }
 }
@@ -171,12 +171,12 @@ impl ReceivedPolicies {
     }
 }
 
-// === impl Suspensions ===
+// === impl Pauses ===
 
-impl Suspensions {
+impl Pauses {
     /// Returns those that the settings name.
     pub(super) fn of(settings: &Settings, clock: Clock, received: ReceivedPolicies) -> Self {
-        let (files, quiet) = (StopFiles::of(settings), settings.quiet.clone());
+        let (files, quiet) = (PauseFiles::of(settings), settings.quiet.clone());
         Self { files, quiet, clock, calls: BoundedCalls::new(LIMIT), read: Mutex::default(), received }
     }
 
@@ -186,7 +186,7 @@ impl Suspensions {
     }
 
     /// Returns what `look` finds in the files as they are now, and in the policies that the service received.
-    pub(super) async fn read<T>(&self, look: impl FnOnce(&Stops) -> T) -> T {
+    pub(super) async fn read<T>(&self, look: impl FnOnce(&PauseState) -> T) -> T {
         let mut before = self.read.lock().await;
         let (mut files, is_first) = (self.files.clone(), before.is_none());
         let stops = before.get_or_insert_default();
@@ -195,24 +195,24 @@ impl Suspensions {
         files.policies = files.policies.filter(|_| received.is_none());
         let pause = match self.calls.run(&self.files.pause, move || files.read()).await {
             Ok(read) => {
-                stops.replace(Stops { policies: received.unwrap_or(read.policies), ..read });
+                stops.replace(PauseState { policies: received.unwrap_or(read.policies), ..read });
                 return look(stops);
             }
             Err(error) if is_first => Some(Pause::unreadable(&error.to_string())),
             Err(_) => stops.pause.take(),
         };
         let policies = received.unwrap_or_else(|| stops.policies.clone());
-        stops.replace(Stops { pause, policies, lists: CompiledLists::new() });
+        stops.replace(PauseState { pause, policies, lists: CompiledLists::new() });
         look(stops)
     }
 
     /// Returns the quiet hours that it is now.
-    fn quiet_hours(&self) -> Option<Suspension> {
-        QuietHours::latest_end(&self.quiet, (self.clock)()).map(Suspension::QuietHours)
+    fn quiet_hours(&self) -> Option<PauseCause> {
+        QuietHours::latest_end(&self.quiet, (self.clock)()).map(PauseCause::QuietHours)
     }
 
     /// Returns why no removal may begin now.
-    async fn now(&self, heeds_quiet_hours: bool) -> Option<Suspension> {
+    async fn now(&self, heeds_quiet_hours: bool) -> Option<PauseCause> {
         self.read(|stops| stops.suspension((self.clock)()))
             .await
             .or_else(|| self.quiet_hours().filter(|_| heeds_quiet_hours))
@@ -223,21 +223,21 @@ impl Suspensions {
 
 impl PassGate {
     /// Creates the gate of a pass that begins.
-    fn new(suspensions: &Arc<Suspensions>, heeds_quiet_hours: bool) -> Self {
-        Self { suspensions: Arc::clone(suspensions), heeds_quiet_hours, closed: OnceLock::new() }
+    fn new(pauses: &Arc<Pauses>, heeds_quiet_hours: bool) -> Self {
+        Self { pauses: Arc::clone(pauses), heeds_quiet_hours, closed: OnceLock::new() }
     }
 }
 
 #[async_trait]
-impl Gate for PassGate {
+impl RemovalGate for PassGate {
     async fn enter(&self) -> Option<File> {
-        let (Suspensions { files, calls, .. }, pause) = (&*self.suspensions, self.suspensions.files.pause.clone());
+        let (Pauses { files, calls, .. }, pause) = (&*self.pauses, self.pauses.files.pause.clone());
         calls.run(&files.pause, move || removal_in_progress(&pause)).await.ok().flatten()
     }
 
     async fn closed_by(&self) -> Option<String> {
         if self.closed.get().is_none()
-            && let Some(suspension) = self.suspensions.now(self.heeds_quiet_hours).await
+            && let Some(suspension) = self.pauses.now(self.heeds_quiet_hours).await
         {
             // Another removal of the pass may have closed it by now.
             let _ = self.closed.set(suspension.to_string());
@@ -250,25 +250,18 @@ impl Gate for PassGate {
 mod tests {
     use super::*;
 
-    fn suspensions(dir: &Path) -> Suspensions {
+    fn pauses(dir: &Path) -> Pauses {
         let file = |name: &str| dir.join(name);
-        let files = StopFiles { pause: file("kubegc.paused"), policies: Some(file("kubegc.policies")) };
+        let files = PauseFiles { pause: file("kubegc.paused"), policies: Some(file("kubegc.policies")) };
         let (clock, calls) = (crate::daemon::clock::system(), BoundedCalls::new(LIMIT));
-        Suspensions {
-            files,
-            quiet: Vec::new(),
-            clock,
-            calls,
-            read: Mutex::default(),
-            received: ReceivedPolicies::default(),
-        }
+        Pauses { files, quiet: Vec::new(), clock, calls, read: Mutex::default(), received: ReceivedPolicies::default() }
     }
 
     /// A disk that is full keeps the old file.
     #[tokio::test]
     async fn a_policy_counts_as_soon_as_the_service_received_it() {
         let dir = tempfile::tempdir().unwrap();
-        let (of, now) = (suspensions(dir.path()), crate::daemon::clock::now());
+        let (of, now) = (pauses(dir.path()), crate::daemon::clock::now());
         let policies = |text: &str| NodePolicies::read(&format!("{{\"policies\":{{\"p\":{text}}}}}"));
         let paused = "{\"paused\":{\"reason\":\"incident\"}}";
         std::fs::write(dir.path().join("kubegc.policies"), serde_json::to_string(&policies("{}")).unwrap()).unwrap();
@@ -283,7 +276,7 @@ mod tests {
     #[tokio::test]
     async fn a_pause_counts_from_the_moment_it_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let (of, file) = (suspensions(dir.path()), dir.path().join("kubegc.paused"));
+        let (of, file) = (pauses(dir.path()), dir.path().join("kubegc.paused"));
         for _ in 0..3 {
             assert_eq!(of.now(true).await, None);
             write_pause(&file, &Pause::default()).unwrap();
