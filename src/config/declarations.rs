@@ -25,7 +25,10 @@ pub(super) const TABLES: &[(&str, &str)] = &[
          needs; kubegc cannot read them. The profiles \"kubelet\" and \"upstream\" turn all guards off, including those\n\
          without a setting. docs/safety-guards.md and docs/cluster-gc.md list them.",
     ),
-    ("pod_gc", "These settings are for `kubegc controller`, which deletes pods that no kubelet finishes."),
+    (
+        "pod_gc",
+        "These settings are for `kubegc controller`, which deletes orphaned, unscheduled and surplus terminated pods.",
+    ),
     (
         "controller",
         "These settings are for `kubegc controller`, which collects at cluster level. The agent on a node ignores them.",

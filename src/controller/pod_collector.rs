@@ -1,4 +1,4 @@
-//! The collection of pods that no kubelet finishes: a snapshot of all pods and nodes, live reads of missing nodes, a
+//! The collection of orphaned, unscheduled and surplus terminated pods: a snapshot of all pods and nodes, live reads of missing nodes, a
 //! plan of `pod_gc`, and its actions.
 //!
 //! [`PodCollector`] lists once, for a command. [`PodsService`] follows pods and nodes and makes a pass at an interval.

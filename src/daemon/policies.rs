@@ -161,7 +161,7 @@ impl PolicyWriter {
             return LABELS_INTERVAL;
         }
         for (policy, fault) in &applied.faults {
-            tracing::warn!(policy, fault, "a NodeDiskPolicy has a mistake; what it concerns has no effect");
+            tracing::warn!(policy, fault, "invalid NodeDiskPolicy; ignoring the field");
         }
         if self.write(applied).await.is_err() {
             return RETRY;

@@ -58,7 +58,7 @@ pub async fn publish(
             Ok(()) => is_failing = false,
             Err(error) => {
                 if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(%error, "cannot show this node in the cluster; collection goes on");
+                    tracing::warn!(%error, "cannot write the NodeDisk; passes are not affected");
                 }
                 sleep(RETRY + RETRY * place_of(&settings.node).into() / 100).await;
             }

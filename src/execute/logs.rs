@@ -38,7 +38,7 @@ pub struct RemovedStats {
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The entry is not one that kubegc removes.
-    #[error("{} is left alone: {what}", path.display())]
+    #[error("{} is kept: {what}", path.display())]
     Foreign {
         /// The entry.
         path: PathBuf,

@@ -84,14 +84,14 @@ definitions! {
     PULLED_AGAIN = Counter "kubegc_images_pulled_again" ["reason"]
         "Removed images that were pulled again within 14 days, by the reason of the removal";
     PULLED_AGAIN_BYTES = Counter "kubegc_images_pulled_again_bytes" ["reason"]
-        "Bytes of these, as kubegc_estimated_bytes_total counted them at the removal";
+        "Bytes of images that were pulled again within 14 days of their removal, as estimated at the removal";
     KEPT = Gauge "kubegc_kept_objects" ["kind", "reason", "by"]
         "Objects that the last plan keeps. by: guard, or rule for what the kubelet keeps too";
     PLANNED = Gauge "kubegc_planned_objects" ["kind", "reason"] "Objects that the last plan removes";
     RECLAIMABLE = Gauge "kubegc_reclaimable_bytes" ["kind"]
         "What a collection could reclaim: of images what all removable ones hold, needed or not; else what the last plan removes";
     SHORTFALL = Gauge "kubegc_shortfall_bytes" []
-        "What removing all removable images would leave missing to the low threshold, from the high one on; 0 = enough";
+        "Bytes still missing to the low threshold after the removal of every removable image; 0 below the high threshold";
     FS_CAPACITY = Gauge "kubegc_filesystem_capacity_bytes" ["filesystem"] "Capacity of the file system";
     FS_USED = Gauge "kubegc_filesystem_used_bytes" ["filesystem"]
         "Bytes of the file system that are not available to unprivileged users";
@@ -99,13 +99,13 @@ definitions! {
     FS_INODES_USED = Gauge "kubegc_filesystem_inodes_used" ["filesystem"] "Inodes of the file system in use";
     IMAGE_DISK = Gauge "kubegc_image_disk_bytes" ["category"]
         "What fills the image file system, each byte once, as of the last account (every 15 minutes at most)";
-    IMAGE_DISK_INODES = Gauge "kubegc_image_disk_inodes" ["category"] "The same in inodes, where these are known";
+    IMAGE_DISK_INODES = Gauge "kubegc_image_disk_inodes" ["category"] "What fills the image file system in inodes, where they are known, as of the last account";
     NAMESPACE = Gauge "kubegc_namespace_bytes" ["pod_namespace", "what"]
         "What the pods of a namespace take on the disks of the node, for the 20 largest namespaces. The rest, and pods whose namespace is not known, have no name";
     LOGS_OVER = Gauge "kubegc_logs_over_limit" ["limit_of"]
         "Pods and namespaces, and 1 for the node, whose log files have more bytes than logs.limits permits after the last plan";
     LEFTOVERS = Gauge "kubegc_leftovers" ["kind"] "What no program needs any more, as of the last account";
-    LEFTOVERS_BYTES = Gauge "kubegc_leftovers_bytes" ["kind"] "What these take on the disks";
+    LEFTOVERS_BYTES = Gauge "kubegc_leftovers_bytes" ["kind"] "Bytes of leftovers on the disks, by kind, as of the last account";
     FS_THRESHOLD = Gauge "kubegc_filesystem_threshold_ratio" ["filesystem", "threshold"]
         "Usage at which image removal starts (high) and stops (low) and disk pressure begins (pressure), from 0 to 1";
     FS_INODES_THRESHOLD = Gauge "kubegc_filesystem_inodes_threshold_ratio" ["filesystem", "threshold"]

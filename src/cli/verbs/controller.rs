@@ -65,7 +65,10 @@ impl Verb for Args {
                 examples: &[
                     ("Show what would be deleted in a cluster", "kubegc controller plan"),
                     ("Fail if all owners of an object are absent", "kubegc controller plan --fail-on dangling"),
-                    ("Show only the pods that no kubelet finishes", "kubegc controller plan --pods-only"),
+                    (
+                        "Show only the orphaned, unscheduled and surplus terminated pods",
+                        "kubegc controller plan --pods-only",
+                    ),
                 ],
                 formats: formats::CLUSTER_PLAN,
                 statuses: &[0, 1, 2, 3, 4, 130],

@@ -106,7 +106,7 @@ impl Cycle {
     pub async fn follow_logs(&self) {
         while self.has_archive() && !self.is_dry() {
             if let Err(error) = self.follow().await {
-                tracing::warn!("log directories are not watched: {error}; each pass looks at them");
+                tracing::warn!("cannot watch the log directories: {error}; passes archive instead");
             }
             sleep(AGAIN).await;
         }

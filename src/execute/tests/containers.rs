@@ -167,7 +167,7 @@ async fn foreign_log_files_are_kept_without_blocking_removal() {
     let (lines, reports, _) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
     assert_eq!(lines, ["c1 removed"]);
     let note = reports[0].note.clone().unwrap();
-    assert!(note.ends_with("default_web_u1/app is left alone: it is not a directory"), "{note}");
+    assert!(note.ends_with("default_web_u1/app is kept: it is not a directory"), "{note}");
     assert!(is_there(&bench.sim.dir().join("elsewhere/0.log")));
     assert!(!is_there(&bench.links(LINK)));
 }

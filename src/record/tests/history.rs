@@ -62,16 +62,16 @@ fn a_refusal_and_an_already_removed_object_are_recorded() {
 fn the_note_of_an_outcome_is_recorded_and_logged() {
     let store = TestStore::fresh();
     let run = store.begin_run(at(0), Scope::Containers);
-    let noted = |report| Report { note: Some("a link was left alone".to_owned()), ..report };
+    let noted = |report| Report { note: Some("a link was kept".to_owned()), ..report };
     let reports = [noted(removed(container("c1"), None)), noted(refused(container("c2")))];
     for report in &reports {
         store.record(&run, at(1), report);
     }
     let details: Vec<_> = store.history().into_iter().map(|e| e.detail).collect();
-    let expected = ["its state changed: a link was left alone", "a link was left alone"];
+    let expected = ["its state changed: a link was kept", "a link was kept"];
     assert_eq!(details, expected.map(|text| Some(text.to_owned())));
     let log = logged(|| log_outcome(&reports[0]));
-    assert!(log.contains(r#"note="a link was left alone""#), "{log}");
+    assert!(log.contains(r#"note="a link was kept""#), "{log}");
 }
 
 #[test]

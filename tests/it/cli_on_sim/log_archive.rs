@@ -69,7 +69,7 @@ fn a_directory_with_too_many_files_holds_up_nothing() {
     (0..=10_000).for_each(|name| fs::write(many.join(format!("{name}.log")), "line").unwrap());
     let done = host.shell.command(&["collect", "--set=logs.archive=node 1B"]).output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(said.contains("default_many_u-many/app is left alone: it has more than 10,000 entries"), "{said}");
+    assert!(said.contains("default_many_u-many/app is kept: it has more than 10,000 entries"), "{said}");
     assert!(!archived(&host).exists(), "what is over a limit goes: {}", String::from_utf8_lossy(&done.stdout));
     assert_eq!(fs::read_dir(&many).unwrap().count(), 10_001);
 }
@@ -93,7 +93,7 @@ fn an_archive_that_cannot_be_used_is_said() {
     fs::write(archived(&host).ancestors().nth(3).unwrap(), "a file").unwrap();
     let done = host.shell.command(&["collect", ARCHIVE]).output().unwrap();
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(!done.status.success() && text.contains("kubegc is left alone: it is not a directory"), "{text}");
+    assert!(!done.status.success() && text.contains("kubegc is kept: it is not a directory"), "{text}");
 }
 
 #[test]

@@ -344,7 +344,8 @@ async fn a_plan_has_the_pods_that_no_kubelet_finishes_once(node: &NodeRig) {
     assert_eq!(pods(&["--ignore", "pods"]), None);
     assert_eq!(pods(&["--owners-only"]), None);
     let table = plan(&[]).stdout;
-    let (objects, pods) = table.split_once("\n\nPods that no kubelet finishes:\n").unwrap_or_default();
+    let (objects, pods) =
+        table.split_once("\n\nOrphaned, unscheduled and surplus terminated pods:\n").unwrap_or_default();
     assert!(objects.ends_with('.') && objects.contains("\n1 object to delete"), "{table}");
     assert!(pods.contains("orphaned-pod  deleted  node deleted") && pods.ends_with("\n1 pod to delete.\n"), "{table}");
     let names = plan(&["-o", "name"]).stdout;
@@ -359,7 +360,8 @@ async fn a_plan_has_the_pods_that_no_kubelet_finishes_once(node: &NodeRig) {
     let ran = node.kubegc(&["controller", "plan", "-n", "default", "--kubeconfig", &kubeconfig]);
     assert_eq!((ran.code, ran.stdout.contains("1 object to delete")), (0, true), "{ran:#?}");
     assert!(
-        ran.stderr.contains("pods that no kubelet finishes are not planned: ") && ran.stderr.contains("list pods"),
+        ran.stderr.contains("orphaned, unscheduled and surplus terminated pods are not planned: ")
+            && ran.stderr.contains("list pods"),
         "{ran:#?}"
     );
 }

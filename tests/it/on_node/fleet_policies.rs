@@ -104,7 +104,7 @@ async fn mistakes_are_refused_or_without_effect(node: &NodeRig, service: &Servic
     service.mark();
     let odd = json!({ "paused": {}, "nodeSelector": { "matchExpressions": [{ "key": "a", "operator": "In" }] } });
     policies(node.kube()).create(&PostParams::default(), &policy("odd", &odd)).await.unwrap();
-    service.until("word of the mistake", async || says(service, "a NodeDiskPolicy has a mistake")).await;
+    service.until("word of the mistake", async || says(service, "invalid NodeDiskPolicy")).await;
     assert!(!service.kubegc(&["status"]).stdout.contains("Suspended:"));
     let foreign = fleet(node, &["resume", "--name", "odd"]);
     assert!(foreign.code == 2 && foreign.stderr.contains("kubegc did not write it"), "{foreign:?}");

@@ -105,7 +105,7 @@ impl Question {
     ) -> Result<String, CliError> {
         let cluster = connection.cluster().await;
         if asks && !self.confirmed(&cluster, stop).await {
-            let error = CliError::message(ErrorKind::Partial, "nothing was changed: the answer was not yes");
+            let error = CliError::message(ErrorKind::Partial, "aborted: not confirmed");
             return Err(error.hint("--context names the cluster"));
         }
         if !asks && !cluster.is_empty() {

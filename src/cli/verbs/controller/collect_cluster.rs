@@ -37,7 +37,7 @@ const QUESTION: Question = Question { doing: "collecting", change: "Delete", sho
 pub struct Args {
     #[command(flatten)]
     change: ChangeArgs,
-    /// Delete pods that no kubelet finishes, instead of objects whose owners are deleted
+    /// Delete orphaned, unscheduled and surplus terminated pods, instead of objects whose owners are deleted
     ///
     /// Pods of a missing node are kept unless `pod_gc.node_quarantine` is 0: a single command cannot measure how long the
     /// node has been missing.

@@ -28,8 +28,8 @@ const PODS: &str = "pods";
 
 /// Show what would be deleted in a cluster, and why
 ///
-/// kubegc lists the metadata of each resource, and reads each owner that no list has. Then it lists pods and nodes, for the pods
-/// that no kubelet finishes. It changes nothing.
+/// kubegc lists the metadata of each resource, and reads each owner that no list has. Then it lists pods and nodes, for orphaned, unscheduled and
+/// surplus terminated pods. It changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan for a snapshot in a file (- for standard input)
@@ -55,7 +55,7 @@ pub struct Args {
     /// Its deletions and findings are known by the kind, the namespace and the name of their objects.
     #[arg(long, value_name = "FILE", requires = "fail_on")]
     baseline: Option<PathBuf>,
-    /// Show the pods that no kubelet finishes, instead of objects whose owners are deleted
+    /// Show the orphaned, unscheduled and surplus terminated pods, instead of objects whose owners are deleted
     #[arg(long, conflicts_with_all = ["snapshot", "fail_on", "selector", "only", "ignore", "plan"])]
     pods_only: bool,
     /// Only plan by owner references
@@ -68,7 +68,7 @@ pub struct Args {
 pub(in crate::cli) struct WholePlan {
     #[serde(flatten)]
     objects: ClusterPlan,
-    /// The pods that no kubelet finishes, without those that are deleted above. `null` = they are not planned.
+    /// The orphaned, unscheduled and surplus terminated pods, without those that are deleted above. `null` = they are not planned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pods: Option<PodPlan>,
 }
@@ -145,10 +145,11 @@ fn deleted(actions: &[ClusterAction]) -> impl Iterator<Item = &Identity> {
     actions.iter().filter(|action| action.action == ActionWord::Delete).map(|action| &action.object)
 }
 
-/// Plans the pods that no kubelet finishes, beside a plan of objects. Without permission for all pods and nodes they are not planned.
+/// Plans the orphaned, unscheduled and surplus terminated pods, beside a plan of objects. Without permission for all pods and nodes they are not planned.
 fn pods_beside(plan: &ClusterPlan, filter: &ObjectFilter, source: Source<'_>) -> Option<PodPlan> {
     let pods = pod_plan(filter, source);
-    let not_planned = |error: &CliError| note(&format!("pods that no kubelet finishes are not planned: {error}"));
+    let not_planned =
+        |error: &CliError| note(&format!("orphaned, unscheduled and surplus terminated pods are not planned: {error}"));
     let mut pods = pods.inspect_err(not_planned).ok()?;
     let above: HashSet<_> =
         deleted(&plan.actions).chain(deleted(&plan.predicted)).map(|pod| pod.uid.to_string()).collect();

@@ -19,7 +19,7 @@ pub(super) fn part(plan: &PodPlan, wide: bool, paint: Paint) -> String {
     if plan.actions.is_empty() && plan.kept.is_empty() && plan.errors.is_empty() {
         return String::new();
     }
-    format!("\n{}\n{}", paint.bold("Pods that no kubelet finishes:"), body(plan, wide, paint))
+    format!("\n{}\n{}", paint.bold("Orphaned, unscheduled and surplus terminated pods:"), body(plan, wide, paint))
 }
 
 fn body(plan: &PodPlan, wide: bool, paint: Paint) -> String {
@@ -155,8 +155,10 @@ mod tests {
         let kept = "Kept:\nNAMESPACE  NAME  NODE  WHY\n\
             default    db    n3    node missing, in quarantine since 2026-01-02T03:04:05Z\n\n";
         assert_eq!(super::plan(&plan, true, Paint { on: false }), format!("{table}{kept}{rest}"));
-        let part =
-            format!("\nPods that no kubelet finishes:\n{}{rest}", &table["Cluster: https://api.example\n\n".len()..]);
+        let part = format!(
+            "\nOrphaned, unscheduled and surplus terminated pods:\n{}{rest}",
+            &table["Cluster: https://api.example\n\n".len()..]
+        );
         assert_eq!(super::part(&plan, false, Paint { on: false }), part);
         let empty = PodPlan { actions: vec![], kept: vec![], errors: vec![], ..plan };
         assert_eq!(

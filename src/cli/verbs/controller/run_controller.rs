@@ -41,7 +41,7 @@ struct Reloads<'a, F> {
 /// Collect garbage until a signal stops it
 ///
 /// It watches the metadata of all objects and deletes those whose owners are all deleted. It completes deletions with the
-/// policies foreground and orphan. Every 20 s it deletes pods that no kubelet finishes: those of deleted nodes, and
+/// policies foreground and orphan. Every 20 s it deletes orphaned, unscheduled and surplus terminated pods: those of deleted nodes, and
 /// terminated ones over a limit. kube-controller-manager does the same.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -57,7 +57,7 @@ pub struct Args {
     /// Collect only while this process holds the Lease, and exit when it is lost
     #[arg(long)]
     leader_elect: bool,
-    /// Only delete pods that no kubelet finishes
+    /// Only delete orphaned, unscheduled and surplus terminated pods
     #[arg(long, conflicts_with_all = ["owners_only", "only", "ignore"])]
     pods_only: bool,
     /// Only collect by owner references

@@ -174,7 +174,7 @@ fn only_files_with_one_name_get_another_one() {
     let done = host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     let refused: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
     assert_eq!((done.linked, refused.len()), (1, 3), "{refused:?}");
-    assert!(refused.iter().any(|cause| cause.contains("0.log is left alone: it has another name too")), "{refused:?}");
+    assert!(refused.iter().any(|cause| cause.contains("0.log is kept: it has another name too")), "{refused:?}");
     let archived = listing(&host.at("var/log/kubegc"));
     let files: Vec<_> = archived.keys().filter(|path| path.is_file()).collect();
     assert_eq!(files, [&host.at(ARCHIVED).join("4.log")]);
@@ -188,7 +188,7 @@ fn an_archive_that_others_can_change_is_not_used() {
     host.file(&format!("{APP}/0.log"));
     symlink(host.at("etc"), host.at("var/log/kubegc")).unwrap();
     let cause = |host: &Host| host.roots.archive_logs(None, &BTreeSet::new()).unwrap_err().to_string();
-    assert!(cause(&host).contains("kubegc is left alone: it is not a directory"), "{}", cause(&host));
+    assert!(cause(&host).contains("kubegc is kept: it is not a directory"), "{}", cause(&host));
     fs::remove_file(host.at("var/log/kubegc")).unwrap();
     fs::create_dir_all(host.at("var/log/kubegc/archive")).unwrap();
     fs::set_permissions(host.at("var/log/kubegc/archive"), fs::Permissions::from_mode(0o777)).unwrap();
@@ -310,7 +310,7 @@ fn a_directory_with_too_many_entries_is_named_and_the_others_are_archived() {
     host.file(&format!("{other}/1.log"));
     let done = host.roots.archive_logs(None, &BTreeSet::new()).unwrap();
     let refused: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
-    let expected = format!("{} is left alone: it has more than 10,000 entries", host.at(APP).display());
+    let expected = format!("{} is kept: it has more than 10,000 entries", host.at(APP).display());
     assert_eq!((done.linked, refused), (1, vec![expected]));
     fs::remove_file(host.at(APP).join("0.log")).unwrap();
     let path = Path::new("/").join(ARCHIVED).join("0.log");
