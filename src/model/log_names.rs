@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ContainerId, PodRef, PodUid};
+use super::{ContainerId, LogDir, PodRef, PodUid};
 
 /// The longest file name on Linux file systems. The kubelet shortens the names of log symlinks to it.
 const MAX_NAME: usize = 255;
@@ -36,6 +36,20 @@ pub fn pod_of_dir(name: &str) -> Option<PodRef> {
         }
         (Some(uid), None, ..) if is_uuid(uid) => Some(PodRef { uid: uid.into(), ..PodRef::default() }),
         _ => None,
+    }
+}
+
+// === impl LogDir ===
+
+impl LogDir {
+    /// Returns its pod; `None` = its name is not in the kubelet's format.
+    pub fn pod(&self) -> Option<PodRef> {
+        pod_of_dir(&self.name)
+    }
+
+    /// Returns the uid of its pod, as the kubelet reads it from any name.
+    pub fn pod_uid(&self) -> PodUid {
+        pod_uid_of_dir(&self.name)
     }
 }
 

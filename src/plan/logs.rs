@@ -25,7 +25,7 @@ use super::rules::book::time_limit;
 use super::step::{Context, Step};
 use crate::model::{
     Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
-    container_id_of_link, is_log_link, is_log_link_without_id, log_link_name, pod_of_dir, pod_uid_of_dir,
+    container_id_of_link, is_log_link, is_log_link_without_id, log_link_name,
 };
 use crate::rules::{Rule, RuleSubject};
 
@@ -60,7 +60,7 @@ fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
     for dir in dirs {
         let path = context.policy.logs.pods_root.join(&dir.name);
         let target = Target::RemoveLogDir { path };
-        let (pod, size) = (pod_of_dir(&dir.name), dir.size_bytes.into());
+        let (pod, size) = (dir.pod(), dir.size_bytes.into());
         let age_seconds = dir.modified_at.map(|at| context.age_seconds(at));
         if let Some(reason) =
             why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &target.id()))
@@ -70,7 +70,7 @@ fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
             let status = context.pods.status(pod.as_ref(), Completeness::Required);
             let reason = status.removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
             if step.remove(Action { pod, age_seconds, size, ..target.remove(reason) }) {
-                removed.insert(pod_uid_of_dir(&dir.name));
+                removed.insert(dir.pod_uid());
             }
         }
     }
@@ -79,9 +79,9 @@ fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
 
 /// Returns why a log directory is kept, if so.
 fn why_dir_kept(context: &Context, in_runtime: &InRuntime, dir: &LogDir) -> Option<KeepReason> {
-    let known = pod_of_dir(&dir.name);
+    let known = dir.pod();
     let is_careful = context.policy.guards.keep_unrecognized_logs;
-    let pod = known.clone().unwrap_or_else(|| PodRef { uid: pod_uid_of_dir(&dir.name), ..PodRef::default() });
+    let pod = known.clone().unwrap_or_else(|| PodRef { uid: dir.pod_uid(), ..PodRef::default() });
     if dir.entry != EntryKind::Directory || !is_one_name(pod.uid.as_str()) || (is_careful && known.is_none()) {
         return Some(KeepReason::Unrecognized {});
     }
@@ -107,7 +107,7 @@ pub(super) fn kept_by_rules(context: &Context) -> HashSet<PodUid> {
         .into_iter()
         .flatten()
         .filter(|_| context.rules.has_any_for(RuleSubject::Log));
-    let pods = dirs.filter_map(|dir| Some((dir, pod_of_dir(&dir.name)?)));
+    let pods = dirs.filter_map(|dir| Some((dir, dir.pod()?)));
     let exists =
         |pod: &PodRef| matches!(context.pods.status(Some(pod), Completeness::NotRequired), PodStatus::Exists { .. });
     let kept = pods.filter(|(dir, pod)| {

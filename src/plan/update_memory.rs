@@ -21,8 +21,8 @@ use super::images::uses::{Uses, by_id};
 use super::pods::{Pods, list_sanity};
 use super::policy::Policy;
 use crate::model::{
-    Absence, ImageMemory, ListCounts, ListFall, Memory, NamedImages, Pod, PodUid, RecentCounts, RuntimeMemory, Seen,
-    Snapshot, pod_uid_of_dir,
+    Absence, ImageMemory, ListCounts, ListFall, LogDir, Memory, NamedImages, Pod, PodUid, RecentCounts, RuntimeMemory,
+    Seen, Snapshot,
 };
 
 /// The time of an unchanged list of pods is written again after this long. That saves writes to the store, and the plan
@@ -166,7 +166,7 @@ fn uids(snapshot: &Snapshot) -> BTreeSet<PodUid> {
     let before = snapshot.memory.absent_since.iter().filter(|_| !all_seen).map(|past| past.uid.clone());
     let containers = snapshot.listed_containers().into_iter().flatten().map(|container| container.pod_uid());
     let sandboxes = snapshot.listed_sandboxes().into_iter().flatten().map(|sandbox| sandbox.pod_uid());
-    let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(|dir| pod_uid_of_dir(&dir.name));
+    let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(LogDir::pod_uid);
     containers.chain(sandboxes).map(|uid| uid.cloned().unwrap_or_default()).chain(dirs).chain(before).collect()
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DirUsage, PodDirUsage, PodRef, PodUid, RuntimeStore, Seen, Snapshot, VolumeUsage, pod_of_dir};
+use crate::model::{DirUsage, PodDirUsage, PodRef, PodUid, RuntimeStore, Seen, Snapshot, VolumeUsage};
 
 /// What each pod takes, the largest first.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -114,7 +114,7 @@ fn spaces(snapshot: &Snapshot) -> HashMap<PodRef, PodSpace> {
         space.at_least |= part.bytes.is_none();
     }
     for dir in snapshot.log_dirs.as_ref().into_iter().flatten() {
-        let Some(pod) = pod_of_dir(&dir.name) else { continue };
+        let Some(pod) = dir.pod() else { continue };
         let space = &mut spaces.entry(pod).or_default().space;
         space.log_bytes = space.log_bytes.saturating_add(dir.size_bytes.unwrap_or_default());
         space.at_least |= dir.size_bytes.is_none();

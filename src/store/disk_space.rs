@@ -10,8 +10,8 @@ use strum::IntoEnumIterator;
 use super::account::{Accounting, CategoryEntry};
 use super::category::Category;
 use crate::model::{
-    DirUsage, DiskUse, FileSystem, Leftover, LeftoverKind, NodeDisk, PodDirUsage, PodRef, PodUid, Seen, Snapshot,
-    VolumeUsage, pod_of_dir,
+    DirUsage, DiskUse, FileSystem, Leftover, LeftoverKind, LogDir, NodeDisk, PodDirUsage, PodRef, PodUid, Seen,
+    Snapshot, VolumeUsage,
 };
 
 /// The large things that are listed of each disk.
@@ -128,7 +128,7 @@ impl Filling {
 
     fn logs(&mut self, snapshot: &Snapshot) {
         for dir in snapshot.log_dirs.as_ref().into_iter().flatten() {
-            let held_by = pod_of_dir(&dir.name).map_or_else(|| dir.name.clone(), |pod| pod.name_or_uid());
+            let held_by = dir.pod().map_or_else(|| dir.name.clone(), |pod| pod.name_or_uid());
             let bytes = dir.size_bytes.unwrap_or_default();
             let usage = DirUsage { bytes, inodes: 0, at_least: dir.size_bytes.is_none() };
             self.add_named(Category::Logs, "logs".to_owned(), held_by, usage);
@@ -254,7 +254,7 @@ struct KnownPods {
 
 impl KnownPods {
     fn new(snapshot: &Snapshot) -> Self {
-        let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().filter_map(|dir| pod_of_dir(&dir.name));
+        let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().filter_map(LogDir::pod);
         let dirs: HashSet<_> = dirs.collect();
         let objects = super::by_pod::pods_of_objects(snapshot);
         let is_complete = snapshot.pods.as_ref().is_some_and(|pods| pods.complete)

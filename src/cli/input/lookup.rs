@@ -11,7 +11,7 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::format;
 use crate::model::{
     Container, Image, Leftover, LeftoverLog, LogDir, LogLink, Pod, PodRef, Sandbox, SandboxState, Snapshot,
-    full_image_name, log_dir_name, log_link_name, pod_of_dir, short_id,
+    full_image_name, log_dir_name, log_link_name, short_id,
 };
 use crate::plan::{Kind, LogPolicy};
 
@@ -160,7 +160,7 @@ pub(in crate::cli) fn nothing(word: &str, similar: &[String]) -> CliError {
 pub(in crate::cli) fn log_dirs<'a>(dirs: &'a [LogDir], logs: &LogPolicy, word: &str) -> Vec<&'a LogDir> {
     let words = [Word::with_kind(word, logs), Some(Word { text: word, kind: None, logs })];
     let matches = |word: Word| -> Vec<_> {
-        let precision = |dir: &LogDir| word.matches(Object::LogDir(dir), pod_of_dir(&dir.name).as_ref());
+        let precision = |dir: &LogDir| word.matches(Object::LogDir(dir), dir.pod().as_ref());
         dirs.iter().filter_map(|dir| Some((precision(dir)?, dir))).collect()
     };
     let found = words.into_iter().flatten().map(matches).find(|found| !found.is_empty()).unwrap_or_default();
@@ -239,7 +239,7 @@ impl<'a> Search<'a> {
         let pod_of_link = move |link: &LogLink| pods.get(&link.name).copied().flatten().map(Cow::Borrowed);
         let found = containers.map(|one| (Object::Container(one), one.pod.as_ref().map(Cow::Borrowed)));
         let found = found.chain(sandboxes.map(|one| (Object::Sandbox(one), one.pod.as_ref().map(Cow::Borrowed))));
-        let found = found.chain(dirs.map(|dir| (Object::LogDir(dir), pod_of_dir(&dir.name).map(Cow::Owned))));
+        let found = found.chain(dirs.map(|dir| (Object::LogDir(dir), dir.pod().map(Cow::Owned))));
         let found = found.chain(files.map(|log| (Object::LogFile(log), Some(Cow::Borrowed(&log.pod)))));
         let found = found.chain(links.map(move |link| (Object::LogLink(link), pod_of_link(link))));
         let found = found.chain(leftovers.map(|one| (Object::Leftover(one), one.pod.as_ref().map(Cow::Borrowed))));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crate::model::{LogDir, Pod, PodUid, Seen, Snapshot, pod_uid_of_dir};
+use crate::model::{LogDir, Pod, PodUid, Seen, Snapshot};
 use crate::plan::policy::Policy;
 use crate::rules::Rule;
 
@@ -27,7 +27,7 @@ pub(super) fn remember(snapshot: &Snapshot, policy: &Policy) -> Arc<Vec<Pod>> {
         pods.insert(&pod.uid, Pod { details, images: Vec::new(), ..pod.clone() });
     }
     if let Seen::Seen(dirs) = &snapshot.log_dirs {
-        let has_logs: HashSet<PodUid> = dirs.iter().map(|dir: &LogDir| pod_uid_of_dir(&dir.name)).collect();
+        let has_logs: HashSet<PodUid> = dirs.iter().map(LogDir::pod_uid).collect();
         pods.retain(|uid, _| exist.contains(uid) || has_logs.contains(uid));
     }
     let mut left = MOST_DELETED;
