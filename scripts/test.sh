@@ -44,12 +44,13 @@ without() {
   fi
 }
 
-# only NAME [OPTION…]: runs the tests with this text in their names, but those of `left_out`.
+# only NAME [OPTION…]: runs the tests with this text in their names, but those of `left_out`, which may be all of them.
 only() {
   local name=$1
   shift
+  grep -rq "${name##*::}" src tests || { say "no test has the name $name" && return 1; }
   if has_nextest; then
-    cargo nextest run --locked --no-fail-fast "$@" -E "test($name)${out:+ and not test(/$(any "${out[@]}")/)}"
+    cargo nextest run --locked --no-fail-fast --no-tests pass "$@" -E "test($name)${out:+ and not test(/$(any "${out[@]}")/)}"
   else
     # shellcheck disable=SC2046
     cargo test --locked --no-fail-fast -- ${1:+--include-ignored} "$name" ${out:+$(printf -- '--skip %s ' "${out[@]}")}
