@@ -122,7 +122,7 @@ fn decide_unused(step: &mut Step, candidates: Vec<Candidate>) {
     let candidates = remove_by_rule(step, &mut estimates, candidates);
     let rest = remove_old(step, &mut estimates, candidates);
     let rest = totals::remove_over(step, &mut estimates, rest);
-    if policy.is_off() && context.policy.under_pressure.is_none() {
+    if policy.is_off() && context.policy.pass.pressure.is_none() {
         return keep_all_off(step, &rest);
     }
     free_space(step, estimates, rest);
@@ -227,7 +227,7 @@ fn remove(step: &mut Step, estimates: &mut Estimates, candidate: &Candidate, rea
 impl Policy {
     /// Returns the reason to remove every unused image, if they are to be removed.
     pub(in crate::plan) fn all_unused(&self) -> Option<RemoveReason> {
-        let is_requested = matches!(self.under_pressure, Some(Pressure::Requested {}));
+        let is_requested = matches!(self.pass.pressure, Some(Pressure::Requested {}));
         let pressure = !self.images.all_unused;
         (self.images.all_unused || is_requested).then_some(RemoveReason::Unused { pressure })
     }

@@ -86,7 +86,7 @@ fn why_dir_kept(context: &Context, in_runtime: &InRuntime, dir: &LogDir) -> Opti
         return Some(KeepReason::Unrecognized {});
     }
     match context.pods.status(Some(&pod), Completeness::Required) {
-        PodStatus::Exists { terminated: true } if context.policy.last_resort => {}
+        PodStatus::Exists { terminated: true } if context.policy.pass.is_last_resort => {}
         PodStatus::Exists { .. } => return Some(KeepReason::PodPresent { source: context.pods.source() }),
         PodStatus::Unknown(reason) | PodStatus::Guarded(reason) => return Some(reason),
         PodStatus::Deleted => {}

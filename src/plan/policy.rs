@@ -39,16 +39,23 @@ pub struct Policy {
     pub images: ImagePolicy,
     /// The limits below which a disk has disk pressure.
     pub pressure: PressurePolicy,
-    /// Which disk has pressure now, so that objects of terminated pods are removed, and unused images until it has none.
-    pub under_pressure: Option<Pressure>,
-    /// Under disk pressure: the passes before did not end it, so the logs of terminated pods go too.
-    pub last_resort: bool,
     /// What kubegc keeps although the kubelet would remove it.
     pub guards: Guards,
     /// `rule`
     pub rules: Rules,
     /// When the kubelet evicts pods, for forecasts.
     pub eviction: EvictionLimits,
+    /// What holds for one pass.
+    pub pass: PassState,
+}
+
+/// What a plan depends on for one pass, and what is no setting.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PassState {
+    /// Which disk has pressure now, so that objects of terminated pods are removed, and unused images until it has none.
+    pub pressure: Option<Pressure>,
+    /// Under disk pressure: the passes before did not end it, so the logs of terminated pods go too.
+    pub is_last_resort: bool,
     /// `keepLastCopy` of the policies of the cluster.
     pub last_copies: LastCopies,
 }
@@ -130,7 +137,7 @@ pub enum Scope {
 impl Policy {
     /// Returns whether images are kept that a workload names.
     pub fn keeps_workload_images(&self) -> bool {
-        self.guards.keep_workload_images && self.under_pressure.is_none()
+        self.guards.keep_workload_images && self.pass.pressure.is_none()
     }
 
     /// Returns whether the bytes of all images, or of those of a rule, can be a reason.

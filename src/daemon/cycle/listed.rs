@@ -11,7 +11,7 @@ use super::pauses::PauseState;
 use super::planning::Planned;
 use crate::fleet::{Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, MOST_COPIES, NodePolicies, copy_label};
 use crate::model::{Image, ImageId};
-use crate::plan::{ImageUsers, KeepReason, Kind, LastCopies, Outcome, Policy, Report};
+use crate::plan::{ImageUsers, KeepReason, Kind, LastCopies, Outcome, PassState, Policy, Report};
 use crate::record::Pass;
 
 /// What a pass saw, with the policies that list images.
@@ -59,7 +59,8 @@ impl Cycle {
         let read = |stops: &PauseState| (stops.policies.rules(&stops.lists, now), stops.policies.clone());
         let (listed, policies) = self.pauses.read(read).await;
         let rules = policy.rules.iter().cloned().chain(listed).collect();
-        (Policy { rules, last_copies: last_copies(&policies, now), ..policy }, policies)
+        let pass = PassState { last_copies: last_copies(&policies, now), ..policy.pass };
+        (Policy { rules, pass, ..policy }, policies)
     }
 
     /// Keeps what a pass over images learned. A node that does not see its images shows no copies.

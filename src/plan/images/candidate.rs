@@ -69,7 +69,7 @@ impl<'a> Candidate<'a> {
 
     /// Returns whether the image may be the last copy in the cluster, and is kept for that.
     pub fn is_last_copy(&mut self, context: &Context) -> bool {
-        self.note(context.policy.last_copies.keep(self.image))
+        self.note(context.policy.pass.last_copies.keep(self.image))
     }
 
     fn note(&mut self, held: Option<KeepReason>) -> bool {
@@ -124,7 +124,7 @@ impl<'a> Candidate<'a> {
         if self.last_used.is_some_and(|at| at >= context.now) {
             return Some(KeepReason::UsedMeanwhile {});
         }
-        self.too_young(context).or_else(|| context.policy.last_copies.keep(self.image))
+        self.too_young(context).or_else(|| context.policy.pass.last_copies.keep(self.image))
     }
 
     /// Returns that the image is younger than its minimum age, if so.

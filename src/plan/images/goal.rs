@@ -46,7 +46,7 @@ impl Goal {
     /// Returns the goal of disk pressure: to end it, with a tenth to spare, so that the next pull does not bring it back.
     fn of_pressure(policy: &Policy, disk: &FileSystem) -> Option<Self> {
         let is_of_images = |pressure: &&Pressure| pressure.mountpoint() == Some(&*disk.mountpoint);
-        policy.under_pressure.as_ref().filter(is_of_images)?;
+        policy.pass.pressure.as_ref().filter(is_of_images)?;
         let (bytes, inodes) = policy.pressure.missing(disk);
         let reason = RemoveReason::Unused { pressure: true };
         Some(Self { trigger: ImageTrigger::Pressure, reason, bytes, inodes, is_of_disk: true })

@@ -44,7 +44,7 @@ mod tests {
         let node = node.image("local", 300).which(pulled("registry.example.com/local/app"));
         let node = node.image("unnamed", 300).which(pulled("import-2026-11-21"));
         node.image("pulled", 300).which(pulled("registry.example.com/app")).set(|policy| {
-            policy.last_copies = LastCopies {
+            policy.pass.last_copies = LastCopies {
                 policy: Some("air-gap".to_owned()),
                 patterns: vec!["registry.example.com/local/*".into()],
                 elsewhere: ["there".into()].into(),
@@ -65,7 +65,7 @@ mod tests {
         let kept = "here local unnamed: last_copy";
         let all_unused = |policy: &mut Policy| policy.images.all_unused = true;
         let total = Then::Limits(Limits { total: Some(ImageTotal { above_bytes: 1, until_bytes: 0 }), ..Limits::default() });
-        let off = |policy: &mut Policy| policy.last_copies.policy = None;
+        let off = |policy: &mut Policy| policy.pass.last_copies.policy = None;
         hold(&[Kind::Image], [
             ("nothing is to be removed", images(500), "here local pulled there unnamed: below_threshold", ""),
             ("for space", images(10), kept, "pulled there: space"),

@@ -28,7 +28,7 @@ pub(super) fn limit(step: &mut Step) {
     let context = step.context;
     let pace = context.policy.images.pace;
     let is_emergency = context.snapshot.image_filesystem.as_ref().is_some_and(is_emergency);
-    if pace == Pace::default() || is_emergency || context.policy.under_pressure.is_some() || step.is_of_saved_plan() {
+    if pace == Pace::default() || is_emergency || context.policy.pass.pressure.is_some() || step.is_of_saved_plan() {
         return;
     }
     step.plan.images.pace = Some(pace);
@@ -108,7 +108,7 @@ mod tests {
             .image("c", 300).used(198).layers("c", &[("c", 90)]);
         let pressed = |policy: &mut crate::plan::policy::Policy| {
             pace(Some(1), None)(policy);
-            policy.under_pressure = Some(crate::plan::policy::pressure::Pressure::Requested {});
+            policy.pass.pressure = Some(crate::plan::policy::pressure::Pressure::Requested {});
         };
         hold(&[Kind::Image], [
             ("no pace", six(110), "d e f: target_reached", "a b c: space") as Row,

@@ -169,7 +169,7 @@ fn add(sums: &mut Sums, group: Group, log: &ArchivedLog) -> u64 {
 
 /// Returns whether the disk of the logs has pressure.
 fn has_pressure(context: &Context) -> bool {
-    let Some(pressure) = &context.policy.under_pressure else { return false };
+    let Some(pressure) = &context.policy.pass.pressure else { return false };
     let mut disks = context.snapshot.disks.iter().filter(|disk| disk.holds.contains(&DiskUse::Logs));
     let root = &context.policy.logs.pods_root;
     pressure.mountpoint().is_none_or(|at| at == root || disks.any(|disk| disk.file_system.mountpoint == at))

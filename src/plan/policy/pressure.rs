@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Policy;
+use super::{PassState, Policy};
 use crate::model::{FileSystem, exact_size_text, size_text};
 
 /// The limits for disk pressure. They apply to the image file system, the one of pod logs and the one of the kubelet.
@@ -141,18 +141,21 @@ impl Policy {
     /// unused images until the disk has no pressure, or every unused image if a flag requests it.
     #[must_use]
     pub fn under_pressure(&self, pressure: Pressure) -> Self {
-        Self { under_pressure: Some(pressure), ..self.clone() }
+        let pass = PassState { pressure: Some(pressure), ..self.pass.clone() };
+        Self { pass, ..self.clone() }
     }
 
     /// Returns the same policy if the disk still has pressure after that: it removes the logs of terminated pods, too.
     #[must_use]
     pub fn as_last_resort(&self, pressure: Pressure) -> Self {
-        Self { last_resort: true, ..self.under_pressure(pressure) }
+        let mut policy = self.under_pressure(pressure);
+        policy.pass.is_last_resort = true;
+        policy
     }
 
     /// Returns whether the objects of terminated pods are removed.
     pub(in crate::plan) fn evicts_terminated_pods(&self) -> bool {
-        self.containers.evict_terminated_pods || self.under_pressure.is_some()
+        self.containers.evict_terminated_pods || self.pass.pressure.is_some()
     }
 }
 

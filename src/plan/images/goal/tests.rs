@@ -135,7 +135,7 @@ fn pressed(node: Node, mountpoint: &str, limits: PressurePolicy) -> Node {
     let pressure = Pressure::FreeBytes { mountpoint: mountpoint.into(), free_bytes: 1, limit_bytes: 2 };
     node.set(move |policy| {
         policy.pressure = limits;
-        policy.under_pressure = Some(pressure);
+        policy.pass.pressure = Some(pressure);
     })
 }
 
@@ -143,7 +143,7 @@ fn pressed(node: Node, mountpoint: &str, limits: PressurePolicy) -> Node {
 #[rustfmt::skip]
 fn disk_pressure_ends_with_a_tenth_to_spare() {
     let limits = |free_mib: u64, free_percent, free_inodes_percent| PressurePolicy { free_bytes: free_mib * MIB, free_percent, free_inodes_percent };
-    let requested = |node: Node| node.set(|policy| policy.under_pressure = Some(Pressure::Requested {}));
+    let requested = |node: Node| node.set(|policy| policy.pass.pressure = Some(Pressure::Requested {}));
     table([
         ("bytes", pressed(three(99, 500), "/images", limits(100, 0, 0)), "b c: target_reached", "a: unused"),
         ("a tenth more than one image", pressed(three(20, 500), "/images", limits(110, 0, 0)),
