@@ -62,6 +62,6 @@ pub use snapshot::trace::{DiskSample, ImageEvent, Trace, TraceEvent, TracedImage
 pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{
     age_text, at_least_text, bytes_of_text, count_text, cut_text, duration_text, exact_range_text, exact_size_text,
-    is_harmful, printable_lines, printable_text, size_text, yaml_error_text,
+    is_harmful, printable_lines, printable_text, range_of_text, size_text, yaml_error_text,
 };
 pub use workloads::Workload;

@@ -1,6 +1,7 @@
 //! Readers of TOML values. `None` = the value is not what the type of its setting allows.
 
 use std::collections::{BTreeSet, HashSet};
+use std::hash::Hash;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use toml::Value;
 use super::entry::WrongValue;
 use crate::fleet::{FleetPart, QuietHours};
 use crate::model::{LeftoverKind, PodSourceName, bytes_of_text};
-use crate::plan::{ArchiveLimit, ImageTarget, Leftovers, LogLimit, Pace, Pattern};
+use crate::plan::{Leftovers, Pace, Pattern};
 
 /// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
 pub(super) const LONGEST: Duration = Duration::from_hours(100 * 8766);
@@ -99,27 +100,15 @@ fn no_unit<N: FromStr + Default + PartialOrd>(value: &Value, units: &str) -> Wro
     }
 }
 
-/// Reads targets for images, each kind at most once.
-pub(super) fn image_targets(value: &Value) -> Result<Vec<ImageTarget>, WrongValue> {
+/// Reads limits of which each kind occurs at most once.
+pub(super) fn limits<T, K>(value: &Value, kind: impl Fn(&T) -> K) -> Result<Vec<T>, WrongValue>
+where
+    T: FromStr<Err = String>,
+    K: Eq + Hash,
+{
     let read = |text: &str| text.parse().map_err(WrongValue::Whole);
-    let targets: Vec<ImageTarget> = parts(value)?.into_iter().map(read).collect::<Result<_, _>>()?;
-    let kinds = targets.iter().map(std::mem::discriminant).collect::<HashSet<_>>();
-    if kinds.len() == targets.len() { Ok(targets) } else { Err(WrongValue::NotAllowed) }
-}
-
-/// Reads limits on log files, each kind at most once.
-pub(super) fn log_limits(value: &Value) -> Result<Vec<LogLimit>, WrongValue> {
-    let read = |text: &str| text.parse().map_err(WrongValue::Whole);
-    let limits: Vec<LogLimit> = parts(value)?.into_iter().map(read).collect::<Result<_, _>>()?;
-    let kinds = limits.iter().map(|limit| limit.limit_of).collect::<BTreeSet<_>>();
-    if kinds.len() == limits.len() { Ok(limits) } else { Err(WrongValue::NotAllowed) }
-}
-
-/// Reads limits of the archive, each kind at most once.
-pub(super) fn archive(value: &Value) -> Result<Vec<ArchiveLimit>, WrongValue> {
-    let read = |text: &str| text.parse().map_err(WrongValue::Whole);
-    let limits: Vec<ArchiveLimit> = parts(value)?.into_iter().map(read).collect::<Result<_, _>>()?;
-    let kinds = limits.iter().map(|limit| limit.limit_of()).collect::<BTreeSet<_>>();
+    let limits: Vec<T> = parts(value)?.into_iter().map(read).collect::<Result<_, _>>()?;
+    let kinds = limits.iter().map(kind).collect::<HashSet<_>>();
     if kinds.len() == limits.len() { Ok(limits) } else { Err(WrongValue::NotAllowed) }
 }
 

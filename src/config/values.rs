@@ -12,8 +12,8 @@ use toml::Value;
 
 use super::entry::WrongValue::{self, NotAllowed};
 use super::parse::{
-    absolute, archive, bytes, duration, fleet, http, image_targets, leftovers, log_limits, log_root, number, own_file,
-    pace, patterns, pod_sources, quiet_hours, socket, texts,
+    absolute, bytes, duration, fleet, http, leftovers, limits, log_root, number, own_file, pace, patterns, pod_sources,
+    quiet_hours, socket, texts,
 };
 use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
@@ -218,7 +218,7 @@ pub(super) const QUIET: ValueType<Vec<QuietHours>> = ValueType::other(
 pub(super) const IMAGE_TARGETS: ValueType<Vec<ImageTarget>> = ValueType::other(
     "a list of targets such as [\"free 10GiB..20GiB\", \"inodes 90%..80%\", \"total 200GiB..150GiB\"], each kind once",
     || json!({"type": "array", "items": {"type": "string", "pattern": ImageTarget::PATTERN}}),
-    image_targets,
+    |value| limits(value, std::mem::discriminant),
     |targets| targets.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 
@@ -226,7 +226,7 @@ pub(super) const IMAGE_TARGETS: ValueType<Vec<ImageTarget>> = ValueType::other(
 pub(super) const LOG_LIMITS: ValueType<Vec<LogLimit>> = ValueType::other(
     "a list of limits such as [\"pod 200MiB\", \"namespace 2GiB\", \"node 10GiB\"], each kind once",
     || json!({"type": "array", "items": {"type": "string", "pattern": LogLimit::PATTERN}}),
-    log_limits,
+    |value| limits(value, |limit: &LogLimit| limit.limit_of),
     |limits| limits.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 
@@ -234,7 +234,7 @@ pub(super) const LOG_LIMITS: ValueType<Vec<LogLimit>> = ValueType::other(
 pub(super) const ARCHIVE: ValueType<Vec<ArchiveLimit>> = ValueType::other(
     "a list of limits such as [\"keep 24h\", \"node 5GiB\", \"namespace 512MiB\", \"pod 64MiB\"], each kind once",
     || json!({"type": "array", "items": {"type": "string", "pattern": ArchiveLimit::PATTERN}}),
-    archive,
+    |value| limits(value, |limit: &ArchiveLimit| limit.limit_of()),
     |limits| limits.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 

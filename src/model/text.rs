@@ -132,6 +132,12 @@ pub fn exact_range_text(begin: u64, end: u64) -> String {
     format!("{}..{}", exact_size_text(begin), exact_size_text(end))
 }
 
+/// Returns the two sizes of a range such as `20GiB..15GiB`; `None` = it is none.
+pub fn range_of_text(text: &str) -> Option<(u64, u64)> {
+    let (begin, end) = text.split_once("..")?;
+    Some((bytes_of_text(begin)?, bytes_of_text(end)?))
+}
+
 /// Returns the bytes of a size with a unit of 1024, such as `1Gi`, or of 0; `None` = it is none. Any other number without a unit
 /// may mean MiB or GiB.
 pub fn bytes_of_text(text: &str) -> Option<u64> {

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::config::parse;
 use crate::config::position::OfPart;
-use crate::model::{bytes_of_text, duration_text, exact_range_text, exact_size_text};
+use crate::model::{bytes_of_text, duration_text, exact_range_text, exact_size_text, range_of_text};
 use crate::rules::{ImageTotal, Limits, RuleSubject, Then};
 
 const KEEP: &str = "keep";
@@ -93,8 +93,7 @@ fn set(limits: &mut Limits, name: &str, value: &Value) -> Option<()> {
 }
 
 fn total(text: &str) -> Option<ImageTotal> {
-    let (above, until) = text.split_once("..")?;
-    let (above_bytes, until_bytes) = (bytes_of_text(above)?, bytes_of_text(until)?);
+    let (above_bytes, until_bytes) = range_of_text(text)?;
     (above_bytes > until_bytes).then_some(ImageTotal { above_bytes, until_bytes })
 }
 

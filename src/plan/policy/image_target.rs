@@ -5,7 +5,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{bytes_of_text, exact_range_text, size_text};
+use crate::model::{exact_range_text, range_of_text, size_text};
 
 /// A target for images besides the thresholds, as `images.targets` has it.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -63,10 +63,10 @@ impl FromStr for ImageTarget {
 
 fn read(text: &str) -> Option<ImageTarget> {
     let (what, limits) = text.split_once(' ')?;
-    let (begin, end) = limits.trim().split_once("..")?;
     let percent = |text: &str| text.trim().strip_suffix('%')?.parse().ok().filter(|percent: &u64| *percent <= 100);
-    let value: fn(&str) -> Option<u64> = if what == "inodes" { percent } else { bytes_of_text };
-    let (begin, end) = (value(begin)?, value(end)?);
+    let percents = |(begin, end): (&str, &str)| Some((percent(begin)?, percent(end)?));
+    let read_percents = |limits: &str| limits.split_once("..").and_then(percents);
+    let (begin, end) = if what == "inodes" { read_percents(limits) } else { range_of_text(limits) }?;
     let falls = begin > end && end > 0;
     match what {
         "free" if begin < end => Some(ImageTarget::Free { below_bytes: begin, until_bytes: end }),

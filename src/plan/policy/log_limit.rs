@@ -39,6 +39,7 @@ pub enum ArchiveLimit {
     Deserialize,
     EnumString,
     Eq,
+    Hash,
     IntoStaticStr,
     JsonSchema,
     Ord,
