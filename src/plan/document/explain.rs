@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::reason::{RemoveReason, RuleReason};
 use crate::model::{count_text, duration_text, size_text};
 use crate::plan::policy::log_limit::{ArchiveLimit, LogLimit};
+use crate::store::Category;
 
 /// When a reason that disk pressure alone causes changes.
 const NO_PRESSURE: &str = "there is no disk pressure, and no --pressure";
@@ -31,11 +32,14 @@ pub struct Explanation {
     pub change: &'static str,
     /// Whether the reason is a guard: a rule of kubegc that keeps what the kubelet would remove.
     pub is_guard: bool,
+    /// Where an image that is kept counts in the account of the disk.
+    pub category: Category,
 }
 
 /// A rule that the kubelet has too.
 fn rule(phrase: impl Into<Cow<'static, str>>, rule: impl Into<Cow<'static, str>>, change: &'static str) -> Explanation {
-    Explanation { phrase: phrase.into(), detail: None, rule: rule.into(), setting: None, change, is_guard: false }
+    let (phrase, rule, category) = (phrase.into(), rule.into(), Category::ImagesKept);
+    Explanation { phrase, detail: None, rule, setting: None, change, is_guard: false, category }
 }
 
 /// A rule of kubegc alone.
@@ -56,6 +60,16 @@ fn time(seconds: i64) -> String {
 impl Explanation {
     fn set_by(self, setting: &'static str) -> Self {
         Self { setting: Some(setting), ..self }
+    }
+
+    /// Something uses the image.
+    fn in_use(self) -> Self {
+        Self { category: Category::ImagesInUse, ..self }
+    }
+
+    /// The image is unused, and goes when space is needed or with time.
+    fn removable(self) -> Self {
+        Self { category: Category::ImagesRemovable, ..self }
     }
 
     fn detail(self, detail: impl Into<String>) -> Self {

@@ -28,7 +28,8 @@ impl KeepReason {
                 format!("it is younger than {}", time(*min_age_seconds)),
                 "it is older, or min_age is shorter",
             )
-            .set_by("min_age"),
+            .set_by("min_age")
+            .removable(),
             Self::WithinMaxPerPodContainer { limit } => rule(
                 format!("within containers.max_per_pod_container ({limit})"),
                 match limit {
@@ -119,13 +120,15 @@ impl KeepReason {
             Self::InUse { container } => {
                 rule("in use by a container", format!("container {container} uses it"), "no container uses it")
                     .detail(short_id(container))
+                .in_use()
             }
             Self::ImageVolume { container } => rule(
                 "mounted as an image volume",
                 format!("container {container} mounts it as an image volume"),
                 "that container is removed",
             )
-            .detail(short_id(container)),
+            .detail(short_id(container))
+            .in_use(),
             Self::Pinned {} => {
                 rule("pinned by the runtime", "the runtime has pinned it", "the runtime's configuration unpins it")
             }
@@ -134,7 +137,8 @@ impl KeepReason {
                 format!("it is unused, but disk usage is {used_percent}%, below {high_threshold_percent}%"),
                 "disk usage reaches the high threshold, the threshold is lower, or images.max_age is set",
             )
-            .set_by("images.high_threshold_percent"),
+            .set_by("images.high_threshold_percent")
+            .removable(),
             Self::WithinLeftoverMaxAge { max_age_seconds } => rule(
                 format!("within logs.leftover_max_age ({})", time(*max_age_seconds)),
                 format!("its instance is not in the runtime, and it is not older than {}", time(*max_age_seconds)),
@@ -149,13 +153,15 @@ impl KeepReason {
                 ),
                 "it is unused for longer, images.max_age is shorter, or disk usage reaches the high threshold",
             )
-            .set_by("images.max_age"),
+            .set_by("images.max_age")
+            .removable(),
             Self::TargetReached {} => rule(
                 "not needed to reach low threshold",
                 "it is unused, but the images before it are enough to reach the low threshold",
                 "images.low_threshold_percent is lower, or the removals reclaim less than estimated",
             )
-            .set_by("images.low_threshold_percent"),
+            .set_by("images.low_threshold_percent")
+            .removable(),
             Self::BeyondPace { images, bytes } => {
                 let images = images.map(|images| format!("{images} images"));
                 let limits: Vec<_> = images.into_iter().chain(bytes.map(size_text)).collect();
@@ -165,24 +171,28 @@ impl KeepReason {
                     "the images before it are removed, images.pace has higher limits, or the disk has less than 5% free",
                 )
                 .set_by("images.pace")
+                .removable()
             }
             Self::FreesNothing {} => rule(
                 "its removal reclaims nothing",
                 "it is unused, but other images or containers hold all of its layers",
                 "those are removed",
-            ),
+            )
+            .removable(),
             Self::UsedByOtherClient { namespace, container } => guard(
                 "in use by another client of the runtime",
                 format!("container {container} in the namespace {namespace} of the runtime uses it"),
                 "that container is removed",
             )
-            .detail(format!("{namespace}/{}", short_id(container))),
+            .detail(format!("{namespace}/{}", short_id(container)))
+            .in_use(),
             Self::ImageGcOff {} => rule(
                 "image removal disabled",
                 "image removal is disabled",
                 "images.high_threshold_percent is below 100, or images.max_age is set",
             )
-            .set_by("images.high_threshold_percent"),
+            .set_by("images.high_threshold_percent")
+            .removable(),
             Self::UsedMeanwhile {} => {
                 rule("used in this pass", "it was in use at the start of this pass", "the next pass runs")
             }
@@ -191,7 +201,8 @@ impl KeepReason {
                 format!("it has no name, and the runtime lists no image with the name that container {container} uses"),
                 "the runtime lists that image, or that container is removed",
             )
-            .detail(short_id(container)),
+            .detail(short_id(container))
+            .in_use(),
             Self::PossibleImageVolume { container } => rule(
                 "possibly mounted as image volume",
                 format!("container {container} may mount it: its status failed, and its pod names the image"),

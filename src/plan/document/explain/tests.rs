@@ -126,7 +126,7 @@ fn words<T: schemars::JsonSchema>() -> BTreeSet<String> {
     variants.iter().filter_map(|one| Some(one["properties"]["reason"]["const"].as_str()?.to_owned())).collect()
 }
 
-fn line(kind: &str, Explanation { phrase, detail, rule, setting, change, is_guard }: Explanation) -> String {
+fn line(kind: &str, Explanation { phrase, detail, rule, setting, change, is_guard, .. }: Explanation) -> String {
     let (setting, detail) = (setting.unwrap_or("-"), detail.unwrap_or_default());
     let guard = if is_guard { ", guard" } else { "" };
     format!("{kind} [{setting}{guard}]\n  {phrase} | {detail}\n  {rule}; changes when {change}\n")
@@ -139,6 +139,19 @@ fn every_reason_has_its_sentences() {
     let kept: String = samples::<KeepReason>(keeps()).iter().map(|one| line(one.kind(), one.explain())).collect();
     insta::assert_snapshot!("removals", removed);
     insta::assert_snapshot!("keeps", kept);
+}
+
+#[test]
+fn an_image_that_is_kept_counts_by_its_reason() {
+    let of = |category| {
+        let keeps = samples::<KeepReason>(keeps());
+        let of = keeps.iter().filter(|one| one.explain().category == category).map(KeepReason::kind);
+        of.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(of(Category::ImagesInUse), "image_volume in_use possibly_in_use used_by_other_client");
+    let removable =
+        "below_threshold beyond_pace frees_nothing image_gc_off target_reached within_max_age younger_than_min_age";
+    assert_eq!(of(Category::ImagesRemovable), removable);
 }
 
 #[test]
