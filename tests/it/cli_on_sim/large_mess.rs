@@ -52,7 +52,8 @@ fn ten_thousand_of_each_are_collected_with_everything_on() {
     // Each has 41 MiB.
     assert!((9_900..9_980).contains(&images.len()), "{}", images.len());
     let logs = |number: &usize| host.sim.log_roots().pods.join(directory(*number)).join("app").join(ROTATED).exists();
-    assert_eq!((0..MANY).filter(logs).count(), 0, "each is over the limit of its pod");
+    let left = (0..MANY).filter(logs).count();
+    assert!(left < MANY / 100, "{left}: each is over the limit of its pod; what could not be read in time goes later");
 }
 
 fn directory(number: usize) -> String {
