@@ -3,6 +3,8 @@
 //!
 //! Nothing here reads a clock or does I/O. The daemon brings the files of a node and the time together.
 
+#![cfg_attr(not(test), forbid(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod image_holders;
 mod image_list;
 mod last_copy;

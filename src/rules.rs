@@ -8,6 +8,8 @@
 //! What a rule can do is bounded: the length and the depth of an expression, loops in loops, the length of a list. An expression
 //! sees the facts of one object and nothing else: no files, no network, no clock other than the time of the pass.
 
+#![cfg_attr(not(test), forbid(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod budget;
 mod check;
 mod compile;
