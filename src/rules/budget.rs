@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use super::{Facts, Rule, Then, Verdict};
 
-/// The steps of all objects of a pass: some 20 s. For 10,000 objects with 64 conditions each it is 156 steps a condition; a comparison
+/// The steps of all objects of a pass: some seconds. For 10,000 objects with 64 conditions each it is 156 steps a condition; a comparison
 /// has 4, and a loop over ten names about 100. A pass over containers is due every minute.
 const PASS: u64 = 100_000_000;
 
