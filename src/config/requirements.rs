@@ -11,7 +11,7 @@ use super::settings::{Mode, Settings};
 use crate::fleet::FleetPart;
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{LeftoverKind, PodSourceName};
-use crate::rules::{Fact, RuleSubject, Then};
+use crate::rules::{Fact, RuleSubject, RuleText, Then};
 
 /// What a setting needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -54,7 +54,8 @@ impl Settings {
         let pods = self.kubelet_root.join("pods");
         let beside = |path: &Path| path.parent().unwrap_or(path).to_owned();
         let archives = collects && !logs.archive.is_empty();
-        let of_checkpoints = self.policy.rules.iter().any(|rule| rule.text().subject == RuleSubject::Checkpoint && rule.text().then == Then::Remove);
+        let is_of_one = |rule: &RuleText| rule.subject == RuleSubject::Checkpoint && rule.then == Then::Remove;
+        let of_checkpoints = self.policy.rules.iter().any(|rule| is_of_one(rule.text()));
         let workloads = self.policy.guards.keep_workload_images || self.policy.facts_in_use().contains(&Fact::ImageWorkloads);
         let from = |source| self.pods.sources.contains(&source);
         let from_api = from(PodSourceName::KubeApi) || from(PodSourceName::Auto);

@@ -11,7 +11,7 @@ use crate::pod_gc::PodPlan;
 const COLUMNS: [&str; 11] =
     ["part", "what", "api_version", "kind", "namespace", "name", "uid", "created_at", "last_manager", "held_by", "why"];
 
-/// Formats the actions, the predicted actions, the findings and the orphaned, unscheduled and surplus terminated pods, with a column for each of these labels.
+/// Formats the actions, the predicted actions, the findings and the pods, with a column for each of these labels.
 pub(super) fn csv(plan: &ClusterPlan, pods: Option<&PodPlan>, labels: &[String]) -> String {
     let titles = COLUMNS.iter().map(|title| (*title).to_owned());
     let titles: Vec<_> = titles.chain(labels.iter().map(|label| format!("label {label}"))).collect();

@@ -28,8 +28,8 @@ const PODS: &str = "pods";
 
 /// Show what would be deleted in a cluster, and why
 ///
-/// kubegc lists the metadata of each resource, and reads each owner that no list has. Then it lists pods and nodes, for orphaned, unscheduled and
-/// surplus terminated pods. It changes nothing.
+/// kubegc lists the metadata of each resource, and reads each owner that no list has. Then it lists pods and nodes, for
+/// orphaned, unscheduled and surplus terminated pods. It changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan for a snapshot in a file (- for standard input)
@@ -145,7 +145,7 @@ fn deleted(actions: &[ClusterAction]) -> impl Iterator<Item = &Identity> {
     actions.iter().filter(|action| action.action == ActionWord::Delete).map(|action| &action.object)
 }
 
-/// Plans the orphaned, unscheduled and surplus terminated pods, beside a plan of objects. Without permission for all pods and nodes they are not planned.
+/// Plans the pods, beside a plan of objects. Without permission for all pods and nodes they are not planned.
 fn pods_beside(plan: &ClusterPlan, filter: &ObjectFilter, source: Source<'_>) -> Option<PodPlan> {
     let pods = pod_plan(filter, source);
     let not_planned =
