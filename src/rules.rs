@@ -31,7 +31,7 @@ use std::time::Duration;
 use jiff::civil::Date;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-pub use budget::{Budget, ObjectBudget};
+pub use budget::Budget;
 pub use cel::Value;
 use compile::Compiled;
 pub use compile::MAX_LENGTH;

@@ -32,10 +32,10 @@ static EXAMPLES: LazyLock<Values> = LazyLock::new(|| Fact::ALL.iter().map(|fact|
 const SHARED: [&str; 2] = ["node", "disk"];
 
 /// The facts that all objects of a pass share.
-pub struct PassFacts(Context<'static, 'static>, Extent);
+pub struct PassFacts(Context<'static, 'static>, Vec<(Fact, Extent)>);
 
 /// The facts of one object.
-pub struct Facts<'w>(Context<'w, 'static>, Extent);
+pub struct Facts<'w>(Context<'w, 'static>, Vec<(Fact, Extent)>);
 
 /// Returns the names that a condition can use.
 pub(super) fn objects(of: RuleSubject) -> impl Iterator<Item = &'static str> {
@@ -62,17 +62,17 @@ impl PassFacts {
     pub fn new(values: Values) -> Self {
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         prepare::add_functions(&mut context);
-        let extent = Extent::of(&values);
+        let extents = Extent::of_each(&values);
         add(&mut context, SHARED, values);
-        Self(context, extent)
+        Self(context, extents)
     }
 
     /// Returns the facts of an object.
     pub fn with(&self, of: RuleSubject, values: Values) -> Facts<'_> {
         let mut context = self.0.new_inner_scope();
-        let extent = self.1.max(Extent::of(&values));
+        let extents = self.1.iter().copied().chain(Extent::of_each(&values)).collect();
         add(&mut context, own_objects(of), values);
-        Facts(context, extent)
+        Facts(context, extents)
     }
 
     /// Creates the facts of a pass from their examples.
@@ -113,9 +113,11 @@ impl Facts<'_> {
         }
     }
 
-    /// Returns the steps of the condition of a rule for this object, at most.
+    /// Returns the steps of the condition of a rule for this object, at most. The facts that it does not use do not count: an object may
+    /// have any of what others write.
     pub(super) fn steps(&self, rule: &Rule) -> u64 {
-        rule.work.steps(self.1)
+        let used = self.1.iter().filter(|(fact, _)| rule.uses.contains(fact)).map(|(_, extent)| *extent);
+        rule.work.steps(used.fold(Extent::default(), Extent::max))
     }
 
     /// Evaluates an expression.

@@ -21,7 +21,7 @@ const LISTS: [&str; 4] = ["@in", "_+_", "_==_", "_!=_"];
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Work([u64; 3]);
 
-/// What the facts of an object have at most.
+/// What a fact has, or what several have at most.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Extent {
     /// The elements of the longest list or map.
@@ -151,9 +151,10 @@ fn inner(expression: &IdedExpr) -> Vec<&IdedExpr> {
 // === impl Extent ===
 
 impl Extent {
-    /// Returns what these facts have at most.
-    pub fn of(values: &Values) -> Self {
-        values.values().map(Self::of_value).fold(Self::default(), Self::max)
+    /// Returns what each of these facts has, without those that are short.
+    pub fn of_each(values: &Values) -> Vec<(Fact, Self)> {
+        let extents = values.iter().map(|(fact, value)| (*fact, Self::of_value(value)));
+        extents.filter(|(_, extent)| *extent != Self::default()).collect()
     }
 
     /// Returns the larger of two, in each respect.

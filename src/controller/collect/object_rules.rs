@@ -31,8 +31,6 @@ const DEFAULT: &str = "default";
 const OF_SYSTEM: &str = "system-";
 /// What readiness shows.
 const NOTE: &str = "rules";
-/// Each object has the share of one of so many: they come page by page.
-const OBJECTS: usize = 10_000;
 /// What decides which objects are deleted by their metadata and age.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectRules {
@@ -87,7 +85,7 @@ impl ObjectRules {
             selection.errors.push(format!("rules: the API server serves no {name} that can be deleted"));
         }
         let facts = PassFacts::new(Values::from([(Fact::Now, time(now))]));
-        let pass = Pass { rules: self, facts, now, budget: Budget::of_objects(OBJECTS) };
+        let pass = Pass { rules: self, facts, now };
         for resource in read_in(&found, namespace).filter(|resource| self.names(resource)) {
             let (mut objects, shared) = (Vec::new(), Arc::new(resource.clone()));
             let select = |page: Vec<_>| pass.select(&shared, page, &mut objects, &mut selection);
@@ -179,7 +177,6 @@ struct Pass<'r> {
     rules: &'r ObjectRules,
     facts: PassFacts,
     now: Timestamp,
-    budget: Budget,
 }
 
 // === impl Pass ===
@@ -239,7 +236,7 @@ impl Pass<'_> {
         let facts = self.facts.with(RuleSubject::Object, self.facts_of(object));
         let places = rules.iter().copied().enumerate();
         let of_place = |place: usize, error: String| rules.get(place).into_iter().for_each(|rule| fault(rule, &error));
-        self.budget.of_object().first(places, &facts, of_place).map(|(_, rule)| rule)
+        Budget::default().first(places, &facts, of_place).map(|(_, rule)| rule)
     }
 
     fn facts_of(&self, object: &LabeledObject) -> Values {

@@ -21,7 +21,7 @@ use crate::plan::document::RuleNote;
 use crate::plan::document::reason::{KeepReason, RemoveReason, RuleReason};
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
-use crate::rules::{Budget, Facts, ImageTotal, ObjectBudget, Rule, RuleSubject, Score, Then};
+use crate::rules::{Budget, Facts, ImageTotal, Rule, RuleSubject, Score, Then};
 use crate::store::SnapshotIndex;
 
 /// The rules of a pass.
@@ -30,7 +30,6 @@ pub(in crate::plan) struct RuleBook<'a> {
     facts: Option<FactSource<'a>>,
     notes: RefCell<Vec<RuleNote>>,
     day: jiff::civil::Date,
-    budget: Budget,
 }
 
 /// Why conditions could not be evaluated for an object, by the place of their rule.
@@ -58,7 +57,7 @@ impl<'a> RuleBook<'a> {
         let notes = RefCell::new(rules.iter().map(note).collect());
         let needs_facts = !rules.is_empty() || policy.images.order != ImageOrder::LeastRecentlyUsed;
         let facts = needs_facts.then(|| FactSource::new(snapshot, policy.facts_in_use(), Rc::clone(index)));
-        Self { rules, facts, notes, day, budget: Budget::of_objects(objects(snapshot)) }
+        Self { rules, facts, notes, day }
     }
 
     /// Returns what the plan says of the rules.
@@ -71,7 +70,7 @@ impl<'a> RuleBook<'a> {
     pub fn image(&self, image: &Image, past: Option<&ImageMemory>) -> Result<ImageRules<'a>, KeepReason> {
         let object = Object { of: RuleSubject::Image, id: image.id.as_str(), bytes: Some(image.size_bytes) };
         let Some(source) = self.facts_for(object.of) else { return Ok(ImageRules::default()) };
-        let (mut errors, budget) = (Errors::new(), self.budget.of_object());
+        let (mut errors, budget) = (Errors::new(), Budget::default());
         let mut first = |repository: Option<String>| {
             self.first(&budget, object.of, &source.image(image, repository.as_deref(), past), &mut errors)
         };
@@ -96,7 +95,7 @@ impl<'a> RuleBook<'a> {
     /// Returns the places of the rules that decide an image, one for each of its repositories; `None` = the settings do. The plan
     /// says nothing of it.
     pub fn places_of(&self, image: &Image, past: Option<&ImageMemory>) -> Vec<Option<usize>> {
-        let (source, budget) = (self.facts.as_ref(), self.budget.of_object());
+        let (source, budget) = (self.facts.as_ref(), Budget::default());
         let first = |source: &FactSource<'a>, repository: Option<String>| {
             let facts = source.image(image, repository.as_deref(), past);
             self.first(&budget, RuleSubject::Image, &facts, &mut Errors::new()).map(|(place, _)| place)
@@ -159,7 +158,7 @@ impl<'a> RuleBook<'a> {
         missing_for: Duration,
     ) -> Result<Option<&'a Rule>, KeepReason> {
         let Some(source) = self.facts_for(RuleSubject::Log) else { return Ok(None) };
-        let (mut errors, budget) = (Errors::new(), self.budget.of_object());
+        let (mut errors, budget) = (Errors::new(), Budget::default());
         let found = self.first(&budget, RuleSubject::Log, &source.log_dir(dir, pod, missing_for), &mut errors);
         unless_kept(found, &errors)
     }
@@ -176,7 +175,7 @@ impl<'a> RuleBook<'a> {
     ) -> Result<Option<&'a Rule>, KeepReason> {
         let Some(source) = self.facts_for(object.of) else { return Ok(None) };
         let mut errors = Errors::new();
-        let found = self.first(&self.budget.of_object(), object.of, &facts(source), &mut errors);
+        let found = self.first(&Budget::default(), object.of, &facts(source), &mut errors);
         self.note(object, &found.iter().map(|(place, _)| *place).collect(), &errors);
         unless_kept(found, &errors)
     }
@@ -191,13 +190,7 @@ impl<'a> RuleBook<'a> {
     }
 
     /// Returns the first rule whose condition holds, with its place. What cannot be evaluated is kept.
-    fn first(
-        &self,
-        budget: &ObjectBudget,
-        of: RuleSubject,
-        facts: &Facts,
-        errors: &mut Errors,
-    ) -> Option<(usize, &'a Rule)> {
+    fn first(&self, budget: &Budget, of: RuleSubject, facts: &Facts, errors: &mut Errors) -> Option<(usize, &'a Rule)> {
         let applicable = self.rules.iter().copied().enumerate().filter(|(_, rule)| self.applies(rule, of));
         budget.first(applicable, facts, |place, error| _ = errors.insert(place, error))
     }
@@ -225,20 +218,6 @@ impl<'a> RuleBook<'a> {
             change(note);
         }
     }
-}
-
-/// Returns the number of objects that rules may decide.
-fn objects(snapshot: &Snapshot) -> usize {
-    let lists = [
-        snapshot.listed_containers().map(<[_]>::len),
-        snapshot.listed_sandboxes().map(<[_]>::len),
-        snapshot.images.as_ref().map(Vec::len),
-        snapshot.log_dirs.as_ref().map(Vec::len),
-        snapshot.leftover_logs.as_ref().map(Vec::len),
-        snapshot.leftovers.as_ref().map(Vec::len),
-        Some(snapshot.archived_pods.len()),
-    ];
-    lists.into_iter().flatten().sum()
 }
 
 /// Returns the rule that decides an object, or that it keeps it, with the error if it keeps what it could not evaluate.

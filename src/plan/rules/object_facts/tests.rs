@@ -106,7 +106,7 @@ fn verdict(of: RuleSubject, id: &str, when: &str) -> Verdict {
             .checkpoint(snapshot.leftovers.as_ref().unwrap().iter().find(|one| one.at.path.ends_with(id)).unwrap()),
         RuleSubject::Object => unreachable!("no pass over a node has objects of a cluster"),
     };
-    Budget::of_objects(1).of_object().evaluate(&rule, &facts)
+    Budget::default().evaluate(&rule, &facts)
 }
 
 /// The object, the fact, its value for the object of which all is known, and whether the object of which nothing is lacks it.
