@@ -27,8 +27,7 @@ mod space;
 mod tests;
 
 pub use logs::{
-    Archived, ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots,
-    RemovedStats,
+    Archived, ContainerLogs, ContainerLogsRemoved, KnownLog, KubeletFile, LogError, LogFile, LogRoots, RemovedStats,
 };
 pub use remover::{Remover, restore};
 

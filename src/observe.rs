@@ -21,6 +21,7 @@ mod log_files;
 mod log_sizes;
 mod needs;
 mod observe_error;
+mod open_dir;
 mod pods;
 mod runtime_status;
 mod store;
@@ -30,11 +31,12 @@ pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
 pub use leftovers::has_pull_record;
 pub use log_files::{
-    Archive, ContainerLogs, LogEvents, LogFile, LogLine, LogLines, LogQuery, LogStream, LogWatch, MOST_COPIED_BYTES,
-    PodLogs, link_target, read_archived_pod,
+    Archive, ContainerLogs, LogEvents, LogFile, LogFiles, LogLine, LogLines, LogQuery, LogStream, LogWatch,
+    MOST_COPIED_BYTES, PodLogs, link_target, read_archived_pod,
 };
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;
+pub use open_dir::{DirEntry, OpenDir};
 pub use pods::{NoPods, PodSource, PodSourceOptions, RuntimePods};
 pub use walk::turn;
 

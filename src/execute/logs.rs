@@ -16,7 +16,6 @@ pub(super) mod tests;
 mod tree;
 
 pub use archive::Archived;
-pub use dir::DirEntry;
 pub use kubelet_files::KubeletFile;
 pub use of_container::{ContainerLogs, ContainerLogsRemoved};
 pub use roots::{KnownLog, LogFile, LogRoots};

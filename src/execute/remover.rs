@@ -12,11 +12,11 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Archived, ContainerLogs, ContainerLogsRemoved, DirEntry, KnownLog, KubeletFile, LogError, LogFile, LogRoots,
-    RemovedStats,
+    Archived, ContainerLogs, ContainerLogsRemoved, KnownLog, KubeletFile, LogError, LogFile, LogRoots, RemovedStats,
 };
 use crate::cri::{CriError, InProgress, RuntimeReader, RuntimeWriter, UndoLease};
 use crate::model::{ArchivedPod, ContainerId, Image, SandboxId};
+use crate::observe::DirEntry;
 
 /// How long a lease lasts that is deleted at once unless the connection breaks.
 const LEASE: SignedDuration = SignedDuration::from_hours(1);

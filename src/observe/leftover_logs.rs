@@ -4,15 +4,13 @@
 //! nodes this reads nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::OsStr;
-use std::fs::{self, DirEntry, Metadata};
-use std::io;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
+use rustix::io::Errno;
 
 use super::ObserveError;
-use super::log_sizes::bytes_on_disk;
+use super::log_files::LogFiles;
+use super::open_dir::{DirEntry, OpenDir};
 use crate::model::{
     Container, LeftoverLog, MOST_LOG_FILES, PodRef, attempt_of_log, container_log_dir, termination_logs,
 };
@@ -55,8 +53,10 @@ fn has_gap(attempts: &BTreeSet<u32>) -> bool {
 /// Returns the logs in these directories whose instance the runtime does not list.
 pub(super) fn find(root: &Path, containers: &[RestartedContainer]) -> Result<Vec<LeftoverLog>, ObserveError> {
     let mut found = Vec::new();
+    let failed = |path: &Path, error: Errno| ObserveError::List { path: path.to_owned(), source: error.into() };
+    let open = OpenDir::open(root).map_err(|error| failed(root, error))?;
     for container in containers {
-        found.extend(container.leftovers(&root.join(&container.dir))?);
+        found.extend(container.leftovers(&open).map_err(|error| failed(&root.join(&container.dir), error))?);
     }
     Ok(found)
 }
@@ -78,37 +78,20 @@ impl RestartedContainer {
         self.attempts.len()
     }
 
-    /// A pod that mounts the log root can replace a directory with a link to another one, which is then not read.
-    fn leftovers(&self, dir: &Path) -> Result<Vec<LeftoverLog>, ObserveError> {
-        let is_directory = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-        if !dir.parent().is_some_and(is_directory) || !is_directory(dir) {
-            return Ok(Vec::new());
-        }
-        let files = fs::read_dir(dir).and_then(|entries| self.files(entries));
-        let files = files.map_err(|source| ObserveError::List { path: dir.to_owned(), source })?;
-        let mut logs = BTreeMap::new();
-        for (attempt, file) in files {
-            logs.entry(attempt).or_insert_with(|| self.log(attempt)).add(&file);
-        }
-        Ok(logs.into_values().collect())
-    }
-
-    fn files(&self, entries: fs::ReadDir) -> io::Result<Vec<(u32, Metadata)>> {
-        let entries: Vec<_> = entries.take(MOST_LOG_FILES + 1).collect();
-        if entries.len() > MOST_LOG_FILES {
+    fn leftovers(&self, root: &OpenDir) -> Result<Vec<LeftoverLog>, Errno> {
+        let Some(dir) = root.find(&self.dir)? else { return Ok(Vec::new()) };
+        let found = LogFiles::of(&dir, None)?;
+        if found.at_least {
             tracing::warn!("{} has more than {MOST_LOG_FILES} entries: no log is left over in it", self.dir.display());
             return Ok(Vec::new());
         }
-        let leftover = |entry: io::Result<DirEntry>| {
-            entry.map(|entry| Some((self.attempt(&entry.file_name())?, entry.metadata().ok()?))).transpose()
-        };
-        let is_file = |file: &io::Result<(u32, Metadata)>| file.as_ref().map_or(true, |(_, file)| file.is_file());
-        entries.into_iter().filter_map(leftover).filter(is_file).collect()
-    }
-
-    /// Returns the attempt of a log file whose instance is not listed.
-    fn attempt(&self, name: &OsStr) -> Option<u32> {
-        attempt_of_log(name.to_str()?).filter(|attempt| self.is_leftover(*attempt))
+        let mut logs = BTreeMap::new();
+        for (name, file) in found.files() {
+            if let Some(attempt) = attempt_of_log(&name).filter(|attempt| self.is_leftover(*attempt)) {
+                logs.entry(attempt).or_insert_with(|| self.log(attempt)).add(file);
+            }
+        }
+        Ok(logs.into_values().collect())
     }
 
     fn is_leftover(&self, attempt: u32) -> bool {
@@ -124,15 +107,16 @@ impl RestartedContainer {
 // === impl LeftoverLog ===
 
 impl LeftoverLog {
-    fn add(&mut self, file: &Metadata) {
-        let modified_at = file.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
-        self.modified_at = self.modified_at.max(modified_at);
-        self.size_bytes += bytes_on_disk(file);
+    fn add(&mut self, file: DirEntry) {
+        self.modified_at = self.modified_at.max(file.modified_at);
+        self.size_bytes += file.size;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::model::ContainerState;
 

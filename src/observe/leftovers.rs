@@ -13,13 +13,14 @@ use std::collections::HashSet;
 use std::fs::{self, DirEntry, File, Metadata};
 use std::io::Read as _;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::leftover_logs::RestartedContainer;
-use super::log_sizes::bytes_on_disk;
 use super::pods::LARGEST_RECORD_BYTES;
+use super::walk::BLOCK;
 use super::{ObserveError, log_files};
 use crate::host_path::HostFs;
 use crate::model::{
@@ -140,7 +141,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 }
 
 fn leftover(kind: LeftoverKind, path: &Path, metadata: &Metadata) -> Leftover {
-    let usage = DirUsage { bytes: bytes_on_disk(metadata), inodes: 1, ..DirUsage::default() };
+    let usage = DirUsage { bytes: metadata.blocks().saturating_mul(BLOCK), inodes: 1, ..DirUsage::default() };
     let at = PathUsage { path: path.display().to_string(), is_kubelets: kind != LeftoverKind::Address, usage };
     let modified_at = metadata.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
     Leftover { kind, at, pod: None, image: None, modified_at }

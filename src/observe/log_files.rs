@@ -8,6 +8,7 @@ mod file_order;
 mod listed_logs;
 mod log_events;
 mod log_lines;
+mod log_tree;
 mod pod_logs;
 mod sparse;
 
@@ -24,6 +25,7 @@ use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 pub use archived_logs::{Archive, read_archived_pod};
 pub use log_events::LogEvents;
 pub use log_lines::{LogLine, LogLines, LogQuery, LogStream};
+pub use log_tree::LogFiles;
 pub use pod_logs::{ContainerLogs, LogFile, LogWatch, MOST_BYTES as MOST_COPIED_BYTES, PodLogs};
 
 /// Returns every entry of the pod log root, of any type, sorted by name.

@@ -1,16 +1,14 @@
 //! Measures the log directories of pods, for display. No decision depends on the sizes, so no pass waits for them.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt as _;
+use std::ffi::OsStr;
 use std::path::Path;
 
-use rustix::fs::{CWD, Dir, FileType, Statx};
 use tokio::time::Instant;
 
-use super::walk::{BLOCK, in_turns, open_directory, stat};
-use crate::model::{Snapshot, attempt_of_log, log_dir_name};
+use super::open_dir::{DirEntry, OpenDir};
+use super::walk::in_turns;
+use crate::model::{EntryKind, Snapshot, attempt_of_log, log_dir_name};
 
 /// The directories beneath one another that are read.
 const DEPTH: usize = 16;
@@ -38,26 +36,25 @@ pub(super) fn measure_all(root: &Path, mut names: Vec<String>, until: Instant) -
 /// `None` = the time is over.
 fn measure(directory: &Path, until: Instant) -> Option<LogSizes> {
     let mut sizes = LogSizes::default();
-    let Ok(directory) = open_directory(CWD, directory) else { return Some(sizes) };
+    if Instant::now() >= until {
+        return None;
+    }
+    let Ok(directory) = OpenDir::open(directory) else { return Some(sizes) };
     add_files(&directory, &[], until, &mut sizes)?;
     Some(sizes)
 }
 
 /// Adds up the files beneath the directory that these names lead to. Its depth is that of the kubelet: pod, container, files.
-fn add_files(directory: &OwnedFd, above: &[&CStr], until: Instant, sizes: &mut LogSizes) -> Option<()> {
-    for entry in Dir::read_from(directory).into_iter().flatten().filter_map(Result::ok) {
-        let name = entry.file_name();
+fn add_files(directory: &OpenDir, above: &[&OsStr], until: Instant, sizes: &mut LogSizes) -> Option<()> {
+    for name in directory.all().into_iter().flatten().filter_map(Result::ok) {
         if Instant::now() >= until {
             return None;
         }
-        if name == c"." || name == c".." {
-            continue;
-        }
-        match kind_and_bytes(directory.as_fd(), name) {
-            Some((FileType::RegularFile, bytes)) => sizes.add(above, name, bytes),
-            Some((FileType::Directory, _)) if above.len() < DEPTH => {
-                if let Ok(beneath) = open_directory(directory.as_fd(), name) {
-                    add_files(&beneath, &[above, &[name]].concat(), until, sizes)?;
+        match directory.entry(&name) {
+            Ok(Some(DirEntry { kind: EntryKind::File, size, .. })) => sizes.add(above, &name, size),
+            Ok(Some(DirEntry { kind: EntryKind::Directory, .. })) if above.len() < DEPTH => {
+                if let Ok(beneath) = directory.enter(&name) {
+                    add_files(&beneath, &[above, &[&name]].concat(), until, sizes)?;
                 }
             }
             _ => {}
@@ -66,34 +63,18 @@ fn add_files(directory: &OwnedFd, above: &[&CStr], until: Instant, sizes: &mut L
     Some(())
 }
 
-fn kind_and_bytes(at: BorrowedFd, name: &CStr) -> Option<(FileType, u64)> {
-    let found = stat(at, name).ok()?;
-    Some((FileType::from_raw_mode(found.stx_mode.into()), size_on_disk(&found)))
-}
-
 // === impl LogSizes ===
 
 impl LogSizes {
     /// Adds a file. That of an instance is `CONTAINER/ATTEMPT.log`, with a suffix if it is rotated.
-    fn add(&mut self, above: &[&CStr], name: &CStr, bytes: u64) {
+    fn add(&mut self, above: &[&OsStr], name: &OsStr, bytes: u64) {
         self.total += bytes;
         let [container] = above else { return };
-        let instance = container.to_str().ok().zip(name.to_str().ok().and_then(attempt_of_log));
+        let instance = container.to_str().zip(name.to_str().and_then(attempt_of_log));
         if let Some((container, attempt)) = instance {
             *self.by_instance.entry((container.to_owned(), attempt)).or_default() += bytes;
         }
     }
-}
-
-/// As [`bytes_on_disk`].
-pub(super) fn size_on_disk(file: &Statx) -> u64 {
-    file.stx_blocks.saturating_mul(BLOCK)
-}
-
-/// Returns the bytes that a removal would reclaim: its blocks. A sparse file has fewer than its length, and one whose space was allocated
-/// ahead has more.
-pub(super) fn bytes_on_disk(file: &std::fs::Metadata) -> u64 {
-    file.blocks().saturating_mul(512)
 }
 
 /// Adds the sizes of directories, by name, to the snapshot.
@@ -113,6 +94,7 @@ pub(super) fn add(snapshot: &mut Snapshot, measured: &HashMap<String, LogSizes>)
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
     use std::time::Duration;
 
     use super::*;

@@ -12,16 +12,15 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::time::Instant;
 
 use super::archived_pods::{is_document, remove_empty_pods, remove_if_empty};
-use super::dir::{Dir, DirEntry};
+use super::dir::Dir;
 use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats};
-use crate::model::{
-    EntryKind, LogFileName, MOST_LOG_FILES, PodRef, container_log_dir, is_current_log, pod_of_dir, rotated_log,
-};
-use crate::observe::turn;
+use crate::model::{EntryKind, MOST_LOG_FILES, PodRef, container_log_dir, is_current_log, pod_of_dir, rotated_log};
+use crate::observe::{DirEntry, turn};
 use crate::plan::ARCHIVE;
 
 /// The most directories of pods that are looked at.
@@ -71,12 +70,12 @@ impl LogRoots {
     /// The archive cannot be used: it is on another mount, or of another user.
     pub fn archive_logs(&self, only: Option<BTreeSet<String>>, full: &BTreeSet<String>) -> Result<Archived, LogError> {
         let mut done = Archived::default();
-        let Some(mut pods) = self.open(&self.policy.pods_root)? else { return Ok(done) };
-        let mut archive = self.archive_root(&pods)?;
+        let Some(pods) = self.open(&self.policy.pods_root)? else { return Ok(done) };
+        let archive = self.archive_root(&pods)?;
         let names = if let Some(only) = only {
             only.into_iter().map(OsString::from).collect()
         } else {
-            remove_empty_pods(&mut archive, &pods)?;
+            remove_empty_pods(&archive, &pods)?;
             pods.names(MOST_PODS, |name| name.to_str().and_then(pod_of_dir).is_some())?
         };
         let (end, all) = (Instant::now() + LOOK, names.len());
@@ -103,7 +102,7 @@ impl LogRoots {
         }
         let removed = files.unlink(name, entry)?;
         // A directory with other files stays.
-        let _ = of_pod.unlink_dir(container).and_then(|_| remove_if_empty(&archive, pod, of_pod));
+        let _ = of_pod.unlink_dir(container).and_then(|_| remove_if_empty(&archive, pod, &of_pod));
         Ok(removed)
     }
 
@@ -114,12 +113,12 @@ impl LogRoots {
         name: &OsStr,
         entry: DirEntry,
     ) -> Result<Option<(Dir, OsString)>, LogError> {
-        let Some(mut dir) = enter_all(self.open(&self.policy.archive_root())?, folders)? else { return Ok(None) };
+        let Some(dir) = enter_all(self.open(&self.policy.archive_root())?, folders)? else { return Ok(None) };
         let is_it = |archived: &DirEntry| archived.inode == entry.inode;
         if dir.entry(name)?.as_ref().is_some_and(is_it) {
             return Ok(Some((dir, name.to_owned())));
         }
-        let found = files_of(&mut dir)?.into_iter().find(|(_, archived)| is_it(archived));
+        let found = dir.log_files()?.into_iter().find(|(_, archived)| is_it(archived));
         Ok(found.map(|(name, _)| (dir, name.into())))
     }
 
@@ -150,7 +149,7 @@ impl Archived {
         let is_container = |name: &OsStr| name.to_str().and_then(|name| container_log_dir(pod, name)).is_some();
         let (begun, mut share) = (Instant::now(), Share { until, entries: MOST_LOG_FILES });
         let looked = pods.enter(name).and_then(|logs| {
-            let Some(mut logs) = logs else { return Ok(()) };
+            let Some(logs) = logs else { return Ok(()) };
             let containers = logs.all_names()?.into_iter().filter(|name| !is_document(name) && is_container(name));
             for container in containers {
                 share.check(&logs)?;
@@ -202,14 +201,14 @@ impl Pair {
         container: &OsStr,
         share: &mut Share,
     ) -> Result<Option<Self>, LogError> {
-        let Some(mut logs) = logs.enter(container)? else { return Ok(None) };
-        let logged = files_of(&mut logs)?;
+        let Some(logs) = logs.enter(container)? else { return Ok(None) };
+        let logged = logs.log_files()?;
         share.entries = share.entries.saturating_sub(logged.len());
         if logged.values().all(|entry| entry.length == 0) {
             return Ok(None);
         }
-        let mut archive = archive.enter_or_create(pod)?.enter_or_create(container)?;
-        let archived = files_of(&mut archive)?;
+        let archive = archive.enter_or_create(pod)?.enter_or_create(container)?;
+        let archived = archive.log_files()?;
         Ok(Some(Self { logs, archive, logged, archived }))
     }
 
@@ -272,7 +271,7 @@ impl Pair {
                 let forms = [name.clone(), format!("{name}{COMPRESSED}")];
                 !forms.iter().any(|form| self.archived.contains_key(form) || self.logged.contains_key(form))
             };
-            let mut rotated = (0..).map(|later| format!("{name}.{}", entry.modified_text(later)));
+            let mut rotated = (0..).map(|later| format!("{name}.{}", rotated_at(entry, later)));
             let rotated = rotated.find(is_free).unwrap_or_default();
             self.archive.rename(name.as_ref(), rotated.as_ref())?;
             self.archived.insert(rotated, entry);
@@ -297,15 +296,10 @@ impl Pair {
     }
 }
 
-/// Returns the regular files with names of the kubelet, but none that it is compressing.
-fn files_of(dir: &mut Dir) -> Result<Files, LogError> {
-    let is_log = |name: &OsStr| name.to_str().and_then(LogFileName::parse).is_some();
-    let mut files = Files::new();
-    for name in dir.all_names()?.into_iter().filter(|name| is_log(name)) {
-        let entry = dir.entry(&name)?.filter(|entry| entry.kind == EntryKind::File);
-        files.extend(name.into_string().ok().zip(entry));
-    }
-    Ok(files)
+/// Returns when a file was last written, and so many seconds later, as the kubelet writes the time of a rotation, in UTC.
+fn rotated_at(entry: DirEntry, later: i64) -> String {
+    let at = entry.modified_at.and_then(|at| at.checked_add(SignedDuration::from_secs(later)).ok());
+    at.unwrap_or_default().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 fn inodes(files: &Files) -> HashSet<u64> {

@@ -48,27 +48,27 @@ fn describe(archive: &Dir, pod: ArchivedPod) -> Result<(), LogError> {
 fn has_files(dir: &Dir, container: &ArchivedContainer) -> bool {
     let is_its = |name: &OsStr| name.to_str().and_then(attempt_of_log) == Some(container.attempt);
     let files = dir.enter(container.name.as_ref()).ok().flatten();
-    files.and_then(|mut files| files.names(1, is_its).ok()).is_some_and(|found| !found.is_empty())
+    files.and_then(|files| files.names(1, is_its).ok()).is_some_and(|found| !found.is_empty())
 }
 
 /// Removes what an interrupted removal left of deleted pods.
-pub(super) fn remove_empty_pods(archive: &mut Dir, pods: &Dir) -> Result<(), LogError> {
+pub(super) fn remove_empty_pods(archive: &Dir, pods: &Dir) -> Result<(), LogError> {
     for name in archive.names(usize::MAX, |_| true)? {
         if pods.entry(&name)?.is_some() {
             continue;
         }
-        let Ok(Some(mut pod)) = archive.enter(&name) else { continue };
+        let Ok(Some(pod)) = archive.enter(&name) else { continue };
         for container in pod.names(usize::MAX, |name| !is_document(name))? {
             // One with files stays.
             let _ = pod.unlink_dir(&container);
         }
-        remove_if_empty(archive, &name, pod)?;
+        remove_if_empty(archive, &name, &pod)?;
     }
     Ok(())
 }
 
 /// Removes the directory of a pod that has no files any more.
-pub(super) fn remove_if_empty(archive: &Dir, name: &OsStr, mut pod: Dir) -> Result<(), LogError> {
+pub(super) fn remove_if_empty(archive: &Dir, name: &OsStr, pod: &Dir) -> Result<(), LogError> {
     if !pod.names(1, |name| !is_document(name))?.is_empty() {
         return Ok(());
     }

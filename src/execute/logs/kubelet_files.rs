@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use procfs::FromRead as _;
 use procfs::process::MountInfos;
 
-use super::dir::{Dir, DirEntry};
+use super::dir::Dir;
 use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats, tree};
 use crate::model::EntryKind;
+use crate::observe::DirEntry;
 
 /// The highest number of bytes that are read of a file.
 const LARGEST_BYTES: u64 = 1 << 20;
@@ -99,13 +100,13 @@ impl LogRoots {
         if let Some(mount) = mount_beneath(&path)? {
             return Err(LogError::foreign(mount, "something is mounted there"));
         }
-        let Some(mut pod) = self.open(&file.root)?.map_or(Ok(None), |root| root.enter(&file.name))? else {
+        let Some(pod) = self.open(&file.root)?.map_or(Ok(None), |root| root.enter(&file.name))? else {
             return Ok(());
         };
         if let Some(name) = pod.names(1, |name| !OF_POD.iter().any(|known| name == *known))?.first() {
             return Err(LogError::foreign(pod.path_of(name), "the kubelet does not create it"));
         }
-        let Some(mut volumes) = pod.enter("volumes".as_ref())? else { return Ok(()) };
+        let Some(volumes) = pod.enter("volumes".as_ref())? else { return Ok(()) };
         match volumes.names(1, |name| !is_plain(name))?.first() {
             Some(name) => {
                 Err(LogError::foreign(volumes.path_of(name), "its volumes may be more than plain directories"))

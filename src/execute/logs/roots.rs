@@ -6,13 +6,14 @@ use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::dir::{Dir, DirEntry};
+use super::dir::Dir;
 use super::{LogError, RemovedStats, tree};
 use crate::host_path::{HostFs, Resolved};
 use crate::model::{
     EntryKind, LinkTarget, LogFacts, PodRef, attempt_of_log, is_compressing, is_current_log, log_file_name,
     pod_uid_of_dir,
 };
+use crate::observe::DirEntry;
 use crate::observe::link_target;
 use crate::plan::LogPolicy;
 
@@ -109,7 +110,7 @@ impl LogRoots {
     /// Removes a container's log files. Missing files are success.
     pub fn remove_logs(&self, file: &LogFile) -> Result<RemovedStats, LogError> {
         let dir = enter_all(self.pods()?, &file.folders)?;
-        dir.map_or(Ok(RemovedStats::default()), |mut dir| tree::remove_logs(&mut dir, &file.name))
+        dir.map_or(Ok(RemovedStats::default()), |dir| tree::remove_logs(&dir, &file.name))
     }
 
     /// Removes one log file, without the rotated ones of its instance, and its name in the archive: else nothing would be freed. A missing
@@ -127,7 +128,7 @@ impl LogRoots {
     /// Returns a log file that may be removed by itself; `None` = it does not exist. A file that was written since the plan, that has
     /// another name too, or that its container needs is foreign.
     pub fn check_log(&self, file: &LogFile, known: KnownLog) -> Result<Option<(Dir, DirEntry)>, LogError> {
-        let Some(mut dir) = enter_all(self.pods()?, &file.folders)? else { return Ok(None) };
+        let Some(dir) = enter_all(self.pods()?, &file.folders)? else { return Ok(None) };
         let (Some(entry), Some(name)) = (dir.entry(&file.name)?, file.name.to_str()) else { return Ok(None) };
         let has_another = || {
             Ok::<_, LogError>(
@@ -138,7 +139,7 @@ impl LogRoots {
             "it is not a file with one name"
         } else if entry.size > known.size || !entry.is_older(known.before) {
             "it was written since the plan"
-        } else if !facts(&mut dir, name, known)?.permit_removal(name) {
+        } else if !facts(&dir, name, known)?.permit_removal(name) {
             "its container needs it"
         } else {
             return Ok(Some((dir, entry)));
@@ -247,7 +248,7 @@ impl LogFile {
 }
 
 /// Returns what the directory of a log file shows of it.
-fn facts(dir: &mut Dir, name: &str, known: KnownLog) -> Result<LogFacts, LogError> {
+fn facts(dir: &Dir, name: &str, known: KnownLog) -> Result<LogFacts, LogError> {
     let attempt = attempt_of_log(name);
     let current = attempt.map(log_file_name).map_or(Ok(None), |current| dir.entry(current.as_ref()))?;
     let since = known.planned_at.checked_sub(LogFacts::COMPRESSION).unwrap_or(Timestamp::MIN);

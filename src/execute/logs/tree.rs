@@ -7,9 +7,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::dir::{Dir, DirEntry};
+use super::dir::Dir;
 use super::{LogError, RemovedStats};
 use crate::model::EntryKind;
+use crate::observe::DirEntry;
 
 /// The number of names read at a time.
 const BATCH: usize = 512;
@@ -28,7 +29,7 @@ pub fn remove_tree(parent: &Dir, name: &OsStr) -> Result<RemovedStats, LogError>
 
 /// Removes the files whose names begin with a log file's name: the current one, and rotated, compressed and temporary
 /// ones.
-pub fn remove_logs(dir: &mut Dir, log: &OsStr) -> Result<RemovedStats, LogError> {
+pub fn remove_logs(dir: &Dir, log: &OsStr) -> Result<RemovedStats, LogError> {
     let mut removed = RemovedStats::default();
     loop {
         let names = dir.names(BATCH, |name| is_log_of(name, log))?;
@@ -71,14 +72,14 @@ fn remove_dir(parent: &Dir, name: &OsStr, depth: usize, removed: &mut RemovedSta
     if depth >= MAX_DEPTH {
         return Err(LogError::foreign(parent.path_of(name), "it lies too deep"));
     }
-    let Some(mut dir) = parent.enter(name)? else { return Ok(()) };
-    empty(&mut dir, depth, removed)?;
+    let Some(dir) = parent.enter(name)? else { return Ok(()) };
+    empty(&dir, depth, removed)?;
     *removed += parent.unlink_dir(name)?;
     Ok(())
 }
 
 /// Removes the content of a directory, batch after batch, as long as each batch removes something.
-fn empty(dir: &mut Dir, depth: usize, removed: &mut RemovedStats) -> Result<(), LogError> {
+fn empty(dir: &Dir, depth: usize, removed: &mut RemovedStats) -> Result<(), LogError> {
     loop {
         let names = dir.names(BATCH, |_| true)?;
         let before = removed.entries;

@@ -2,19 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::Timestamp;
-use rustix::fs::{CWD, Dir, FileType, Statx};
-use rustix::io::Errno;
-
+use super::log_tree::LogFiles;
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{ArchivedLog, ArchivedPod, PodRef, Snapshot, attempt_of_log, container_log_dir, pod_of_dir};
+use crate::model::{ArchivedLog, ArchivedPod, PodRef, Snapshot, container_log_dir, pod_of_dir};
 use crate::observe::Observer;
-use crate::observe::log_sizes::size_on_disk;
-use crate::observe::walk::{names, open_directory, open_file, stat};
+use crate::observe::open_dir::OpenDir;
+use crate::observe::walk::MOST_NAMES;
 
 /// The most bytes of a document. The labels and annotations of a pod have at most 256 KiB.
 const MOST_BYTES: u64 = 4 << 20;
@@ -61,15 +57,17 @@ impl Archive {
     }
 
     fn read(archive: &Path, with_pods: bool) -> io::Result<Self> {
-        let (archive, mut found) = (open_directory(CWD, archive)?, Self::default());
-        for dir in Dir::read_from(&archive)? {
-            let dir = dir?.file_name().to_string_lossy().into_owned();
-            let Some(pod) = pod_of_dir(&dir) else { continue };
-            let Some(of_pod) = entered(&archive, &dir)? else { continue };
+        let (archive, mut found) = (OpenDir::open(archive)?, Self::default());
+        for dir in archive.names(usize::MAX, |_| true)? {
+            let Some(pod) = dir.to_str().and_then(pod_of_dir) else { continue };
+            let Some(of_pod) = archive.find(dir.as_ref())? else { continue };
             let before = found.logs.len();
-            for container in texts(&of_pod).filter(|container| container_log_dir(&pod, container).is_some()) {
-                let Some(files) = entered(&of_pod, &container)? else { continue };
-                add_files(&mut found.logs, &pod, &container, &files)?;
+            for container in of_pod.texts(MOST_NAMES) {
+                if container_log_dir(&pod, &container).is_some()
+                    && let Some(files) = of_pod.find(container.as_ref())?
+                {
+                    found.logs.extend(lost(&pod, &container, LogFiles::of(&files, None)?));
+                }
             }
             if with_pods && found.logs.len() > before {
                 found.pods.extend(document(&of_pod).filter(|document| document.pod.is(&pod)));
@@ -81,18 +79,9 @@ impl Archive {
     }
 }
 
-/// Enters a directory of another one. `None` = there is no such directory, or not any more.
-fn entered(at: &OwnedFd, name: &str) -> Result<Option<OwnedFd>, Errno> {
-    match open_directory(at.as_fd(), name) {
-        Ok(directory) => Ok(Some(directory)),
-        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// Reads what is known of a pod from its directory in the archive.
-pub(super) fn document(of_pod: &OwnedFd) -> Option<ArchivedPod> {
-    read_archived_pod(open_file(of_pod.as_fd(), ArchivedPod::FILE).ok()?)
+pub(super) fn document(of_pod: &OpenDir) -> Option<ArchivedPod> {
+    read_archived_pod(of_pod.open_file(ArchivedPod::FILE).ok()?)
 }
 
 /// Reads what is known of a pod. `None` = the file is no such document.
@@ -102,31 +91,12 @@ pub fn read_archived_pod(file: File) -> Option<ArchivedPod> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Adds the files that have no other name. Where there is one, the pod has the file, or what removes it here frees nothing.
-fn add_files(found: &mut Vec<ArchivedLog>, pod: &PodRef, container: &str, files: &OwnedFd) -> Result<(), Errno> {
-    for name in texts(files).filter(|name| attempt_of_log(name).is_some()) {
-        let file = match stat(files.as_fd(), &*name) {
-            Err(Errno::NOENT) => continue,
-            file => file?,
-        };
-        let is_file = FileType::from_raw_mode(file.stx_mode.into()) == FileType::RegularFile;
-        if is_file && file.stx_nlink == 1 {
-            let (pod, container, size_bytes) = (pod.clone(), container.to_owned(), size_on_disk(&file));
-            found.push(ArchivedLog { pod, container, name, size_bytes, lost_at: changed_at(&file) });
-        }
-    }
-    Ok(())
-}
-
-fn changed_at(file: &Statx) -> Option<Timestamp> {
-    let nanos = i32::try_from(file.stx_ctime.tv_nsec).ok()?;
-    Timestamp::new(file.stx_ctime.tv_sec, nanos).ok()
-}
-
-/// Returns the names in a directory as text. One that is none is that of no file.
-pub(super) fn texts(directory: &OwnedFd) -> impl Iterator<Item = String> + use<> {
-    let names: Vec<_> = names(directory);
-    names.into_iter().map(|name| name.to_string_lossy().into_owned())
+/// Returns the files that have no other name. Where there is one, the pod has the file, or what removes it here frees nothing.
+fn lost(pod: &PodRef, container: &str, found: LogFiles) -> impl Iterator<Item = ArchivedLog> {
+    found.files().filter(|(_, file)| file.names == 1).map(|(name, file)| {
+        let (pod, container) = (pod.clone(), container.to_owned());
+        ArchivedLog { pod, container, name, size_bytes: file.size, lost_at: file.changed_at }
+    })
 }
 
 #[cfg(test)]
@@ -137,7 +107,6 @@ mod tests {
 
     use super::*;
     use crate::model::MOST_LOG_FILES;
-    use crate::observe::walk::MOST_NAMES;
 
     const APP: &str = "default_web_u1/app";
 

@@ -5,26 +5,21 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
-use std::ffi::CStr;
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use jiff::Timestamp;
-use rustix::fs::{CWD, Dir, FileType};
 use rustix::io::Errno;
 use tokio::time::Instant;
 
+use super::log_tree::LogFiles;
 use crate::host_path::HostFs;
-use crate::model::{
-    Container, ContainerLog, ContainerLogs, MOST_LOG_FILES, Seen, Snapshot, is_current_log, rotated_log,
-};
-use crate::observe::log_sizes::size_on_disk;
-use crate::observe::walk::{in_turns, names, open_directory, stat};
+use crate::model::{Container, ContainerLog, ContainerLogs, Seen, Snapshot};
+use crate::observe::open_dir::{DirEntry, OpenDir};
+use crate::observe::walk::in_turns;
 use crate::observe::{MEASURING, Observer};
 
 /// What the archive has of a container.
 struct Archived {
-    directory: Option<OwnedFd>,
+    directory: Option<OpenDir>,
     inodes: OnceCell<HashSet<u64>>,
 }
 
@@ -39,7 +34,7 @@ impl Observer {
         let archive = self.places.archive.clone();
         let read = move |host: &HostFs, root: &Path| {
             let archive = host.resolve(&archive)?.into_path();
-            read_all(root, open_directory(CWD, &*archive).ok().as_ref(), containers, until)
+            read_all(root, OpenDir::open(&archive).ok().as_ref(), containers, until)
         };
         self.measure(self.places.pod_logs.clone(), MEASURING, read).await.map(Option::unwrap_or_default)
     }
@@ -57,51 +52,37 @@ fn of_containers(containers: &[Container]) -> Vec<ContainerLogs> {
 
 fn read_all(
     root: &Path,
-    archive: Option<&OwnedFd>,
+    archive: Option<&OpenDir>,
     mut containers: Vec<ContainerLogs>,
     until: Instant,
 ) -> std::io::Result<Vec<ContainerLogs>> {
-    let root = open_directory(CWD, root)?;
+    let root = OpenDir::open(root)?;
     let same_namespace = |one: &ContainerLogs, other: &ContainerLogs| one.pod.namespace == other.pod.namespace;
     let same_pod = |one: &ContainerLogs, other: &ContainerLogs| one.pod == other.pod;
     in_turns(&mut containers, until, &[same_namespace, same_pod, |_, _| false], &mut |logs, until| {
-        let archived =
-            Archived { directory: archive.and_then(|archive| enter(archive, logs)), inodes: OnceCell::new() };
-        logs.at_least = add_files(logs, &root, &archived, until).is_err();
+        logs.at_least = find(logs, &root, archive, until).unwrap_or(true);
     });
     Ok(containers)
 }
 
-/// Adds the files of a container. An error says that some may be missing.
-fn add_files(logs: &mut ContainerLogs, root: &OwnedFd, archived: &Archived, until: Instant) -> Result<(), Errno> {
-    let Some(path) = logs.dir() else { return Ok(()) };
-    let mut directory = None;
-    for name in &path {
-        let at = directory.as_ref().unwrap_or(root);
-        directory = match open_directory(at.as_fd(), name) {
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
-            opened => Some(opened?),
-        };
-    }
-    for (read, entry) in Dir::read_from(directory.as_ref().unwrap_or(root))?.enumerate() {
-        // The directory itself and the one above are entries too.
-        if read >= MOST_LOG_FILES + 2 || Instant::now() >= until {
-            return Err(Errno::TIMEDOUT);
-        }
-        let entry = entry?;
-        let Ok(name) = entry.file_name().to_str() else { continue };
-        if is_current_log(name) || rotated_log(name).is_some() {
-            logs.files.extend(file(directory.as_ref().unwrap_or(root), name, archived)?);
-        }
-    }
-    Ok(())
-}
-
-/// Enters the directory that the archive has of a container.
-fn enter(archive: &OwnedFd, logs: &ContainerLogs) -> Option<OwnedFd> {
-    logs.dir()?.iter().try_fold(None, |at: Option<OwnedFd>, name| {
-        Some(Some(open_directory(at.as_ref().unwrap_or(archive).as_fd(), name).ok()?))
-    })?
+/// Adds the files of a container. Returns whether some may be missing.
+fn find(logs: &mut ContainerLogs, root: &OpenDir, archive: Option<&OpenDir>, until: Instant) -> Result<bool, Errno> {
+    let Some(path) = logs.dir() else { return Ok(false) };
+    let Some(directory) = root.find(&path)? else { return Ok(false) };
+    let directory_of = |archive: &OpenDir| archive.find(&path).ok().flatten();
+    let archived = Archived { directory: archive.and_then(directory_of), inodes: OnceCell::new() };
+    let found = LogFiles::of(&directory, Some(until))?;
+    let has_one_name = |(name, entry): &(String, DirEntry)| match entry.names {
+        1 => true,
+        2 => archived.has(name, entry.inode),
+        _ => false,
+    };
+    let at_least = found.at_least;
+    let files = found.files().filter(has_one_name);
+    let files =
+        files.map(|(name, DirEntry { size, modified_at, .. })| ContainerLog { name, size_bytes: size, modified_at });
+    logs.files = files.collect();
+    Ok(at_least)
 }
 
 // === impl Archived ===
@@ -110,27 +91,11 @@ impl Archived {
     /// Returns whether the archive has a file, mostly under its own name.
     fn has(&self, name: &str, inode: u64) -> bool {
         let Some(directory) = &self.directory else { return false };
-        let inode_of = |name: &CStr| Some(stat(directory.as_fd(), name).ok()?.stx_ino);
-        let own = stat(directory.as_fd(), name).is_ok_and(|found| found.stx_ino == inode);
-        own || self
-            .inodes
-            .get_or_init(|| names(directory).iter().filter_map(|name| inode_of(name)).collect())
-            .contains(&inode)
+        let own = directory.entry(name).ok().flatten();
+        let inodes =
+            || LogFiles::of(directory, None).unwrap_or_default().files().map(|(_, entry)| entry.inode).collect();
+        own.is_some_and(|entry| entry.inode == inode) || self.inodes.get_or_init(inodes).contains(&inode)
     }
-}
-
-/// Returns a regular file that has one name, besides that in the archive; `None` = it is another entry, or it does not exist any more.
-fn file(directory: &OwnedFd, name: &str, archived: &Archived) -> Result<Option<ContainerLog>, Errno> {
-    let found = match stat(directory.as_fd(), name) {
-        Err(Errno::NOENT) => return Ok(None),
-        found => found?,
-    };
-    let has_one_name = found.stx_nlink == 1 || found.stx_nlink == 2 && archived.has(name, found.stx_ino);
-    let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile && has_one_name;
-    let (seconds, nanos) = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec);
-    let modified_at = i32::try_from(nanos).ok().and_then(|nanos| Timestamp::new(seconds, nanos).ok());
-    let size_bytes = size_on_disk(&found);
-    Ok(is_file.then(|| ContainerLog { name: name.to_owned(), size_bytes, modified_at }))
 }
 
 #[cfg(test)]
@@ -140,6 +105,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::model::MOST_LOG_FILES;
 
     const ROTATED: &str = "0.log.20261121-100000";
 

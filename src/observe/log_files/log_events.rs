@@ -13,14 +13,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::CWD;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::archived_logs::texts;
 use crate::host_path::HostFs;
 use crate::model::{container_log_dir, is_current_log, pod_of_dir};
-use crate::observe::walk::{open_directory, stat};
+use crate::observe::open_dir::OpenDir;
+use crate::observe::walk::MOST_NAMES;
 
 /// The most directories and files that are watched: those of some thousand pods.
 const MOST_WATCHES: usize = if cfg!(test) { 20 } else { 20_000 };
@@ -39,7 +38,7 @@ const FIRST_LINE: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::ONESHOT).uni
 #[derive(Debug)]
 pub struct LogEvents {
     descriptor: Arc<OwnedFd>,
-    root: OwnedFd,
+    root: OpenDir,
     watched: HashMap<i32, Watched>,
     /// The number of watches of each pod.
     counts: HashMap<Arc<str>, usize>,
@@ -66,7 +65,7 @@ impl LogEvents {
     /// # Errors
     /// The root cannot be read, or the system permits no watch.
     pub fn watch(host: &HostFs, root: &Path) -> io::Result<Self> {
-        let root = open_directory(CWD, &*host.resolve(root)?.into_path())?;
+        let root = OpenDir::open(&host.resolve(root)?.into_path())?;
         let descriptor = Arc::new(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?);
         let (watched, counts, omitted) = Default::default();
         let mut events = Self { descriptor, root, watched, counts, omitted, is_full: false };
@@ -124,13 +123,13 @@ impl LogEvents {
         match self.watched.get(&at).cloned()? {
             Watched::Root => self.enter_pod(name),
             Watched::Pod(pod) => {
-                let root = open_directory(self.root.as_fd(), &*pod).ok()?;
+                let root = self.root.enter(&*pod).ok()?;
                 self.enter_container(&pod, &root, name);
                 Some(pod)
             }
             Watched::Container(pod, container) => {
-                let of_pod = open_directory(self.root.as_fd(), &*pod).ok()?;
-                let files = open_directory(of_pod.as_fd(), &*container).ok()?;
+                let of_pod = self.root.enter(&*pod).ok()?;
+                let files = of_pod.enter(&*container).ok()?;
                 self.enter_file(&pod, &files, name);
                 Some(pod)
             }
@@ -170,37 +169,37 @@ impl LogEvents {
     }
 
     fn enter_root(&mut self) {
-        for name in texts(&self.root) {
+        for name in self.root.texts(MOST_NAMES) {
             self.enter_pod(&name);
         }
     }
 
     fn enter_pod(&mut self, name: &str) -> Option<Arc<str>> {
         pod_of_dir(name)?;
-        let (of_pod, pod) = (open_directory(self.root.as_fd(), name).ok()?, Arc::<str>::from(name));
+        let (of_pod, pod) = (self.root.enter(name).ok()?, Arc::<str>::from(name));
         self.add(path_of(&of_pod, ""), NEW, Watched::Pod(Arc::clone(&pod)));
         // What was made before the watch.
-        for container in texts(&of_pod) {
+        for container in of_pod.texts(MOST_NAMES) {
             self.enter_container(&pod, &of_pod, &container);
         }
         Some(pod)
     }
 
-    fn enter_container(&mut self, pod: &Arc<str>, of_pod: &OwnedFd, name: &str) {
+    fn enter_container(&mut self, pod: &Arc<str>, of_pod: &OpenDir, name: &str) {
         let is_container = || pod_of_dir(pod).and_then(|pod| container_log_dir(&pod, name)).is_some();
         if !self.has_room(pod) || !is_container() {
             return;
         }
-        let Ok(files) = open_directory(of_pod.as_fd(), name) else { return };
+        let Ok(files) = of_pod.enter(name) else { return };
         self.add(path_of(&files, ""), NEW, Watched::Container(Arc::clone(pod), name.into()));
-        for file in texts(&files) {
+        for file in files.texts(MOST_NAMES) {
             self.enter_file(pod, &files, &file);
         }
     }
 
     /// Watches a file that has no line yet: it gets no name in the archive before.
-    fn enter_file(&mut self, pod: &Arc<str>, files: &OwnedFd, name: &str) {
-        if is_current_log(name) && stat(files.as_fd(), name).is_ok_and(|found| found.stx_size == 0) {
+    fn enter_file(&mut self, pod: &Arc<str>, files: &OpenDir, name: &str) {
+        if is_current_log(name) && matches!(files.entry(name), Ok(Some(entry)) if entry.length == 0) {
             self.add(path_of(files, name), FIRST_LINE, Watched::File(Arc::clone(pod)));
         }
     }
@@ -244,8 +243,8 @@ impl Watched {
 }
 
 /// Returns the path of a name in an open directory.
-fn path_of(directory: &OwnedFd, name: &str) -> String {
-    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
+fn path_of(directory: &OpenDir, name: &str) -> String {
+    format!("/proc/self/fd/{}/{name}", directory.as_fd().as_raw_fd())
 }
 
 #[cfg(test)]

@@ -14,15 +14,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustix::fs::fstat;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{CWD, Dir, Statx, fstat};
 
 use super::archived_logs;
+use super::log_tree::LogFiles;
 use super::sparse::Sparse;
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{ArchivedPod, LogFileName, PodRef, pod_of_dir};
+use crate::model::{ArchivedPod, LogFileName, MOST_LOG_FILES, PodRef, pod_of_dir};
 use crate::observe::ObserveError;
-use crate::observe::walk::{MOST_NAMES, names, open_directory, open_file, stat};
+use crate::observe::open_dir::OpenDir;
+use crate::observe::walk::MOST_NAMES;
 
 /// The most bytes that are read of a compressed file after decompression, and that are copied of all files together. A file of some KiB
 /// could fill a disk, or keep a command busy for days. The kubelet rotates a file at 10 MiB, unless its settings say otherwise.
@@ -30,11 +32,10 @@ pub const MOST_BYTES: u64 = if cfg!(test) { 8 << 20 } else { 4 << 30 };
 /// The time between two looks at files that cannot be watched.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// An open directory, and its path for messages.
+/// An open directory below the pod log root or in the archive.
 #[derive(Debug)]
 struct Folder {
-    fd: OwnedFd,
-    path: PathBuf,
+    dir: OpenDir,
     is_archive: bool,
 }
 
@@ -93,7 +94,7 @@ impl PodLogs {
         let mut pods = BTreeMap::new();
         for (root, is_archive) in [(roots.0, false), (roots.1, true)] {
             let path = HostFs::new(host_root).resolve(root).map(Resolved::into_path);
-            let folder = path.and_then(|path| Ok(Folder { fd: open_directory(CWD, &*path)?, path, is_archive }));
+            let folder = path.and_then(|path| Ok(Folder { dir: OpenDir::open(&path)?, is_archive }));
             let folder = match folder {
                 Ok(folder) => Rc::new(folder),
                 Err(error) if is_archive && error.kind() == io::ErrorKind::NotFound => continue,
@@ -103,7 +104,7 @@ impl PodLogs {
                 }
                 Err(source) => return Err(ObserveError::List { path: root.into(), source }),
             };
-            for dir in folder.all_names() {
+            for dir in folder.dir.texts(usize::MAX) {
                 let Some(pod) = pod_of_dir(&dir) else {
                     folder.leave_out(&dir, "it has no name of a pod's log directory", omitted);
                     continue;
@@ -120,7 +121,7 @@ impl PodLogs {
     pub fn containers(&self, omitted: &mut Vec<String>) -> Vec<ContainerLogs> {
         let mut containers = BTreeMap::<_, Vec<_>>::new();
         for folder in self.folders(omitted) {
-            for name in folder.names(omitted).into_iter().filter(|name| !name.starts_with(ArchivedPod::FILE)) {
+            for name in folder.dir.texts(MOST_NAMES).into_iter().filter(|name| !name.starts_with(ArchivedPod::FILE)) {
                 match folder.enter(&name) {
                     Ok(inner) => containers.entry(name).or_default().push(Rc::new(inner)),
                     Err(error) => folder.leave_out(&name, error, omitted),
@@ -142,7 +143,7 @@ impl PodLogs {
     /// Returns what the archive knows of the pod. A document below the pod log root would be a tenant's.
     pub fn document(&self) -> Option<ArchivedPod> {
         let folder = self.archive.as_ref()?.enter(&self.dir).ok()?;
-        archived_logs::document(&folder.fd).filter(|document| document.pod.is(&self.pod))
+        archived_logs::document(&folder.dir).filter(|document| document.pod.is(&self.pod))
     }
 
     fn folders(&self, omitted: &mut Vec<String>) -> Vec<Folder> {
@@ -165,14 +166,20 @@ impl ContainerLogs {
     pub fn list(&self, omitted: &mut Vec<String>) -> Vec<LogFile> {
         let mut files = Vec::<LogFile>::new();
         for folder in &self.folders {
-            for name in folder.names(omitted) {
-                match (LogFileName::parse(&name), stat(folder.fd.as_fd(), &*name)) {
-                    (Some(parts), Ok(found)) => files.push(LogFile::new(parts, name, &found, folder)),
-                    // Under such a name the kubelet compresses a file.
-                    (None, _) if name.strip_suffix(".tmp").is_some() => {}
-                    (None, _) => folder.leave_out(&name, "it has no name of a log file", omitted),
-                    (_, Err(_)) => {}
-                }
+            let unreadable = |error| folder.leave_out("", error, omitted);
+            let found = LogFiles::of(&folder.dir, None).map_err(unreadable).unwrap_or_default();
+            if found.at_least {
+                folder.leave_out("", format!("only {MOST_LOG_FILES} entries are read"), omitted);
+            }
+            // Under such a name the kubelet compresses a file.
+            for name in found.others.iter().filter(|name| name.strip_suffix(".tmp").is_none()) {
+                folder.leave_out(name, "it has no name of a log file", omitted);
+            }
+            for (file_name, entry) in found.entries {
+                let Some(name) = LogFileName::parse(&file_name) else { continue };
+                let (bytes, modified_at, inode, folder) =
+                    (entry.length, entry.modified_at, entry.inode, Rc::clone(folder));
+                files.push(LogFile { name, bytes, modified_at, file_name, inode, folder });
             }
         }
         files.sort_by(|a, b| (&a.name, !a.folder.is_archive).cmp(&(&b.name, !b.folder.is_archive)));
@@ -196,7 +203,7 @@ impl ContainerLogs {
 
     /// Returns whether no file of it changes any more: its directories were removed since they were opened, or only the archive has it.
     pub fn is_removed(&self) -> bool {
-        let is_removed = |folder: &Rc<Folder>| fstat(&folder.fd).is_ok_and(|found| found.st_nlink == 0);
+        let is_removed = |folder: &Rc<Folder>| fstat(&folder.dir).is_ok_and(|found| found.st_nlink == 0);
         self.folders.iter().all(|folder| folder.is_archive || is_removed(folder))
     }
 }
@@ -204,26 +211,19 @@ impl ContainerLogs {
 // === impl LogFile ===
 
 impl LogFile {
-    fn new(name: LogFileName, file_name: String, found: &Statx, folder: &Rc<Folder>) -> Self {
-        let nanos = i32::try_from(found.stx_mtime.tv_nsec).unwrap_or_default();
-        let modified_at = Timestamp::new(found.stx_mtime.tv_sec, nanos).ok();
-        let folder = Rc::clone(folder);
-        Self { name, bytes: found.stx_size, modified_at, file_name, inode: found.stx_ino, folder }
-    }
-
     /// Opens it. The kubelet may have renamed or compressed it since it was listed: the name it has now is returned too.
     ///
     /// # Errors
     /// As in the system, and if it was removed, or replaced by another file.
     pub(super) fn open(&self) -> io::Result<(File, String)> {
-        let at = self.folder.fd.as_fd();
-        let is_it = |name: &String| stat(at, &**name).is_ok_and(|found| found.stx_ino == self.inode);
-        let is_log = |name: &String| LogFileName::parse(name).is_some();
+        let at = &self.folder.dir;
+        let is_it = |name: &String| matches!(at.entry(name), Ok(Some(found)) if found.inode == self.inode);
         let listed = Some(self.file_name.clone()).filter(is_it);
-        let renamed = || self.folder.names(&mut Vec::new()).into_iter().find(|name| is_log(name) && is_it(name));
+        let is_log = |name: &String| LogFileName::parse(name).is_some();
+        let renamed = || LogFiles::of(at, None).ok()?.name_of(self.inode).cloned().filter(is_log);
         let name = listed.or_else(renamed).or_else(|| Some(format!("{}.gz", self.file_name)).filter(is_log));
         let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        Ok((open_file(at, &*name)?, name))
+        Ok((at.open_file(&name)?, name))
     }
 
     /// Copies the file as it is, with its holes, to a file that `create` makes for its name. `room` has the bytes that may be copied.
@@ -245,7 +245,7 @@ impl LogFile {
 
     /// Returns the path, for messages.
     pub fn path(&self) -> PathBuf {
-        self.folder.path.join(&self.file_name)
+        self.folder.dir.path_of(&self.file_name)
     }
 }
 
@@ -259,7 +259,7 @@ impl LogWatch {
         let events = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;
         let watch = |inotify: OwnedFd| {
             for folder in above.iter().chain(below) {
-                inotify::add_watch(&inotify, format!("/proc/self/fd/{}", folder.fd.as_raw_fd()), events)?;
+                inotify::add_watch(&inotify, format!("/proc/self/fd/{}", folder.dir.as_fd().as_raw_fd()), events)?;
             }
             Ok(inotify)
         };
@@ -279,31 +279,11 @@ impl LogWatch {
 
 impl Folder {
     fn enter(&self, name: &str) -> io::Result<Self> {
-        let (fd, path) = (open_directory(self.fd.as_fd(), name)?, self.path.join(name));
-        Ok(Self { fd, path, is_archive: self.is_archive })
-    }
-
-    /// Returns the names in it, sorted.
-    fn names(&self, omitted: &mut Vec<String>) -> Vec<String> {
-        let mut names: Vec<_> = names(&self.fd).iter().map(|name| name.to_string_lossy().into_owned()).collect();
-        if names.len() == MOST_NAMES {
-            self.leave_out("", format!("only {MOST_NAMES} entries are read"), omitted);
-        }
-        names.sort();
-        names
-    }
-
-    /// Returns all names in it, however many: those of pods.
-    fn all_names(&self) -> Vec<String> {
-        let entries = Dir::read_from(&self.fd).into_iter().flatten().filter_map(Result::ok);
-        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<_> = names.filter(|name| ![".", ".."].contains(&&**name)).collect();
-        names.sort();
-        names
+        Ok(Self { dir: self.dir.enter(name)?, is_archive: self.is_archive })
     }
 
     fn leave_out(&self, name: &str, why: impl Display, omitted: &mut Vec<String>) {
-        omitted.push(format!("{}: {why}", self.path.join(name).display()));
+        omitted.push(format!("{}: {why}", self.dir.path_of(name).display()));
     }
 }
 
