@@ -26,9 +26,7 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-pub use logs::{
-    Archived, ContainerLogs, ContainerLogsRemoved, KnownLog, KubeletFile, LogError, LogFile, LogRoots, RemovedStats,
-};
+pub use logs::{Archived, KnownLog, KubeletFile, LogError, LogFile, LogNames, LogRoots, RemovedLogs, RemovedStats};
 pub use remover::{Remover, restore};
 
 use std::fs::File;

@@ -31,7 +31,7 @@ pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
 pub use leftovers::has_pull_record;
 pub use log_files::{
-    Archive, ContainerLogs, LogEvents, LogFile, LogFiles, LogLine, LogLines, LogQuery, LogStream, LogWatch,
+    Archive, LogEvents, LogFile, LogFiles, LogLine, LogLines, LogQuery, LogStream, LogWatch, LoggedContainer,
     MOST_COPIED_BYTES, PodLogs, link_target, read_archived_pod,
 };
 pub use needs::{Needs, Part, wanted};

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
 use super::quiet::POLL;
-use super::{ContainerLogs, ContainerLogsRemoved, RemovedStats};
+use super::{LogNames, RemovedLogs, RemovedStats};
 use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
 use crate::plan::{Action, Measure, Refusal, Target};
 
@@ -53,13 +53,12 @@ impl Run<'_> {
         }
         let pod = status.pod.or_else(|| action.pod.clone());
         let link = self.link_path(pod.as_ref(), name, id);
-        let logs = ContainerLogs { path: status.log_path, pod, link };
-        let ContainerLogsRemoved { stats, left } =
-            if matches!(action.target, Target::RemoveContainer { keeps_logs: true, .. }) {
-                ContainerLogsRemoved::default()
-            } else {
-                self.exec.remover.remove_container_logs(&self.exec.roots, logs).await?
-            };
+        let logs = LogNames { path: status.log_path, pod, link };
+        let RemovedLogs { stats, left } = if matches!(action.target, Target::RemoveContainer { keeps_logs: true, .. }) {
+            RemovedLogs::default()
+        } else {
+            self.exec.remover.remove_container_logs(&self.exec.roots, logs).await?
+        };
         match self.exec.remover.remove_container(id).await {
             Err(error) if error.is_removal_in_progress() && self.is_soon_removed(id).await => {
                 return Ok(Done::already_removed());

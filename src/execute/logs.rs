@@ -17,7 +17,7 @@ mod tree;
 
 pub use archive::Archived;
 pub use kubelet_files::KubeletFile;
-pub use of_container::{ContainerLogs, ContainerLogsRemoved};
+pub use of_container::{LogNames, RemovedLogs};
 pub use roots::{KnownLog, LogFile, LogRoots};
 
 use std::path::{Path, PathBuf};

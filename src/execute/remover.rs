@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{
-    Archived, ContainerLogs, ContainerLogsRemoved, KnownLog, KubeletFile, LogError, LogFile, LogRoots, RemovedStats,
-};
+use super::{Archived, KnownLog, KubeletFile, LogError, LogFile, LogNames, LogRoots, RemovedLogs, RemovedStats};
 use crate::cri::{CriError, InProgress, RuntimeReader, RuntimeWriter, UndoLease};
 use crate::model::{ArchivedPod, ContainerId, Image, SandboxId};
 use crate::observe::DirEntry;
@@ -110,8 +108,8 @@ impl Remover {
     pub(super) async fn remove_container_logs(
         &self,
         checked: &LogRoots,
-        logs: ContainerLogs,
-    ) -> Result<ContainerLogsRemoved, LogError> {
+        logs: LogNames,
+    ) -> Result<RemovedLogs, LogError> {
         match self {
             Self::Live { roots, .. } => roots.in_pods(move |roots| roots.remove_container_logs(&logs)).await,
             Self::Dry => checked.in_pods(move |roots| roots.check_container_logs(&logs)).await,

@@ -26,7 +26,7 @@ pub use archived_logs::{Archive, read_archived_pod};
 pub use log_events::LogEvents;
 pub use log_lines::{LogLine, LogLines, LogQuery, LogStream};
 pub use log_tree::LogFiles;
-pub use pod_logs::{ContainerLogs, LogFile, LogWatch, MOST_BYTES as MOST_COPIED_BYTES, PodLogs};
+pub use pod_logs::{LogFile, LogWatch, LoggedContainer, MOST_BYTES as MOST_COPIED_BYTES, PodLogs};
 
 /// Returns every entry of the pod log root, of any type, sorted by name.
 pub fn dirs(root: &Path) -> Result<Vec<LogDir>, ObserveError> {

@@ -19,7 +19,7 @@ use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
 use crate::model::{LogDir, PodRef};
-use crate::observe::{ContainerLogs, LogFile, LogLine, LogLines, LogQuery, LogWatch, PodLogs};
+use crate::observe::{LogFile, LogLine, LogLines, LogQuery, LogWatch, LoggedContainer, PodLogs};
 use crate::plan::LogPolicy;
 
 /// Show the logs of pods on this node, also those of earlier instances
@@ -139,13 +139,13 @@ impl Args {
         pods: &'a [PodLogs],
         word: &str,
         logs: &LogPolicy,
-    ) -> Result<(&'a PodLogs, Vec<ContainerLogs>), CliError> {
+    ) -> Result<(&'a PodLogs, Vec<LoggedContainer>), CliError> {
         let dirs: Vec<_> = pods.iter().map(|pod| LogDir { name: pod.dir.clone(), ..LogDir::default() }).collect();
         let names = log_dirs(&dirs, logs, word);
         let mut left_out = Vec::new();
         let with_time = |pod: &'a PodLogs| {
             let containers = pod.containers(&mut left_out);
-            (containers.iter().filter_map(ContainerLogs::modified_at).max(), pod, containers)
+            (containers.iter().filter_map(LoggedContainer::modified_at).max(), pod, containers)
         };
         let found = pods.iter().filter(|pod| names.iter().any(|dir| dir.name == pod.dir));
         let mut found: Vec<_> = found.map(with_time).collect();
@@ -164,7 +164,7 @@ impl Args {
     }
 
     /// Returns the containers that are to be shown.
-    fn chosen(&self, pod: &PodRef, mut containers: Vec<ContainerLogs>) -> Result<Vec<ContainerLogs>, CliError> {
+    fn chosen(&self, pod: &PodRef, mut containers: Vec<LoggedContainer>) -> Result<Vec<LoggedContainer>, CliError> {
         let names: Vec<_> = containers.iter().map(|container| container.name.clone()).collect();
         let names = format::printable(&format::list(&names));
         containers.retain(|container| self.container.as_ref().is_none_or(|name| container.name == *name));
@@ -181,7 +181,7 @@ impl Args {
         }
     }
 
-    fn print(&self, pod: &PodLogs, containers: &[ContainerLogs], output: &mut Output) -> Result<(), CliError> {
+    fn print(&self, pod: &PodLogs, containers: &[LoggedContainer], output: &mut Output) -> Result<(), CliError> {
         let watch = self.follow.then(|| LogWatch::new(pod, containers));
         let query = LogQuery { since: self.since, tail: self.tail, follows: self.follow };
         let shown = |container| Ok((container, LogLines::new(&self.files(&pod.pod, container)?, query)));
@@ -190,7 +190,7 @@ impl Args {
             for (container, lines) in &mut shown {
                 lines.try_for_each(|line| self.line(&pod.pod, &container.name, &line, output))?;
             }
-            let Some(watch) = watch.as_ref().filter(|_| !containers.iter().all(ContainerLogs::is_removed)) else {
+            let Some(watch) = watch.as_ref().filter(|_| !containers.iter().all(LoggedContainer::is_removed)) else {
                 return ended(shown);
             };
             output.flush()?;
@@ -205,7 +205,7 @@ impl Args {
     }
 
     /// Returns the files of the instances that are to be shown.
-    fn files(&self, pod: &PodRef, container: &ContainerLogs) -> Result<Vec<LogFile>, CliError> {
+    fn files(&self, pod: &PodRef, container: &LoggedContainer) -> Result<Vec<LogFile>, CliError> {
         let attempts = container.attempts();
         let wanted = attempts.last().and_then(|newest| newest.checked_sub(self.previous.unwrap_or_default()));
         let files = container.files.iter().filter(|file| self.all || Some(file.name.attempt) == wanted);
@@ -233,7 +233,7 @@ impl Args {
 }
 
 /// Says which lines were left out. It is an error if a file could not be read.
-fn ended(shown: Vec<(&ContainerLogs, LogLines)>) -> Result<(), CliError> {
+fn ended(shown: Vec<(&LoggedContainer, LogLines)>) -> Result<(), CliError> {
     let mut faults = Vec::new();
     for (container, lines) in shown {
         if lines.omitted() > 0 {

@@ -11,7 +11,7 @@ use crate::model::PodRef;
 
 /// What the log entries of a container are named by.
 #[derive(Clone, Debug)]
-pub struct ContainerLogs {
+pub struct LogNames {
     /// The log file, as the runtime reports it. Empty = the container has none.
     pub path: PathBuf,
     /// The pod whose log directory has the file; `None` = unknown.
@@ -22,7 +22,7 @@ pub struct ContainerLogs {
 
 /// The result for the log entries of a container.
 #[derive(Debug, Default)]
-pub struct ContainerLogsRemoved {
+pub struct RemovedLogs {
     /// What was removed.
     pub stats: RemovedStats,
     /// The entries that kubegc must not remove, each with the reason.
@@ -33,22 +33,22 @@ pub struct ContainerLogsRemoved {
 
 impl LogRoots {
     /// Removes the log files of a container, and then its symlink. Missing entries are success.
-    pub fn remove_container_logs(&self, logs: &ContainerLogs) -> Result<ContainerLogsRemoved, LogError> {
+    pub fn remove_container_logs(&self, logs: &LogNames) -> Result<RemovedLogs, LogError> {
         self.each(logs, |file| self.remove_logs(file), |link| self.remove_link(link))
     }
 
     /// Checks the paths only: what a dry run does instead.
-    pub fn check_container_logs(&self, logs: &ContainerLogs) -> Result<ContainerLogsRemoved, LogError> {
+    pub fn check_container_logs(&self, logs: &LogNames) -> Result<RemovedLogs, LogError> {
         self.each(logs, |_| Ok(RemovedStats::default()), |_| Ok(RemovedStats::default()))
     }
 
     fn each(
         &self,
-        logs: &ContainerLogs,
+        logs: &LogNames,
         file: impl FnOnce(&LogFile) -> Result<RemovedStats, LogError>,
         link: impl FnOnce(&OsStr) -> Result<RemovedStats, LogError>,
-    ) -> Result<ContainerLogsRemoved, LogError> {
-        let mut removed = ContainerLogsRemoved::default();
+    ) -> Result<RemovedLogs, LogError> {
+        let mut removed = RemovedLogs::default();
         if !logs.path.as_os_str().is_empty() {
             removed.add(self.log_file(&logs.path, logs.pod.as_ref()).and_then(|found| file(&found)))?;
         }
@@ -59,9 +59,9 @@ impl LogRoots {
     }
 }
 
-// === impl ContainerLogsRemoved ===
+// === impl RemovedLogs ===
 
-impl ContainerLogsRemoved {
+impl RemovedLogs {
     fn add(&mut self, result: Result<RemovedStats, LogError>) -> Result<(), LogError> {
         match result {
             Ok(stats) => self.stats += stats,

@@ -53,7 +53,7 @@ pub struct PodLogs {
 
 /// The log files of a container of a pod.
 #[derive(Debug)]
-pub struct ContainerLogs {
+pub struct LoggedContainer {
     pub name: String,
     /// Its files in the order of their lines.
     pub files: Vec<LogFile>,
@@ -118,7 +118,7 @@ impl PodLogs {
     }
 
     /// Returns its containers with their files, sorted by name. What is no log file of a kubelet is added to `omitted`.
-    pub fn containers(&self, omitted: &mut Vec<String>) -> Vec<ContainerLogs> {
+    pub fn containers(&self, omitted: &mut Vec<String>) -> Vec<LoggedContainer> {
         let mut containers = BTreeMap::<_, Vec<_>>::new();
         for folder in self.folders(omitted) {
             for name in folder.dir.texts(MOST_NAMES).into_iter().filter(|name| !name.starts_with(ArchivedPod::FILE)) {
@@ -129,8 +129,8 @@ impl PodLogs {
             }
         }
         let containers = containers.into_iter().map(|(name, folders)| {
-            let container = ContainerLogs { name, files: Vec::new(), folders };
-            ContainerLogs { files: container.list(omitted), ..container }
+            let container = LoggedContainer { name, files: Vec::new(), folders };
+            LoggedContainer { files: container.list(omitted), ..container }
         });
         containers.filter(|container| !container.files.is_empty()).collect()
     }
@@ -158,9 +158,9 @@ impl PodLogs {
     }
 }
 
-// === impl ContainerLogs ===
+// === impl LoggedContainer ===
 
-impl ContainerLogs {
+impl LoggedContainer {
     /// Lists its files again. Of a file that exists compressed and uncompressed only the uncompressed one is listed, and one below several
     /// roots once. Another file of the same name is that of an earlier pod of the same uid, and comes first.
     pub fn list(&self, omitted: &mut Vec<String>) -> Vec<LogFile> {
@@ -253,7 +253,7 @@ impl LogFile {
 
 impl LogWatch {
     /// Watches the directories of a pod and of its containers. If the system permits no further watch, it looks once a second.
-    pub fn new(pod: &PodLogs, containers: &[ContainerLogs]) -> Self {
+    pub fn new(pod: &PodLogs, containers: &[LoggedContainer]) -> Self {
         let above = pod.folders(&mut Vec::new());
         let below = containers.iter().flat_map(|container| &container.folders).map(|folder| &**folder);
         let events = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::DELETE;

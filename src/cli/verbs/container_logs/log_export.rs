@@ -9,13 +9,13 @@ use crate::cli::cli_error::CliError;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
 use crate::model::ArchivedPod;
-use crate::observe::{ContainerLogs, LogFile, MOST_COPIED_BYTES, PodLogs};
+use crate::observe::{LogFile, LoggedContainer, MOST_COPIED_BYTES, PodLogs};
 
 /// Copies the files to `DIR/POD/CONTAINER`, as below a log root. Each name is one entry of a directory that is listed, so it has no `/` and
 /// is not `..`. Only the user can read what is created.
 pub(super) fn export(
     pod: &PodLogs,
-    containers: &[ContainerLogs],
+    containers: &[LoggedContainer],
     dir: &Path,
     output: &mut Output,
 ) -> Result<(), CliError> {

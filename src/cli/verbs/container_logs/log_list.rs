@@ -12,7 +12,7 @@ use crate::cli::render::output::Output;
 use crate::config::Settings;
 use crate::daemon::now;
 use crate::model::{ArchivedContainer, PodRef, Seen, Snapshot};
-use crate::observe::{Archive, ContainerLogs, PodLogs};
+use crate::observe::{Archive, LoggedContainer, PodLogs};
 use crate::plan::archive_ends;
 
 /// The logs of a container.
@@ -113,7 +113,7 @@ pub(super) fn attempts_text(attempts: &[u32]) -> String {
 // === impl Row ===
 
 impl<'a> Row<'a> {
-    fn of(pod: &'a PodRef, container: ContainerLogs) -> Self {
+    fn of(pod: &'a PodRef, container: LoggedContainer) -> Self {
         let (attempts, modified_at) = (container.attempts(), container.modified_at());
         let size_bytes = container.files.iter().map(|file| file.bytes).fold(0, u64::saturating_add);
         let (files, container) = (container.files.len(), container.name);
