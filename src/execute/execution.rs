@@ -187,6 +187,8 @@ impl Run<'_> {
             Target::RemoveLogFile { path } => self.log_file(action, path).await,
             Target::RemoveLogLink { path } => self.log_link(path).await,
             Target::RemoveLeftover { leftover, path } => self.leftover(action, *leftover, path).await,
+            Target::DeleteUndoLease { lease } => self.undo_lease(action, lease).await,
+            Target::CollectUnreferenced { .. } => self.unreferenced().await,
             Target::RemoveImage { id, tags, .. } => self.image(action, id, tags).await,
         }
     }

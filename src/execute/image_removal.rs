@@ -3,7 +3,6 @@
 //!
 //! If one image of a set is not removed, the rest of the set is kept: it would reclaim nothing.
 
-use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -110,9 +109,10 @@ impl Run<'_> {
     }
 
     /// Deletes a lease on a removed image, unless enough space is free by now. containerd removes what only the lease kept.
-    pub(super) async fn undo_lease(&self, action: &Action, name: &Path) -> Result<Done, ExecuteError> {
-        let name = name.to_str().filter(|name| name.starts_with(UNDO_LEASES));
-        let Some(name) = name else { return Ok(Done::refused(Refusal::ForeignPath)) };
+    pub(super) async fn undo_lease(&self, action: &Action, name: &str) -> Result<Done, ExecuteError> {
+        if !name.starts_with(UNDO_LEASES) {
+            return Ok(Done::refused(Refusal::ForeignPath));
+        }
         let before = self.space.measure(self.exec).await;
         if action.reason.is_for_space() && self.space.is_enough(before.as_ref()) {
             return Ok(Done::of(Outcome::NotNeeded {}));

@@ -30,11 +30,10 @@ impl Run<'_> {
         let directory = match kind {
             LeftoverKind::TerminationLog | LeftoverKind::PodDirectory => PODS,
             LeftoverKind::Checkpoint => CHECKPOINTS,
-            LeftoverKind::Unreferenced => return self.unreferenced().await,
-            LeftoverKind::UndoLease => return self.undo_lease(action, path).await,
-            LeftoverKind::PullRecord | LeftoverKind::SnapshotDirectory | LeftoverKind::Address => {
-                return Ok(Done::refused(Refusal::ForeignPath));
-            }
+            LeftoverKind::PullRecord
+            | LeftoverKind::SnapshotDirectory
+            | LeftoverKind::Address
+            | LeftoverKind::Unreferenced => return Ok(Done::refused(Refusal::ForeignPath)),
         };
         let file = match KubeletFile::beneath(self.exec.options.kubelet_root.join(directory), path) {
             Ok(file) => file,
@@ -115,7 +114,7 @@ impl Run<'_> {
 
     /// Starts the collection of containerd, and looks whether it removed all that was unreferenced when the plan was made. What it
     /// leaves, it would leave each time.
-    async fn unreferenced(&self) -> Result<Done, ExecuteError> {
+    pub(super) async fn unreferenced(&self) -> Result<Done, ExecuteError> {
         self.exec.remover.collect_garbage(self.plan.taken_at).await?;
         if self.exec.remover.is_dry() {
             return Ok(self.removed(None));

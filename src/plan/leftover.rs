@@ -50,8 +50,8 @@ fn proof(context: &Context, in_runtime: &InRuntime, leftover: &Leftover) -> Opti
         LeftoverKind::PodDirectory => pod_is_gone(context, in_runtime, &leftover.pod.as_ref()?.uid),
         LeftoverKind::Checkpoint => Some(rule_removes(context, leftover)),
         LeftoverKind::SnapshotDirectory | LeftoverKind::Address => Some(Err(KeepReason::ShownOnly {})),
-        // They are no files, and do not come from a snapshot's list.
-        LeftoverKind::Unreferenced | LeftoverKind::UndoLease => None,
+        // It is no file.
+        LeftoverKind::Unreferenced => None,
     }
 }
 
@@ -65,10 +65,9 @@ pub(super) fn decide_unreferenced(step: &mut Step) {
     let oldest = store.unreferenced(snapshot.taken_at - SETTLED).filter_map(|part| part.created_at).min();
     let Some(oldest) = oldest else { return };
     let usage = store.unreferenced(snapshot.taken_at).map(StorePart::usage).fold(DirUsage::default(), DirUsage::and);
-    let leftover = LeftoverKind::Unreferenced;
-    let target = Target::RemoveLeftover { leftover, path: images.mountpoint.clone() };
+    let target = Target::CollectUnreferenced { store: images.mountpoint.clone() };
     let (size, age_seconds) = (Some(usage.bytes).into(), Some(context.age_seconds(oldest)));
-    match selected(context, leftover, &target.id()) {
+    match selected(context, LeftoverKind::Unreferenced, &target.id()) {
         Ok(()) => _ = step.remove(Action { age_seconds, size, ..target.remove(RemoveReason::Unreferenced {}) }),
         Err(reason) => step.keep(Kept { age_seconds, size, ..target.keep(reason) }),
     }

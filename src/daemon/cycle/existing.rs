@@ -6,24 +6,17 @@
 use std::path::Path;
 
 use crate::host_path::HostFs;
-use crate::model::LeftoverKind;
-use crate::plan::{Kind, Outcome, Refusal, Report, Target};
+use crate::plan::{Outcome, Refusal, Report};
 
 /// Reports paths that exist as refused.
 pub(super) async fn refuse(reports: &mut [Report], host: &HostFs) {
     for report in reports.iter_mut().filter(|report| report.outcome == Outcome::AlreadyRemoved {}) {
-        let target = &report.action.target;
-        if !matches!(target.kind(), Kind::LogDir | Kind::LogFile | Kind::LogLink | Kind::Leftover)
-            || matches!(
-                target,
-                Target::RemoveLeftover { leftover: LeftoverKind::Unreferenced | LeftoverKind::UndoLease, .. }
-            )
-            || !exists(host, target.id().as_ref()).await
+        if let Some(path) = report.action.target.path()
+            && exists(host, path).await
         {
-            continue;
+            report.outcome = Outcome::Refused { refusal: Refusal::StateChanged };
+            report.note = Some("it exists, and is not among what may be removed now".to_owned());
         }
-        report.outcome = Outcome::Refused { refusal: Refusal::StateChanged };
-        report.note = Some("it exists, and is not among what may be removed now".to_owned());
     }
 }
 

@@ -53,9 +53,6 @@ pub enum LeftoverKind {
     Checkpoint,
     /// What nothing in the store of containerd refers to. It goes with containerd's next collection, which waits for a removal.
     Unreferenced,
-    /// A removed image that a lease of kubegc keeps, so that the removal can be undone. It goes before another image where space is
-    /// needed.
-    UndoLease,
 }
 
 /// The kubelet's record of a pulled image.
@@ -102,7 +99,6 @@ impl LeftoverKind {
             Self::Address => "address of a sandbox that is gone",
             Self::Checkpoint => "checkpoint of a container",
             Self::Unreferenced => "unreferenced content of containerd",
-            Self::UndoLease => "image kept for undo",
         }
     }
 }

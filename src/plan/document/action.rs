@@ -1,6 +1,6 @@
 //! One removal as data: the object, and the reason.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,6 @@ pub struct Action {
 /// The object that an action removes.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
-#[expect(clippy::enum_variant_names, reason = "the words of the document")]
 pub enum Target {
     /// A dead container with its log files and its log symlink, unless these stay. The container is removed last.
     RemoveContainer {
@@ -76,6 +75,16 @@ pub enum Target {
         leftover: LeftoverKind,
         /// The path beneath the directory of the program that left it.
         path: PathBuf,
+    },
+    /// The lease of a removed image, which keeps its content so that the removal can be undone.
+    DeleteUndoLease {
+        /// The name of the lease in containerd.
+        lease: String,
+    },
+    /// What nothing in the store of containerd refers to: containerd collects it when asked.
+    CollectUnreferenced {
+        /// The directory of the store.
+        store: PathBuf,
     },
     /// An image with all its tags.
     RemoveImage {
@@ -128,20 +137,35 @@ impl Target {
             Self::RemoveLogDir { .. } => Kind::LogDir,
             Self::RemoveLogFile { .. } => Kind::LogFile,
             Self::RemoveLogLink { .. } => Kind::LogLink,
-            Self::RemoveLeftover { .. } => Kind::Leftover,
+            Self::RemoveLeftover { .. } | Self::DeleteUndoLease { .. } | Self::CollectUnreferenced { .. } => {
+                Kind::Leftover
+            }
             Self::RemoveImage { .. } => Kind::Image,
         }
     }
 
-    /// Returns the object's ID; for logs its path.
+    /// Returns the path of a file or directory; `None` = it is an object of the runtime.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::RemoveLogDir { path }
+            | Self::RemoveLogFile { path }
+            | Self::RemoveLogLink { path }
+            | Self::RemoveLeftover { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Returns the object's ID; for files its path.
     pub fn id(&self) -> String {
         match self {
             Self::RemoveContainer { id, .. } => id.to_string(),
             Self::RemoveSandbox { id } => id.to_string(),
-            Self::RemoveLogDir { path }
-            | Self::RemoveLogFile { path }
-            | Self::RemoveLogLink { path }
-            | Self::RemoveLeftover { path, .. } => path.display().to_string(),
+            Self::RemoveLogDir { path: at }
+            | Self::RemoveLogFile { path: at }
+            | Self::RemoveLogLink { path: at }
+            | Self::RemoveLeftover { path: at, .. }
+            | Self::CollectUnreferenced { store: at } => at.display().to_string(),
+            Self::DeleteUndoLease { lease } => lease.clone(),
             Self::RemoveImage { id, .. } => id.to_string(),
         }
     }
@@ -152,6 +176,8 @@ impl Target {
             Self::RemoveContainer { name, .. } => Some(name),
             Self::RemoveImage { tags, .. } => tags.first().map(String::as_str),
             Self::RemoveLeftover { leftover, .. } => Some(leftover.phrase()),
+            Self::DeleteUndoLease { .. } => Some("image kept for undo"),
+            Self::CollectUnreferenced { .. } => Some(LeftoverKind::Unreferenced.phrase()),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use super::candidate::Candidate;
 use super::goal::Goal;
 use super::keep_image;
 use super::reclaim::{Estimates, Order};
-use crate::model::{FileSystem, LeftoverKind, Seen};
+use crate::model::{FileSystem, Seen};
 use crate::plan::disk_usage::Usage;
 use crate::plan::document::action::{Action, Target};
 use crate::plan::document::plan_error::PlanError;
@@ -67,8 +67,7 @@ pub(super) fn delete_undo_leases(
         && !of_total
         && let Some((lease, freed)) = estimates.remove_undo_lease()
     {
-        let (leftover, path) = (LeftoverKind::UndoLease, lease.name.as_str().into());
-        let action = Target::RemoveLeftover { leftover, path }.remove(reason.clone());
+        let action = Target::DeleteUndoLease { lease: lease.name.clone() }.remove(reason.clone());
         let age_seconds = lease.created_at.map(|at| step.context.age_seconds(at));
         step.remove(Action { age_seconds, size: Some(freed).into(), ..action });
         reclaimed += i128::from(freed);
