@@ -39,6 +39,7 @@ pub use document::kept_for::{KeptFor, kept_images_text};
 pub use document::log_limit_note::{FilesLeft, LogLimitNote};
 pub use document::plan_error::PlanError;
 pub use document::reason::{KeepReason, RemoveReason, RuleReason};
+pub use document::remove_word::RemoveWord;
 pub use document::report::{FailureCause, Measure, Outcome, Refusal, Report};
 pub use document::summary::{Counts, Halt, Summary};
 pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, PodKnowledge, RuleNote, WorkloadNote};

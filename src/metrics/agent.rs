@@ -19,27 +19,13 @@ use super::text::Exposition;
 use super::usage;
 use crate::model::{DirUsage, LeftoverKind, PodSourceName, PodSourceReport, RemovedImage, Seen, Snapshot};
 use crate::plan::{
-    Action, DiskState, FailureCause, KeepReason, Kind, LimitOf, Outcome, Plan, PodKnowledge, Report, Scope, Summary,
+    Action, DiskState, FailureCause, KeepReason, Kind, LimitOf, Outcome, Plan, PodKnowledge, RemoveWord, Report, Scope,
+    Summary,
 };
 use crate::store::{DiskAccount, NamespaceSpace};
 
 /// The bounds of the buckets for passes, in seconds.
 const BOUNDS: [f64; 8] = [0.1, 0.5, 2.0, 10.0, 30.0, 120.0, 600.0, 1800.0];
-/// The reasons to remove an object of each kind.
-const REASONS: [(Kind, &[&str]); 7] = [
-    (Kind::Container, &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_total_limit"]),
-    (Kind::Sandbox, &["pod_deleted", "pod_terminal", "superseded"]),
-    (Kind::LogDir, &["pod_deleted"]),
-    (
-        Kind::LogFile,
-        &["pod_deleted", "pod_terminal", "over_max_per_pod_container", "over_log_limit", "over_archive_limit"],
-    ),
-    (Kind::LogLink, &["dangling"]),
-    (Kind::Leftover, &["pod_deleted", "instance_gone", "unreferenced"]),
-    (Kind::Image, &["space", "age", "unused"]),
-];
-/// All reasons to remove an image.
-const IMAGE_REASONS: [&str; 7] = ["space", "target", "age", "rule", "unused", "listed", "named"];
 /// The results of passes.
 const RESULTS: [&str; 2] = ["succeeded", "failed"];
 
@@ -187,8 +173,8 @@ impl AgentMetrics {
 
     /// Counts an image that was pulled again.
     pub fn pulled_again(&self, image: &RemovedImage) {
-        let Some(reason) = IMAGE_REASONS.into_iter().find(|reason| *reason == image.reason) else { return };
-        let labels = vec![("reason", reason)];
+        let Ok(reason) = image.reason.parse::<RemoveWord>() else { return };
+        let labels = vec![("reason", reason.as_str())];
         self.0.pulled_again.get_or_create(&labels).inc();
         self.0.pulled_again_bytes.get_or_create(&labels).inc_by(image.bytes);
     }
@@ -219,8 +205,7 @@ impl AgentMetrics {
     fn show_actions(&self, kind: Kind, plan: &Plan) {
         let (values, word) = (&self.0.metrics.values, kind.as_str());
         let is_of = |action: &&Action| action.target.kind() == kind;
-        let reasons = REASONS.iter().filter(|(of, _)| *of == kind).flat_map(|(_, reasons)| *reasons);
-        let none = reasons.map(|reason| vec![("kind", word), ("reason", *reason)]);
+        let none = reasons(kind).map(|reason| vec![("kind", word), ("reason", reason)]);
         let labels = |action: &Action| vec![("kind", word), ("reason", action.reason.kind())];
         values.replace(PLANNED, word, counts(none, plan.actions.iter().filter(is_of).map(labels)));
         if kind != Kind::Image || !self.0.has_account.load(Ordering::Relaxed) {
@@ -285,8 +270,9 @@ impl Default for AgentMetrics {
         metrics.values.replace(BUILD, "", [(vec![("version", env!("CARGO_PKG_VERSION"))], 1.0)]);
         let kinds = || Kind::ALL.map(|kind| ("kind", kind.as_str()));
         let each_kind = || kinds().map(|kind| vec![kind]);
-        let reasons = REASONS.into_iter().flat_map(|(kind, reasons)| reasons.iter().map(move |reason| (kind, *reason)));
-        let reasons = reasons.map(|(kind, reason)| vec![("kind", kind.as_str()), ("reason", reason)]);
+        let reasons_of =
+            |kind: Kind| reasons(kind).map(move |reason| vec![("kind", kind.as_str()), ("reason", reason)]);
+        let pulled_again = || reasons(Kind::Image).map(|reason| vec![("reason", reason)]);
         let causes = kinds()
             .into_iter()
             .flat_map(|kind| FailureCause::VARIANTS.iter().map(move |cause| vec![kind, ("cause", cause.as_str())]));
@@ -306,14 +292,13 @@ impl Default for AgentMetrics {
             passes: metrics.counters(PASSES, passes),
             pass_seconds,
             calls,
-            removed: metrics.counters(REMOVED, reasons),
+            removed: metrics.counters(REMOVED, Kind::ALL.into_iter().flat_map(reasons_of)),
             failed: metrics.counters(FAILED, causes),
             refused: metrics.counters(REFUSED, kinds().map(|kind| vec![kind, ("cause", "state_changed")])),
             reclaimed: metrics.counters(RECLAIMED, each_kind()),
             estimated: metrics.counters(ESTIMATED, each_kind()),
-            pulled_again: metrics.counters(PULLED_AGAIN, IMAGE_REASONS.map(|reason| vec![("reason", reason)])),
-            pulled_again_bytes: metrics
-                .counters(PULLED_AGAIN_BYTES, IMAGE_REASONS.map(|reason| vec![("reason", reason)])),
+            pulled_again: metrics.counters(PULLED_AGAIN, pulled_again()),
+            pulled_again_bytes: metrics.counters(PULLED_AGAIN_BYTES, pulled_again()),
             pod_sources: Mutex::default(),
             has_account: AtomicBool::default(),
             metrics,
@@ -347,6 +332,11 @@ fn of_source(source: PodSourceName, is_complete: bool) -> (Labels, f64) {
 
 fn seconds(at: Timestamp) -> f64 {
     at.as_duration().as_secs_f64()
+}
+
+/// Returns the words of the reasons to remove an object of a kind.
+fn reasons(kind: Kind) -> impl Iterator<Item = &'static str> {
+    RemoveWord::VARIANTS.iter().filter(move |word| word.kinds().contains(&kind)).map(|word| word.as_str())
 }
 
 #[cfg(test)]

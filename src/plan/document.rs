@@ -11,6 +11,7 @@ pub(super) mod kept_for;
 pub(super) mod log_limit_note;
 pub(super) mod plan_error;
 pub(super) mod reason;
+pub(super) mod remove_word;
 pub(super) mod report;
 pub(super) mod selection;
 pub(super) mod summary;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::policy::guards::Profile;
 use super::policy::image_policy::Pace;
+use super::policy::image_target::ImageTarget;
 use super::policy::pressure::Pressure;
 use crate::model::{ImageId, ListBytes, ListReceipt, PodList, PodRef, PodSourceReport, Seen, Snapshot};
 use crate::store::Size;
@@ -30,7 +32,7 @@ use action::{Action, Kind};
 use disk_state::DiskState;
 use log_limit_note::LogLimitNote;
 use plan_error::PlanError;
-use reason::KeepReason;
+use reason::{KeepReason, RemoveReason};
 
 /// What one pass removes, in order, and why everything else is kept.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -259,6 +261,24 @@ pub struct ImageSummary {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde requires")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+// === impl ImageTrigger ===
+
+impl ImageTrigger {
+    /// Returns why images are removed for a reason; `None` = it is none to remove images because of the disk or of their age.
+    pub(super) fn of(reason: &RemoveReason) -> Option<Self> {
+        match reason {
+            RemoveReason::Space { .. } => Some(Self::PercentUsed),
+            RemoveReason::Target { target: ImageTarget::Free { .. }, .. } => Some(Self::FreeBytes),
+            RemoveReason::Target { target: ImageTarget::Inodes { .. }, .. } => Some(Self::InodesPercent),
+            RemoveReason::Target { target: ImageTarget::Total { .. }, .. } => Some(Self::TotalBytes),
+            RemoveReason::Age { .. } => Some(Self::Age),
+            RemoveReason::Rule(_) => Some(Self::Rule),
+            RemoveReason::Unused { pressure: true } => Some(Self::Pressure),
+            _ => None,
+        }
+    }
 }
 
 // === impl PodKnowledge ===

@@ -113,11 +113,12 @@ fn decide_unused(step: &mut Step, candidates: Vec<Candidate>) {
     step.plan.images.knows_store = index.is_some();
     let mut estimates = Estimates::new(index.cloned());
     if let Some(reason) = context.policy.all_unused() {
-        step.plan.images.triggered_by = Some(ImageTrigger::AllUnused);
         if reason.is_for_space() {
             free_space::delete_undo_leases(step, &mut estimates, &reason, i128::MAX);
         }
-        return remove_all(step, &mut estimates, candidates, &reason);
+        remove_all(step, &mut estimates, candidates, &reason);
+        step.plan.images.triggered_by = Some(ImageTrigger::AllUnused);
+        return;
     }
     let candidates = remove_by_rule(step, &mut estimates, candidates);
     let rest = remove_old(step, &mut estimates, candidates);
@@ -134,20 +135,12 @@ fn remove_all(step: &mut Step, estimates: &mut Estimates, candidates: Vec<Candid
     }
 }
 
-/// Removes an image whatever the disk usage, unless it is too young or was in use at the start of the pass. Returns whether it
-/// does.
-fn remove_unless_young(
-    step: &mut Step,
-    estimates: &mut Estimates,
-    candidate: &Candidate,
-    reason: RemoveReason,
-) -> bool {
-    if let Some(reason) = candidate.why_kept(step.context) {
-        keep_image(step, candidate.image, reason);
-        return false;
+/// Removes an image whatever the disk usage, unless it is too young or was in use at the start of the pass.
+fn remove_unless_young(step: &mut Step, estimates: &mut Estimates, candidate: &Candidate, reason: RemoveReason) {
+    match candidate.why_kept(step.context) {
+        Some(reason) => keep_image(step, candidate.image, reason),
+        None => remove(step, estimates, candidate, reason),
     }
-    remove(step, estimates, candidate, reason);
-    true
 }
 
 /// Removes the images that a rule removes, unless they are too young. Returns the other candidates.
@@ -163,9 +156,7 @@ fn remove_by_rule<'i>(
             rest.push(candidate);
             continue;
         };
-        if remove_unless_young(step, estimates, &candidate, reason) {
-            step.plan.images.triggered_by = Some(ImageTrigger::Rule);
-        }
+        remove_unless_young(step, estimates, &candidate, reason);
     }
     rest
 }
@@ -190,7 +181,6 @@ fn remove_old<'i>(step: &mut Step, estimates: &mut Estimates, candidates: Vec<Ca
             rest.push(candidate);
             continue;
         };
-        step.plan.images.triggered_by = Some(ImageTrigger::Age);
         remove(step, estimates, &candidate, reason);
     }
     rest
@@ -219,6 +209,7 @@ fn keep_image(step: &mut Step, image: &Image, reason: KeepReason) {
 }
 
 fn remove(step: &mut Step, estimates: &mut Estimates, candidate: &Candidate, reason: RemoveReason) {
+    step.plan.images.triggered_by = ImageTrigger::of(&reason);
     step.remove(candidate.action(step.context, estimates.remove(candidate).bytes, reason));
 }
 

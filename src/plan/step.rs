@@ -136,6 +136,7 @@ impl<'c, 'a> Step<'c, 'a> {
         let is_allowed =
             self.selection.as_mut().is_none_or(|selection| selection.allows(&action.target, &action.reason));
         if is_allowed {
+            debug_assert!(action.reason.word().kinds().contains(&action.target.kind()), "{action:?}");
             self.plan.actions.push(action);
         }
         is_allowed

@@ -80,11 +80,6 @@ impl Explanation {
 // === impl RemoveReason ===
 
 impl RemoveReason {
-    /// Returns the word in documents.
-    pub fn kind(&self) -> &'static str {
-        self.into()
-    }
-
     /// Returns whether an image is removed to reclaim space, so that it is kept if there is enough.
     pub fn is_for_space(&self) -> bool {
         matches!(self, Self::Space { .. } | Self::Target { .. } | Self::Unused { pressure: true })

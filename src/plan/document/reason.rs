@@ -1,12 +1,12 @@
 //! The reasons to remove and to keep objects.
 //!
 //! One enum each serves all policies. The head of each policy file lists the reasons that it uses. A variant carries the
-//! values that decided. `explain.rs` describes each variant.
+//! values that decided. `explain.rs` describes each variant, and `remove_word.rs` the words of those to remove.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::IntoStaticStr;
+use strum::{EnumDiscriminants, EnumString, IntoStaticStr, VariantArray};
 
 use crate::model::ContainerState;
 use crate::plan::policy::image_target::ImageTarget;
@@ -29,8 +29,13 @@ pub struct RuleReason {
 }
 
 /// The reason to remove an object.
-#[derive(Clone, Debug, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Debug, EnumDiscriminants, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[strum_discriminants(
+    name(RemoveWord),
+    doc = "A reason to remove an object, without its values.",
+    derive(EnumString, IntoStaticStr, VariantArray),
+    strum(serialize_all = "snake_case")
+)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum RemoveReason {
     /// The pod is deleted (I11).

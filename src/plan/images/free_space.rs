@@ -6,6 +6,7 @@ use super::keep_image;
 use super::reclaim::{Estimates, Order};
 use crate::model::{FileSystem, Seen};
 use crate::plan::disk_usage::Usage;
+use crate::plan::document::ImageTrigger;
 use crate::plan::document::action::{Action, Target};
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::{KeepReason, RemoveReason};
@@ -40,7 +41,7 @@ pub(super) fn free_space(step: &mut Step, mut estimates: Estimates, candidates: 
 fn set_goal(step: &mut Step, goal: &Goal, disk: &FileSystem) {
     let number = |number: i128| u64::try_from(number).unwrap_or_default();
     let images = &mut step.plan.images;
-    images.triggered_by = Some(goal.trigger);
+    images.triggered_by = ImageTrigger::of(&goal.reason);
     images.began_by =
         matches!(goal.reason, RemoveReason::Target { .. }).then(|| goal.reason.explain().phrase.into_owned());
     (images.target_bytes, images.target_inodes) = (number(goal.bytes), number(goal.inodes));

@@ -5,7 +5,6 @@
 
 use crate::model::FileSystem;
 use crate::plan::disk_usage::Usage;
-use crate::plan::document::ImageTrigger;
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::RemoveReason;
 use crate::plan::policy::Policy;
@@ -15,7 +14,6 @@ use crate::plan::policy::pressure::Pressure;
 /// What a pass must reclaim.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Goal {
-    pub trigger: ImageTrigger,
     pub reason: RemoveReason,
     pub bytes: i128,
     pub inodes: i128,
@@ -49,7 +47,7 @@ impl Goal {
         policy.pass.pressure.as_ref().filter(is_of_images)?;
         let (bytes, inodes) = policy.pressure.missing(disk);
         let reason = RemoveReason::Unused { pressure: true };
-        Some(Self { trigger: ImageTrigger::Pressure, reason, bytes, inodes, is_of_disk: true })
+        Some(Self { reason, bytes, inodes, is_of_disk: true })
     }
 
     /// Returns the goal of the thresholds. Equal ones leave nothing to reclaim; the kubelet removes an image then.
@@ -58,7 +56,6 @@ impl Goal {
         let (used_percent, high_threshold_percent) = (usage.used_percent(), images.high_threshold_percent);
         let bytes = usage.bytes_to_free(images.low_threshold_percent);
         (used_percent >= high_threshold_percent && (bytes > 0 || !policy.guards.measure_space)).then_some(Self {
-            trigger: ImageTrigger::PercentUsed,
             reason: RemoveReason::Space { high_threshold_percent, used_percent },
             bytes,
             inodes: 0,
@@ -89,10 +86,8 @@ impl Goal {
 impl ImageTarget {
     /// Returns the goal, if the target has begun. A value that the disk does not report is not compared.
     fn goal(self, disk: &FileSystem, all_images: u64) -> Option<Goal> {
-        let reason = |value| RemoveReason::Target { target: self, value };
-        let goal = |trigger, value, bytes: u64, inodes: u64| Goal {
-            trigger,
-            reason: reason(value),
+        let goal = |value, bytes: u64, inodes: u64| Goal {
+            reason: RemoveReason::Target { target: self, value },
             bytes: bytes.into(),
             inodes: inodes.into(),
             is_of_disk: !matches!(self, Self::Total { .. }),
@@ -100,7 +95,7 @@ impl ImageTarget {
         match self {
             Self::Free { below_bytes, until_bytes } => {
                 let free = disk.available_bytes;
-                (free < below_bytes).then(|| goal(ImageTrigger::FreeBytes, free, until_bytes.saturating_sub(free), 0))
+                (free < below_bytes).then(|| goal(free, until_bytes.saturating_sub(free), 0))
             }
             Self::Inodes { from_percent, until_percent } => {
                 let (all, free) = (disk.inodes.filter(|all| *all > 0)?, disk.inodes_free?);
@@ -108,10 +103,11 @@ impl ImageTarget {
                 let percent = Usage::of(all, free).used_percent();
                 let most = u64::try_from(u128::from(all) * u128::from(until_percent) / 100).unwrap_or(u64::MAX);
                 let missing = used.saturating_sub(most);
-                (percent >= from_percent).then(|| goal(ImageTrigger::InodesPercent, percent, 0, missing))
+                (percent >= from_percent).then(|| goal(percent, 0, missing))
             }
-            Self::Total { above_bytes, until_bytes } => (all_images > above_bytes)
-                .then(|| goal(ImageTrigger::TotalBytes, all_images, all_images.saturating_sub(until_bytes), 0)),
+            Self::Total { above_bytes, until_bytes } => {
+                (all_images > above_bytes).then(|| goal(all_images, all_images.saturating_sub(until_bytes), 0))
+            }
         }
     }
 

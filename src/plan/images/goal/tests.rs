@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::Snapshot;
+use crate::plan::document::ImageTrigger;
 use crate::plan::document::action::Kind;
 use crate::plan::policy::Policy;
 use crate::plan::policy::pressure::PressurePolicy;

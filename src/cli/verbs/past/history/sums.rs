@@ -16,7 +16,7 @@ use crate::cli::cli_error::CliError;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
-use crate::plan::{Kind, Pressure};
+use crate::plan::{Kind, Pressure, RemoveWord};
 use crate::record::{HistoryEntry, HistoryFilter, RunId, StoreReader};
 
 /// The reason of the row with the bytes of containers and sandboxes. It is last of its kind.
@@ -144,24 +144,13 @@ fn rule(sum: &Sum) -> String {
     if let Some(rule) = &sum.rule {
         return format!("rule {rule:?}");
     }
-    let words = match sum.reason.as_str() {
-        "unused" if sum.by.is_none() => "unused (images.all_unused)",
-        "pod_terminal" if sum.by.is_none() => "pod terminated (containers.evict_terminated_pods)",
-        "target" => "images.targets",
-        "pod_deleted" => "pod deleted",
-        "pod_terminal" => "pod terminated",
-        "over_max_per_pod_container" => "over containers.max_per_pod_container",
-        "over_archive_limit" => "over logs.archive",
-        "over_log_limit" => "over logs.limits",
-        "over_total_limit" => "over containers.max_containers",
-        "superseded" => "pod has a newer sandbox",
-        "dangling" => "dangling symlink",
-        "space" => "disk usage",
-        "age" => "over images.max_age",
-        "listed" => "removed by list (--remove-list)",
-        "named" => "named in the command",
-        BY_PASS => "all containers and sandboxes (measured by pass)",
-        other => return other.replace('_', " ") + by,
+    let words = match sum.reason.parse() {
+        Ok(RemoveWord::Unused) if sum.by.is_none() => "unused (images.all_unused)",
+        Ok(RemoveWord::PodTerminal) if sum.by.is_none() => "pod terminated (containers.evict_terminated_pods)",
+        Ok(word) => word.phrase(),
+        Err(_) if sum.reason == BY_PASS => "all containers and sandboxes (measured by pass)",
+        // Of another version.
+        Err(_) => return sum.reason.replace('_', " ") + by,
     };
     format!("{words}{by}")
 }
