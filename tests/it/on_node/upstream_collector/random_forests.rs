@@ -7,6 +7,9 @@
 //! What ends in two ways with any collector is not generated either: an object whose owner is deleted with the finalizer
 //! `orphan` has no other owner. It lives if the other owner's reference is dropped first, and is deleted if the reference
 //! to the orphaning owner is.
+//!
+//! Nor has an object of cluster scope a namespaced owner beside another one. kube-controller-manager gives such an object up, and looks at
+//! it again only after its next start (1.20.2 and 1.36.2, `garbagecollector.go`), also when that reference is dropped later.
 
 use crate::on_node::owner_forests::forest::{Forest, ForestObject, Reference, Step};
 use crate::on_node::random::Random;
@@ -66,7 +69,8 @@ impl Nursery {
             }
         }
         if owners.len() > 1 {
-            owners.retain(|owner| !owner.to.as_deref().is_some_and(|to| self.orphans(to)));
+            let ends_in_two_ways = |to: &str| self.orphans(to) || ns.is_none() && self.is_namespaced(to);
+            owners.retain(|owner| !owner.to.as_deref().is_some_and(ends_in_two_ways));
         }
         self.objects.push(ForestObject {
             id: format!("o{number}"),
@@ -172,6 +176,10 @@ impl Nursery {
     /// Returns whether the dependents of an object lose their reference when it is collected.
     fn orphans(&self, id: &str) -> bool {
         self.objects.iter().any(|object| object.id == id && object.finalizers.iter().any(|it| it == "orphan"))
+    }
+
+    fn is_namespaced(&self, id: &str) -> bool {
+        self.objects.iter().any(|object| object.id == id && object.ns.is_some())
     }
 
     fn step(&self) -> Step {
