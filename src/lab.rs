@@ -8,13 +8,11 @@
 
 #![forbid(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod bound;
 mod policies;
 mod replay;
 mod suggest;
 mod world;
 
-pub use bound::fewest_bytes_pulled_again;
 pub use policies::{all_unused, of_kubelet, orders};
 pub use replay::{Removal, Replay, Ruler, Totals};
 pub use suggest::{Suggestion, suggest};

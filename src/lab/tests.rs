@@ -192,25 +192,6 @@ fn passes_that_are_not_planned_would_have_removed_nothing() {
 }
 
 #[test]
-fn no_policy_pulls_less_again_than_the_bound() {
-    let bound = fewest_bytes_pulled_again(&busy(), &ruler(), 85);
-    let replays = policies().into_iter().map(|policy| Replay::of(&busy(), &policy, &ruler()).totals.pulled_again_bytes);
-    let fewest = replays.min().unwrap();
-    assert!(0 < bound && bound <= fewest, "{bound} {fewest}");
-}
-
-/// The room for unused images is 300 MiB in each of the 71 hours, except right after a use, when the node still had the images:
-/// 1,000, 600 and 700. That is 22,700 MiB hours. `a` needs 18 * 300 = 5,400 of them, so 17,300 of the 50 * 400 of `b` remain.
-#[test]
-fn the_bound_keeps_the_shortest_times_first() {
-    let mut trace = node(0, &[("a", 300, &[(1, 2), (20, 20)]), ("b", 400, &[(1, 2), (52, 52)])]);
-    let bound = |trace: &Trace| fewest_bytes_pulled_again(trace, &ruler(), 100) / MIB;
-    assert_eq!(bound(&trace), 0, "the disk has room for all");
-    trace.disk = (1..=72).map(|hour| sample(hour, 300)).collect();
-    assert_eq!(bound(&trace), 400 - 17_300 / 50);
-}
-
-#[test]
 fn the_suggestion_is_judged_by_what_did_not_choose_it() {
     let trace = node(0, &[("a", 100, &[(1, 2), (15, 16), (29, 30), (43, 44), (57, 58)])]);
     let in_force = Policy { guards: Guards { keep_pulled_again: false, ..Guards::default() }, ..max_age(5) };

@@ -143,7 +143,7 @@ impl<'t> World<'t> {
     }
 
     /// Returns the used bytes of a sample without the images that the node had. Less than 0 if their layers take less than they count.
-    pub fn bytes_of_others(&self, sample: &DiskSample) -> i128 {
+    fn bytes_of_others(&self, sample: &DiskSample) -> i128 {
         let FileSystem { capacity_bytes, available_bytes, .. } = sample.file_system;
         i128::from(capacity_bytes) - i128::from(available_bytes) - i128::from(self.recorded_bytes)
     }
@@ -160,12 +160,6 @@ impl<'t> World<'t> {
         let free = self.present().filter(|pair| is_unused(pair) && !is_held(pair.1));
         let since = free.map(|(_, state)| since(state)).min();
         Unused { any: self.present().any(|pair| is_unused(&pair)), since }
-    }
-
-    /// Returns the bytes of the images that are in use or pinned, whatever a replay removes.
-    pub fn needed_bytes(&self) -> u64 {
-        let is_needed = |(image, state): &(&TracedImage, &State)| state.is_used || image.image.pinned;
-        self.present().filter(is_needed).map(|(image, _)| image.bytes()).sum()
     }
 
     /// Notes why a plan keeps an image at `now`. Neither the age nor the disk changes what a pattern keeps.

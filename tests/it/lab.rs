@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use kubegc::lab::{Replay, Ruler, Totals, fewest_bytes_pulled_again, of_kubelet, orders, suggest};
+use kubegc::lab::{Replay, Ruler, Totals, of_kubelet, orders, suggest};
 use kubegc::model::{Trace, size_text};
 use kubegc::plan::{EvictionLimits, ImagePolicy, Policy};
 
@@ -62,15 +62,14 @@ fn the_page_has_every_node_that_was_made() {
         let ruler = ruler(&trace);
         let again = policies.each_ref().map(|policy| Replay::of(&trace, policy, &ruler).totals.pulled_again_bytes);
         let [kubelet, safe, cost] = again.map(size_text);
-        let bound = size_text(fewest_bytes_pulled_again(&trace, &ruler, 85));
-        format!("| {} | {kubelet} | {safe} | {cost} | {bound} |\n", load.name)
+        format!("| {} | {kubelet} | {safe} | {cost} |\n", load.name)
     };
     let rows: Vec<String> = loads().0.map(row).collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/disk.md");
     let page = std::fs::read_to_string(&path).unwrap();
     if is_written() {
         let [begin, end] = BOUNDS.map(|bound| page.find(bound).unwrap());
-        let head = "| node | kubelet | `safe` | by cost | bound |\n|---|---|---|---|---|\n";
+        let head = "| node | kubelet | `safe` | by cost |\n|---|---|---|---|\n";
         let table = format!("{}{}\n{head}{}{}", &page[..begin], BOUNDS[0], rows.concat(), &page[end..]);
         std::fs::write(&path, table).unwrap();
     }

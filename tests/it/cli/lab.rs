@@ -46,21 +46,19 @@ fn settings_are_compared_with_those_in_force() {
     insta::assert_snapshot!(lab(&shell, &["--set", "images.high_threshold_percent=50", "--set", "images.low_threshold_percent=40"]), @"
     3 images in 3d22h since 2026-11-01T01:00:00Z, 95 passes over them; the high threshold is 85%
 
-    SETTINGS       PEAK  ABOVE HIGH  EVICTION  REMOVED      PULLED AGAIN  PULL TIME
-    in force       60%   0s          0s        0 (0B)       0 (0B)        0s
-    tried          60%   0s          0s        10 (2.0GiB)  9 (1.8GiB)    60s
-    kubelet        60%   0s          0s        0 (0B)       0 (0B)        0s
-    all unused     20%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
-    offline bound                                           at least 0B
+    SETTINGS    PEAK  ABOVE HIGH  EVICTION  REMOVED      PULLED AGAIN  PULL TIME
+    in force    60%   0s          0s        0 (0B)       0 (0B)        0s
+    tried       60%   0s          0s        10 (2.0GiB)  9 (1.8GiB)    60s
+    kubelet     60%   0s          0s        0 (0B)       0 (0B)        0s
+    all unused  20%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
     ");
     insta::assert_snapshot!(lab(&shell, &[]), @"
     3 images in 3d22h since 2026-11-01T01:00:00Z, 95 passes over them; the high threshold is 85%
 
-    SETTINGS       PEAK  ABOVE HIGH  EVICTION  REMOVED      PULLED AGAIN  PULL TIME
-    in force       60%   0s          0s        0 (0B)       0 (0B)        0s
-    kubelet        60%   0s          0s        0 (0B)       0 (0B)        0s
-    all unused     20%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
-    offline bound                                           at least 0B
+    SETTINGS    PEAK  ABOVE HIGH  EVICTION  REMOVED      PULLED AGAIN  PULL TIME
+    in force    60%   0s          0s        0 (0B)       0 (0B)        0s
+    kubelet     60%   0s          0s        0 (0B)       0 (0B)        0s
+    all unused  20%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
     ");
 }
 
@@ -71,11 +69,10 @@ fn a_suggestion_has_both_halves() {
     insta::assert_snapshot!(lab(&shell, &["--suggest"]), @"
     3 images in 3d22h since 2026-11-01T01:00:00Z, 95 passes over them; the high threshold is 85%
 
-    SETTINGS       PEAK  ABOVE HIGH  EVICTION  REMOVED      PULLED AGAIN  PULL TIME
-    in force       40%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
-    kubelet        40%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
-    all unused     20%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
-    offline bound                                           at least 0B
+    SETTINGS    PEAK  ABOVE HIGH  EVICTION  REMOVED      PULLED AGAIN  PULL TIME
+    in force    40%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
+    kubelet     40%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
+    all unused  20%   0s          0s        12 (2.3GiB)  9 (1.8GiB)    60s
 
     Suggested, chosen by the first half:
       images.max_age=0d

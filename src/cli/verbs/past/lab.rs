@@ -16,7 +16,7 @@ use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
-use crate::lab::{Replay, Ruler, Suggestion, Totals, all_unused, fewest_bytes_pulled_again, of_kubelet, suggest};
+use crate::lab::{Replay, Ruler, Suggestion, Totals, all_unused, of_kubelet, suggest};
 use crate::model::{Pulls, Trace};
 use crate::plan::Policy;
 
@@ -61,9 +61,6 @@ pub(in crate::cli) struct Lab {
     high_threshold_percent: u64,
     /// The replays. The first has the settings in force.
     replays: Vec<PolicyReplay>,
-    /// No rules that keep the disk at or below that threshold pull fewer bytes again: a lower bound (PFOO-L of Berger, Beckmann and
-    /// Harchol-Balter, 2018), which may be out of reach.
-    fewest_bytes_pulled_again: u64,
     /// Settings that the replays find better; `null` = not requested.
     suggestion: Option<Suggestion>,
 }
@@ -149,7 +146,6 @@ impl Lab {
             images: trace.images.len(),
             high_threshold_percent,
             replays: policies.into_iter().filter_map(replay).collect(),
-            fewest_bytes_pulled_again: fewest_bytes_pulled_again(trace, &ruler, high_threshold_percent),
             suggestion: args.suggest.then(|| suggest(trace, in_force, &ruler)),
         })
     }
@@ -157,10 +153,8 @@ impl Lab {
     fn text(&self) -> String {
         let days = format::age(self.until.duration_since(self.since).as_secs());
         let (passes, images) = (self.passes, format::count(self.images, "image"));
-        let (none, bound) = (String::new, format!("at least {}", format::size(self.fewest_bytes_pulled_again)));
-        let bound = ["offline bound".to_owned(), none(), none(), none(), none(), bound, none()];
         let rows = self.replays.iter().map(|replay| row(replay.policy.replace('_', " "), &replay.totals));
-        let table = table(TITLES, rows.chain([bound]));
+        let table = table(TITLES, rows);
         let suggestion = self.suggestion.as_ref().map(suggestion).unwrap_or_default();
         let high = self.high_threshold_percent;
         format!(
