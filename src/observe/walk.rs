@@ -5,12 +5,10 @@
 //! walk has a time, a depth, and a fixed memory for each level. It follows no link, enters no mount and wakes none, and changes no
 //! access time that it may keep.
 
-mod bolt;
 mod deleted_files;
 mod disk_content;
 mod node_walk;
 mod pod_usage;
-mod snapshot_dirs;
 mod turns;
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Decides what is left over: in the kubelet's directory, in that of the snapshotter, in those of networks, and in the store of the runtime.
+//! Decides what is left over: in the kubelet's directory, in those of networks, and in the store of the runtime.
 //!
 //! Removes for `instance_gone`, `pod_deleted`, `unreferenced` and `rule`. Keeps for `not_selected`, `shown_only`, `protects_image`, `no_rule`,
 //! `younger_than_min_age`, `rule`, `runtime_not_seen`, `list_incomplete`, `backing_off`, and by the guards `runtime_just_started`, `list_fell` and `baseline_lost`.
@@ -49,7 +49,7 @@ fn proof(context: &Context, in_runtime: &InRuntime, leftover: &Leftover) -> Opti
         LeftoverKind::TerminationLog => Some(instance_is_gone(context, leftover)),
         LeftoverKind::PodDirectory => pod_is_gone(context, in_runtime, &leftover.pod.as_ref()?.uid),
         LeftoverKind::Checkpoint => Some(rule_removes(context, leftover)),
-        LeftoverKind::SnapshotDirectory | LeftoverKind::Address => Some(Err(KeepReason::ShownOnly {})),
+        LeftoverKind::Address => Some(Err(KeepReason::ShownOnly {})),
         // It is no file.
         LeftoverKind::Unreferenced => None,
     }
@@ -206,14 +206,10 @@ mod tests {
     }
 
     #[test]
-    #[rustfmt::skip]
     fn what_only_its_program_can_remove_is_shown() {
-        let set = |policy: &mut Policy| policy.leftovers.0.extend([LeftoverKind::SnapshotDirectory, LeftoverKind::Address]);
-        hold(&[Kind::Leftover], [
-            ("an address", node().left_over(LeftoverKind::Address, "10.88.0.7", 60).set(set), "10.88.0.7: shown_only", "") as Row,
-            ("a directory of the snapshotter",
-                node().left_over(LeftoverKind::SnapshotDirectory, "77", 60).set(set), "77: shown_only", ""),
-        ]);
+        let address = node().left_over(LeftoverKind::Address, "10.88.0.7", 60);
+        let named = address.set(|policy| policy.leftovers.0.extend([LeftoverKind::Address]));
+        hold(&[Kind::Leftover], [("an address", named, "10.88.0.7: shown_only", "")]);
     }
 
     #[test]

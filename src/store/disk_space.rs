@@ -10,8 +10,8 @@ use strum::IntoEnumIterator;
 use super::account::{Accounting, CategoryEntry};
 use super::category::Category;
 use crate::model::{
-    DirUsage, DiskUse, FileSystem, Leftover, LeftoverKind, LogDir, NodeDisk, PodDirUsage, PodRef, PodUid, Seen,
-    Snapshot, VolumeUsage,
+    DirUsage, DiskUse, FileSystem, LeftoverKind, LogDir, NodeDisk, PodDirUsage, PodRef, PodUid, Seen, Snapshot,
+    VolumeUsage,
 };
 
 /// The large things that are listed of each disk.
@@ -160,10 +160,6 @@ impl Filling {
         self.add(Category::KubeletFiles, content.kubelet, 0);
         self.add(Category::OtherFiles, content.other, 0);
         self.add(Category::DeletedFiles, content.deleted, content.deleted.inodes);
-        for Leftover { kind, at, .. } in &content.leftovers {
-            let held_by = kind.phrase().to_owned();
-            self.add_named(Category::Leftovers, at.path.clone(), held_by, at.usage);
-        }
         for found in &content.largest {
             let category = if found.is_kubelets { Category::KubeletFiles } else { Category::OtherFiles };
             let (name, held_by) = (found.path.clone(), String::new());
@@ -221,7 +217,6 @@ pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)>
         (LeftoverKind::PullRecord, has_files && snapshot.images.as_ref().is_some()),
         (LeftoverKind::TerminationLog, has_files && snapshot.containers.as_ref().is_some()),
         (LeftoverKind::PodDirectory, has_pods),
-        (LeftoverKind::SnapshotDirectory, !snapshot.disk_contents.is_empty()),
         (LeftoverKind::Address, has_files && snapshot.sandboxes.as_ref().is_some()),
         (LeftoverKind::Checkpoint, has_files),
         (LeftoverKind::Unreferenced, store.is_some()),
@@ -231,12 +226,10 @@ pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)>
     let gone = dirs.into_iter().flatten().filter(|dir| pods.is_gone(&dir.uid));
     let gone = gone.map(|dir| (LeftoverKind::PodDirectory, on_kubelet_disk(dir)));
     let files = snapshot.leftovers.as_ref().into_iter().flatten();
-    let is_measured_there = |kind| matches!(kind, LeftoverKind::PodDirectory | LeftoverKind::SnapshotDirectory);
-    let files = files.filter(|leftover| !is_measured_there(leftover.kind));
-    let found = snapshot.disk_contents.iter().flat_map(|content| &content.leftovers).chain(files);
+    let files = files.filter(|leftover| leftover.kind != LeftoverKind::PodDirectory);
     let unreferenced = store.into_iter().flat_map(|store| store.unreferenced(snapshot.taken_at));
     let unreferenced = unreferenced.map(|part| (LeftoverKind::Unreferenced, part.usage()));
-    for (kind, usage) in gone.chain(found.map(|found| (found.kind, found.at.usage))).chain(unreferenced) {
+    for (kind, usage) in gone.chain(files.map(|found| (found.kind, found.at.usage))).chain(unreferenced) {
         let (count, sum) = all.entry(kind).or_default();
         (*count, *sum) = (*count + 1, sum.and(usage));
     }
@@ -370,31 +363,26 @@ mod tests {
 
     #[test]
     fn what_is_left_over_is_counted_by_kind() {
-        let mut content = snapshot(&json!({})).disk_contents.remove(0);
-        let at =
-            crate::model::PathUsage { usage: DirUsage { bytes: 30, inodes: 1, at_least: false }, ..Default::default() };
-        content.leftovers =
-            vec![Leftover { kind: LeftoverKind::SnapshotDirectory, at, pod: None, image: None, modified_at: None }; 2];
         let of = |more: Value| -> Vec<_> {
-            let snapshot = Snapshot { disk_contents: vec![content.clone()], ..snapshot(&more) };
-            leftovers(&snapshot).into_iter().map(|(kind, (count, usage))| (kind, count, usage.bytes)).collect()
+            let found = leftovers(&snapshot(&more)).into_iter();
+            found.map(|(kind, (count, usage))| (kind, count, usage.bytes)).collect()
         };
-        let (dirs, snapshots) = ((LeftoverKind::PodDirectory, 1, 405), (LeftoverKind::SnapshotDirectory, 2, 60));
+        let dirs = (LeftoverKind::PodDirectory, 1, 405);
         let (records, logs) = ((LeftoverKind::PullRecord, 0, 0), (LeftoverKind::TerminationLog, 1, 4));
         let log = json!({ "kind": "termination_log", "path": "/pods/u/containers/app/0", "bytes": 4, "inodes": 1 });
         let address = json!({ "kind": "address", "path": "/networks/n/10.0.0.1", "bytes": 4096, "inodes": 1 });
-        let unmeasured = json!({ "kind": "snapshot_directory", "path": "/snapshots/7", "bytes": 0, "inodes": 0 });
-        let found = json!({ "seen": [log, address, unmeasured] });
+        let measured = json!({ "kind": "pod_directory", "path": "/pods/u-gone", "bytes": 0, "inodes": 0 });
+        let found = json!({ "seen": [log, address, measured] });
         let (addresses, checkpoints) = ((LeftoverKind::Address, 1, 4096), (LeftoverKind::Checkpoint, 0, 0));
         let unreferenced = (LeftoverKind::Unreferenced, 0, 0);
-        let all = [records, logs, dirs, snapshots, addresses, checkpoints, unreferenced];
+        let all = [records, logs, dirs, addresses, checkpoints, unreferenced];
         assert_eq!(of(json!({ "leftovers": found })), all);
         let part = json!({ "kind": "blob", "name": "b", "bytes": 100, "created_at": "2026-11-21T11:00:00Z" });
         let store = of(json!({ "leftovers": found, "store": { "seen": { "parts": [part], "holders": [] } } }));
         assert_eq!(store.last(), Some(&(LeftoverKind::Unreferenced, 1, 100)));
         let incomplete = json!({ "pods": { "seen": { "source": "test", "complete": false, "pods": [] } },
             "leftovers": { "not_seen": "no answer" } });
-        assert_eq!(of(incomplete), [snapshots, unreferenced], "a pod that is not listed may exist");
+        assert_eq!(of(incomplete), [unreferenced], "a pod that is not listed may exist");
     }
 
     /// Without a complete list, a pod that is not listed may exist.

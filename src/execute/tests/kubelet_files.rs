@@ -189,7 +189,6 @@ async fn what_is_shown_only_is_not_removed() {
     let bench = bench();
     for (leftover, path) in [
         (LeftoverKind::Address, "kubelet/10.88.0.7"),
-        (LeftoverKind::SnapshotDirectory, "kubelet/10.88.0.7"),
         (LeftoverKind::PullRecord, "kubelet/image_manager/pulled/sha256-1"),
         (LeftoverKind::Checkpoint, "kubelet/image_manager/checkpoint-1.tar"),
     ] {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DirUsage, DiskUse, Leftover};
+use crate::model::{DirUsage, DiskUse};
 
 /// What a walk over a disk found.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -19,9 +19,6 @@ pub struct DiskContent {
     /// The largest directories and files of both. One beneath another does not count for it.
     #[serde(default)]
     pub largest: Vec<PathUsage>,
-    /// What no program needs any more.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub leftovers: Vec<Leftover>,
     /// All deleted files that a process holds open.
     #[serde(default)]
     pub deleted: DirUsage,
@@ -69,7 +66,6 @@ impl DiskContent {
             kubelet: DirUsage::default(),
             other: DirUsage::default(),
             largest: Vec::new(),
-            leftovers: Vec::new(),
             deleted: DirUsage::default(),
             largest_deleted: Vec::new(),
             missing: Vec::new(),

@@ -45,8 +45,6 @@ pub enum LeftoverKind {
     TerminationLog,
     /// The kubelet's directory of a pod that is gone.
     PodDirectory,
-    /// A directory of containerd's snapshotter that its database does not have.
-    SnapshotDirectory,
     /// An address that the CNI plugin host-local reserves for a sandbox that no client of the runtime has (containernetworking/plugins#1047).
     Address,
     /// An archive with the memory of a container, which the kubelet makes when asked (KEP-2008). It removes none.
@@ -95,7 +93,6 @@ impl LeftoverKind {
             Self::PullRecord => "pull record",
             Self::TerminationLog => "termination log",
             Self::PodDirectory => "directory of a pod that is gone",
-            Self::SnapshotDirectory => "directory that the snapshotter does not know",
             Self::Address => "address of a sandbox that is gone",
             Self::Checkpoint => "checkpoint of a container",
             Self::Unreferenced => "unreferenced content of containerd",

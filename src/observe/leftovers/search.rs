@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{checkpoints, pod_directory, pull_records, reservations, termination_logs};
 use crate::host_path::HostFs;
-use crate::model::{Leftover, LeftoverKind, PodUid, Seen, Snapshot};
+use crate::model::{Leftover, PodUid, Seen, Snapshot};
 use crate::observe::Observer;
 use crate::observe::leftover_logs::restarted_containers;
 
@@ -16,9 +16,6 @@ impl Observer {
     pub(in crate::observe) async fn find_leftovers(&self, snapshot: &mut Snapshot) {
         let mut found = self.leftovers_of_kubelet(snapshot).await;
         if let Seen::Seen(found) = &mut found {
-            let unknown = self.unknown_snapshot_dirs(snapshot).await.into_iter();
-            let kind = LeftoverKind::SnapshotDirectory;
-            found.extend(unknown.map(|at| Leftover { kind, at, pod: None, image: None, modified_at: None }));
             found.extend(self.leaked_addresses(snapshot).await);
         }
         snapshot.leftovers = found;

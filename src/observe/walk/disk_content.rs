@@ -6,15 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use procfs::FromRead as _;
 use procfs::process::{MountInfo, MountInfos};
 use rustix::fs::CWD;
 use tokio::time::Instant;
 
-use super::{Device, Largest, Walk, deleted_files, device, in_background, is_mount, snapshot_dirs, stat, turn};
+use super::{Device, Largest, Walk, deleted_files, device, in_background, is_mount, stat, turn};
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{DiskContent, DiskUse, Leftover, LeftoverKind, PathUsage};
+use crate::model::{DiskContent, DiskUse, PathUsage};
 
 /// A directory or file is listed if it takes one in so many of the used bytes.
 const SHARE: u64 = 200;
@@ -36,16 +35,12 @@ pub(super) struct Disk {
     pub used_bytes: u64,
 }
 
-/// The time, and the directories of the host with a meaning of their own.
+/// The directories of the host with a meaning of their own.
 pub(super) struct Known {
-    /// When the snapshot was taken.
-    pub now: Timestamp,
     /// The kubelet's.
     pub kubelet_root: PathBuf,
     /// Those that others measure: of pods, of logs and of the runtime.
     pub measured: Vec<PathBuf>,
-    /// The directory of containerd's snapshotter.
-    pub snapshotter: Option<PathBuf>,
 }
 
 /// Looks at disks of the host, within a time. What was not reached by then has at least its size.
@@ -90,9 +85,6 @@ impl<'a> Look<'a> {
         } else {
             content.missing.push("deleted files that are open: the processes of the host cannot be seen".to_owned());
         }
-        if let Err(error) = self.snapshot_dirs(content) {
-            content.missing.push(format!("directories of the snapshotter: {error}"));
-        }
         self.kubelet(content)?;
         match self.top(&mounts)? {
             Some(top) => self.others(content, &top)?,
@@ -100,20 +92,6 @@ impl<'a> Look<'a> {
         }
         content.largest.sort_by_key(|found| Reverse(found.usage.bytes));
         content.largest.truncate(MOST);
-        Ok(())
-    }
-
-    /// Finds the directories that the snapshotter does not know.
-    fn snapshot_dirs(&self, content: &mut DiskContent) -> io::Result<()> {
-        let Some((on_host, at)) = self.known.snapshotter.as_ref().and_then(|path| Some((path, self.here(path)?)))
-        else {
-            return Ok(());
-        };
-        let mut walk = Walk::new(&at, self.until)?;
-        let found = snapshot_dirs::find(&at, on_host, self.known.now, |at, name| walk.measure(at, name))?;
-        let kind = LeftoverKind::SnapshotDirectory;
-        let leftover = |at| Leftover { kind, at, pod: None, image: None, modified_at: None };
-        content.leftovers.extend(found.into_iter().map(leftover));
         Ok(())
     }
 

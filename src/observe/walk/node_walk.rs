@@ -4,13 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{disk_content, pod_usage, snapshot_dirs};
+use super::{disk_content, pod_usage};
 use crate::host_path::{CallError, HostFs, Resolved};
-use crate::model::{DirUsage, DiskContent, DiskUse, NodeDisk, PathUsage, PodDirUsage, Seen, Snapshot};
+use crate::model::{DiskContent, DiskUse, NodeDisk, PodDirUsage, Seen, Snapshot};
 use crate::observe::{ObserveError, Observer, Places};
 
-/// The directory of containerd's snapshotter overlayfs.
-const OVERLAYFS: &str = "io.containerd.snapshotter.v1.overlayfs";
 /// How much longer than its time a walk may take to answer. Where processes wait for the processor, it waits longer than they do.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -65,20 +63,6 @@ impl Observer {
         self.measure(directory, time, add).await.map(|added| added.unwrap_or(usage))
     }
 
-    /// Returns the directories that containerd's snapshotter does not know, without their sizes; none if they cannot be read.
-    pub(in crate::observe) async fn unknown_snapshot_dirs(&self, snapshot: &Snapshot) -> Vec<PathUsage> {
-        let Some(snapshotter) = snapshotter(snapshot) else { return Vec::new() };
-        let (now, path) = (snapshot.taken_at, snapshotter.clone());
-        let find = move |_: &HostFs, at: &Path| {
-            let found = snapshot_dirs::find(at, &path, now, |_, _| Ok(DirUsage::default()));
-            found.map_err(|source| ObserveError::List { path, source })
-        };
-        match self.list_directory(snapshotter, find).await {
-            Seen::Seen(found) => found,
-            Seen::NotSeen(_) => Vec::new(),
-        }
-    }
-
     /// Looks at what else is on each disk, within a time.
     pub(in crate::observe) async fn disk_contents(&self, snapshot: &Snapshot, time: Duration) -> Vec<DiskContent> {
         let Places { kubelet_root, pod_logs, container_logs, .. } = self.places.clone();
@@ -98,9 +82,7 @@ impl Observer {
         let measured = [pods.clone(), pod_logs.clone(), container_logs, self.places.archive.clone()]
             .into_iter()
             .chain(images.map(|images| runtime_root(images)));
-        let snapshotter = snapshotter(snapshot).cloned();
-        let known =
-            disk_content::Known { now: snapshot.taken_at, measured: measured.collect(), kubelet_root, snapshotter };
+        let known = disk_content::Known { measured: measured.collect(), kubelet_root };
         let names: Vec<_> = disks.iter().map(|disk| disk.of).collect();
         let look = move |host: &HostFs| disk_content::look(host, disks, &known, time);
         let looked = self.walks.with_limit(time.saturating_add(GRACE)).run(Path::new("/"), look).await;
@@ -110,11 +92,6 @@ impl Observer {
         };
         looked.unwrap_or_else(failed)
     }
-}
-
-/// Returns the directory of the snapshotter, if it is containerd's overlayfs.
-fn snapshotter(snapshot: &Snapshot) -> Option<&PathBuf> {
-    snapshot.image_filesystem.as_ref().map(|disk| &disk.mountpoint).filter(|images| images.ends_with(OVERLAYFS))
 }
 
 /// Returns the directory of the runtime from that of its images: containerd has `ROOT/io.containerd.snapshotter.v1.overlayfs`, and

@@ -14,7 +14,6 @@ use crate::rig::{Image, Layer, Rig, Version, run};
 
 /// The pods that are sound, each with an address, a termination log and a directory of the kubelet.
 const PODS: usize = 30;
-const SNAPSHOTS: &str = "io.containerd.snapshotter.v1.overlayfs/snapshots";
 
 #[tokio::test]
 async fn containerd_1_6_collects_when_asked() {
@@ -126,15 +125,11 @@ async fn leave_all(rig: &Rig) -> Vec<String> {
     write_old(&kubelet.join("checkpoints/checkpoint-web-0_shop-app-2026-11-27T12:00:00Z.tar"), "memory");
     write_old(&kubelet.join("pods/uid-gone/etc-hosts"), "");
     write_old(&rig.dir().join("networks/pods/10.88.1.1"), &format!("{}\r\neth0", "0".repeat(64)));
-    let unknown = rig.home().join("root").join(SNAPSHOTS).join("99999");
-    fs::create_dir(&unknown).unwrap();
-    set_old(&unknown);
     let mut left = vec![
         kubelet.join("image_manager/pulled").join(record),
         kubelet.join("checkpoints/checkpoint-web-0_shop-app-2026-11-27T12:00:00Z.tar"),
         kubelet.join("pods/uid-gone"),
         rig.dir().join("networks/pods/10.88.1.1"),
-        unknown,
     ];
     left.extend(leave_termination_logs(rig).await);
     let mut left: Vec<_> = left.into_iter().map(|path| path.display().to_string()).collect();
@@ -142,8 +137,7 @@ async fn leave_all(rig: &Rig) -> Vec<String> {
     left
 }
 
-/// Leaves termination logs of a container that lost instances, and returns the one that is left over: the two newest never are. No
-/// container is removed, because containerd then removes directories that its snapshotter does not know.
+/// Leaves termination logs of a container that lost instances, and returns the one that is left over: the two newest never are.
 async fn leave_termination_logs(rig: &Rig) -> [PathBuf; 1] {
     let again = rig.pod("shop", "again", "uid-again").await;
     again.running_again("app", 3).await;
@@ -160,10 +154,6 @@ async fn leave_termination_logs(rig: &Rig) -> [PathBuf; 1] {
 fn write_old(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
-    set_old(path);
-}
-
-fn set_old(path: &Path) {
     set_modified(path, 1);
 }
 

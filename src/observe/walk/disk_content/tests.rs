@@ -19,7 +19,7 @@ fn looked(root: &Path, used_kib: u64, host: &HostFs) -> DiskContent {
     let measured = vec![kubelet_root.join("pods"), root.join("var/log/pods"), root.join("var/lib/containerd")];
     let directories = vec![root.join("none"), kubelet_root.join("pods")];
     let disk = Disk { of: DiskUse::Kubelet, directories, used_bytes: used_kib << 10 };
-    let known = Known { now: Timestamp::UNIX_EPOCH, kubelet_root, measured, snapshotter: None };
+    let known = Known { kubelet_root, measured };
     look(host, vec![disk], &known, Duration::from_mins(10)).remove(0)
 }
 
@@ -96,12 +96,7 @@ mod as_root {
             fs::create_dir_all(&pods).unwrap();
             let from = dir.path().join("var/lib/kubelet/pods");
             mount(Some(&from), &pods, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
-            let known = Known {
-                now: Timestamp::UNIX_EPOCH,
-                kubelet_root: "/var/lib/kubelet".into(),
-                measured: Vec::new(),
-                snapshotter: None,
-            };
+            let known = Known { kubelet_root: "/var/lib/kubelet".into(), measured: Vec::new() };
             let disk =
                 Disk { of: DiskUse::Kubelet, directories: vec!["/var/lib/kubelet/pods".into()], used_bytes: 1 << 20 };
             let found = look(&HostFs::new(seen.path()), vec![disk], &known, Duration::from_mins(10)).remove(0);
@@ -115,12 +110,7 @@ mod as_root {
     fn each_directory_has_its_part_of_the_time() {
         apart(|| {
             let dir = disk();
-            let known = Known {
-                now: Timestamp::UNIX_EPOCH,
-                kubelet_root: dir.path().join("none"),
-                measured: Vec::new(),
-                snapshotter: None,
-            };
+            let known = Known { kubelet_root: dir.path().join("none"), measured: Vec::new() };
             let disk = Disk { of: DiskUse::Kubelet, directories: vec![dir.path().to_owned()], used_bytes: 1 << 20 };
             let found = look(&HostFs::default(), vec![disk], &known, Duration::ZERO).remove(0);
             // The root, var and etc, and what is in them: lib, log, passwd.
