@@ -11,6 +11,7 @@ mod category;
 mod disk_space;
 mod entries;
 mod index;
+mod runtime_dir;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -142,7 +142,8 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 
 fn leftover(kind: LeftoverKind, path: &Path, metadata: &Metadata) -> Leftover {
     let usage = DirUsage { bytes: metadata.blocks().saturating_mul(BLOCK), inodes: 1, ..DirUsage::default() };
-    let at = PathUsage { path: path.display().to_string(), is_kubelets: kind != LeftoverKind::Address, usage };
+    let (path, is_kubelets) = (path.display().to_string(), kind != LeftoverKind::Address);
+    let at = PathUsage { path, is_kubelets, usage, ..PathUsage::default() };
     let modified_at = metadata.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
     Leftover { kind, at, pod: None, image: None, modified_at }
 }

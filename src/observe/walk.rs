@@ -229,7 +229,7 @@ impl Largest {
             let usage = DirUsage { bytes, inodes, at_least: size.at_least };
             self.listed = self.listed.and(usage);
             let path = String::from_utf8_lossy(&self.path).into_owned();
-            self.found.push(PathUsage { path, is_kubelets: false, usage });
+            self.found.push(PathUsage { path, usage, ..PathUsage::default() });
         }
         self.path.truncate(length);
     }

@@ -45,6 +45,8 @@ pub enum Category {
     PodVolumes,
     /// The kubelet's own files.
     KubeletFiles,
+    /// What the directory of the runtime has besides its store, and in that store besides what the runtime lists.
+    UnknownToRuntime,
     /// What no program needs any more, such as directories of pods that are gone.
     Leftovers,
     /// Directories and files of other programs.
@@ -79,6 +81,7 @@ impl Category {
             Self::ArchivedLogs => "archived logs",
             Self::PodVolumes => "pod volumes",
             Self::KubeletFiles => "files of the kubelet",
+            Self::UnknownToRuntime => "unknown to the runtime",
             Self::Leftovers => "leftovers",
             Self::OtherFiles => "files of other programs",
             Self::DeletedFiles => "deleted files that are open",

@@ -9,9 +9,10 @@ use strum::IntoEnumIterator;
 
 use super::account::{Accounting, CategoryEntry};
 use super::category::Category;
+use super::runtime_dir::{unknown_to_runtime, unlisted};
 use crate::model::{
-    DirUsage, DiskUse, FileSystem, LeftoverKind, LogDir, NodeDisk, PodDirUsage, PodRef, PodUid, Seen, Snapshot,
-    VolumeUsage,
+    DirUsage, DiskUse, FileSystem, LeftoverKind, LogDir, NodeDisk, PathUsage, PodDirUsage, PodRef, PodUid, Seen,
+    Snapshot, VolumeUsage,
 };
 
 /// The large things that are listed of each disk.
@@ -120,6 +121,7 @@ impl Filling {
         for (pod, volume) in volumes(snapshot).filter(|(_, volume)| volume.of_image) {
             self.volume(Category::PodVolumes, pods.text(&pod.uid), volume);
         }
+        self.add(Category::UnknownToRuntime, unknown_to_runtime(snapshot).unwrap_or_default(), 0);
     }
 
     fn volume(&mut self, category: Category, held_by: String, volume: &VolumeUsage) {
@@ -160,8 +162,12 @@ impl Filling {
         self.add(Category::KubeletFiles, content.kubelet, 0);
         self.add(Category::OtherFiles, content.other, 0);
         self.add(Category::DeletedFiles, content.deleted, content.deleted.inodes);
-        for found in &content.largest {
-            let category = if found.is_kubelets { Category::KubeletFiles } else { Category::OtherFiles };
+        for found in unlisted(snapshot, &content.largest) {
+            let category = match found {
+                PathUsage { is_kubelets: true, .. } => Category::KubeletFiles,
+                PathUsage { is_runtimes: true, .. } => Category::UnknownToRuntime,
+                _ => Category::OtherFiles,
+            };
             let (name, held_by) = (found.path.clone(), String::new());
             self.largest.push(LargeEntry { category, name, held_by, usage: found.usage });
         }
@@ -194,7 +200,7 @@ impl Filling {
     }
 }
 
-fn volumes(snapshot: &Snapshot) -> impl Iterator<Item = (&PodDirUsage, &VolumeUsage)> {
+pub(super) fn volumes(snapshot: &Snapshot) -> impl Iterator<Item = (&PodDirUsage, &VolumeUsage)> {
     let pods = snapshot.pod_usage.iter().filter_map(Seen::as_ref).flatten();
     pods.flat_map(|pod| pod.volumes.iter().map(move |volume| (pod, volume)))
 }
@@ -383,6 +389,38 @@ mod tests {
         let incomplete = json!({ "pods": { "seen": { "source": "test", "complete": false, "pods": [] } },
             "leftovers": { "not_seen": "no answer" } });
         assert_eq!(of(incomplete), [unreferenced], "a pod that is not listed may exist");
+    }
+
+    /// A layer of another snapshotter is in the store, and not with the store of the images.
+    #[test]
+    fn what_the_runtime_does_not_list_is_what_its_directory_has_besides() {
+        let part =
+            |kind: &str, name: &str, bytes: u64| json!({ "kind": kind, "name": name, "bytes": bytes, "inodes": 1 });
+        let parts = [part("layer", "overlayfs/a", 300), part("blob", "b", 100), part("layer", "native/c", 50)];
+        let large = |path: &str| json!({ "path": path, "bytes": 60, "inodes": 1, "is_runtimes": true });
+        let [log, layer] =
+            ["/c/io.containerd.runtime.v2.task/log.json", "/c/io.containerd.snapshotter.v1.native/snapshots/1/fs"];
+        let account_of = |store: Value| {
+            let content = json!({ "disk": "images", "runtime": { "bytes": 150, "inodes": 9 },
+                "runtime_store": { "bytes": 427, "inodes": 9, "at_least": true }, "largest": [large(log), large(layer)] });
+            let mut snapshot = snapshot(&json!({ "disk_contents": [content], "store": { "seen": store } }));
+            let Seen::Seen(images) = &mut snapshot.image_filesystem else { panic!() };
+            images.mountpoint = "/c/io.containerd.snapshotter.v1.overlayfs".into();
+            account_of(&snapshot).first
+        };
+        let row = |disk: &DiskSpace| {
+            let row = disk.categories.iter().find(|row| row.category == Category::UnknownToRuntime).unwrap();
+            (row.bytes, row.at_least)
+        };
+        let disk = account_of(json!({ "parts": parts, "holders": [] }));
+        assert_eq!(row(&disk), (150 - 50 + 427 - 300 - 100 - 20, true), "20 are a volume that an image declares");
+        let named: Vec<_> = disk.largest.iter().filter(|one| one.category == Category::UnknownToRuntime).collect();
+        assert_eq!(named.iter().map(|one| &*one.name).collect::<Vec<_>>(), [log]);
+        let unmeasured = json!({ "kind": "writable", "name": "overlayfs/d" });
+        let parts = [&parts[..], &[unmeasured]].concat();
+        let disk = account_of(json!({ "parts": parts, "holders": [] }));
+        assert_eq!(row(&disk), (100, true), "the layer may have the rest");
+        assert_eq!(row(&account_of(json!({ "missing": ["leases: refused"] }))), (0, false));
     }
 
     /// Without a complete list, a pod that is not listed may exist.

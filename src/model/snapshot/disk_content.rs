@@ -13,10 +13,16 @@ pub struct DiskContent {
     /// The kubelet's own files.
     #[serde(default)]
     pub kubelet: DirUsage,
-    /// All other files, except those in the directories of the runtime and of pods.
+    /// The directory of the runtime, without the next.
+    #[serde(default)]
+    pub runtime: DirUsage,
+    /// The directories in it that have what the store of the runtime has.
+    #[serde(default)]
+    pub runtime_store: DirUsage,
+    /// All other files, except those in the directories of pods.
     #[serde(default)]
     pub other: DirUsage,
-    /// The largest directories and files of both. One beneath another does not count for it.
+    /// The largest directories and files, without those of the store. One beneath another does not count for it.
     #[serde(default)]
     pub largest: Vec<PathUsage>,
     /// All deleted files that a process holds open.
@@ -38,6 +44,9 @@ pub struct PathUsage {
     /// Whether it is the kubelet's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_kubelets: bool,
+    /// Whether it is in the directory of the runtime, outside of the store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_runtimes: bool,
     /// Its size.
     #[serde(flatten)]
     pub usage: DirUsage,
@@ -64,6 +73,8 @@ impl DiskContent {
         Self {
             disk,
             kubelet: DirUsage::default(),
+            runtime: DirUsage::default(),
+            runtime_store: DirUsage::default(),
             other: DirUsage::default(),
             largest: Vec::new(),
             deleted: DirUsage::default(),

@@ -55,4 +55,14 @@ impl DirUsage {
             at_least: self.at_least || other.at_least,
         }
     }
+
+    /// Returns what it has besides a part of it; at least nothing, if that part may be larger.
+    #[must_use]
+    pub fn without(self, part: Self) -> Self {
+        if part.at_least {
+            return Self { at_least: true, ..Self::default() };
+        }
+        let (bytes, inodes) = (self.bytes.saturating_sub(part.bytes), self.inodes.saturating_sub(part.inodes));
+        Self { bytes, inodes, ..self }
+    }
 }

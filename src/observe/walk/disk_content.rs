@@ -36,11 +36,16 @@ pub(super) struct Disk {
 }
 
 /// The directories of the host with a meaning of their own.
+#[derive(Default)]
 pub(super) struct Known {
     /// The kubelet's.
     pub kubelet_root: PathBuf,
     /// Those that others measure: of pods, of logs and of the runtime.
     pub measured: Vec<PathBuf>,
+    /// The runtime's.
+    pub runtime: Option<PathBuf>,
+    /// Those beneath it that have its store.
+    pub store: Vec<PathBuf>,
 }
 
 /// Looks at disks of the host, within a time. What was not reached by then has at least its size.
@@ -86,10 +91,12 @@ impl<'a> Look<'a> {
             content.missing.push("deleted files that are open: the processes of the host cannot be seen".to_owned());
         }
         self.kubelet(content)?;
+        self.runtime(content)?;
         match self.top(&mounts)? {
             Some(top) => self.others(content, &top)?,
             None => content.missing.push("files of other programs: only parts of the disk are mounted here".to_owned()),
         }
+        self.runtime_store(content)?;
         content.largest.sort_by_key(|found| Reverse(found.usage.bytes));
         content.largest.truncate(MOST);
         Ok(())
@@ -103,6 +110,32 @@ impl<'a> Look<'a> {
         let largest = walk.into_largest().into_iter().map(|found| PathUsage { is_kubelets: true, ..found });
         content.largest.extend(largest);
         Ok(())
+    }
+
+    /// Measures the directory of the runtime without its store, in half of the time.
+    fn runtime(&self, content: &mut DiskContent) -> io::Result<()> {
+        let Some(root) = self.runtime_root(content.disk) else { return Ok(()) };
+        let mut walk = self.walk(&root, self.known.measured.iter().chain(&self.known.store))?;
+        walk.until = turn(self.until, 2);
+        content.runtime = walk.measure(CWD, &*root)?;
+        let largest = walk.into_largest().into_iter().map(|found| PathUsage { is_runtimes: true, ..found });
+        content.largest.extend(largest);
+        Ok(())
+    }
+
+    /// Measures the store of the runtime in the time that is left: it has the most files.
+    fn runtime_store(&self, content: &mut DiskContent) -> io::Result<()> {
+        let there = self.runtime_root(content.disk).map(|_| &self.known.store);
+        for path in there.into_iter().flatten().filter_map(|path| self.here(path)) {
+            let usage = Walk::new(&path, self.until)?.measure(CWD, &*path)?;
+            content.runtime_store = content.runtime_store.and(usage);
+        }
+        Ok(())
+    }
+
+    /// Returns the directory of the runtime if it is on this disk, and this is the disk of its images.
+    fn runtime_root(&self, disk: DiskUse) -> Option<PathBuf> {
+        self.here(self.known.runtime.as_ref().filter(|_| disk == DiskUse::Images)?)
     }
 
     /// Measures everything else. While there is time it begins again with more of it for each directory: a full one does not hide

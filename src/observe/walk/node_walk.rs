@@ -9,6 +9,12 @@ use crate::host_path::{CallError, HostFs, Resolved};
 use crate::model::{DiskContent, DiskUse, NodeDisk, PodDirUsage, Seen, Snapshot};
 use crate::observe::{ObserveError, Observer, Places};
 
+/// The directories beneath that of the runtime that have its store, besides the snapshots of containerd, and the volumes that images
+/// declare: of containerd, and of CRI-O with each driver.
+const STORE: [&str; 7] =
+    ["io.containerd.content.v1.content", IMAGE_VOLUMES, "overlay", "overlay-images", "vfs", "vfs-images", "artifacts"];
+/// The directory of containerd's containers, with the volumes that images declare.
+const IMAGE_VOLUMES: &str = "io.containerd.grpc.v1.cri/containers";
 /// How much longer than its time a walk may take to answer. Where processes wait for the processor, it waits longer than they do.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -53,7 +59,7 @@ impl Observer {
         time: Duration,
     ) -> Seen<Vec<PodDirUsage>> {
         let Some(images) = snapshot.image_filesystem.as_ref() else { return Seen::Seen(usage) };
-        let directory = runtime_root(&images.mountpoint).join("io.containerd.grpc.v1.cri/containers");
+        let directory = runtime_root(&images.mountpoint).join(IMAGE_VOLUMES);
         let containers = snapshot.listed_containers().into_iter().flatten();
         let pods = containers.filter_map(|one| Some((one.id.to_string(), one.pod.as_ref()?.uid.clone()))).collect();
         let add = {
@@ -79,10 +85,12 @@ impl Observer {
             Some(disk_content::Disk { of: disk.name()?, directories, used_bytes })
         };
         let disks: Vec<_> = snapshot.disks.iter().filter_map(disk).collect();
-        let measured = [pods.clone(), pod_logs.clone(), container_logs, self.places.archive.clone()]
-            .into_iter()
-            .chain(images.map(|images| runtime_root(images)));
-        let known = disk_content::Known { measured: measured.collect(), kubelet_root };
+        let measured = [pods.clone(), pod_logs.clone(), container_logs, self.places.archive.clone()];
+        let runtime = images.map(|images| runtime_root(images));
+        let store = runtime.iter().flat_map(|root| STORE.map(|name| root.join(name)));
+        let store = store.chain(images.map(|images| images.join("snapshots"))).collect();
+        let measured = measured.into_iter().chain(runtime.clone()).collect();
+        let known = disk_content::Known { kubelet_root, measured, runtime, store };
         let names: Vec<_> = disks.iter().map(|disk| disk.of).collect();
         let look = move |host: &HostFs| disk_content::look(host, disks, &known, time);
         let looked = self.walks.with_limit(time.saturating_add(GRACE)).run(Path::new("/"), look).await;

@@ -25,6 +25,9 @@ async fn the_account_names_what_fills_a_disk() {
     ] {
         write(&disk.join(path), mib);
     }
+    let runtime = disk.join("root");
+    write(&runtime.join("io.containerd.runtime.v2.task/k8s.io/gone/log.json"), 20);
+    write(&runtime.join("io.containerd.snapshotter.v1.overlayfs/snapshots/99999/fs/data"), 20);
     let held = write(&disk.join("host/tmp/held"), 12);
     fs::remove_file(disk.join("host/tmp/held")).unwrap();
     let roots = rig.roots_on_its_disk();
@@ -44,6 +47,11 @@ async fn the_account_names_what_fills_a_disk() {
         (category.as_str(), process.contains(&format!("(pid {})", std::process::id())), mib),
         ("deleted_files", true, 12)
     );
+    let log = runtime.join("io.containerd.runtime.v2.task/k8s.io/gone/log.json").display().to_string();
+    assert_eq!(named(&log), ("unknown_to_runtime".to_owned(), String::new(), 20));
+    let rows = account["categories"].as_array().unwrap();
+    let unknown = rows.iter().find(|row| row["category"] == "unknown_to_runtime").unwrap()["bytes"].as_u64().unwrap();
+    assert!((40..48).contains(&(unknown / MIB as u64)), "the log, the unknown directory, databases: {account:#}");
     all_is_explained(&account);
     let largest = || disk_of("--top=1").stdout.lines().last().unwrap().to_owned();
     let advice = "The largest that kubegc does not remove: ";

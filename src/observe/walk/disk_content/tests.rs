@@ -4,6 +4,7 @@ use std::io::Write as _;
 use nix::mount::{MsFlags, mount};
 
 use super::*;
+use crate::model::DirUsage;
 use crate::testing::frozen_disk::apart;
 
 /// Creates a file of so many KiB.
@@ -19,7 +20,7 @@ fn looked(root: &Path, used_kib: u64, host: &HostFs) -> DiskContent {
     let measured = vec![kubelet_root.join("pods"), root.join("var/log/pods"), root.join("var/lib/containerd")];
     let directories = vec![root.join("none"), kubelet_root.join("pods")];
     let disk = Disk { of: DiskUse::Kubelet, directories, used_bytes: used_kib << 10 };
-    let known = Known { kubelet_root, measured };
+    let known = Known { kubelet_root, measured, ..Known::default() };
     look(host, vec![disk], &known, Duration::from_mins(10)).remove(0)
 }
 
@@ -41,6 +42,43 @@ fn disk() -> tempfile::TempDir {
         write(dir.path(), path, kib);
     }
     dir
+}
+
+/// A file of a task, and what a snapshotter left that is not in use, are found. The store is measured, and what is in it has no names.
+#[test]
+fn the_directory_of_the_runtime_is_measured_with_and_without_its_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("containerd");
+    for (path, kib) in [
+        ("io.containerd.runtime.v2.task/k8s.io/c1/log.json", 400),
+        ("io.containerd.snapshotter.v1.native/snapshots/1/file", 300),
+        ("io.containerd.snapshotter.v1.overlayfs/snapshots/7/fs/file", 900),
+        ("io.containerd.content.v1.content/blob", 500),
+    ] {
+        write(&root, path, kib);
+    }
+    let store = ["io.containerd.snapshotter.v1.overlayfs/snapshots", "io.containerd.content.v1.content", "none"];
+    let store = store.map(|path| root.join(path)).to_vec();
+    let known = Known { measured: vec![root.clone()], runtime: Some(root.clone()), store, ..Known::default() };
+    let looked = |of, time| {
+        let (host, mut found) = (HostFs::default(), DiskContent::of(of));
+        let disk = Disk { of, directories: vec![root.clone()], used_bytes: 20_000 << 10 };
+        let look = Look::new(&host, &disk, &known, Instant::now() + time).unwrap();
+        look.runtime(&mut found).unwrap();
+        look.runtime_store(&mut found).unwrap();
+        found
+    };
+    let found = looked(DiskUse::Images, Duration::from_mins(10));
+    let kib = |usage: DirUsage| (usage.bytes >> 10) / 100 * 100;
+    assert_eq!((kib(found.runtime), kib(found.runtime_store)), (700, 1400), "{found:?}");
+    let mut rows: Vec<_> = found.largest.iter().map(|row| (row.usage.bytes >> 10, row.path.as_str())).collect();
+    rows.sort_unstable();
+    let named = |path: &str| root.join(path).display().to_string();
+    let task = named("io.containerd.runtime.v2.task/k8s.io/c1/log.json");
+    assert_eq!(rows, [(300, &*named("io.containerd.snapshotter.v1.native/snapshots/1/file")), (400, &*task)]);
+    assert!(found.largest.iter().all(|row| row.is_runtimes));
+    assert!(looked(DiskUse::Images, Duration::ZERO).runtime_store.at_least);
+    assert_eq!(looked(DiskUse::Logs, Duration::from_mins(10)), DiskContent::of(DiskUse::Logs), "not its disk");
 }
 
 mod as_root {
@@ -96,7 +134,7 @@ mod as_root {
             fs::create_dir_all(&pods).unwrap();
             let from = dir.path().join("var/lib/kubelet/pods");
             mount(Some(&from), &pods, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
-            let known = Known { kubelet_root: "/var/lib/kubelet".into(), measured: Vec::new() };
+            let known = Known { kubelet_root: "/var/lib/kubelet".into(), ..Known::default() };
             let disk =
                 Disk { of: DiskUse::Kubelet, directories: vec!["/var/lib/kubelet/pods".into()], used_bytes: 1 << 20 };
             let found = look(&HostFs::new(seen.path()), vec![disk], &known, Duration::from_mins(10)).remove(0);
@@ -110,7 +148,7 @@ mod as_root {
     fn each_directory_has_its_part_of_the_time() {
         apart(|| {
             let dir = disk();
-            let known = Known { kubelet_root: dir.path().join("none"), measured: Vec::new() };
+            let known = Known { kubelet_root: dir.path().join("none"), ..Known::default() };
             let disk = Disk { of: DiskUse::Kubelet, directories: vec![dir.path().to_owned()], used_bytes: 1 << 20 };
             let found = look(&HostFs::default(), vec![disk], &known, Duration::ZERO).remove(0);
             // The root, var and etc, and what is in them: lib, log, passwd.
