@@ -392,7 +392,7 @@ settings! {
 
     /// File for the history of what `controller collect` and `run` delete, for `controller history`. Empty = none.
     ///
-    /// It keeps the last 100,000 changes.
+    /// It has a change in each line, as JSON. From 16 MiB on it becomes `FILE.1`, and replaces the one before.
     "controller.history": OPTIONAL_FILE = controller_history, flags ["controller-history"];
 
     /// Resources whose objects may end by the annotations `janitor/ttl` and `janitor/expires` of kube-janitor.

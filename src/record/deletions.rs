@@ -1,7 +1,10 @@
-//! The history of `kubegc controller`: which objects it deleted or changed, why, and by which command. It is in a file of
-//! SQLite, written by a thread of its own: a frozen disk delays no collection.
+//! The history of `kubegc controller`: which objects it deleted or changed, why, and by which command. It is a file of JSON
+//! lines, written by a thread of its own: a frozen disk delays no collection. A full file replaces the one before it, `FILE.1`.
 
-use std::path::Path;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
@@ -9,32 +12,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::{Connection, Row, params};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::database::file;
-use super::database::reader::StoreReader;
-use super::database::sql_types::{integer, moment, nanos};
 use super::store_error::StoreError;
 
-/// The entries that are kept: tenants decide how many objects are deleted (G5).
-const KEPT: i64 = 100_000;
+/// The bytes from which a file is full: tenants decide how many objects are deleted (G5).
+const FULL: u64 = if cfg!(test) { 1 << 20 } else { 16 << 20 };
 /// Entries that wait for the disk. What comes beyond is lost, and that is logged once.
 const WAITING: usize = 10_000;
 /// How long the end of a command waits for the disk.
 const CLOSING: Duration = Duration::from_secs(10);
 
-const TABLE: &str = "CREATE TABLE IF NOT EXISTS deletions (
-     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-     at INTEGER NOT NULL, command TEXT NOT NULL, cluster TEXT NOT NULL, action TEXT NOT NULL,
-     api_version TEXT NOT NULL, kind TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, uid TEXT NOT NULL,
-     owners TEXT NOT NULL, reason TEXT NOT NULL, result TEXT NOT NULL
- ) STRICT";
-const COLUMNS: &str = "at, command, cluster, action, api_version, kind, namespace, name, uid, owners, reason, result";
-
 /// A change of an object of a cluster.
-#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DeletionEntry {
     /// When.
     pub at: Timestamp,
@@ -76,18 +67,16 @@ pub struct DeletionLog {
 // === impl DeletionLog ===
 
 impl DeletionLog {
-    /// Opens the file, and creates it (mode 0600) and its directory (0700) if they do not exist. It may be that of a store.
+    /// Opens the file, and creates it (mode 0600) and its directory (0700) if they do not exist.
     ///
     /// # Errors
-    /// The file belongs to a newer version or to another program, is damaged, or cannot be written.
+    /// The file has other data, or cannot be written.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let connection = file::open(path).map_err(|fault| fault.into_error(path).of_history())?;
-        let created = connection.execute_batch(TABLE);
-        created.map_err(|cause| StoreError::Open { path: path.to_owned(), cause })?;
+        opened(path).map_err(|cause| StoreError::of_history(path, cause))?;
         let ((sender, entries), (ended, done)) = (sync_channel(WAITING), sync_channel(1));
         let path = path.to_owned();
         let thread = std::thread::spawn(move || {
-            write_all(&connection, &path, &entries);
+            write_all(&path, &entries);
             // The receiver may have stopped to wait.
             let _ = ended.send(());
         });
@@ -99,13 +88,20 @@ impl DeletionLog {
         })
     }
 
-    /// Reads the entries of a file, newest first, at most this many; those of a namespace, if one is given.
+    /// Reads the entries of a file and of the one before, newest first, at most this many; those of a namespace, if one is given.
     ///
     /// # Errors
-    /// The file is damaged, or cannot be read.
+    /// The file has other data, or cannot be read.
     pub fn read(path: &Path, limit: usize, namespace: Option<&str>) -> Result<Vec<DeletionEntry>, StoreError> {
-        let reader = StoreReader::open(path).map_err(StoreError::of_history)?;
-        reader.map_or_else(|| Ok(Vec::new()), |reader| reader.deletions(limit, namespace))
+        let mut entries = Vec::new();
+        for path in [path, &before(path)] {
+            let text = read(path).map_err(|cause| StoreError::of_history(path, cause))?;
+            // A line that was not written whole is none.
+            let of_file = text.split(|byte| *byte == b'\n').rev().filter_map(|line| serde_json::from_slice(line).ok());
+            let wanted = of_file.filter(|entry: &DeletionEntry| namespace.is_none_or(|name| entry.namespace == name));
+            entries.extend(wanted.take(limit - entries.len()));
+        }
+        Ok(entries)
     }
 
     /// Adds an entry. It never waits.
@@ -130,12 +126,12 @@ impl Drop for DeletionLog {
 }
 
 /// Writes entries until there is no sender any more.
-fn write_all(connection: &Connection, path: &Path, entries: &Receiver<DeletionEntry>) {
+fn write_all(path: &Path, entries: &Receiver<DeletionEntry>) {
     let mut has_failed = false;
     while let Ok(first) = entries.recv() {
         // One write for all that waits.
         let batch: Vec<_> = std::iter::once(first).chain(entries.try_iter()).collect();
-        if let Err(cause) = write(connection, &batch)
+        if let Err(cause) = write(path, &batch)
             && !std::mem::replace(&mut has_failed, true)
         {
             tracing::warn!(path = %path.display(), %cause, "the history of deletions cannot be written");
@@ -143,54 +139,52 @@ fn write_all(connection: &Connection, path: &Path, entries: &Receiver<DeletionEn
     }
 }
 
-fn write(connection: &Connection, batch: &[DeletionEntry]) -> rusqlite::Result<()> {
-    let transaction = connection.unchecked_transaction()?;
-    let insert =
-        format!("INSERT INTO deletions ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)");
+/// Adds entries to the file. It is opened each time: another command may have made it the file before.
+fn write(path: &Path, batch: &[DeletionEntry]) -> io::Result<()> {
+    let mut file = opened(path)?;
+    if file.metadata()?.len() >= FULL {
+        fs::rename(path, before(path))?;
+        file = opened(path)?;
+    }
+    let mut lines = Vec::new();
     for entry in batch {
-        let DeletionEntry { command, cluster, action, api_version, kind, namespace, name, uid, .. } = entry;
-        let at = nanos(entry.at);
-        let (owners, reason, result) = (&entry.owners, &entry.reason, &entry.result);
-        let values =
-            params![at, command, cluster, action, api_version, kind, namespace, name, uid, owners, reason, result];
-        transaction.prepare_cached(&insert)?.execute(values)?;
+        serde_json::to_writer(&mut lines, entry)?;
+        lines.push(b'\n');
     }
-    transaction.execute("DELETE FROM deletions WHERE id <= (SELECT max(id) FROM deletions) - ?1", [KEPT])?;
-    transaction.commit()
+    file.write_all(&lines)
 }
 
-// === impl StoreReader ===
+/// Opens a file to add to it.
+fn opened(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    let mut begin = Vec::new();
+    (&file).take(1).read_to_end(&mut begin)?;
+    check(&begin)?;
+    Ok(file)
+}
 
-impl StoreReader {
-    fn deletions(&self, limit: usize, namespace: Option<&str>) -> Result<Vec<DeletionEntry>, StoreError> {
-        self.read("the history of deletions", |connection| {
-            let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'deletions'";
-            if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
-                return Ok(Vec::new());
-            }
-            let query =
-                format!("SELECT {COLUMNS} FROM deletions WHERE ?1 IS NULL OR namespace = ?1 ORDER BY id DESC LIMIT ?2");
-            let mut statement = connection.prepare(&query)?;
-            statement.query_map(params![namespace, integer(limit as u64)], entry)?.collect()
-        })
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        text => text.and_then(|text| check(&text).map(|()| text)),
     }
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<DeletionEntry> {
-    Ok(DeletionEntry {
-        at: moment(row.get(0)?),
-        command: row.get(1)?,
-        cluster: row.get(2)?,
-        action: row.get(3)?,
-        api_version: row.get(4)?,
-        kind: row.get(5)?,
-        namespace: row.get(6)?,
-        name: row.get(7)?,
-        uid: row.get(8)?,
-        owners: row.get(9)?,
-        reason: row.get(10)?,
-        result: row.get(11)?,
-    })
+/// Refuses a file of another kind, such as the store of a node.
+fn check(text: &[u8]) -> io::Result<()> {
+    let is_other = text.first().is_some_and(|byte| *byte != b'{');
+    let error = || io::Error::new(ErrorKind::InvalidData, "it has other data; name another file, or move it away");
+    if is_other { Err(error()) } else { Ok(()) }
+}
+
+/// Returns the path of the file before.
+fn before(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".1");
+    name.into()
 }
 
 #[cfg(test)]
@@ -218,35 +212,53 @@ mod tests {
     #[test]
     fn entries_are_there_after_a_restart_newest_first() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("state/controller.db");
+        let path = directory.path().join("state/controller.jsonl");
+        assert_eq!(DeletionLog::read(&path, 1, None).unwrap(), []);
         for from in [0, 500] {
             let log = DeletionLog::open(&path).unwrap();
             (from..from + 500).for_each(|number| log.add(numbered(number)));
         }
-        let reader = StoreReader::open(&path).unwrap().unwrap();
-        let all = reader.deletions(2000, None).unwrap();
+        let all = DeletionLog::read(&path, 2000, None).unwrap();
         assert_eq!((all.len(), &all[0], &all[999]), (1000, &numbered(999), &numbered(0)));
-        let some = reader.deletions(2, Some("ns0")).unwrap();
+        let some = DeletionLog::read(&path, 2, Some("ns0")).unwrap();
         assert_eq!(some, [numbered(998), numbered(996)]);
     }
 
-    /// No run renames it, unlike the store of a node.
     #[test]
-    fn a_damaged_history_is_to_be_moved_away() {
+    fn a_full_file_replaces_the_one_before() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("controller.db");
-        std::fs::write(&path, "no database").unwrap();
-        for error in [DeletionLog::open(&path).unwrap_err(), DeletionLog::read(&path, 1, None).unwrap_err()] {
-            let text = error.to_string();
-            assert!(text.starts_with("the history of deletions") && text.contains("move the file away"), "{text}");
+        let path = directory.path().join("controller.jsonl");
+        let batch = |from: usize| (from..from + 5000).map(numbered).collect::<Vec<_>>();
+        for from in [0, 5000, 10_000] {
+            write(&path, &batch(from)).unwrap();
+            assert!(fs::metadata(&path).unwrap().len() > FULL);
         }
-        std::fs::rename(&path, directory.path().join("away.db")).unwrap();
-        drop(DeletionLog::open(&path).unwrap());
-        assert_eq!(DeletionLog::read(&path, 1, None).unwrap(), []);
+        let newest = |count| DeletionLog::read(&path, count, None).unwrap().len();
+        assert_eq!((newest(20_000), newest(6000)), (10_000, 6000));
+        assert_eq!(DeletionLog::read(&path, 20_000, None).unwrap()[9999], numbered(5000));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
     #[test]
-    fn a_store_of_a_node_has_no_deletions() {
-        assert_eq!(StoreReader::empty().unwrap().deletions(10, None).unwrap(), []);
+    fn a_line_that_was_not_written_whole_is_left_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("controller.jsonl");
+        write(&path, &[numbered(0), numbered(1)]).unwrap();
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 9]).unwrap();
+        assert_eq!(DeletionLog::read(&path, 9, None).unwrap(), [numbered(0)]);
+    }
+
+    /// It may be the store of a node, which must not change.
+    #[test]
+    fn a_file_of_another_kind_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubegc.db");
+        fs::write(&path, "SQLite format 3").unwrap();
+        for error in [DeletionLog::open(&path).unwrap_err(), DeletionLog::read(&path, 1, None).unwrap_err()] {
+            let text = error.to_string();
+            assert!(text.starts_with("the history of deletions") && text.contains("move it away"), "{text}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"SQLite format 3");
     }
 }

@@ -1,7 +1,7 @@
 //! Errors of the store.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -56,13 +56,13 @@ pub enum StoreError {
         /// SQLite's description of the damage.
         detail: String,
     },
-    /// The file of a history of deletions is damaged. No program renames it.
-    #[error("the history of deletions {} is damaged ({detail}); move the file away or remove it, and a new one is created", path.display())]
-    DamagedHistory {
+    /// The history of deletions cannot be read or written.
+    #[error("the history of deletions {} cannot be used: {cause}", path.display())]
+    History {
         /// The file.
         path: PathBuf,
-        /// SQLite's description of the damage.
-        detail: String,
+        /// The system's error.
+        cause: io::Error,
     },
     /// The disk is full, and the file cannot be read without free space.
     #[error("no space to read the store {} ({detail}); free some space, or set state.path to another place", path.display())]
@@ -105,12 +105,8 @@ pub enum StoreError {
 // === impl StoreError ===
 
 impl StoreError {
-    /// Returns the same about the file of a history of deletions.
-    pub(super) fn of_history(self) -> Self {
-        match self {
-            Self::Damaged { path, detail } => Self::DamagedHistory { path, detail },
-            other => other,
-        }
+    pub(super) fn of_history(path: &Path, cause: io::Error) -> Self {
+        Self::History { path: path.to_owned(), cause }
     }
 
     /// Returns whether the file belongs to a newer version or to another program, so that kubegc must not change it.

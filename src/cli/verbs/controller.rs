@@ -125,7 +125,7 @@ impl Verb for Args {
                 name: "controller history",
                 examples: &[(
                     "Show what was deleted last",
-                    "kubegc controller history --controller-history /var/lib/kubegc/controller.db",
+                    "kubegc controller history --controller-history /var/lib/kubegc/controller.jsonl",
                 )],
                 formats: formats::LIST,
                 statuses: READS_FILES,

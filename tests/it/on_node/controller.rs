@@ -374,7 +374,7 @@ async fn saved_objects_can_be_created_again(node: &NodeRig) {
         "metadata": { "name": "saved", "namespace": "default", "ownerReferences": [gone] } });
     node.create_object(&secret).await;
     let directory = node.dir().join("saved");
-    let history = ["--controller-history".to_owned(), node.dir().join("controller.db").display().to_string()];
+    let history = ["--controller-history".to_owned(), node.dir().join("controller.jsonl").display().to_string()];
     let history = [&*history[0], &history[1]];
     let ran = controller(
         node,
