@@ -24,6 +24,7 @@
 mod database;
 mod deletions;
 pub mod events;
+#[cfg(feature = "sim")]
 mod faults;
 mod history;
 mod lock;
@@ -41,6 +42,7 @@ mod usage;
 
 pub use database::reader::{StoreReader, read_within};
 pub use deletions::{DeletionEntry, DeletionLog};
+#[cfg(feature = "sim")]
 #[doc(hidden)]
 pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};
@@ -53,3 +55,23 @@ pub use state::StoreState;
 pub use state_store::{STORE_LIMIT, Store};
 pub use store_error::StoreError;
 pub use usage::UsageSample;
+
+/// What ships injects no fault.
+#[cfg(not(feature = "sim"))]
+mod faults {
+    use super::database::rows::Row;
+
+    #[derive(Debug, Default)]
+    pub(super) struct Faults;
+
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "those of the tests fail")]
+    impl Faults {
+        pub(super) fn fail_if_injected(&mut self, _: &'static str) -> rusqlite::Result<()> {
+            Ok(())
+        }
+
+        pub(super) fn fail_if_injected_at(&mut self, _: &Row) -> rusqlite::Result<()> {
+            Ok(())
+        }
+    }
+}

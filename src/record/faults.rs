@@ -1,9 +1,23 @@
-//! Faults that a test injects into the operations of a store.
+//! Faults that a test injects into the operations of a store. They are in the feature `sim`, so that they do not ship.
 //!
 //! An injected fault is an SQLite error, created where SQLite would return it. It therefore takes the same path as a
 //! real one. Faults belong to the file: they do not affect a store in memory.
 
 use rusqlite::{Error, ffi};
+
+use super::database::mirror::{MEMORY, OPEN, lock};
+use super::database::rows::Row;
+use super::state_store::Store;
+
+/// The names of the kinds of rows.
+const ROWS: [&str; 6] = [
+    "the beginning of a run",
+    "a removal",
+    "the end of a run",
+    "a sample of the usage",
+    "a repeated pull",
+    "the trace of images",
+];
 
 /// A fault of the store's file, as SQLite reports it.
 #[doc(hidden)]
@@ -56,7 +70,7 @@ impl StoreFault {
 // === impl Faults ===
 
 impl Faults {
-    pub(super) fn inject(&mut self, what: Option<&'static str>, fault: StoreFault, times: usize) {
+    fn inject(&mut self, what: Option<&'static str>, fault: StoreFault, times: usize) {
         self.0.push(Injected { what, fault, times });
     }
 
@@ -66,5 +80,35 @@ impl Faults {
         let Some(injected) = self.0.iter_mut().find(applies) else { return Ok(()) };
         injected.times -= 1;
         Err(injected.fault.error())
+    }
+
+    /// Fails if a fault is injected into the writing of such a row.
+    pub(super) fn fail_if_injected_at(&mut self, row: &Row) -> rusqlite::Result<()> {
+        let [begin, removal, end, usage, pull, trace] = ROWS;
+        self.fail_if_injected(match row {
+            Row::Begin(_) => begin,
+            Row::Removal { .. } => removal,
+            Row::End { .. } => end,
+            Row::Usage { .. } => usage,
+            Row::PulledAgain { .. } => pull,
+            Row::Trace { .. } => trace,
+        })
+    }
+}
+
+// === impl Store ===
+
+impl Store {
+    /// The names of all operations on the file, for [`Self::inject`].
+    #[doc(hidden)]
+    pub const OPERATIONS: &[&str] = &{
+        let [begin, removal, end, usage, pull, trace] = ROWS;
+        [OPEN, MEMORY, begin, removal, end, usage, pull, trace]
+    };
+
+    /// Makes an operation on the file fail this many times; `None` = every operation.
+    #[doc(hidden)]
+    pub fn inject(&self, what: Option<&'static str>, fault: StoreFault, times: usize) {
+        self.mirror.iter().for_each(|mirror| lock(mirror).faults.inject(what, fault, times));
     }
 }

@@ -12,8 +12,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::database::fault::Cause;
-use super::database::mirror::{Mirror, OPERATIONS, lock};
-use super::faults::StoreFault;
+use super::database::mirror::{Mirror, lock};
 use super::state::StoreState;
 use super::store_error::StoreError;
 use crate::host_path::{BoundedCalls, CallError};
@@ -29,17 +28,13 @@ pub struct Store {
     path: PathBuf,
     state: Arc<Mutex<StoreState>>,
     /// Locked by a thread for as long as its call takes. `None` = there is no file.
-    mirror: Option<Arc<Mutex<Mirror>>>,
+    pub(super) mirror: Option<Arc<Mutex<Mirror>>>,
     calls: BoundedCalls,
 }
 
 // === impl Store ===
 
 impl Store {
-    /// The names of all operations on the file, for [`Self::inject`].
-    #[doc(hidden)]
-    pub const OPERATIONS: &[&str] = OPERATIONS;
-
     /// Opens the store for writing, within [`STORE_LIMIT`]. The caller holds the [`super::Lock`].
     ///
     /// Creates the directory (mode 0700) and the file (0600) if they do not exist. Renames a damaged file. Ends the runs of
@@ -149,12 +144,6 @@ impl Store {
         };
         self.calls.run(&self.path, close).await.unwrap_or_else(|error| self.blocked(&error));
         self.fault()
-    }
-
-    /// Makes an operation on the file fail this many times; `None` = every operation. For tests.
-    #[doc(hidden)]
-    pub fn inject(&self, what: Option<&'static str>, fault: StoreFault, times: usize) {
-        self.mirror.iter().for_each(|mirror| lock(mirror).faults.inject(what, fault, times));
     }
 
     /// Locks the mirror, for tests. A call waits until it is free, as for a disk that does not respond.

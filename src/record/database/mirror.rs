@@ -18,7 +18,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::copy::{CopyMode, checked_copy, copy, transfer};
 use super::fault::{Cause, FileFault};
 use super::file::{self, Identity, keep_log};
-use super::rows::{Row, write_rows};
+use super::rows::write_rows;
 use crate::model::Memory;
 use crate::record::faults::Faults;
 use crate::record::memory::{read_memory, write_memory};
@@ -27,14 +27,9 @@ use crate::record::state::StoreState;
 use crate::record::store_error::StoreError;
 
 /// The file is opened.
-const OPEN: &str = "the file";
+pub(in crate::record) const OPEN: &str = "the file";
 /// The memory is written.
-const MEMORY: &str = "the memory";
-/// The operations on the file, by their names for faults in tests.
-pub(in crate::record) const OPERATIONS: &[&str] = &{
-    let [begin, removal, end, usage, pull, trace] = Row::NAMES;
-    [OPEN, MEMORY, begin, removal, end, usage, pull, trace]
-};
+pub(in crate::record) const MEMORY: &str = "the memory";
 
 /// The file of a store, and what is known of it.
 #[derive(Debug)]
@@ -209,7 +204,7 @@ impl Mirror {
                 faults.fail_if_injected(MEMORY)?;
                 write_memory(&transaction, &file.memory, &unwritten.memory)?;
             }
-            write_rows(&transaction, &unwritten.rows, &mut runs, |row| faults.fail_if_injected(row.name()))?;
+            write_rows(&transaction, &unwritten.rows, &mut runs, |row| faults.fail_if_injected_at(row))?;
             transaction.commit()
         };
         work().map_err(|error| FileFault::of(&self.path, error))?;

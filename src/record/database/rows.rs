@@ -36,29 +36,6 @@ pub(in crate::record) enum Row {
 // === impl Row ===
 
 impl Row {
-    /// The names of the kinds of rows, for faults in tests.
-    pub(super) const NAMES: [&str; 6] = [
-        "the beginning of a run",
-        "a removal",
-        "the end of a run",
-        "a sample of the usage",
-        "a repeated pull",
-        "the trace of images",
-    ];
-
-    /// Returns the name of this kind of row.
-    pub(super) fn name(&self) -> &'static str {
-        let [begin, removal, end, usage, pull, trace] = Self::NAMES;
-        match self {
-            Self::Begin(_) => begin,
-            Self::Removal { .. } => removal,
-            Self::End { .. } => end,
-            Self::Usage { .. } => usage,
-            Self::PulledAgain { .. } => pull,
-            Self::Trace { .. } => trace,
-        }
-    }
-
     /// Writes the row. A run that the file does not have yet is added first.
     fn write(&self, transaction: &Transaction<'_>, runs: &mut RunIds) -> rusqlite::Result<()> {
         match self {
