@@ -7,7 +7,6 @@
 
 mod image_holders;
 mod image_list;
-mod last_copy;
 mod list_entry;
 mod node_disk;
 mod node_disk_policy;
@@ -21,7 +20,6 @@ mod rollout;
 
 pub use image_holders::{FleetImage, ImageState, StatusImages, WantedImage};
 pub use image_list::{CompiledLists, Fates, ImageFate, ImageList, ListAnswer};
-pub use last_copy::{KeepLastCopy, KnownCopies, MOST_COPIES, copy_label, is_kept_before};
 pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, NodeDiskStatus, PassSummary};
 pub use node_disk_policy::{
     LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodeSelector, PolicyMode, PolicyPause,

@@ -55,7 +55,7 @@ pub use policy::image_target::ImageTarget;
 pub use policy::log_limit::{ArchiveLimit, LimitOf, LogLimit};
 pub use policy::pattern::{Pattern, unmatched_patterns};
 pub use policy::pressure::{Pressure, PressurePolicy};
-pub use policy::{ARCHIVE, AgeFrom, ContainerPolicy, LastCopies, Leftovers, LogPolicy, PassState, Policy, Scope};
+pub use policy::{ARCHIVE, AgeFrom, ContainerPolicy, Leftovers, LogPolicy, PassState, Policy, Scope};
 pub use rules::object_facts::repositories_of;
 pub use times::known as known_time;
 pub use update_memory::outcomes::{after_outcomes, after_run};

@@ -76,7 +76,7 @@ settings! {
     /// What the agent does in the cluster, a list of: "policies" (follow the NodeDiskPolicies), "disks" (write its NodeDisk),
     /// "images" (write its NodeImages).
     ///
-    /// A policy pauses the nodes that it selects, lets them only observe, lists images to remove, or keeps last copies.
+    /// A policy pauses the nodes that it selects, lets them only observe, or lists images to remove.
     /// `kubegc fleet` shows the NodeDisks, and `kubegc fleet images` reads the NodeImages. docs/fleet.md has the rules
     /// and the permissions.
     "fleet": FLEET = fleet;

@@ -83,7 +83,6 @@ impl Settings {
             ("pods.source", from(PodSourceName::Kubelet), Api("", "nodes/metrics", &["get"])),
             ("events.enabled", self.writes_events && from_api, Api("", "events", &["create", "patch"])),
             ("fleet", fleet(FleetPart::Policies), Api("kubegc.dev", "nodediskpolicies", &["list", "watch"])),
-            ("fleet", fleet(FleetPart::Policies), Api("kubegc.dev", "nodedisks", &["list"])),
             ("fleet", fleet(FleetPart::Disks), Api("kubegc.dev", "nodedisks", &["create", "patch"])),
             ("fleet", fleet(FleetPart::Disks), Api("kubegc.dev", "nodedisks/status", &["patch"])),
             ("fleet", fleet(FleetPart::Images), Api("kubegc.dev", "nodeimages", &["create", "patch"])),

@@ -104,12 +104,12 @@ impl Cycle {
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
-        let listed = learns.then(|| SeenImages::of(&planned, &self.settings.fleet));
+        let listed = learns.then(|| SeenImages::of(&planned, &self.settings.fleet)).flatten();
         let scope = planned.scope;
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
         self.note_full(scope, &pass).await;
         if let Some(listed) = listed {
-            self.note_for_cluster(listed, &pass);
+            self.note_for_cluster(&listed, &pass);
         }
         pass
     }

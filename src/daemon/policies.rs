@@ -1,8 +1,7 @@
 //! Follows the NodeDiskPolicies of the cluster, and writes those that apply to this node beside the store.
 //!
 //! The service applies them from memory. Commands read that file, as they read the file of a pause, and so does the service after a restart:
-//! a policy counts without a restart, for commands on the node too, and while the API server cannot be reached. There is one watch, of the policies. The labels of the node are read if a policy selects by labels, and which
-//! nodes have an image if only `keepLastCopy` keeps that.
+//! a policy counts without a restart, for commands on the node too, and while the API server cannot be reached. There is one watch, of the policies. The labels of the node are read if a policy selects by labels.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,31 +11,23 @@ use std::time::Duration;
 
 use serde::Deserialize as _;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
-use super::clock::now;
 pub use super::cycle::pauses::ReceivedPolicies;
 use super::cycle::pauses::replace_file;
 use super::node::credential_candidates;
 use crate::config::Settings;
-use crate::fleet::{
-    AppliedPolicy, FleetPart, KnownCopies, NodeDiskPolicySpec, NodePolicies, copy_label, is_kept_before,
-};
+use crate::fleet::{AppliedPolicy, FleetPart, NodeDiskPolicySpec, NodePolicies};
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::{
     ApiResource, Connection, FleetObject, Follower, KubernetesError, LabeledObject, Monitor, MonitorEvent, Timing,
-    labeled_node_disks, read_object,
+    read_object,
 };
-use crate::model::ImageId;
 
 /// How often the labels of the node are read while a policy selects by labels.
 const LABELS_INTERVAL: Duration = Duration::from_mins(5);
 /// How long a watch lasts. A connection that broke without notice is found after it.
 const WATCH: Duration = Duration::from_mins(2);
-/// How often the agent asks for last copies, if an image waits for the answer.
-const COPIES_INTERVAL: Duration = Duration::from_secs(10);
-/// The same after a question without an answer.
-const COPIES_RETRY: Duration = Duration::from_mins(1);
 /// The wait before another attempt to read the labels or to write the file.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -59,13 +50,10 @@ struct PolicyWriter {
     calls: BoundedCalls,
     written: Option<NodePolicies>,
     received: ReceivedPolicies,
-    /// Whether the last question about copies had no answer.
-    is_failing: bool,
 }
 
-/// Follows the policies until the future is dropped, if the settings say so. `waiting` are the images that would be removed if another node
-/// kept them.
-pub async fn follow(settings: &Settings, received: &ReceivedPolicies, waiting: impl Fn() -> Vec<ImageId>) {
+/// Follows the policies until the future is dropped, if the settings say so.
+pub async fn follow(settings: &Settings, received: &ReceivedPolicies) {
     if !settings.fleet.contains(&FleetPart::Policies) {
         return;
     }
@@ -78,8 +66,8 @@ pub async fn follow(settings: &Settings, received: &ReceivedPolicies, waiting: i
     let monitor = Monitor::new(Arc::clone(&connection), &policies, timing, lists);
     let (node, file) = (settings.node.clone(), settings.state.policies_file());
     let (calls, received) = (BoundedCalls::default(), received.clone());
-    let writer = PolicyWriter { connection, node, file, calls, written: None, received, is_failing: false };
-    tokio::join!(monitor.run(follower), writer.run(known, waiting));
+    let writer = PolicyWriter { connection, node, file, calls, written: None, received };
+    tokio::join!(monitor.run(follower), writer.run(known));
 }
 
 // === impl PolicyFollower ===
@@ -125,7 +113,7 @@ impl PolicyFollower {
 // === impl PolicyWriter ===
 
 impl PolicyWriter {
-    async fn run(mut self, mut known: watch::Receiver<Option<Policies>>, waiting: impl Fn() -> Vec<ImageId>) {
+    async fn run(mut self, mut known: watch::Receiver<Option<Policies>>) {
         loop {
             let policies = known.borrow_and_update().clone();
             let wait = match policies {
@@ -136,7 +124,7 @@ impl PolicyWriter {
                 changed = known.changed() => if changed.is_err() {
                     return std::future::pending().await; // the monitor has ended
                 },
-                () = self.look_for_copies(&waiting, wait) => {}
+                () = sleep(wait) => {}
             }
         }
     }
@@ -154,10 +142,9 @@ impl PolicyWriter {
                 }
             };
         }
-        let mut applied = NodePolicies::of(policies, &self.node, &labels);
-        applied.copies = self.written.as_ref().map(|written| written.copies.clone()).unwrap_or_default();
+        let applied = NodePolicies::of(policies, &self.node, &labels);
         self.received.set(&applied);
-        if self.written.as_ref().is_some_and(|written| written.has_same_policies(&applied)) {
+        if self.written.as_ref() == Some(&applied) {
             return LABELS_INTERVAL;
         }
         for (policy, fault) in &applied.faults {
@@ -175,45 +162,6 @@ impl PolicyWriter {
         let nodes = ApiResource::nodes();
         let node = read_object(&self.connection, &nodes, "", &self.node, Timing::default().answer).await?;
         Ok(node.and_then(|node| LabeledObject::deserialize(node).ok()).unwrap_or_default().labels)
-    }
-
-    /// Asks for so long which other nodes keep the images that wait for it. A policy that changes meanwhile does not wait for an answer.
-    async fn look_for_copies(&mut self, waiting: impl Fn() -> Vec<ImageId>, lasts: Duration) {
-        let end = Instant::now() + lasts;
-        loop {
-            let interval = if self.is_failing { COPIES_RETRY } else { COPIES_INTERVAL };
-            sleep_until(end.min(Instant::now() + interval)).await;
-            if Instant::now() >= end {
-                return;
-            }
-            let Some(mut applied) = self.written.clone().filter(|written| written.last_copies().is_some()) else {
-                continue;
-            };
-            let asked = self.ask(&mut applied.copies, &waiting()).await;
-            let was_failing = std::mem::replace(&mut self.is_failing, asked.is_err());
-            if let Err(error) = asked.map_err(|error| error.to_string())
-                && !was_failing
-            {
-                tracing::warn!(error, "it is not known which other nodes keep an image; this node keeps it");
-            }
-            if self.written.as_ref() != Some(&applied) {
-                // If it fails, the images stay, and the next answer is written.
-                let _ = self.write(applied).await;
-            }
-        }
-    }
-
-    async fn ask(&self, copies: &mut KnownCopies, waiting: &[ImageId]) -> Result<(), KubernetesError> {
-        copies.limit_to(waiting);
-        for image in copies.due(waiting, now()) {
-            let holders = match copy_label(&image) {
-                Some(label) => labeled_node_disks(&self.connection, &label, Timing::default().answer).await?,
-                None => Vec::new(),
-            };
-            let shown = holders.iter().filter_map(|holder| Some((holder.name.as_str(), holder.part.as_ref().ok()?)));
-            copies.note(image, is_kept_before(&self.node, shown, now()), now());
-        }
-        Ok(())
     }
 
     /// Applies policies: they count at once, also if the file cannot be written.

@@ -1,6 +1,5 @@
 //! Shows the node in the cluster: writes its NodeDisk when something changed, and every ten minutes; its NodeImages when its images changed.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -11,7 +10,7 @@ use super::cycle::listed::ImagesReport;
 use super::node::credential_candidates;
 use crate::config::Settings;
 use crate::fleet::{DiskSummary, FleetPart, IMAGES_HEARTBEAT, ImageHashes, NodeDiskStatus, PassSummary, place_of};
-use crate::kubernetes::{Connection, KubernetesError, Timing, label_node_disk, write_node_disk, write_node_images};
+use crate::kubernetes::{Connection, KubernetesError, Timing, write_node_disk, write_node_images};
 use crate::model::size_text;
 use crate::plan::DiskState;
 use crate::serve::{AgentState, PassState};
@@ -23,18 +22,12 @@ const TICK: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(30);
 /// Changed images are written at most this often.
 const IMAGES_GAP: Duration = Duration::from_mins(5);
-/// Labels that could not be written are written again after this long: each attempt comes with a status.
-const LABELS_RETRY: Duration = Duration::from_mins(5);
 
 /// What writes the objects of a node.
 struct Publisher<'s> {
     connection: Connection,
     settings: &'s Settings,
     written: Option<(NodeDiskStatus, Instant)>,
-    /// The labels that show images, and the uid of the object that has them; `None` = those of an agent before this one.
-    labels: Option<(String, BTreeSet<String>)>,
-    /// When they could not be written.
-    labels_failed: Option<Instant>,
     images: Option<(String, Instant)>,
 }
 
@@ -48,8 +41,7 @@ pub async fn publish(
         return;
     }
     let connection = Connection::new(credential_candidates(settings));
-    let mut publisher =
-        Publisher { connection, settings, written: None, labels: None, labels_failed: None, images: None };
+    let mut publisher = Publisher { connection, settings, written: None, images: None };
     let mut is_failing = false;
     loop {
         sleep(TICK).await;
@@ -73,35 +65,19 @@ impl Publisher<'_> {
     async fn write(&mut self, status: NodeDiskStatus, seen: Option<ImagesReport>) -> Result<(), KubernetesError> {
         let parts = &self.settings.fleet;
         let (has_disks, has_images) = (parts.contains(&FleetPart::Disks), parts.contains(&FleetPart::Images));
-        let (copies, hashes) = seen.map(|seen| (seen.copies, seen.hashes)).unzip();
-        let disk = if has_disks { self.write_disk(status, copies).await } else { Ok(()) };
-        if let Some(hashes) = hashes.flatten().filter(|_| has_images) {
-            self.write_images(&hashes).await?;
+        let disk = if has_disks { self.write_disk(status).await } else { Ok(()) };
+        if let Some(seen) = seen.filter(|_| has_images) {
+            self.write_images(&seen.hashes).await?;
         }
         disk
     }
 
-    async fn write_disk(
-        &mut self,
-        mut status: NodeDiskStatus,
-        copies: Option<BTreeSet<String>>,
-    ) -> Result<(), KubernetesError> {
+    async fn write_disk(&mut self, mut status: NodeDiskStatus) -> Result<(), KubernetesError> {
         let written = self.written.as_ref().map(|(status, at)| (status, at.elapsed()));
         status.finish(written.map(|(status, _)| status), now());
-        let waits = self.labels_failed.is_some_and(|at| at.elapsed() < LABELS_RETRY);
-        let labels = copies.filter(|copies| !waits && self.labels.as_ref().is_none_or(|(_, labels)| labels != copies));
-        if !status.is_due(written, labels.is_none()) {
-            return Ok(());
-        }
-        let (node, limit) = (&self.settings.node, Timing::default().answer);
-        let uid = write_node_disk(&self.connection, node, &status, limit).await?;
-        self.written = Some((status, Instant::now()));
-        // Another may have deleted the object, so that it has no labels.
-        let lost = || self.labels.clone().filter(|(of, _)| *of != uid).map(|(_, labels)| labels);
-        if let Some(labels) = labels.or_else(lost) {
-            self.labels_failed = Some(Instant::now());
-            label_node_disk(&self.connection, node, &uid, &labels, limit).await?;
-            (self.labels, self.labels_failed) = (Some((uid, labels)), None);
+        if status.is_due(written) {
+            write_node_disk(&self.connection, &self.settings.node, &status, Timing::default().answer).await?;
+            self.written = Some((status, Instant::now()));
         }
         Ok(())
     }
@@ -125,8 +101,7 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
         return None;
     }
     let policies = cycle.policies().await;
-    let ImagesReport { answers, hashes, .. } = cycle.images_report().unwrap_or_default();
-    let hashes = hashes.unwrap_or_default();
+    let ImagesReport { answers, hashes } = cycle.images_report().unwrap_or_default();
     let reclaimable_bytes = cycle.reclaimable_bytes().unwrap_or_default();
     let mut status = NodeDiskStatus {
         version: state.program.clone(),

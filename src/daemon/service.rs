@@ -259,12 +259,7 @@ where
         let status = async || publisher::status(&self.cycle, &self.live.read()).await;
         let seen = || self.cycle.images_report();
         let part = async {
-            tokio::join!(
-                policies::follow(settings, self.cycle.received(), || seen()
-                    .map(|seen| seen.waiting)
-                    .unwrap_or_default()),
-                publisher::publish(settings, status, seen)
-            )
+            tokio::join!(policies::follow(settings, self.cycle.received()), publisher::publish(settings, status, seen))
         };
         self.stop.run_until_cancelled(Box::pin(part)).await;
     }

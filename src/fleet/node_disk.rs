@@ -1,5 +1,5 @@
-//! `NodeDisk`: what the agent of a node shows of its disks and of the collection there. It is a picture for people. Of what another node shows,
-//! only its labels for last copies and its time count in a decision, and they can end no more than `keepLastCopy`.
+//! `NodeDisk`: what the agent of a node shows of its disks and of the collection there. It is a picture for people: no agent
+//! reads it.
 
 use jiff::Timestamp;
 use kube::{CustomResource, KubeSchema};

@@ -11,7 +11,6 @@ use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 use super::image_list::ImageList;
-use super::last_copy::KeepLastCopy;
 use super::pause::Pause;
 
 /// The settings of a policy. Several apply together: the strictest counts.
@@ -34,8 +33,8 @@ use super::pause::Pause;
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = (
-    "has(self.paused) || has(self.mode) || has(self.removeImages) || has(self.keepLastCopy)",
-    "a policy must have paused, mode, removeImages or keepLastCopy"
+    "has(self.paused) || has(self.mode) || has(self.removeImages)",
+    "a policy must have paused, mode or removeImages"
 ))]
 #[x_kube(validation = ("!has(self.canary) || (self.canary >= 0 && self.canary <= 100)", "canary is a percentage"))]
 pub struct NodeDiskPolicySpec {
@@ -55,9 +54,6 @@ pub struct NodeDiskPolicySpec {
     /// Images that these nodes remove while they are unused, under their own guards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_images: Option<ImageList>,
-    /// Images without a registry are kept on at least one of all the nodes to which a policy with this field applies.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep_last_copy: Option<KeepLastCopy>,
 }
 
 /// Nodes by their labels, in the form of a label selector: all conditions hold.

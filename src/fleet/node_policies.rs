@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::image_list::{CompiledLists, Fates, ImageList, ListAnswer};
-use super::last_copy::{KeepLastCopy, KnownCopies};
 use super::node_disk_policy::{NodeDiskPolicySpec, PolicyMode, PolicyPause};
 use super::pause::PauseCause;
 use super::rollout::goes_ahead;
@@ -41,8 +40,6 @@ pub struct NodePolicies {
     pub policies: BTreeMap<String, AppliedPolicy>,
     /// Policies with a mistake, which have no effect, and the mistake.
     pub faults: BTreeMap<String, String>,
-    /// The images that other nodes keep.
-    pub copies: KnownCopies,
 }
 
 // === impl NodePolicies ===
@@ -71,7 +68,6 @@ impl NodePolicies {
         if fault.is_some() {
             policy.spec.remove_images = None;
         }
-        let fault = fault.or_else(|| policy.spec.keep_last_copy.as_ref().and_then(KeepLastCopy::fault));
         if let Some(fault) = policy.fault.take().or(fault) {
             self.faults.insert(name.to_owned(), fault);
         }
@@ -85,22 +81,6 @@ impl NodePolicies {
         let too_many = || "spec.removeImages: it and the policies before it list too many images".to_owned();
         let fault = list.fault().or_else(|| (rules > MOST_RULES).then(too_many));
         fault.or_else(|| list.rules(name).err())
-    }
-
-    /// Returns the first policy that keeps last copies, and the patterns of all.
-    pub fn last_copies(&self) -> Option<(&str, Vec<&str>)> {
-        let keeping = || {
-            self.policies
-                .iter()
-                .filter_map(|(name, policy)| Some((name.as_str(), policy.spec.keep_last_copy.as_ref()?)))
-        };
-        let (name, _) = keeping().next()?;
-        Some((name, keeping().flat_map(|(_, kept)| &kept.images).map(String::as_str).collect()))
-    }
-
-    /// Returns whether these are the same policies with the same mistakes.
-    pub fn has_same_policies(&self, other: &Self) -> bool {
-        self.policies == other.policies && self.faults == other.faults
     }
 
     /// Reads the document. One that cannot be read is a pause, until the policies are listed again.
@@ -165,14 +145,12 @@ impl NodePolicies {
 // === impl AppliedPolicy ===
 
 impl AppliedPolicy {
-    /// Returns a policy whose settings cannot be read, with these fields. It has no effect, but a pause in it is one of all nodes, and last
-    /// copies stay: someone wanted that.
+    /// Returns a policy whose settings cannot be read, with these fields. It has no effect, but a pause in it is one of all nodes.
     pub fn unreadable(fault: String, fields: &[String]) -> Self {
-        let has = |name: &str| fields.iter().any(|field| field == name);
         let reason = || format!("the policy cannot be read: {fault}");
-        let paused = has("paused").then(|| PolicyPause { reason: reason(), until: None });
-        let keep_last_copy = has("keepLastCopy").then(KeepLastCopy::default);
-        let spec = NodeDiskPolicySpec { paused, keep_last_copy, ..NodeDiskPolicySpec::default() };
+        let has_pause = fields.iter().any(|field| field == "paused");
+        let paused = has_pause.then(|| PolicyPause { reason: reason(), until: None });
+        let spec = NodeDiskPolicySpec { paused, ..NodeDiskPolicySpec::default() };
         Self { spec, fault: Some(fault), ..Self::default() }
     }
 }
@@ -254,11 +232,10 @@ mod tests {
     #[test]
     fn a_policy_that_cannot_be_read_is_named_and_its_pause_counts() {
         let unreadable = |field: &str| AppliedPolicy::unreadable("spec: no time".to_owned(), &[field.to_owned()]);
-        let all = [("a".to_owned(), unreadable("keepLastCopy")), ("b".to_owned(), unreadable("paused"))].into();
+        let all = [("a".to_owned(), unreadable("mode")), ("b".to_owned(), unreadable("paused"))].into();
         let policies = NodePolicies::of(&all, "node-1", &BTreeMap::new());
         assert_eq!(policies.faults.values().collect::<Vec<_>>(), ["spec: no time", "spec: no time"]);
         assert_eq!(text(&policies, 0), "paused by policy b: the policy cannot be read: spec: no time");
-        assert_eq!(policies.last_copies(), Some(("a", Vec::new())));
     }
 
     /// The rules of the node need their part of the time.
@@ -278,9 +255,6 @@ mod tests {
         let policies =
             of(&json!({ "a": { "paused": { "until": "1970-01-01T00:01:00Z" } }, "b": { "mode": "observe" } }), &[]);
         assert_eq!(NodePolicies::read(&serde_json::to_string(&policies).unwrap()), policies);
-        let mut known = policies.clone();
-        known.copies.note("sha256:01".into(), true, at(7));
-        assert_eq!(NodePolicies::read(&serde_json::to_string(&known).unwrap()), known);
         assert!(text(&NodePolicies::read("{"), 0).contains("cannot be read"));
     }
 }

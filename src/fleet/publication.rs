@@ -16,12 +16,11 @@ const CHANGED_BYTES: u64 = 1 << 30;
 // === impl NodeDiskStatus ===
 
 impl NodeDiskStatus {
-    /// Returns whether this status is to be written in place of the one that was written so long ago. `is_labeled` = the labels of the
-    /// object are those that it should have.
-    pub fn is_due(&self, written: Option<(&Self, Duration)>, is_labeled: bool) -> bool {
+    /// Returns whether this status is to be written in place of the one that was written so long ago.
+    pub fn is_due(&self, written: Option<(&Self, Duration)>) -> bool {
         let Some((written, age)) = written else { return true };
         age >= HEARTBEAT
-            || age >= STATE_GAP && (!is_labeled || self.has_other_state(written))
+            || age >= STATE_GAP && self.has_other_state(written)
             || age >= MEASURES_GAP && self.has_other_measures(written)
     }
 
@@ -55,10 +54,8 @@ mod tests {
     #[test]
     fn a_state_is_written_at_once_and_a_measure_every_five_minutes() {
         let written = status(70, None);
-        let is_due = |next: NodeDiskStatus, seconds| next.is_due(Some((&written, Duration::from_secs(seconds))), true);
-        assert!(status(70, None).is_due(None, true));
-        let unlabeled = |age| status(70, None).is_due(Some((&written, Duration::from_secs(age))), false);
-        assert_eq!([29, 30].map(unlabeled), [false, true]);
+        let is_due = |next: NodeDiskStatus, seconds| next.is_due(Some((&written, Duration::from_secs(seconds))));
+        assert!(status(70, None).is_due(None));
         assert_eq!([29, 30].map(|age| is_due(status(70, Some("paused")), age)), [false, true]);
         assert_eq!([299, 300].map(|age| is_due(status(71, None), age)), [false, true]);
         assert_eq!([599, 600].map(|age| is_due(status(70, None), age)), [false, true]);

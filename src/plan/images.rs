@@ -7,14 +7,13 @@
 //!
 //! Removes for `age`, `space`, `target`, `unused`, `rule`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
 //! `below_threshold`, `target_reached`, `beyond_pace`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
-//! `possible_image_volume`, `image_volumes_unknown`, `rule`, `last_copy`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
+//! `possible_image_volume`, `image_volumes_unknown`, `rule`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
 //! `named_by_pod` (all I6), `pulled_again`, `named_by_workload`, `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
 pub(super) mod candidate;
 mod free_space;
 pub(super) mod goal;
 pub(super) mod keep;
-pub(super) mod last_copies;
 pub(super) mod other_clients;
 pub(super) mod pace;
 pub(super) mod quick;

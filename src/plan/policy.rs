@@ -15,13 +15,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use crate::model::{ImageId, LeftoverKind};
+use crate::model::LeftoverKind;
 use crate::rules::{Rules, Uses};
 use eviction::EvictionLimits;
 use guards::{Guards, Profile};
 use image_policy::{ImageOrder, ImagePolicy};
 use log_limit::{ArchiveLimit, LogLimit};
-use pattern::Pattern;
 use pressure::{Pressure, PressurePolicy};
 
 /// Everything that a plan depends on besides the snapshot.
@@ -56,8 +55,6 @@ pub struct PassState {
     pub pressure: Option<Pressure>,
     /// Under disk pressure: the passes before did not end it, so the logs of terminated pods go too.
     pub is_last_resort: bool,
-    /// `keepLastCopy` of the policies of the cluster.
-    pub last_copies: LastCopies,
 }
 
 /// Limits on dead containers (kubelet flags of the same meaning).
@@ -102,17 +99,6 @@ pub struct LogPolicy {
     pub limits: Vec<LogLimit>,
     /// `logs.archive`, each kind once; empty = there is no archive.
     pub archive: Vec<ArchiveLimit>,
-}
-
-/// Which images are kept until another node is known to keep them. The default is none.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LastCopies {
-    /// The policy that keeps them; `None` = no policy does.
-    pub policy: Option<String>,
-    /// Images that count as without a registry, besides those that were imported.
-    pub patterns: Vec<Pattern>,
-    /// Images that another node is known to keep.
-    pub elsewhere: BTreeSet<ImageId>,
 }
 
 /// The kinds of leftovers that are removed.

@@ -1,17 +1,15 @@
 //! What policies of the cluster say of images, and what a pass over images learns for the cluster: the rules by which a pass removes the
-//! images that policies list, and what became of them; the last copies that it keeps; which images there are.
+//! images that policies list, and what became of them; which images there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-use jiff::Timestamp;
-
 use super::Cycle;
 use super::pauses::PauseState;
 use super::planning::Planned;
-use crate::fleet::{Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, MOST_COPIES, NodePolicies, copy_label};
+use crate::fleet::{Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, NodePolicies};
 use crate::model::{Image, ImageId};
-use crate::plan::{ImageUsers, KeepReason, Kind, LastCopies, Outcome, PassState, Policy, Report};
+use crate::plan::{ImageUsers, KeepReason, Kind, Outcome, Policy, Report};
 use crate::record::Pass;
 
 /// What a pass saw, with the policies that list images.
@@ -21,9 +19,6 @@ pub(super) struct SeenImages {
     /// A container that uses the image, by the id of that.
     used_by: BTreeMap<ImageId, String>,
     hashes: ImageHashes,
-    /// The images whose last copy a policy keeps, and those of them that another node keeps.
-    copies: BTreeSet<ImageId>,
-    elsewhere: BTreeSet<ImageId>,
 }
 
 /// What the last pass over images learned for the cluster.
@@ -31,12 +26,8 @@ pub(super) struct SeenImages {
 pub struct ImagesReport {
     /// What became of the images that policies list.
     pub answers: Vec<ListAnswer>,
-    /// Which images there are; `None` = no pass has yet seen them.
-    pub hashes: Option<ImageHashes>,
-    /// The labels of those whose last copy a policy keeps.
-    pub copies: BTreeSet<String>,
-    /// Those that would be removed if another node kept them, and those of which it does.
-    pub waiting: Vec<ImageId>,
+    /// Which images there are.
+    pub hashes: ImageHashes,
 }
 
 // === impl Cycle ===
@@ -47,7 +38,7 @@ impl Cycle {
         self.pauses.read(|stops| stops.policies.clone()).await
     }
 
-    /// Returns what the last pass over images learned for the cluster; `None` = none has ended yet.
+    /// Returns what the last pass that saw the images learned for the cluster; `None` = none has ended yet.
     pub(in crate::daemon) fn images_report(&self) -> Option<ImagesReport> {
         self.images_report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -59,36 +50,17 @@ impl Cycle {
         let read = |stops: &PauseState| (stops.policies.rules(&stops.lists, now), stops.policies.clone());
         let (listed, policies) = self.pauses.read(read).await;
         let rules = policy.rules.iter().cloned().chain(listed).collect();
-        let pass = PassState { last_copies: last_copies(&policies, now), ..policy.pass };
-        (Policy { rules, pass, ..policy }, policies)
+        (Policy { rules, ..policy }, policies)
     }
 
-    /// Keeps what a pass over images learned. A node that does not see its images shows no copies.
-    pub(super) fn note_for_cluster(&self, listed: Option<SeenImages>, pass: &Pass) {
+    /// Keeps what a pass over images learned.
+    pub(super) fn note_for_cluster(&self, seen: &SeenImages, pass: &Pass) {
         let mut known = self.images_report.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.take().unwrap_or_default();
-        let Some(listed) = listed else {
-            *known = Some(ImagesReport { copies: BTreeSet::new(), ..before });
-            return;
-        };
-        let fates = listed.fates(pass);
-        let SeenImages { policies, images, hashes, mut copies, elsewhere, .. } = listed;
-        let images: Vec<_> = images.iter().collect();
-        let answers = policies.answers(&images, &fates, &before.answers, (self.clock)());
-        copies.retain(|id| fates.get(id) != Some(&ImageFate::Removed));
-        let kept = pass.plan.kept.iter().filter(|kept| matches!(kept.reason, KeepReason::LastCopy { .. }));
-        let mut waiting: BTreeSet<_> = kept.map(|kept| ImageId::from(kept.id.as_str())).collect();
-        waiting.extend(copies.intersection(&elsewhere).cloned());
-        let copies = copies.iter().filter_map(copy_label).take(MOST_COPIES).collect();
-        *known = Some(ImagesReport { answers, hashes: Some(hashes), copies, waiting: waiting.into_iter().collect() });
+        let images: Vec<_> = seen.images.iter().collect();
+        let answers = seen.policies.answers(&images, &seen.fates(pass), &before.answers, (self.clock)());
+        *known = Some(ImagesReport { answers, hashes: seen.hashes.clone() });
     }
-}
-
-/// Returns the images whose last copy the policies keep.
-fn last_copies(policies: &NodePolicies, now: Timestamp) -> LastCopies {
-    let Some((policy, patterns)) = policies.last_copies() else { return LastCopies::default() };
-    let patterns = patterns.into_iter().map(Into::into).collect();
-    LastCopies { policy: Some(policy.to_owned()), patterns, elsewhere: policies.copies.elsewhere(now) }
 }
 
 // === impl SeenImages ===
@@ -101,10 +73,7 @@ impl SeenImages {
         let policies = planned.policies.clone();
         let shows = fleet.contains(&FleetPart::Disks) || fleet.contains(&FleetPart::Images);
         let hashes = if shows { ImageHashes::of(images) } else { ImageHashes::default() };
-        let kept = last_copies(&policies, planned.snapshot.taken_at);
-        let copies = images.iter().filter(|image| kept.covers(image)).map(|image| image.id.clone()).collect();
-        let (images_of_lists, used_by, elsewhere) = (Vec::new(), BTreeMap::new(), kept.elsewhere);
-        let seen = Self { policies, hashes, copies, elsewhere, images: images_of_lists, used_by };
+        let seen = Self { policies, hashes, images: Vec::new(), used_by: BTreeMap::new() };
         if !seen.policies.lists_images() {
             return Some(seen);
         }
@@ -159,7 +128,7 @@ mod tests {
     use crate::observe::{DiskFn, RuntimePods};
     use crate::plan::Scope;
     use crate::record::Store;
-    use crate::sim::{Fault, Node, Rpc, Sim, Times};
+    use crate::sim::{Node, Sim};
 
     fn cycle(sim: &Sim) -> Cycle {
         let mut settings = Settings { kubelet_root: sim.dir().join("kubelet"), ..Settings::default() };
@@ -239,54 +208,5 @@ mod tests {
         answer(&notes);
         assert_eq!(pass(&cycle).await, [""; 0]);
         answer(&notes);
-    }
-
-    /// Writes policies that list three images, of which the last copies of two are kept, and which of them another node keeps.
-    fn write_copies(cycle: &Cycle, elsewhere: &[&ImageId]) {
-        let asked = json!({ "at": now(), "is_elsewhere": true, "repeated": 0 });
-        let copies: serde_json::Map<_, _> = elsewhere.iter().map(|id| (id.to_string(), asked.clone())).collect();
-        let list = json!({ "names": ["r.example/a:1", "r.example/b:1", "r.example/c:1"] });
-        let spec = json!({ "keepLastCopy": { "images": ["r.example/a", "r.example/b"] }, "removeImages": list });
-        let policies = json!({ "policies": { "air-gap": spec }, "copies": copies });
-        std::fs::write(cycle.settings().state.policies_file(), policies.to_string()).unwrap();
-    }
-
-    #[tokio::test]
-    async fn an_image_waits_for_another_node_and_is_shown_until_it_is_removed() {
-        let node = Node::new().now(now()).disk(100 << 30, 10 << 30);
-        let image = |node: Node, name: &str| node.image(&format!("r.example/{name}:1"), &[(name, 1 << 20)]);
-        let sim = Sim::start(["a", "b", "c", "d"].into_iter().fold(node, image)).unwrap();
-        let of = |elsewhere: &[&ImageId]| {
-            let cycle = cycle(&sim);
-            write_copies(&cycle, elsewhere);
-            cycle
-        };
-        let first = of(&[]);
-        assert!(first.images_report().is_none(), "no pass has seen the images");
-        assert_eq!(pass(&first).await, ["r.example/c:1"]);
-        let seen = first.images_report().unwrap();
-        let [a, b] = &seen.waiting[..] else { panic!("{seen:?}") };
-        assert_eq!(seen.copies, [a, b].into_iter().filter_map(copy_label).collect());
-
-        let paused = of(&[a]);
-        let file = paused.settings().state.pause_file();
-        std::fs::write(&file, "").unwrap();
-        pass(&paused).await;
-        let waiting = paused.images_report().unwrap().waiting;
-        assert_eq!(waiting, seen.waiting, "the answer is still needed");
-        crate::daemon::end_pause(&file).unwrap();
-
-        let removed = of(&[a]);
-        assert_eq!(pass(&removed).await.len(), 1);
-        let left = removed.images_report().unwrap();
-        assert_eq!((left.waiting, left.copies), (vec![b.clone()], copy_label(b).into_iter().collect()));
-        sim.fault(Rpc::ListImages, Fault::BreakOff, Times::Forever);
-        pass(&removed).await;
-        let unseen = removed.images_report().unwrap();
-        assert_eq!(
-            (unseen.copies, unseen.hashes),
-            (BTreeSet::new(), left.hashes),
-            "it shows none that it does not see"
-        );
     }
 }

@@ -1,25 +1,20 @@
 //! Writes the objects of the fleet: NodeDisks, and what others apply.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube::core::params::{Patch, PatchParams};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::fleet::{NodeDiskPolicySpec, NodeDiskStatus, NodeImagesSpec, StatusImages};
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
-use crate::kubernetes::requests::list::Listing;
-use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, MetadataOnly, Watched, read_metadata};
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched, read_metadata};
 
 /// The field manager of agents.
 const MANAGER: &str = "kubegc-agent";
-/// The field manager of the labels that show images. What it no longer applies is removed.
-const LABELS_MANAGER: &str = "kubegc-copies";
-/// The most nodes with an image that are read: the first by name.
-const MOST_HOLDERS: u32 = 20;
 
 /// An object of the fleet in a list or a watch. One whose part cannot be read must not hide the others.
 #[derive(Clone, Debug)]
@@ -88,8 +83,8 @@ impl<T: ObjectPart> Watched for FleetObject<T> {
     }
 }
 
-/// Writes the status of a node's NodeDisk (server-side apply), and returns its uid. If there is no such object, it is created, owned by
-/// the Node: then it disappears with it.
+/// Writes the status of a node's NodeDisk (server-side apply). If there is no such object, it is created, owned by the Node: then it
+/// disappears with it.
 ///
 /// # Errors
 ///
@@ -99,19 +94,17 @@ pub async fn write_node_disk(
     node: &str,
     status: &NodeDiskStatus,
     limit: Duration,
-) -> Result<String, KubernetesError> {
+) -> Result<(), KubernetesError> {
     let resource = ApiResource::node_disks();
     let what = || format!("write the NodeDisk {node:?}");
-    let write = || apply::<MetadataOnly>(connection, &resource, node, Applied::Status(status), MANAGER, limit);
-    let written = attempt(what(), write()).await;
-    let written = match written {
+    let write = || apply::<Value>(connection, &resource, node, Applied::Status(status), MANAGER, limit);
+    match attempt(what(), write()).await {
         Err(error) if error.cause.code() == Some(404) => {
             write_owned(connection, &resource, node, json!({}), limit).await?;
-            attempt(what(), write()).await?
+            attempt(what(), write()).await.map(drop)
         }
-        written => written?,
-    };
-    Ok(written.metadata.uid.to_string())
+        written => written.map(drop),
+    }
 }
 
 /// Writes the NodeImages of a node (server-side apply), owned by the Node.
@@ -126,37 +119,6 @@ pub async fn write_node_images(
     limit: Duration,
 ) -> Result<(), KubernetesError> {
     write_owned(connection, &ApiResource::node_images(), node, json!(images), limit).await
-}
-
-/// Labels the NodeDisk of a node with these names, and with no other of their kind. The object must have this uid.
-///
-/// # Errors
-///
-/// The API server refuses it, the object is another, or the API server gives no answer.
-pub async fn label_node_disk(
-    connection: &Connection,
-    node: &str,
-    uid: &str,
-    labels: &BTreeSet<String>,
-    limit: Duration,
-) -> Result<(), KubernetesError> {
-    let labels = labels.iter().map(|label| (label.clone(), json!(""))).collect();
-    let (resource, part) = (ApiResource::node_disks(), Applied::Labels::<Value> { uid, labels });
-    let applied = apply::<Value>(connection, &resource, node, part, LABELS_MANAGER, limit);
-    attempt(format!("label the NodeDisk {node:?}"), applied).await.map(drop)
-}
-
-/// Returns the NodeDisks with a label, the first by name.
-///
-/// # Errors
-///
-/// The API server refuses it, or gives no answer.
-pub async fn labeled_node_disks(
-    connection: &Connection,
-    label: &str,
-    limit: Duration,
-) -> Result<Vec<FleetObject<NodeDiskStatus>>, KubernetesError> {
-    Listing::all(&ApiResource::node_disks()).labeled(Some(label)).first(connection, MOST_HOLDERS, limit).await
 }
 
 /// Writes an object with the name of a node, owned by the Node.
@@ -177,15 +139,13 @@ async fn write_owned(
 }
 
 /// The part of an object that is applied.
-pub(super) enum Applied<'u, T> {
+pub(super) enum Applied<T> {
     /// Its settings.
     Spec(T),
     /// Its status.
     Status(T),
     /// Its settings and its owners.
     Owned { owners: Value, spec: T },
-    /// Labels of the object with this uid.
-    Labels { uid: &'u str, labels: Map<String, Value> },
 }
 
 /// Applies a part of an object of the cluster, and returns the answer.
@@ -193,7 +153,7 @@ pub(super) async fn apply<A: DeserializeOwned>(
     connection: &Connection,
     resource: &ApiResource,
     name: &str,
-    part: Applied<'_, impl Serialize>,
+    part: Applied<impl Serialize>,
     manager: &str,
     limit: Duration,
 ) -> Result<A, Cause> {
@@ -205,7 +165,6 @@ pub(super) async fn apply<A: DeserializeOwned>(
         Applied::Owned { owners, spec } => {
             (json!({ "name": name, "labels": own, "ownerReferences": owners }), "spec", json!(spec))
         }
-        Applied::Labels { uid, labels } => (json!({ "name": name, "uid": uid, "labels": labels }), "spec", json!({})),
     };
     let object =
         json!({ "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, field: value });

@@ -173,22 +173,6 @@ impl Listing {
         Ok(page.metadata.resource_version.filter(|version| !version.is_empty()))
     }
 
-    /// Returns the first objects, in the order of their names, at most so many.
-    pub(in crate::kubernetes) async fn first<T: Watched>(
-        &self,
-        connection: &Connection,
-        most: u32,
-        limit: Duration,
-    ) -> Result<Vec<T>, KubernetesError> {
-        let params = ListParams { label_selector: self.labels.clone(), ..ListParams::default().limit(most) };
-        let first = async {
-            let page: Page<T> = connection.request(self.page::<T>(&params)?, limit).await?;
-            self.check(&page).map_err(Cause::Unreadable)?;
-            Ok(page.items.unwrap_or_default())
-        };
-        attempt(self.list_text(), first).await
-    }
-
     /// Returns all objects. A list whose continue token has expired begins again.
     pub(in crate::kubernetes) async fn complete<T: Watched>(
         &self,

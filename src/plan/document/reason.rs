@@ -320,11 +320,6 @@ pub enum KeepReason {
         /// The pattern.
         pattern: String,
     },
-    /// Its last copy in the cluster is kept, and no other node is known to keep it (`keepLastCopy`).
-    LastCopy {
-        /// The policy of the cluster.
-        policy: String,
-    },
     /// It was pulled again soon after kubegc had removed it for the reason for which it would be removed now (kubernetes#132403).
     PulledAgain {
         /// The removal.

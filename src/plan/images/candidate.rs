@@ -23,7 +23,7 @@ pub(super) struct Candidate<'a> {
     pub last_used: Option<Timestamp>,
     /// What the rules decide of it.
     pub rules: ImageRules<'a>,
-    /// That it was pulled again after a removal for an age or a rule that applies to it now, or that it may be the last copy.
+    /// That it was pulled again after a removal for an age or a rule that applies to it now.
     held: Option<KeepReason>,
     /// Its score by `images.order`.
     score: Option<f64>,
@@ -60,19 +60,9 @@ impl<'a> Candidate<'a> {
         since.is_none_or(|at| crate::plan::times::age(context.now, at) > max_age) && self.too_young(context).is_none()
     }
 
-    /// Returns whether the image is not removed for this reason yet, because it was pulled again soon after the last such removal, or
-    /// whether it may be the last copy.
+    /// Returns whether the image is not removed for this reason yet, because it was pulled again soon after the last such removal.
     pub fn is_held(&mut self, context: &Context, reason: &RemoveReason) -> bool {
         let held = self.hold(context, reason);
-        self.note(held) || self.is_last_copy(context)
-    }
-
-    /// Returns whether the image may be the last copy in the cluster, and is kept for that.
-    pub fn is_last_copy(&mut self, context: &Context) -> bool {
-        self.note(context.policy.pass.last_copies.keep(self.image))
-    }
-
-    fn note(&mut self, held: Option<KeepReason>) -> bool {
         let is_held = held.is_some();
         self.held = self.held.take().or(held);
         is_held
@@ -124,7 +114,7 @@ impl<'a> Candidate<'a> {
         if self.last_used.is_some_and(|at| at >= context.now) {
             return Some(KeepReason::UsedMeanwhile {});
         }
-        self.too_young(context).or_else(|| context.policy.pass.last_copies.keep(self.image))
+        self.too_young(context)
     }
 
     /// Returns that the image is younger than its minimum age, if so.

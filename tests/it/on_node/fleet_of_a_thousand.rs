@@ -11,8 +11,8 @@ use kube::api::{Api, ListParams, PostParams};
 use kubegc::config::{PodSettings, Settings, StateSettings};
 use kubegc::daemon::{ImagesReport, policies, publisher};
 use kubegc::fleet::{
-    DiskSummary, Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, NodeDisk, NodeDiskPolicy, NodeDiskStatus,
-    NodePolicies, SILENT_AFTER, copy_label,
+    DiskSummary, Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, NodeDisk, NodeDiskStatus, NodePolicies,
+    SILENT_AFTER,
 };
 use kubegc::model::Image;
 use serde_json::{Value, json};
@@ -25,8 +25,6 @@ const AGENTS: usize = 1000;
 /// The image that all nodes have.
 const IMAGE: &str = "docker.io/fleet/app:1";
 const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
-/// While this file exists, the image waits on each node for another that keeps it.
-const WAITS: &str = "waits";
 const DEFINITIONS: &str = include_str!("../../../packaging/components/fleet/crds.yaml");
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,7 +47,6 @@ async fn a_thousand_agents_need_little_of_an_api_server() {
     fleet.steady().await;
     fleet.pause().await;
     fleet.purge().await;
-    fleet.last_copy().await;
     fleet.look(&[]);
     fleet.look(&["images", IMAGE]);
     fleet.look(&["images", "r.example/7:1"]);
@@ -147,30 +144,6 @@ impl Fleet<'_> {
         assert!(eventually(late).await, "the node that joined later did not answer");
     }
 
-    /// All have an imported image that would be removed: all but the first know that another keeps it.
-    async fn last_copy(&self) {
-        let policies: Api<NodeDiskPolicy> = Api::all(self.node.kube());
-        let policy = json!({ "metadata": { "name": "air-gap" }, "spec": { "keepLastCopy": {} } });
-        policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
-        let disks: Api<NodeDisk> = Api::all(self.node.kube());
-        let labeled = ListParams::default().labels(&copy_label(&ID.into()).unwrap());
-        let shown = async || disks.list_metadata(&labeled).await.unwrap().items.len() > AGENTS;
-        assert!(eventually(shown).await, "not all show the image");
-        let (begun, cpu) = (Instant::now(), self.cpu_seconds());
-        std::fs::write(self.dir.join(WAITS), "").unwrap();
-        let knows = |number: &usize| {
-            let known = NodePolicies::read(&read(&self.settings(*number).state.policies_file()));
-            known.copies.elsewhere(Timestamp::now()).len() == 1
-        };
-        let all = async || (0..=AGENTS).filter(knows).count() == AGENTS;
-        assert!(eventually(all).await, "{} know another", (0..=AGENTS).filter(knows).count());
-        assert!(!knows(&0), "the first keeps it");
-        let (cpu, lasted) = (self.cpu_seconds() - cpu, begun.elapsed());
-        println!(
-            "{AGENTS} nodes know after {lasted:.1?} that node-0 keeps an image; the API server needed {cpu:.1} s for it"
-        );
-    }
-
     fn look(&self, args: &[&str]) {
         let times = (0..3).map(|_| {
             let begun = Instant::now();
@@ -223,7 +196,6 @@ fn read(path: &Path) -> String {
 /// The part of an agent that takes part in the fleet. Its node has one image, and a disk whose use changes by a percent in five minutes.
 async fn agent(settings: Settings) {
     let (file, begun, answers) = (settings.state.policies_file(), Instant::now(), RefCell::new(Vec::new()));
-    let waits = settings.state.path.ancestors().nth(2).unwrap().join(WAITS);
     let image = Image { id: ID.into(), tags: vec![IMAGE.to_owned()], ..Image::default() };
     let fates: Fates = [(image.id.clone(), ImageFate::Removed)].into();
     let status = async || {
@@ -248,14 +220,9 @@ async fn agent(settings: Settings) {
     let images: Vec<_> =
         (0..300).map(|number| Image { tags: vec![format!("r.example/{number}:1")], ..image.clone() }).collect();
     let hashes = ImageHashes::of(&images);
-    let seen = || {
-        let keeps = NodePolicies::read(&read_or_none(&file)).last_copies().is_some();
-        let copies = copy_label(&image.id).into_iter().filter(|_| keeps).collect();
-        let waiting = waits.exists().then(|| image.id.clone()).into_iter().collect();
-        Some(ImagesReport { hashes: Some(hashes.clone()), copies, waiting, ..ImagesReport::default() })
-    };
-    let (received, waiting) = (policies::ReceivedPolicies::default(), || seen().unwrap().waiting);
-    tokio::join!(policies::follow(&settings, &received, waiting), publisher::publish(&settings, status, seen));
+    let seen = || Some(ImagesReport { hashes: hashes.clone(), ..ImagesReport::default() });
+    let received = policies::ReceivedPolicies::default();
+    tokio::join!(policies::follow(&settings, &received), publisher::publish(&settings, status, seen));
 }
 
 /// Returns the document; an empty one before the first list.

@@ -34,8 +34,8 @@ pub(super) async fn write_policy(
 }
 
 /// Returns which of its parts a policy has.
-fn purposes(spec: &NodeDiskPolicySpec) -> [bool; 4] {
-    [spec.paused.is_some(), spec.mode.is_some(), spec.remove_images.is_some(), spec.keep_last_copy.is_some()]
+fn purposes(spec: &NodeDiskPolicySpec) -> [bool; 3] {
+    [spec.paused.is_some(), spec.mode.is_some(), spec.remove_images.is_some()]
 }
 
 /// Reads a policy. Settings that cannot be read count as none.

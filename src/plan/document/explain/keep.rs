@@ -347,12 +347,6 @@ impl KeepReason {
                 "the pattern is deleted from images.keep",
             )
             .set_by("images.keep"),
-            Self::LastCopy { policy } => guard(
-                format!("perhaps the last copy (policy {policy})"),
-                format!("no other node is known to keep it, and the policy {policy} keeps the last copy of such images"),
-                "another node whose name comes first shows that it keeps it, or the policy ends",
-            )
-            .set_by("keepLastCopy"),
             Self::PulledAgain { removed_at, unused_seconds } => guard(
                 format!("pulled again after its removal (for {})", time(*unused_seconds)),
                 format!(

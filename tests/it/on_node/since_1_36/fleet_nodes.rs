@@ -3,10 +3,8 @@
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::Client;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kubegc::fleet::{
-    NodeDisk, NodeDiskPolicy, NodeDiskSpec, NodeDiskStatus, NodeImages, NodeImagesSpec, copy_label, goes_ahead,
-};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kubegc::fleet::{NodeDisk, NodeDiskPolicy, NodeDiskSpec, NodeDiskStatus, NodeImages, NodeImagesSpec, goes_ahead};
 use serde_json::{Value, json};
 
 use super::start;
@@ -33,7 +31,6 @@ async fn a_fleet_is_shown_removes_a_list_and_writes_only_its_own_objects() {
     a_node_shows_its_disks(&node, &service).await;
     an_image_is_found(&node, &service).await;
     a_list_is_answered(&node, &service).await;
-    the_last_copy_stays(&node, &service).await;
     a_rollout_goes_in_steps(&node, &service).await;
     a_token_is_good_for_one_node(&node).await;
 }
@@ -108,40 +105,6 @@ async fn an_image_is_found(node: &NodeRig, service: &Service<'_>) {
     );
     let wrong = fleet_code(node, &["images", "sha256:01"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("has a digest without 64"), "{wrong:?}");
-}
-
-/// Of two imported images on a list one is kept: no node whose name comes first shows it.
-async fn the_last_copy_stays(node: &NodeRig, service: &Service<'_>) {
-    let policy = json!({ "metadata": { "name": "air-gap" }, "spec": { "keepLastCopy": {} } });
-    let policies: Api<NodeDiskPolicy> = Api::all(node.kube());
-    policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
-    node.import(&[unused("last:1"), unused("copied:1")]).await;
-    let label = async |name: &str| {
-        let images = node.list_images().await;
-        let image = images.into_iter().find(|image| image.repo_tags.iter().any(|tag| tag == name)).unwrap();
-        copy_label(&image.id.as_str().into()).unwrap()
-    };
-    let [last, copied] = [label("docker.io/fleet/last:1").await, label("docker.io/fleet/copied:1").await];
-    let labels = async || disks(node.kube()).get(node.name()).await.unwrap().metadata.labels.unwrap();
-    let has = async |label: &String| labels().await.contains_key(label);
-    service.until("the labels", async || has(&last).await && has(&copied).await).await;
-    write_status(&node.kube(), "0", &json!({})).await.unwrap();
-    let labeled = json!({ "metadata": { "labels": { copied.clone(): "" } } });
-    disks(node.kube()).patch("0", &PatchParams::default(), &Patch::Merge(labeled)).await.unwrap();
-    let own = format!("kubernetes.io/hostname={}", node.name());
-    fleet(node, &["remove", "fleet/last:1", "fleet/copied:1", "--name", "last", "-l", &own]);
-    let answer = async || {
-        let answers = status(node).await.unwrap().removals;
-        answers.into_iter().find(|answer| answer.policy == "last" && answer.removed == 1)
-    };
-    service.until("the removal of the copied one", async || answer().await.is_some()).await;
-    let answer = answer().await.unwrap();
-    assert_eq!(answer.notes, ["docker.io/fleet/last:1: perhaps the last copy (policy air-gap)"]);
-    assert_eq!(service.history("docker.io/fleet/copied").len(), 1);
-    assert!(service.kubegc(&["plan"]).stdout.contains("perhaps the last copy"), "commands know it too");
-    service.until("the end of a label", async || !has(&copied).await && has(&last).await).await;
-    policies.delete("air-gap", &DeleteParams::default()).await.unwrap();
-    service.until("the end of the labels", async || !has(&last).await).await;
 }
 
 /// One image and a repository are removed, one is used, one is kept by the node, one is absent.
