@@ -18,7 +18,6 @@ pub mod service;
 pub use clock::{Clock, Monotonic, now};
 pub use cycle::Cycle;
 pub use cycle::failed_sources::failed_sources;
-pub use cycle::listed::ImagesReport;
 pub use cycle::pauses::{end_pause, removals_ended, suspension_of_files, write_pause};
 pub use cycle::planning::{PassKind, needs_of_rules};
 pub use process::{file_limit, file_watch, notify, signals, watchdog};

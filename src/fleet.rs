@@ -10,7 +10,6 @@ mod image_list;
 mod list_entry;
 mod node_disk;
 mod node_disk_policy;
-mod node_images;
 mod node_policies;
 mod overview;
 mod pause;
@@ -24,7 +23,6 @@ pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, Node
 pub use node_disk_policy::{
     LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodeSelector, PolicyMode, PolicyPause,
 };
-pub use node_images::{IMAGES_HEARTBEAT, ImageHashes, NodeImages, NodeImagesSpec};
 pub use node_policies::{AppliedPolicy, NodePolicies};
 pub use overview::{FleetNode, NodeAnswer, NodeState, SILENT_AFTER, overview};
 pub use pause::{Pause, PauseCause};
@@ -41,6 +39,4 @@ pub enum FleetPart {
     Policies,
     /// It writes the NodeDisk of its node.
     Disks,
-    /// It writes the NodeImages of its node.
-    Images,
 }

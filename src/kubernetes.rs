@@ -24,7 +24,7 @@ pub use objects::api_namespace::{ApiNamespace, NamespaceCondition, finalize_name
 pub use objects::api_node::{ApiNode, NodeInfo, read_node};
 pub use objects::api_pod::{ApiPod, PodMetadata, PodSpec, PodStatus};
 pub use objects::discovery::{Discovered, discover, server_version};
-pub use objects::fleet_objects::{FleetObject, write_node_disk, write_node_images};
+pub use objects::fleet_objects::{FleetObject, write_node_disk};
 pub use objects::image_users::{ImageUser, list_image_users};
 pub use objects::lease::{LeaseName, read_lease, write_lease};
 pub use objects::node_disk_policy::apply_policy;

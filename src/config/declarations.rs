@@ -73,12 +73,10 @@ settings! {
     /// Example: `quiet = ["Mo-Fr 08:00-18:00 Europe/Berlin", "Sa 22:00-06:00"]`
     "quiet": QUIET = quiet;
 
-    /// What the agent does in the cluster, a list of: "policies" (follow the NodeDiskPolicies), "disks" (write its NodeDisk),
-    /// "images" (write its NodeImages).
+    /// What the agent does in the cluster, a list of: "policies" (follow the NodeDiskPolicies), "disks" (write its NodeDisk).
     ///
     /// A policy pauses the nodes that it selects, lets them only observe, or lists images to remove.
-    /// `kubegc fleet` shows the NodeDisks, and `kubegc fleet images` reads the NodeImages. docs/fleet.md has the rules
-    /// and the permissions.
+    /// `kubegc fleet` shows the NodeDisks. docs/fleet.md has the rules and the permissions.
     "fleet": FLEET = fleet;
 
     /// Rules, in order: the first whose condition holds for an object decides. docs/rules.md has the facts.

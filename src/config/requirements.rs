@@ -85,7 +85,6 @@ impl Settings {
             ("fleet", fleet(FleetPart::Policies), Api("kubegc.dev", "nodediskpolicies", &["list", "watch"])),
             ("fleet", fleet(FleetPart::Disks), Api("kubegc.dev", "nodedisks", &["create", "patch"])),
             ("fleet", fleet(FleetPart::Disks), Api("kubegc.dev", "nodedisks/status", &["patch"])),
-            ("fleet", fleet(FleetPart::Images), Api("kubegc.dev", "nodeimages", &["create", "patch"])),
             ("guards.keep_workload_images", workloads, Api("batch", "cronjobs", &["list"])),
             ("guards.keep_workload_images", workloads, Api("apps", "statefulsets", &["list"])),
             ("guards.keep_workload_images", workloads, Api("apps", "replicasets", &["list"])),

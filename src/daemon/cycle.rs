@@ -27,6 +27,7 @@ use super::pressure::PressureMonitor;
 use crate::config::{Mode, Settings};
 use crate::cri::RuntimeWriter;
 use crate::execute::{AlwaysOpen, ExecuteOptions, Executor, LogRoots, Remover, ReportSink};
+use crate::fleet::ListAnswer;
 use crate::host_path::HostFs;
 use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
@@ -35,7 +36,7 @@ use crate::plan::{Plan, Pressure, Report, Scope, update_memory};
 use crate::record::{Pass, PassEnd, RunStart, Store, StoreState, count_and_log_pulled_again, count_pass};
 use accounts::LastAccount;
 use archiving::Archiving;
-use listed::{ImagesReport, SeenImages};
+use listed::SeenImages;
 use pauses::Pauses;
 use planning::{PassKind, Planned};
 use recording::{Logged, Recording, Records, logged_as};
@@ -59,7 +60,8 @@ pub struct Cycle {
     rules: RuleLog,
     archiving: Archiving,
     pauses: Arc<Pauses>,
-    images_report: Mutex<Option<ImagesReport>>,
+    /// What became of the images that policies list, in the last pass that saw the images.
+    list_answers: Mutex<Vec<ListAnswer>>,
 }
 
 // === impl Cycle ===
@@ -104,12 +106,12 @@ impl Cycle {
         self.rules.log(&planned.plan.rules);
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
-        let listed = learns.then(|| SeenImages::of(&planned, &self.settings.fleet)).flatten();
+        let listed = learns.then(|| SeenImages::of(&planned)).flatten();
         let scope = planned.scope;
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
         self.note_full(scope, &pass).await;
         if let Some(listed) = listed {
-            self.note_for_cluster(&listed, &pass);
+            self.note_answers(&listed, &pass);
         }
         pass
     }
@@ -281,7 +283,7 @@ impl Cycle {
             rules,
             archiving: Archiving::default(),
             pauses,
-            images_report: Mutex::default(),
+            list_answers: Mutex::default(),
         }
     }
 

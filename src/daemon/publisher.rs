@@ -1,4 +1,4 @@
-//! Shows the node in the cluster: writes its NodeDisk when something changed, and every ten minutes; its NodeImages when its images changed.
+//! Shows the node in the cluster: writes its NodeDisk when something changed, and every ten minutes.
 
 use std::time::Duration;
 
@@ -6,11 +6,10 @@ use tokio::time::{Instant, sleep};
 
 use super::clock::now;
 use super::cycle::Cycle;
-use super::cycle::listed::ImagesReport;
 use super::node::credential_candidates;
 use crate::config::Settings;
-use crate::fleet::{DiskSummary, FleetPart, IMAGES_HEARTBEAT, ImageHashes, NodeDiskStatus, PassSummary, place_of};
-use crate::kubernetes::{Connection, KubernetesError, Timing, write_node_disk, write_node_images};
+use crate::fleet::{DiskSummary, FleetPart, NodeDiskStatus, PassSummary, place_of};
+use crate::kubernetes::{Connection, KubernetesError, Timing, write_node_disk};
 use crate::model::size_text;
 use crate::plan::DiskState;
 use crate::serve::{AgentState, PassState};
@@ -20,33 +19,26 @@ const TICK: Duration = Duration::from_secs(10);
 /// The wait after a write that failed. The API server may be back for all agents at once, so each waits as long as its name says, up to
 /// twice this.
 const RETRY: Duration = Duration::from_secs(30);
-/// Changed images are written at most this often.
-const IMAGES_GAP: Duration = Duration::from_mins(5);
 
-/// What writes the objects of a node.
+/// What writes the object of a node.
 struct Publisher<'s> {
     connection: Connection,
     settings: &'s Settings,
     written: Option<(NodeDiskStatus, Instant)>,
-    images: Option<(String, Instant)>,
 }
 
-/// Writes what `status` and `images_report` return to the objects of this node, until the future is dropped, if the settings say so.
-pub async fn publish(
-    settings: &Settings,
-    status: impl AsyncFn() -> Option<NodeDiskStatus>,
-    images_report: impl Fn() -> Option<ImagesReport>,
-) {
-    if !settings.fleet.contains(&FleetPart::Disks) && !settings.fleet.contains(&FleetPart::Images) {
+/// Writes what `status` returns to the NodeDisk of this node, until the future is dropped, if the settings say so.
+pub async fn publish(settings: &Settings, status: impl AsyncFn() -> Option<NodeDiskStatus>) {
+    if !settings.fleet.contains(&FleetPart::Disks) {
         return;
     }
     let connection = Connection::new(credential_candidates(settings));
-    let mut publisher = Publisher { connection, settings, written: None, images: None };
+    let mut publisher = Publisher { connection, settings, written: None };
     let mut is_failing = false;
     loop {
         sleep(TICK).await;
         let Some(status) = status().await else { continue };
-        match publisher.write(status, images_report()).await {
+        match publisher.write(status).await {
             Ok(()) => is_failing = false,
             Err(error) => {
                 if !std::mem::replace(&mut is_failing, true) {
@@ -61,35 +53,12 @@ pub async fn publish(
 // === impl Publisher ===
 
 impl Publisher<'_> {
-    /// Before a pass over images has ended, what an agent before this one showed of them stays.
-    async fn write(&mut self, status: NodeDiskStatus, seen: Option<ImagesReport>) -> Result<(), KubernetesError> {
-        let parts = &self.settings.fleet;
-        let (has_disks, has_images) = (parts.contains(&FleetPart::Disks), parts.contains(&FleetPart::Images));
-        let disk = if has_disks { self.write_disk(status).await } else { Ok(()) };
-        if let Some(seen) = seen.filter(|_| has_images) {
-            self.write_images(&seen.hashes).await?;
-        }
-        disk
-    }
-
-    async fn write_disk(&mut self, mut status: NodeDiskStatus) -> Result<(), KubernetesError> {
+    async fn write(&mut self, mut status: NodeDiskStatus) -> Result<(), KubernetesError> {
         let written = self.written.as_ref().map(|(status, at)| (status, at.elapsed()));
         status.finish(written.map(|(status, _)| status), now());
         if status.is_due(written) {
             write_node_disk(&self.connection, &self.settings.node, &status, Timing::default().answer).await?;
             self.written = Some((status, Instant::now()));
-        }
-        Ok(())
-    }
-
-    async fn write_images(&mut self, hashes: &ImageHashes) -> Result<(), KubernetesError> {
-        let is_due = self.images.as_ref().is_none_or(|(written, at)| {
-            at.elapsed() >= IMAGES_HEARTBEAT || at.elapsed() >= IMAGES_GAP && *written != hashes.digest
-        });
-        if is_due {
-            let (node, limit) = (&self.settings.node, Timing::default().answer);
-            write_node_images(&self.connection, node, &hashes.shown(now()), limit).await?;
-            self.images = Some((hashes.digest.clone(), Instant::now()));
         }
         Ok(())
     }
@@ -101,7 +70,6 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
         return None;
     }
     let policies = cycle.policies().await;
-    let ImagesReport { answers, hashes } = cycle.images_report().unwrap_or_default();
     let reclaimable_bytes = cycle.reclaimable_bytes().unwrap_or_default();
     let mut status = NodeDiskStatus {
         version: state.program.clone(),
@@ -113,9 +81,7 @@ pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDisk
         passes: state.passes.iter().map(|(scope, pass)| summary(scope, pass)).collect(),
         policies: policies.policies.into_keys().collect(),
         policy_faults: policies.faults.iter().map(|(policy, fault)| format!("{policy}: {fault}")).collect(),
-        removals: answers,
-        images: hashes.images,
-        images_digest: hashes.digest,
+        removals: cycle.list_answers(),
         ..NodeDiskStatus::default()
     };
     status.set_collecting(state.suspended.as_deref());

@@ -257,9 +257,8 @@ where
     async fn take_part(&self) {
         let settings = self.cycle.settings();
         let status = async || publisher::status(&self.cycle, &self.live.read()).await;
-        let seen = || self.cycle.images_report();
         let part = async {
-            tokio::join!(policies::follow(settings, self.cycle.received()), publisher::publish(settings, status, seen))
+            tokio::join!(policies::follow(settings, self.cycle.received()), publisher::publish(settings, status))
         };
         self.stop.run_until_cancelled(Box::pin(part)).await;
     }

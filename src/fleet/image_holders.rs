@@ -1,12 +1,10 @@
 //! Which nodes have an image, for `kubegc fleet images`.
 
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use super::list_entry::Entry;
-use super::node_images::NodeImagesSpec;
 use crate::model::{Image, ImageId, full_image_name};
 
 /// The kubelet lists so many images in the status of its Node, the largest (`nodeStatusMaxImages`).
@@ -27,7 +25,7 @@ pub enum ImageState {
     Used,
     /// The node has it, and no pod names it so.
     Present,
-    /// It is not known: the node does not show its images, and has more than its Node lists.
+    /// It is not known: the node has more images than its Node lists.
     Unknown,
     /// The node does not have it.
     Absent,
@@ -46,8 +44,6 @@ pub struct FleetImage {
     pub state: ImageState,
     /// The pods that use it, as namespace/name.
     pub used_by: Vec<String>,
-    /// When the agent showed the images of the node; `null` = the Node lists them.
-    pub shown_at: Option<Timestamp>,
 }
 
 /// What the Node of a node has in its status: its largest images.
@@ -85,17 +81,14 @@ impl WantedImage {
         self.0.is(&Image { id: ImageId::from(name), digests, tags, ..Image::default() })
     }
 
-    /// Returns whether a node has the image, by what its agent shows, or else by what its Node lists.
-    pub fn on(&self, node: &str, shown: Option<&NodeImagesSpec>, listed: &StatusImages, now: Timestamp) -> FleetImage {
-        let shown = shown.filter(|shown| shown.is_current(now));
-        let known = shown.and_then(|shown| Some((shown.has(&self.0)?, shown.at)));
-        let (has, shown_at) = known.map_or((self.is_in(listed), None), |(has, at)| (Some(has), at));
-        let state = match has {
+    /// Returns whether a node has the image, by what its Node lists.
+    pub fn on(&self, node: &str, listed: &StatusImages) -> FleetImage {
+        let state = match self.is_in(listed) {
             Some(true) => ImageState::Present,
             Some(false) => ImageState::Absent,
             None => ImageState::Unknown,
         };
-        FleetImage { kind: "FleetImage", version: 1, node: node.to_owned(), state, used_by: Vec::new(), shown_at }
+        FleetImage { kind: "FleetImage", version: 1, node: node.to_owned(), state, used_by: Vec::new() }
     }
 
     /// A Node lists no ids, so an id that it does not list is not known to be absent.
@@ -116,5 +109,33 @@ impl FleetImage {
         if !users.is_empty() {
             (self.state, self.used_by) = (ImageState::Used, users);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
+
+    fn state(wanted: &str, listed: &StatusImages) -> ImageState {
+        WantedImage::read(wanted).unwrap().on("node-1", listed).state
+    }
+
+    #[test]
+    fn a_node_lists_its_largest_images() {
+        let listed = |images: usize, name: &str| {
+            let image = |number| serde_json::json!({ "names": [format!("docker.io/library/{number}:1"), name] });
+            let images: Vec<_> = (0..images).map(image).collect();
+            serde_json::from_value::<StatusImages>(serde_json::json!({ "images": images })).unwrap()
+        };
+        let (few, many) =
+            (listed(49, "docker.io/library/app:1"), listed(50, &format!("docker.io/library/app@{DIGEST}")));
+        assert_eq!(
+            ["app:1", "app:2", DIGEST].map(|name| state(name, &few)),
+            [ImageState::Present, ImageState::Absent, ImageState::Unknown]
+        );
+        assert_eq!(["app:1", DIGEST].map(|name| state(name, &many)), [ImageState::Unknown, ImageState::Present]);
+        assert_eq!(state("app:1", &StatusImages::default()), ImageState::Unknown);
     }
 }

@@ -18,7 +18,7 @@ const MOST_NOTES: usize = 3;
 
 /// Images to remove.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, schemars::JsonSchema, Serialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct ImageList {
     /// Names with a tag or a digest, and digests or ids alone (`sha256:…`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,6 +31,9 @@ pub struct ImageList {
     /// When the list ends. Until then nodes that join later remove the images too. Absent = as long as the policy exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<Timestamp>,
+    /// The nodes remove nothing, and only answer whether they have the images, and what keeps them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
 
 /// What became of the images of a policy on a node.

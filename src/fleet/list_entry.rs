@@ -88,13 +88,6 @@ impl Entry {
         matches!(self, Self::Name(name) if name.starts_with(SHA256))
     }
 
-    /// Returns the texts that an image has if it is one of these: names with a tag, digests, ids and repositories.
-    pub fn keys(&self) -> Vec<String> {
-        let (Self::Name(name) | Self::Repository(name)) = self;
-        let parts = name.split_once('@').map(|(repository, digest)| [repository, digest].map(str::to_owned).to_vec());
-        parts.unwrap_or_else(|| vec![name.clone()])
-    }
-
     /// Returns whether the image is one of these, as the condition does.
     pub fn is(&self, image: &Image) -> bool {
         let digests = || image.digests.iter();

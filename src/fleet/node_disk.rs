@@ -60,11 +60,6 @@ pub struct NodeDiskStatus {
     /// The same in bytes.
     #[schemars(with = "i64")]
     pub reclaimable_bytes: u64,
-    /// How many images there are, and a digest of their names: the same images have the same.
-    #[schemars(with = "i64")]
-    pub images: u64,
-    #[schemars(length(max = 16))]
-    pub images_digest: String,
     /// Bytes that the image disk needs although every image was removed that may be.
     #[schemars(with = "i64")]
     pub shortfall_bytes: u64,

@@ -111,6 +111,7 @@ impl NodePolicies {
     /// Compiles the rules that remove the images of each policy. They are to be put after those of the node.
     pub fn compiled(&self) -> CompiledLists {
         let lists = self.policies.iter().filter_map(|(name, policy)| Some((name, policy.spec.remove_images.as_ref()?)));
+        let lists = lists.filter(|(_, list)| !list.dry_run);
         lists.map(|(name, list)| (name.clone(), list.rules(name).unwrap_or_default())).collect()
     }
 

@@ -83,7 +83,7 @@ pub fn overview(nodes: &[String], disks: &BTreeMap<String, NodeDiskStatus>, now:
 }
 
 /// Returns whether the agent was heard lately.
-pub(super) fn is_heard(status: &NodeDiskStatus, now: Timestamp) -> bool {
+fn is_heard(status: &NodeDiskStatus, now: Timestamp) -> bool {
     let age = status.at.map(|at| now.duration_since(at));
     age.is_some_and(|age| age.as_secs() < SILENT_AFTER.as_secs().cast_signed())
 }

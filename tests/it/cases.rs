@@ -3,6 +3,7 @@
 mod discovery;
 pub mod fake_api;
 mod files;
+mod fleet_images;
 mod hosts;
 mod runtimes;
 mod shared_uid;

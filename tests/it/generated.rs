@@ -5,7 +5,7 @@ use std::path::Path;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
-use kubegc::fleet::{NodeDisk, NodeDiskPolicy, NodeImages};
+use kubegc::fleet::{NodeDisk, NodeDiskPolicy};
 use serde_json::Value;
 
 /// The services of containerd that kubegc uses; each has a file and a package of its own.
@@ -75,7 +75,7 @@ fn kept(mut crd: CustomResourceDefinition) -> String {
 /// Of the component for Kustomize and of the chart. `scripts/generate.sh` writes the files instead.
 #[test]
 fn the_resource_definitions_are_current() {
-    let definitions = [NodeDisk::crd(), NodeDiskPolicy::crd(), NodeImages::crd()].map(kept);
+    let definitions = [NodeDisk::crd(), NodeDiskPolicy::crd()].map(kept);
     let definition = definitions.join("---\n");
     let head = "# Generated from src/fleet by scripts/generate.sh.\n";
     for (path, text) in [

@@ -1,5 +1,6 @@
 //! `kubegc fleet`, and the commands that stop and resume removals on one node.
 
+mod answers;
 mod holders;
 mod mode;
 mod overview_page;
@@ -66,8 +67,8 @@ impl Verb for Args {
                 examples: &[
                     ("Show which nodes have an image", "kubegc fleet images registry.example.com/app:1.2"),
                     (
-                        "Show all images of a repository in a pool",
-                        "kubegc fleet images docker.io/library/redis -l pool=gpu",
+                        "Let the agents of a pool answer for a repository",
+                        "kubegc fleet images docker.io/library/redis -l pool=gpu --wait",
                     ),
                 ],
                 formats: formats::LIST,
@@ -138,6 +139,9 @@ impl Verb for Args {
     }
 
     fn formats(&self) -> Option<(&'static str, &'static [Format])> {
+        if matches!(&self.command, Some(Command::Images(args)) if args.wait.is_some()) {
+            return Some(("fleet images --wait", &[]));
+        }
         formats_of(
             Self::facts(),
             match &self.command {
@@ -157,7 +161,7 @@ fn explained(error: KubernetesError) -> CliError {
     let hint = match error.cause.code() {
         Some(404) => "the cluster has no NodeDiskPolicies and NodeDisks; docs/fleet.md shows how to install them",
         Some(403) => {
-            "the user needs permissions for nodediskpolicies and nodedisks (kubegc.dev), and to list nodes; for images, nodeimages and pods"
+            "the user needs permissions for nodediskpolicies and nodedisks (kubegc.dev), and to list nodes; for images, pods"
         }
         _ => "--kubeconfig selects the credentials and the API server",
     };

@@ -1,13 +1,12 @@
-//! What policies of the cluster say of images, and what a pass over images learns for the cluster: the rules by which a pass removes the
-//! images that policies list, and what became of them; which images there are.
+//! The images that policies of the cluster list: the rules by which a pass removes them, and what became of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use super::Cycle;
 use super::pauses::PauseState;
 use super::planning::Planned;
-use crate::fleet::{Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, NodePolicies};
+use crate::fleet::{Fates, ImageFate, ListAnswer, NodePolicies};
 use crate::model::{Image, ImageId};
 use crate::plan::{ImageUsers, KeepReason, Kind, Outcome, Policy, Report};
 use crate::record::Pass;
@@ -18,16 +17,6 @@ pub(super) struct SeenImages {
     images: Vec<Image>,
     /// A container that uses the image, by the id of that.
     used_by: BTreeMap<ImageId, String>,
-    hashes: ImageHashes,
-}
-
-/// What the last pass over images learned for the cluster.
-#[derive(Clone, Debug, Default)]
-pub struct ImagesReport {
-    /// What became of the images that policies list.
-    pub answers: Vec<ListAnswer>,
-    /// Which images there are.
-    pub hashes: ImageHashes,
 }
 
 // === impl Cycle ===
@@ -38,9 +27,9 @@ impl Cycle {
         self.pauses.read(|stops| stops.policies.clone()).await
     }
 
-    /// Returns what the last pass that saw the images learned for the cluster; `None` = none has ended yet.
-    pub(in crate::daemon) fn images_report(&self) -> Option<ImagesReport> {
-        self.images_report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns what became of the images that policies list, in the last pass that saw the images.
+    pub(in crate::daemon) fn list_answers(&self) -> Vec<ListAnswer> {
+        self.list_answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the policy of a pass: after the rules of the node come those for the images that policies of the cluster list. These
@@ -53,33 +42,27 @@ impl Cycle {
         (Policy { rules, ..policy }, policies)
     }
 
-    /// Keeps what a pass over images learned.
-    pub(super) fn note_for_cluster(&self, seen: &SeenImages, pass: &Pass) {
-        let mut known = self.images_report.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known.take().unwrap_or_default();
+    /// Keeps what became of the images in a pass.
+    pub(super) fn note_answers(&self, seen: &SeenImages, pass: &Pass) {
+        let mut answers = self.list_answers.lock().unwrap_or_else(PoisonError::into_inner);
         let images: Vec<_> = seen.images.iter().collect();
-        let answers = seen.policies.answers(&images, &seen.fates(pass), &before.answers, (self.clock)());
-        *known = Some(ImagesReport { answers, hashes: seen.hashes.clone() });
+        *answers = seen.policies.answers(&images, &seen.fates(pass), &answers, (self.clock)());
     }
 }
 
 // === impl SeenImages ===
 
 impl SeenImages {
-    /// Returns what is needed to answer the policies that list images, and what the cluster is shown of images; `None` = a pass over images
-    /// did not see them.
-    pub(super) fn of(planned: &Planned, fleet: &BTreeSet<FleetPart>) -> Option<Self> {
+    /// Returns what is needed to answer the policies that list images; `None` = a pass did not see the images.
+    pub(super) fn of(planned: &Planned) -> Option<Self> {
         let images = planned.snapshot.images.as_ref()?;
         let policies = planned.policies.clone();
-        let shows = fleet.contains(&FleetPart::Disks) || fleet.contains(&FleetPart::Images);
-        let hashes = if shows { ImageHashes::of(images) } else { ImageHashes::default() };
-        let seen = Self { policies, hashes, images: Vec::new(), used_by: BTreeMap::new() };
-        if !seen.policies.lists_images() {
-            return Some(seen);
+        if !policies.lists_images() {
+            return Some(Self { policies, images: Vec::new(), used_by: BTreeMap::new() });
         }
         let users = ImageUsers::new(&planned.snapshot);
         let used = images.iter().filter_map(|image| Some((image.id.clone(), users.of(image).first()?.full_name())));
-        Some(Self { used_by: used.collect(), images: images.clone(), ..seen })
+        Some(Self { used_by: used.collect(), images: images.clone(), policies })
     }
 
     /// Returns what became of each image in a pass.
@@ -183,7 +166,15 @@ mod tests {
         ];
         write(&cycle, &json!({ "names": names, "repositories": ["r.example/a"], "expires": "2000-01-01T00:00:00Z" }));
         assert_eq!(pass(&cycle).await, [""; 0], "the list has expired");
-        assert_eq!(cycle.images_report().unwrap_or_default().answers, []);
+        assert_eq!(cycle.list_answers(), []);
+
+        let asked = ["r.example/used:1", "r.example/absent:1"];
+        write(&cycle, &json!({ "names": asked, "repositories": ["r.example/a"], "dryRun": true }));
+        assert_eq!(pass(&cycle).await, [""; 0], "the list is only answered");
+        let [answer] = &cycle.list_answers()[..] else { panic!("{:?}", cycle.list_answers()) };
+        assert_eq!((answer.removed, answer.absent, answer.kept), (0, 1, 3), "{answer:?}");
+        let notes = ["r.example/used:1: in use by default/web/app", "r.example/a:1: disk usage 11% < 85%"];
+        assert_eq!(answer.notes[..2], notes);
 
         let cycle = self::cycle(&sim);
         write(&cycle, &json!({ "names": names, "repositories": ["r.example/a"] }));
@@ -197,9 +188,7 @@ mod tests {
         assert_eq!(pass(&cycle).await, removed);
         let answer = |notes: &[&str]| {
             let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
-            let [answer] = &cycle.images_report().unwrap_or_default().answers[..] else {
-                panic!("{:?}", cycle.images_report().unwrap_or_default().answers)
-            };
+            let [answer] = &cycle.list_answers()[..] else { panic!("{:?}", cycle.list_answers()) };
             assert_eq!((answer.policy.as_str(), answer.generation), ("purge", 3));
             assert_eq!((answer.removed, answer.absent, answer.kept, &answer.notes), (5, 1, 2, &notes));
         };

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
-use crate::fleet::{NodeDiskPolicySpec, NodeDiskStatus, NodeImagesSpec, StatusImages};
+use crate::fleet::{NodeDiskPolicySpec, NodeDiskStatus, StatusImages};
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched, read_metadata};
@@ -44,10 +44,6 @@ impl ObjectPart for NodeDiskPolicySpec {
 
 impl ObjectPart for NodeDiskStatus {
     const FIELD: &'static str = "status";
-}
-
-impl ObjectPart for NodeImagesSpec {
-    const FIELD: &'static str = "spec";
 }
 
 /// A Node, of which its images count.
@@ -100,25 +96,11 @@ pub async fn write_node_disk(
     let write = || apply::<Value>(connection, &resource, node, Applied::Status(status), MANAGER, limit);
     match attempt(what(), write()).await {
         Err(error) if error.cause.code() == Some(404) => {
-            write_owned(connection, &resource, node, json!({}), limit).await?;
+            write_owned(connection, &resource, node, limit).await?;
             attempt(what(), write()).await.map(drop)
         }
         written => written.map(drop),
     }
-}
-
-/// Writes the NodeImages of a node (server-side apply), owned by the Node.
-///
-/// # Errors
-///
-/// As for [`write_node_disk`].
-pub async fn write_node_images(
-    connection: &Connection,
-    node: &str,
-    images: &NodeImagesSpec,
-    limit: Duration,
-) -> Result<(), KubernetesError> {
-    write_owned(connection, &ApiResource::node_images(), node, json!(images), limit).await
 }
 
 /// Writes an object with the name of a node, owned by the Node.
@@ -126,14 +108,14 @@ async fn write_owned(
     connection: &Connection,
     resource: &ApiResource,
     node: &str,
-    spec: Value,
     limit: Duration,
 ) -> Result<(), KubernetesError> {
     let owner = read_metadata(connection, &ApiResource::nodes(), "", node, limit).await?;
     let create = async {
         let owner = owner.ok_or_else(|| Cause::InvalidRequest(format!("there is no Node {node:?}")))?;
         let owners = json!([{ "apiVersion": "v1", "kind": "Node", "name": node, "uid": owner.uid }]);
-        apply::<Value>(connection, resource, node, Applied::Owned { owners, spec }, MANAGER, limit).await.map(drop)
+        let part = Applied::Owned::<Value> { owners };
+        apply::<Value>(connection, resource, node, part, MANAGER, limit).await.map(drop)
     };
     attempt(format!("write the {} {node:?}", resource.kind), create).await
 }
@@ -144,8 +126,8 @@ pub(super) enum Applied<T> {
     Spec(T),
     /// Its status.
     Status(T),
-    /// Its settings and its owners.
-    Owned { owners: Value, spec: T },
+    /// Its owners.
+    Owned { owners: Value },
 }
 
 /// Applies a part of an object of the cluster, and returns the answer.
@@ -162,8 +144,8 @@ pub(super) async fn apply<A: DeserializeOwned>(
     let (metadata, field, value) = match part {
         Applied::Spec(spec) => (json!({ "name": name, "labels": own }), "spec", json!(spec)),
         Applied::Status(status) => (json!({ "name": name }), "status", json!(status)),
-        Applied::Owned { owners, spec } => {
-            (json!({ "name": name, "labels": own, "ownerReferences": owners }), "spec", json!(spec))
+        Applied::Owned { owners } => {
+            (json!({ "name": name, "labels": own, "ownerReferences": owners }), "spec", json!({}))
         }
     };
     let object =

@@ -65,11 +65,6 @@ impl ApiResource {
         Self::known("kubegc.dev/v1alpha1", "nodedisks", "NodeDisk", false)
     }
 
-    /// Returns what agents show of the images of their nodes.
-    pub fn node_images() -> Self {
-        Self::known("kubegc.dev/v1alpha1", "nodeimages", "NodeImages", false)
-    }
-
     /// Returns the Leases.
     pub(super) fn leases() -> Self {
         Self::known("coordination.k8s.io/v1", "leases", "Lease", true)

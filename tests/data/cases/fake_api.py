@@ -5,7 +5,7 @@
     kubegc controller plan --kubeconfig fake.kubeconfig        # server: http://127.0.0.1:18080
 
 It serves aggregated discovery, paged lists of metadata (whole objects for pods and nodes), live reads, watches with
-bookmarks, DELETE with preconditions and policies, merge patches, and POST of events with the name check of a real server.
+bookmarks, DELETE with preconditions and policies, merge patches, server-side apply that creates (the uid is "applied"), and POST of events with the name check of a real server.
 What is odd about a scenario is in its file:
 
   serve        [{apiVersion, kind, resource, namespaced, verbs?, freshness?}]
@@ -165,6 +165,10 @@ class Handler(BaseHTTPRequestHandler):
             o = w.objects.get(key)
             ge = w.s.get("get_error", {}).get(w.gvr(x))
             if ge and self.command == "GET": return self.status(ge[0], ge[1], ge[2], name=name, kind=x["resource"])
+            if not o and self.command == "PATCH" and "apply" in self.headers.get("Content-Type", ""):
+                body["metadata"].update(uid="applied", generation=1); w.put(body)
+                w.notes.append(f"APPLY {x['kind']} {json.dumps(body['spec'])}")
+                return self.answer(201, self.shown(x, body))
             if not o and w.gvr(x) in w.s.get("notfound_raw", {}): return self.answer(404, w.s["notfound_raw"][w.gvr(x)])
             if not o:
                 d = {"name": name, "kind": x["resource"], **({"group": x["apiVersion"].split("/")[0]} if "/" in x["apiVersion"] else {})}
@@ -225,6 +229,8 @@ class Handler(BaseHTTPRequestHandler):
         w = self.world
         with w.lock:
             all_ = [o for (p, n, name), o in sorted(w.objects.items()) if p == path and (not ns or n == ns) and name not in w.s.get("unlisted", [])]
+            if self.q.get("fieldSelector", "").startswith("spec.nodeName="):
+                all_ = [o for o in all_ if o["spec"].get("nodeName") == self.q["fieldSelector"][len("spec.nodeName="):]]
             limit, at = int(self.q.get("limit", 0)) or len(all_) or 1, int(self.q.get("continue", 0) or 0)
             page, more = all_[at:at + limit], at + limit < len(all_)
             meta = {"resourceVersion": w.s.get("list_version", {}).get(w.gvr(x), str(w.version))}

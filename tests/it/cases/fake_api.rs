@@ -71,7 +71,12 @@ impl Fake {
 
     /// Runs `kubegc controller` at this server.
     pub fn run(&self, arguments: &[&str]) -> String {
-        self.shell.run(&[&["controller"], arguments, &["--kubeconfig", "kubeconfig"]].concat())
+        self.run_verb("controller", arguments)
+    }
+
+    /// Runs a command at this server.
+    pub fn run_verb(&self, verb: &str, arguments: &[&str]) -> String {
+        self.shell.run(&[&[verb], arguments, &["--kubeconfig", "kubeconfig"]].concat())
     }
 
     /// Begins `kubegc controller` at this server.

@@ -35,7 +35,7 @@ const PRESETS: [(&str, &str); 17] = [
 ];
 
 /// Everything that a value can turn on, except what excludes something else.
-pub const ALL: &str = "dryRun=false,controller.enabled=true,controller.namespaces=true,audit.enabled=true,selinux=true,keepWorkloadImages=true,fleet=true,fleetImages=true,logArchive=keep 24h,podMonitor.enabled=true,podMonitor.interval=30s,\
+pub const ALL: &str = "dryRun=false,controller.enabled=true,controller.namespaces=true,audit.enabled=true,selinux=true,keepWorkloadImages=true,fleet=true,logArchive=keep 24h,podMonitor.enabled=true,podMonitor.interval=30s,\
     serviceMonitor.enabled=true,serviceMonitor.interval=30s,prometheusRule.enabled=true,networkPolicy.enabled=true,networkPolicy.metricsFrom[0].podSelector.matchLabels.app=prometheus,\
     imagePullSecrets[0].name=registry,config=profile = \"kubelet\",controller.config=controller.calls_per_second = 5";
 

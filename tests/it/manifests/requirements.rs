@@ -151,7 +151,7 @@ fn every_form_of_installation_has_what_its_settings_need() {
     for values in [
         "dryRun=false",
         "podSource=kubelet",
-        "fleet=true,fleetImages=true",
+        "fleet=true",
         "keepWorkloadImages=true",
         "distribution=k0s",
         "distribution=openshift",

@@ -32,7 +32,7 @@ async fn the_api_server_accepts_every_object_of_the_chart(node: &NodeRig) {
     define_monitors(node).await;
     // CronJob is a part of batch/v1 since Kubernetes 1.21, and this server may be older.
     for source in ["kube-api", "kubelet"] {
-        apply_chart(node, &format!("podSource={source},audit.enabled=false,fleet=false,fleetImages=false"));
+        apply_chart(node, &format!("podSource={source},audit.enabled=false,fleet=false"));
     }
 }
 

@@ -9,10 +9,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, PostParams};
 use kubegc::config::{PodSettings, Settings, StateSettings};
-use kubegc::daemon::{ImagesReport, policies, publisher};
+use kubegc::daemon::{policies, publisher};
 use kubegc::fleet::{
-    DiskSummary, Fates, FleetPart, ImageFate, ImageHashes, ListAnswer, NodeDisk, NodeDiskStatus, NodePolicies,
-    SILENT_AFTER,
+    DiskSummary, Fates, FleetPart, ImageFate, ListAnswer, NodeDisk, NodeDiskStatus, NodePolicies, SILENT_AFTER,
 };
 use kubegc::model::Image;
 use serde_json::{Value, json};
@@ -49,7 +48,6 @@ async fn a_thousand_agents_need_little_of_an_api_server() {
     fleet.purge().await;
     fleet.look(&[]);
     fleet.look(&["images", IMAGE]);
-    fleet.look(&["images", "r.example/7:1"]);
 }
 
 /// The cluster and the directories of the agents.
@@ -87,7 +85,7 @@ impl Fleet<'_> {
         let path = self.dir.join(format!("node-{number}/kubegc.db"));
         Settings {
             node: format!("node-{number}"),
-            fleet: [FleetPart::Policies, FleetPart::Disks, FleetPart::Images].into(),
+            fleet: [FleetPart::Policies, FleetPart::Disks].into(),
             pods: PodSettings { kubeconfigs: vec![self.node.kubeconfig("kubegc")], ..base.pods },
             state: StateSettings { path, ..base.state },
             ..Settings::default()
@@ -217,12 +215,8 @@ async fn agent(settings: Settings) {
         status.set_healthy(None);
         Some(status)
     };
-    let images: Vec<_> =
-        (0..300).map(|number| Image { tags: vec![format!("r.example/{number}:1")], ..image.clone() }).collect();
-    let hashes = ImageHashes::of(&images);
-    let seen = || Some(ImagesReport { hashes: hashes.clone(), ..ImagesReport::default() });
     let received = policies::ReceivedPolicies::default();
-    tokio::join!(policies::follow(&settings, &received), publisher::publish(&settings, status, seen));
+    tokio::join!(policies::follow(&settings, &received), publisher::publish(&settings, status));
 }
 
 /// Returns the document; an empty one before the first list.

@@ -1,11 +1,11 @@
 //! `kubegc fleet images`: the nodes that have an image, and what uses it there.
 
-use std::collections::BTreeMap;
+use std::time::Duration;
 
+use super::answers::show_answers;
 use super::explained;
-use super::overview_page::heard;
 use super::selector::SelectorArgs;
-use super::written_policy::LIMIT;
+use super::written_policy::{LIMIT, delete_policy, write_policy};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
@@ -13,7 +13,7 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
-use crate::fleet::{FleetImage, ImageState, NodeImagesSpec, StatusImages, WantedImage};
+use crate::fleet::{FleetImage, ImageList, ImageState, NodeDiskPolicySpec, StatusImages, WantedImage};
 use crate::kubernetes::{
     ApiResource, Connection, FleetObject, ImageUser, KubernetesError, list_image_users, list_objects,
 };
@@ -25,8 +25,9 @@ const MOST_PODS: usize = 2;
 
 /// Show which nodes have an image, and which pods use it
 ///
-/// Agents with `fleet = ["images"]` show the images of their nodes (NodeImages). Of other nodes the Node object names the 50 largest images, so
-/// such a node can be unknown. The pods are those of the API server.
+/// The Node object names the 50 largest images, so a node with more can be unknown. The pods are those of the API server. With --wait each
+/// agent answers after its next pass over images whether the node has the image, and what keeps it: the question is a NodeDiskPolicy that
+/// removes nothing, and ends with the command.
 #[derive(Debug, clap::Args)]
 pub(super) struct ImagesArgs {
     /// Name with a tag or a digest, digest or id (sha256:…), or repository
@@ -34,6 +35,9 @@ pub(super) struct ImagesArgs {
     image: String,
     #[command(flatten)]
     nodes: SelectorArgs,
+    /// Wait for the answers of the agents too, at most this long
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, num_args = 0..=1, default_missing_value = "15m")]
+    pub wait: Option<Duration>,
 }
 
 // === impl ImagesArgs ===
@@ -42,35 +46,23 @@ impl ImagesArgs {
     pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
         let wanted = WantedImage::read(&self.image).map_err(|fault| CliError::message(ErrorKind::Usage, fault))?;
         let connection = source.patient_connection();
-        let nodes = block_on(async { self.look(&connection, &wanted).await.map_err(explained) })?;
-        let (absent, mut nodes): (Vec<_>, Vec<_>) =
-            nodes.into_iter().partition(|node| node.state == ImageState::Absent);
-        nodes.sort_by(|one, other| (one.state, &one.node).cmp(&(other.state, &other.node)));
-        let names = nodes.iter().map(|node| format!("node/{}", node.node));
-        output.entries(&nodes, names, |is_wide| {
-            let rows = nodes.iter().map(|node| row(node, is_wide));
-            format!("{}\n{}\n", table(["NODE", "IMAGE", "USED BY", "SHOWN"], rows), summary(&nodes, absent.len()))
+        block_on(async {
+            let nodes = self.look(&connection, &wanted).await.map_err(explained)?;
+            show(nodes, output)?;
+            output.flush()?;
+            match self.wait {
+                Some(wait) => self.ask(&connection, wait, output).await,
+                None => Ok(()),
+            }
         })
     }
 
-    /// Reads what the nodes show, and the pods of those that may have the image.
+    /// Reads what the Nodes list, and the pods of those that may have the image.
     async fn look(&self, connection: &Connection, wanted: &WantedImage) -> Result<Vec<FleetImage>, KubernetesError> {
-        let resources = [ApiResource::nodes(), ApiResource::node_images()];
-        let nodes = list_objects::<FleetObject<StatusImages>>(connection, &resources[0], LIMIT);
-        let shown = async {
-            match list_objects::<FleetObject<NodeImagesSpec>>(connection, &resources[1], LIMIT).await {
-                Err(error) if error.cause.code() == Some(404) => Ok(Vec::new()),
-                shown => shown,
-            }
-        };
-        let (nodes, shown) = tokio::try_join!(nodes, shown)?;
-        let shown: BTreeMap<_, _> = shown.into_iter().filter_map(|it| Some((it.name, it.part.ok()?))).collect();
+        let nodes = list_objects::<FleetObject<StatusImages>>(connection, &ApiResource::nodes(), LIMIT).await?;
         let selector = self.nodes.selector.as_ref();
         let nodes = nodes.into_iter().filter(|node| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true)));
-        let on = |node: FleetObject<StatusImages>| {
-            wanted.on(&node.name, shown.get(&node.name), &node.part.unwrap_or_default(), now())
-        };
-        let mut nodes: Vec<_> = nodes.map(on).collect();
+        let mut nodes: Vec<_> = nodes.map(|node| wanted.on(&node.name, &node.part.unwrap_or_default())).collect();
         let users = users_on(connection, &nodes).await?;
         let users: Vec<_> = users.into_iter().filter(|user| user.images.iter().any(|name| wanted.is(name))).collect();
         for node in &mut nodes {
@@ -79,6 +71,30 @@ impl ImagesArgs {
         }
         Ok(nodes)
     }
+
+    /// Prints what the agents answer to a list that removes nothing. It has a name of its own, so that no other question replaces it.
+    async fn ask(&self, connection: &Connection, wait: Duration, output: &mut Output) -> Result<(), CliError> {
+        let (node_selector, asked_at) = (self.nodes.selector.clone(), now());
+        let mut list = ImageList { expires: asked_at.saturating_add(wait).ok(), dry_run: true, ..ImageList::default() };
+        list.add(self.image.clone());
+        let spec = NodeDiskPolicySpec { node_selector, remove_images: Some(list), ..NodeDiskPolicySpec::default() };
+        let name = format!("images-{}", asked_at.as_millisecond());
+        let written = write_policy(connection, &name, &spec).await?;
+        let answered = show_answers(connection, self.nodes.selector.as_ref(), &written, wait, output).await;
+        delete_policy(connection, &name).await?;
+        answered
+    }
+}
+
+/// Prints the nodes that may have the image.
+fn show(nodes: Vec<FleetImage>, output: &mut Output) -> Result<(), CliError> {
+    let (absent, mut nodes): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| node.state == ImageState::Absent);
+    nodes.sort_by(|one, other| (one.state, &one.node).cmp(&(other.state, &other.node)));
+    let names = nodes.iter().map(|node| format!("node/{}", node.node));
+    output.entries(&nodes, names, |is_wide| {
+        let rows = nodes.iter().map(|node| row(node, is_wide));
+        format!("{}\n{}\n", table(["NODE", "IMAGE", "USED BY"], rows), summary(&nodes, absent.len()))
+    })
 }
 
 /// Lists the pods of the nodes that may have the image; those of all nodes at once if they are many.
@@ -94,12 +110,11 @@ async fn users_on(connection: &Connection, nodes: &[FleetImage]) -> Result<Vec<I
     Ok(users)
 }
 
-fn row(node: &FleetImage, is_wide: bool) -> [String; 4] {
+fn row(node: &FleetImage, is_wide: bool) -> [String; 3] {
     let most = if is_wide { node.used_by.len() } else { MOST_PODS };
     let more = node.used_by.len().saturating_sub(most);
     let pods = node.used_by.iter().take(most).cloned().chain((more > 0).then(|| format!("{more} more")));
-    let shown = node.shown_at.map_or_else(|| "by the Node".to_owned(), |at| format!("{} ago", heard(at)));
-    [node.node.clone(), <&str>::from(node.state).to_owned(), pods.collect::<Vec<_>>().join(", "), shown]
+    [node.node.clone(), <&str>::from(node.state).to_owned(), pods.collect::<Vec<_>>().join(", ")]
 }
 
 /// Returns the last line, as `4 nodes: 1 used, 1 present, 0 unknown, 2 absent.`
