@@ -85,7 +85,7 @@ facts! {
     ImageTagRank: "image.tag_rank", "int", ImageDetails, "1 = the newest of its repository on this node by `image.created`; those without such a time come last; absent if its configuration was not read.", "2";
     ImageWorkloads: "image.workloads", "list of strings", Workloads, "The CronJobs, StatefulSets and Deployments that name it; absent without the pod source kube-api.", "['cronjob/shop/report']";
     ImagePinned: "image.pinned", "bool", Lists, "Whether the runtime has pinned it.", "false";
-    ImageImported: "image.imported", "bool", Lists, "Whether it has no digest, so that it cannot be pulled again.", "false";
+    ImageImported: "image.imported", "bool", Lists, "Whether it has no digest of a registry, so that it cannot be pulled again.", "false";
     ImageFirstSeen: "image.first_seen", "timestamp", Lists, "The first pass that saw it; absent if it was there before all passes.", "timestamp('2026-11-01T00:00:00Z')";
     ImageLastUsed: "image.last_used", "timestamp", Lists, "The last pass that saw it in use; absent if none did.", "timestamp('2026-11-20T00:00:00Z')";
     ImageUnused: "image.unused", "duration", Lists, "The time since the last use or, if there was none, since it was first seen.", "duration('72h')";

@@ -78,7 +78,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ImageOwnBytes, || self.index.get()?.own_bytes(&image.id).map(number))
             .fact(Fact::ImageWorkloads, || self.workloads_of(image))
             .fact(Fact::ImagePinned, || Some(image.pinned.into()))
-            .fact(Fact::ImageImported, || Some(image.digests.is_empty().into()))
+            .fact(Fact::ImageImported, || Some(image.digests.iter().all(|digest| is_of_import(digest)).into()))
             .fact(Fact::ImageFirstSeen, || first_seen.map(time))
             .fact(Fact::ImageLastUsed, || last_used.map(time))
             .fact(Fact::ImageUnused, || last_used.max(first_seen).map(|since| self.since(since)))
@@ -260,6 +260,12 @@ fn pass_facts(snapshot: &Snapshot, uses: &Uses) -> PassFacts {
 pub fn repositories_of(image: &Image) -> BTreeSet<String> {
     let names = image.tags.iter().chain(&image.digests).filter(|name| !name.is_empty());
     names.map(|name| repository(name)).collect()
+}
+
+/// Returns whether a digest is `import-2026-11-21@sha256:…`, which containerd gives an imported image without a name. That of a registry
+/// has its host.
+fn is_of_import(digest: &str) -> bool {
+    digest.starts_with("import-") && !digest.contains('/')
 }
 
 /// Returns the full name without its tag or digest.

@@ -229,3 +229,9 @@ fn a_whole_object_has_all_its_facts() {
         Verdict::Holds(true)
     );
 }
+
+#[test]
+fn what_containerd_named_when_it_imported_an_image_is_no_digest_of_a_registry() {
+    let digests = ["import-2026-11-21@sha256:01", "import-2026.example.com/app@sha256:01", "r.example/app@sha256:01"];
+    assert_eq!(digests.map(is_of_import), [true, false, false]);
+}
