@@ -22,8 +22,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::document::Kept;
-use super::document::action::{Action, Kind, Target};
+use super::document::action::{Kind, Target};
 use super::document::reason::{KeepReason, RemoveReason};
 use super::logs;
 use super::pods::{Completeness, PodStatus};
@@ -271,9 +270,9 @@ fn remove<'a>(step: &mut Step<'_, 'a>, dead: Dead<'a>, reason: RemoveReason) {
         _ => false,
     };
     let age_seconds = super::times::known(*created_at).map(|created_at| step.context.age_seconds(created_at));
-    let size = log_bytes.filter(|_| !keeps_logs).into();
-    if step.remove(Action { pod: pod.clone(), age_seconds, size, ..target(dead.container, keeps_logs).remove(reason) })
-    {
+    let size = log_bytes.filter(|_| !keeps_logs);
+    let object = target(dead.container, keeps_logs).with(pod.clone(), age_seconds, size);
+    if step.remove(object.remove(reason)) {
         step.note_removed(dead.position);
     }
 }
@@ -283,7 +282,7 @@ fn keep(step: &mut Step, container: &Container, reason: KeepReason) {
     let context = step.context;
     let since = super::times::known(context.policy.containers.age_from.of(container));
     let (pod, age_seconds) = (container.pod.clone(), since.map(|since| context.age_seconds(since)));
-    step.keep(Kept { pod, age_seconds, size: container.log_bytes.into(), ..target(container, false).keep(reason) });
+    step.keep(target(container, false).with(pod, age_seconds, container.log_bytes).keep(reason));
 }
 
 fn target(container: &Container, keeps_logs: bool) -> Target {

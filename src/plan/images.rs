@@ -23,9 +23,9 @@ pub(super) mod users;
 pub(super) mod uses;
 pub(super) mod volumes;
 
+use super::document::ImageTrigger;
 use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
-use super::document::{ImageTrigger, Kept};
 use super::pods::list_sanity::why_untrusted;
 use super::policy::Policy;
 use super::policy::pressure::Pressure;
@@ -204,7 +204,7 @@ fn keep_image(step: &mut Step, image: &Image, reason: KeepReason) {
     let context = step.context;
     let first_seen = context.memory_of(image).and_then(|memory| memory.first_seen);
     let (age_seconds, size) = (first_seen.map(|at| context.age_seconds(at)), context.index.size_of(image));
-    step.keep(Kept { age_seconds, size, ..candidate::target(image, 0).keep(reason) });
+    step.keep(candidate::target(image, 0).with(None, age_seconds, size).keep(reason));
 }
 
 fn remove(step: &mut Step, estimates: &mut Estimates, candidate: &Candidate, reason: RemoveReason) {

@@ -9,8 +9,7 @@
 
 use jiff::SignedDuration;
 
-use super::document::Kept;
-use super::document::action::{Action, Kind, Target};
+use super::document::action::Target;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::logs::{InRuntime, in_runtime};
 use super::step::{Context, Step};
@@ -32,12 +31,10 @@ pub(super) fn decide(step: &mut Step) {
     leftovers.sort_by(|a, b| a.at.path.cmp(&b.at.path));
     for leftover in leftovers {
         let target = Target::RemoveLeftover { leftover: leftover.kind, path: leftover.at.path.clone().into() };
-        let (pod, size) = (leftover.pod.clone(), leftover.size().into());
         let age_seconds = leftover.modified_at.map(|at| context.age_seconds(at));
-        let Some(proof) = proof(context, &in_runtime, leftover) else { continue };
-        match proof.and_then(|reason| selected(context, leftover.kind, &target.id()).map(|()| reason)) {
-            Ok(reason) => _ = step.remove(Action { pod, age_seconds, size, ..target.remove(reason) }),
-            Err(reason) => step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) }),
+        let object = target.with(leftover.pod.clone(), age_seconds, leftover.size());
+        if let Some(proof) = proof(context, &in_runtime, leftover) {
+            step.decide(object, proof.and_then(|reason| selected(context, leftover.kind).map(|()| reason)));
         }
     }
 }
@@ -66,11 +63,9 @@ pub(super) fn decide_unreferenced(step: &mut Step) {
     let Some(oldest) = oldest else { return };
     let usage = store.unreferenced(snapshot.taken_at).map(StorePart::usage).fold(DirUsage::default(), DirUsage::and);
     let target = Target::CollectUnreferenced { store: images.mountpoint.clone() };
-    let (size, age_seconds) = (Some(usage.bytes).into(), Some(context.age_seconds(oldest)));
-    match selected(context, LeftoverKind::Unreferenced, &target.id()) {
-        Ok(()) => _ = step.remove(Action { age_seconds, size, ..target.remove(RemoveReason::Unreferenced {}) }),
-        Err(reason) => step.keep(Kept { age_seconds, size, ..target.keep(reason) }),
-    }
+    let object = target.with(None, Some(context.age_seconds(oldest)), Some(usage.bytes));
+    let is_selected = selected(context, LeftoverKind::Unreferenced);
+    step.decide(object, is_selected.map(|()| RemoveReason::Unreferenced {}));
 }
 
 /// The kubelet writes a checkpoint for some time.
@@ -87,12 +82,10 @@ fn settled(context: &Context, leftover: &Leftover) -> Result<(), KeepReason> {
     }
 }
 
-/// Returns why nothing of a kind is removed, or not this one yet.
-fn selected(context: &Context, kind: LeftoverKind, id: &str) -> Result<(), KeepReason> {
-    if !context.policy.leftovers.0.contains(&kind) && kind != LeftoverKind::Checkpoint {
-        return Err(KeepReason::NotSelected {});
-    }
-    context.backing_off(Kind::Leftover, id).map_or(Ok(()), Err)
+/// Returns why nothing of a kind is removed, if so.
+fn selected(context: &Context, kind: LeftoverKind) -> Result<(), KeepReason> {
+    let is_selected = context.policy.leftovers.0.contains(&kind) || kind == LeftoverKind::Checkpoint;
+    if is_selected { Ok(()) } else { Err(KeepReason::NotSelected {}) }
 }
 
 fn pod_is_gone(context: &Context, in_runtime: &InRuntime, uid: &PodUid) -> Option<Result<RemoveReason, KeepReason>> {
@@ -123,6 +116,7 @@ mod tests {
 
     use super::*;
     use crate::model::{PartKind, PodRef, Runtime, RuntimeStore, Snapshot};
+    use crate::plan::document::action::Kind;
     use crate::plan::policy::{Leftovers, Policy};
     use crate::plan::tests::node::{Node, Row, ago, hold, node};
     use crate::plan::update_memory;

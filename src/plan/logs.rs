@@ -17,8 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use super::document::Kept;
-use super::document::action::{Action, Kind, Target};
+use super::document::action::Target;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::pods::{Completeness, PodStatus};
 use super::rules::book::time_limit;
@@ -58,20 +57,13 @@ fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
     let mut dirs: Vec<_> = dirs.iter().collect();
     dirs.sort_by(|a, b| a.name.cmp(&b.name));
     for dir in dirs {
-        let path = context.policy.logs.pods_root.join(&dir.name);
-        let target = Target::RemoveLogDir { path };
-        let (pod, size) = (dir.pod(), dir.size_bytes.into());
+        let (pod, path) = (dir.pod(), context.policy.logs.pods_root.join(&dir.name));
+        let status = context.pods.status(pod.as_ref(), Completeness::Required);
+        let why_removed = || status.removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
+        let verdict = why_dir_kept(context, &in_runtime, dir).map_or_else(|| Ok(why_removed()), Err);
         let age_seconds = dir.modified_at.map(|at| context.age_seconds(at));
-        if let Some(reason) =
-            why_dir_kept(context, &in_runtime, dir).or_else(|| context.backing_off(Kind::LogDir, &target.id()))
-        {
-            step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) });
-        } else {
-            let status = context.pods.status(pod.as_ref(), Completeness::Required);
-            let reason = status.removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
-            if step.remove(Action { pod, age_seconds, size, ..target.remove(reason) }) {
-                removed.insert(dir.pod_uid());
-            }
+        if step.decide(Target::RemoveLogDir { path }.with(pod, age_seconds, dir.size_bytes), verdict) {
+            removed.insert(dir.pod_uid());
         }
     }
     removed
@@ -168,13 +160,8 @@ fn decide_links(step: &mut Step, links: &[LogLink]) {
     links.sort_by(|a, b| a.name.cmp(&b.name));
     for link in links {
         let target = Target::RemoveLogLink { path: context.policy.logs.containers_root.join(&link.name) };
-        if let Some(reason) =
-            why_link_kept(context, &containers, link).or_else(|| context.backing_off(Kind::LogLink, &target.id()))
-        {
-            step.keep(target.keep(reason));
-        } else {
-            step.remove(target.remove(RemoveReason::Dangling {}));
-        }
+        let kept = why_link_kept(context, &containers, link);
+        step.decide(target.with(None, None, None), kept.map_or(Ok(RemoveReason::Dangling {}), Err));
     }
 }
 

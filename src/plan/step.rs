@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::document::action::{Action, Kind, key};
+use super::document::action::{Action, Kind, Object, key};
 use super::document::disk_state::DiskState;
 use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
@@ -140,6 +140,18 @@ impl<'c, 'a> Step<'c, 'a> {
             self.plan.actions.push(action);
         }
         is_allowed
+    }
+
+    /// Removes or keeps an object. One whose removal failed a moment ago is kept. Returns whether it is removed.
+    pub fn decide(&mut self, object: Object, verdict: Result<RemoveReason, KeepReason>) -> bool {
+        let backing_off = || self.context.backing_off(object.target.kind(), &object.target.id());
+        match verdict.and_then(|reason| backing_off().map_or(Ok(reason), Err)) {
+            Ok(reason) => self.remove(object.remove(reason)),
+            Err(reason) => {
+                self.keep(object.keep(reason));
+                false
+            }
+        }
     }
 
     /// Returns whether the plan is limited to the objects of a saved plan.

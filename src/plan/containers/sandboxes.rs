@@ -12,8 +12,7 @@ use std::collections::HashMap;
 
 use super::instances::{self, Order};
 use crate::model::{PodUid, Sandbox, SandboxId, SandboxState};
-use crate::plan::document::Kept;
-use crate::plan::document::action::{Action, Kind, Target};
+use crate::plan::document::action::{Object, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::pods::{Completeness, PodStatus};
 use crate::plan::policy::guards::Guards;
@@ -28,7 +27,9 @@ pub(in crate::plan) fn decide(step: &mut Step) {
     let partial = context.snapshot.partial.sandboxes.as_ref();
     let Some(sandboxes) = step.need_listed("sandboxes", &context.snapshot.sandboxes, partial) else { return };
     let Some(containers_by_sandbox) = containers_by_sandbox(step) else {
-        return sandboxes.iter().for_each(|sandbox| keep(step, sandbox, KeepReason::StepFailed {}));
+        return sandboxes
+            .iter()
+            .for_each(|sandbox| step.keep(object(step.context, sandbox).keep(KeepReason::StepFailed {})));
     };
     for mut pod in by_pod(sandboxes).into_values() {
         pod.sort_by_key(|sandbox| Reverse(order(&context.policy.guards, sandbox)));
@@ -63,7 +64,7 @@ fn decide_pod<'a>(step: &mut Step<'_, 'a>, containers_by_sandbox: &ContainersByS
     let pod = sandboxes.iter().find_map(|sandbox| sandbox.pod.as_ref());
     if context.gaps.may_miss_sandboxes(sandboxes.iter().find_map(|sandbox| sandbox.pod_uid())) {
         let reason = KeepReason::ListIncomplete { list: "sandboxes".to_owned() };
-        return sandboxes.iter().for_each(|sandbox| keep(step, sandbox, reason.clone()));
+        return sandboxes.iter().for_each(|sandbox| step.keep(object(context, sandbox).keep(reason.clone())));
     }
     let status = context.pods.status(pod, Completeness::NotRequired);
     let whole_pod = status.removes_dead(context.policy);
@@ -78,9 +79,10 @@ fn decide_pod<'a>(step: &mut Step<'_, 'a>, containers_by_sandbox: &ContainersByS
     let newest = instances::newest(sandboxes.iter().map(|sandbox| order(&context.policy.guards, sandbox)));
     for (rank, sandbox) in sandboxes.iter().enumerate().rev() {
         let kept = (newest.contains(&Some(rank)) && whole_pod.is_none()).then(|| why_newest_kept.clone());
-        match active(containers_by_sandbox, sandbox).or(kept).or_else(|| guarded(context, sandbox)) {
-            Some(reason) => keep(step, sandbox, reason),
-            None => remove(step, sandbox, whole_pod.clone().unwrap_or(RemoveReason::Superseded {})),
+        let kept = active(containers_by_sandbox, sandbox).or(kept).or_else(|| guarded(context, sandbox));
+        let why_removed = || whole_pod.clone().unwrap_or(RemoveReason::Superseded {});
+        if step.decide(object(context, sandbox), kept.map_or_else(|| Ok(why_removed()), Err)) {
+            step.removed_sandboxes.insert(&sandbox.id);
         }
     }
 }
@@ -112,24 +114,11 @@ fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
             sandbox_grace_seconds: crate::plan::times::seconds(guards.sandbox_grace),
         });
     }
-    let kept_by_rule = context.rules.sandbox(sandbox).err();
-    kept_by_rule.or_else(|| context.backing_off(Kind::Sandbox, sandbox.id.as_str()))
+    context.rules.sandbox(sandbox).err()
 }
 
-fn remove<'a>(step: &mut Step<'_, 'a>, sandbox: &'a Sandbox, reason: RemoveReason) {
-    let (pod, age_seconds) = (sandbox.pod.clone(), age(step.context, sandbox));
-    if step.remove(Action { pod, age_seconds, ..target(sandbox).remove(reason) }) {
-        step.removed_sandboxes.insert(&sandbox.id);
-    }
-}
-
-fn keep(step: &mut Step, sandbox: &Sandbox, reason: KeepReason) {
-    let (pod, age_seconds) = (sandbox.pod.clone(), age(step.context, sandbox));
-    step.keep(Kept { pod, age_seconds, ..target(sandbox).keep(reason) });
-}
-
-fn target(sandbox: &Sandbox) -> Target {
-    Target::RemoveSandbox { id: sandbox.id.clone() }
+fn object(context: &Context, sandbox: &Sandbox) -> Object {
+    Target::RemoveSandbox { id: sandbox.id.clone() }.with(sandbox.pod.clone(), age(context, sandbox), None)
 }
 
 /// Returns the seconds since the sandbox was created, if the runtime knows it.

@@ -103,6 +103,15 @@ pub enum Target {
     },
 }
 
+/// An object that a plan decides, with what it says of it either way.
+#[derive(Clone, Debug)]
+pub struct Object {
+    pub target: Target,
+    pub pod: Option<PodRef>,
+    pub age_seconds: Option<i64>,
+    pub size: Size,
+}
+
 /// The kind of an object.
 #[derive(
     Clone, Copy, Debug, Eq, Hash, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
@@ -182,16 +191,31 @@ impl Target {
         }
     }
 
-    /// Returns its removal, without its pod, age and size.
-    pub fn remove(self, reason: RemoveReason) -> Action {
-        Action { target: self, pod: None, age_seconds: None, size: Size::default(), reason }
+    /// Returns the object with its pod, its age and its size.
+    pub fn with(self, pod: Option<PodRef>, age_seconds: Option<i64>, size: impl Into<Size>) -> Object {
+        Object { target: self, pod, age_seconds, size: size.into() }
     }
 
-    /// Returns the same object as one to keep.
-    pub fn keep(&self, reason: KeepReason) -> Kept {
-        let name = self.name().filter(|name| !name.is_empty()).map(str::to_owned);
-        let (kind, id, size) = (self.kind(), self.id(), Size::default());
-        Kept { kind, id, name, pod: None, age_seconds: None, size, reason }
+    /// Returns its removal, without its pod, its age and its size.
+    pub fn remove(self, reason: RemoveReason) -> Action {
+        self.with(None, None, None).remove(reason)
+    }
+}
+
+// === impl Object ===
+
+impl Object {
+    /// Returns its removal.
+    pub fn remove(self, reason: RemoveReason) -> Action {
+        let Self { target, pod, age_seconds, size } = self;
+        Action { target, pod, age_seconds, size, reason }
+    }
+
+    /// Returns that it is kept.
+    pub fn keep(self, reason: KeepReason) -> Kept {
+        let Self { target, pod, age_seconds, size } = self;
+        let name = target.name().filter(|name| !name.is_empty()).map(str::to_owned);
+        Kept { kind: target.kind(), id: target.id(), name, pod, age_seconds, size, reason }
     }
 }
 

@@ -135,8 +135,7 @@ impl<'a> Candidate<'a> {
 
     pub fn action(&self, context: &Context, estimated_bytes: u64, reason: RemoveReason) -> Action {
         let age_seconds = self.first_seen.map(|at| context.age_seconds(at));
-        let target = target(self.image, estimated_bytes);
-        Action { age_seconds, size: context.index.size_of(self.image), ..target.remove(reason) }
+        target(self.image, estimated_bytes).with(None, age_seconds, context.index.size_of(self.image)).remove(reason)
     }
 }
 

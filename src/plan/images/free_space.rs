@@ -7,7 +7,7 @@ use super::reclaim::{Estimates, Order};
 use crate::model::{FileSystem, Seen};
 use crate::plan::disk_usage::Usage;
 use crate::plan::document::ImageTrigger;
-use crate::plan::document::action::{Action, Target};
+use crate::plan::document::action::Target;
 use crate::plan::document::plan_error::PlanError;
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::policy::image_target::ImageTarget;
@@ -68,9 +68,9 @@ pub(super) fn delete_undo_leases(
         && !of_total
         && let Some((lease, freed)) = estimates.remove_undo_lease()
     {
-        let action = Target::DeleteUndoLease { lease: lease.name.clone() }.remove(reason.clone());
+        let target = Target::DeleteUndoLease { lease: lease.name.clone() };
         let age_seconds = lease.created_at.map(|at| step.context.age_seconds(at));
-        step.remove(Action { age_seconds, size: Some(freed).into(), ..action });
+        step.remove(target.with(None, age_seconds, Some(freed)).remove(reason.clone()));
         reclaimed += i128::from(freed);
     }
     reclaimed

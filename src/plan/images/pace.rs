@@ -6,7 +6,6 @@
 use std::collections::HashMap;
 
 use crate::model::{FileSystem, ImageId};
-use crate::plan::document::Kept;
 use crate::plan::document::action::{Action, Kind};
 use crate::plan::document::reason::KeepReason;
 use crate::plan::policy::image_policy::Pace;
@@ -39,9 +38,9 @@ pub(super) fn limit(step: &mut Step) {
             step.plan.actions.extend(set);
         } else {
             step.plan.images.beyond_pace += set.len() as u64;
-            for action in &set {
-                let kept = action.target.keep(KeepReason::BeyondPace { images: pace.images, bytes: pace.bytes });
-                step.keep(Kept { age_seconds: action.age_seconds, size: action.size, ..kept });
+            for Action { target, pod, age_seconds, size, .. } in set {
+                let reason = KeepReason::BeyondPace { images: pace.images, bytes: pace.bytes };
+                step.keep(target.with(pod, age_seconds, size).keep(reason));
             }
         }
     }

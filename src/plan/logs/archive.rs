@@ -13,8 +13,7 @@ use jiff::Timestamp;
 
 use super::limits::fair_share;
 use crate::model::{ArchivedLog, DiskUse, LogDir, PodRef, PodUid, Snapshot, log_dir_name};
-use crate::plan::document::Kept;
-use crate::plan::document::action::{Action, Kind, Target};
+use crate::plan::document::action::{Object, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::policy::Policy;
 use crate::plan::policy::log_limit::{ArchiveLimit, LimitOf, LogLimit};
@@ -22,7 +21,6 @@ use crate::plan::rules::book::time_limit;
 use crate::plan::step::{Context, Step};
 use crate::plan::times;
 use crate::rules::{Limits, Rule};
-use crate::store::Size;
 
 /// A file, and what the rules decide of the logs of its pod.
 struct File<'a> {
@@ -47,10 +45,12 @@ pub(super) fn decide(step: &mut Step) {
     let mut left = files(context, logs);
     left.retain(|file| file.log.path().is_some());
     left.sort_by_key(|file| (lost_at(file.log), file.log.path()));
-    left.retain(|file| file.rule.as_ref().map_err(|reason| keep(step, file, reason.clone())).is_ok());
+    left.retain(|file| {
+        file.rule.as_ref().map_err(|reason| step.keep(file.object(context).keep(reason.clone()))).is_ok()
+    });
     if has_pressure(context) {
         for file in left {
-            remove(step, &file, RemoveReason::OverArchiveLimit { limit: None });
+            step.decide(file.object(context), Ok(RemoveReason::OverArchiveLimit { limit: None }));
         }
         return;
     }
@@ -139,25 +139,11 @@ fn remove_over<'a>(step: &mut Step, left: &mut Vec<File<'a>>, reason: impl FnMut
     let mut reasons: Vec<_> = left.iter().rev().map(reason).collect();
     left.retain(|file| match reasons.pop().flatten() {
         Some(reason) => {
-            remove(step, file, reason);
+            step.decide(file.object(step.context), Ok(reason));
             false
         }
         None => true,
     });
-}
-
-fn remove(step: &mut Step, file: &File, reason: RemoveReason) {
-    let action = file.target(step.context).remove(reason);
-    if let Some(reason) = step.context.backing_off(Kind::LogFile, &action.target.id()) {
-        return keep(step, file, reason);
-    }
-    let (pod, age_seconds, size) = file.facts(step.context);
-    step.remove(Action { pod, age_seconds, size, ..action });
-}
-
-fn keep(step: &mut Step, file: &File, reason: KeepReason) {
-    let (pod, age_seconds, size) = file.facts(step.context);
-    step.keep(Kept { pod, age_seconds, size, ..file.target(step.context).keep(reason) });
 }
 
 /// Adds a file to its group. Returns the bytes so far.
@@ -183,14 +169,11 @@ fn lost_at(log: &ArchivedLog) -> Timestamp {
 // === impl File ===
 
 impl<'a> File<'a> {
-    fn target(&self, context: &Context) -> Target {
-        Target::RemoveLogFile { path: context.policy.logs.archive_root().join(self.log.path().unwrap_or_default()) }
-    }
-
-    /// Returns its pod, its age in the archive, and its size.
-    fn facts(&self, context: &Context) -> (Option<PodRef>, Option<i64>, Size) {
+    /// Returns it with its age in the archive.
+    fn object(&self, context: &Context) -> Object {
+        let path = context.policy.logs.archive_root().join(self.log.path().unwrap_or_default());
         let age_seconds = self.log.lost_at.map(|at| context.age_seconds(at));
-        (Some(self.log.pod.clone()), age_seconds, Some(self.log.size_bytes).into())
+        Target::RemoveLogFile { path }.with(Some(self.log.pod.clone()), age_seconds, Some(self.log.size_bytes))
     }
 
     fn limits(&self) -> Option<(&'a Rule, &'a Limits)> {

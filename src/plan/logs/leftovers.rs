@@ -18,8 +18,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, Seen};
-use crate::plan::document::Kept;
-use crate::plan::document::action::{Action, Kind, Target};
+use crate::plan::document::action::{Kind, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::pods::Completeness;
 use crate::plan::step::{Context, Step};
@@ -79,11 +78,12 @@ fn decide_slot(step: &mut Step, slots: &Slots, logs: &[&LeftoverLog]) {
     let mut removals = Vec::new();
     for log in logs {
         let target = Target::RemoveLogFile { path: log.path(&context.policy.logs.pods_root) };
-        let (pod, size) = (Some(log.pod.clone()), Some(log.size_bytes).into());
+        let verdict = verdict(context, instances, log, &target.id(), &mut counted);
         let age_seconds = log.modified_at.map(|at| context.age_seconds(at));
-        match verdict(context, instances, log, &target.id(), &mut counted) {
-            Ok(reason) => removals.push(Action { pod, age_seconds, size, ..target.remove(reason) }),
-            Err(reason) => step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) }),
+        let object = target.with(Some(log.pod.clone()), age_seconds, Some(log.size_bytes));
+        match verdict {
+            Ok(reason) => removals.push(object.remove(reason)),
+            Err(reason) => step.keep(object.keep(reason)),
         }
     }
     for removal in removals.into_iter().rev() {

@@ -19,8 +19,7 @@ use crate::model::{
     Container, ContainerId, ContainerLog, ContainerLogs, LeftoverLog, LogFacts, PodRef, PodUid, attempt_of_log,
     is_compressing, log_file_name,
 };
-use crate::plan::document::Kept;
-use crate::plan::document::action::{Action, Kind, Target};
+use crate::plan::document::action::{Kind, Target};
 use crate::plan::document::log_limit_note::{FilesLeft, LogLimitNote};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::pods::{Completeness, PodStatus};
@@ -200,16 +199,17 @@ impl<'a> PodLogs<'a> {
     /// Decides the oldest file. Returns the bytes that its removal reclaims.
     fn remove_oldest(&mut self, step: &mut Step, limit: LogLimit) -> u64 {
         let Some(oldest) = self.candidates.pop() else { return 0 };
-        let (pod, size_bytes) = (Some(self.pod.clone()), oldest.file.size_bytes);
+        let size_bytes = oldest.file.size_bytes;
         let age_seconds = oldest.file.modified_at.map(|at| step.context.age_seconds(at));
         let kept = self.guard.clone().or_else(|| oldest.why_kept(step.context, self.pod));
-        let (target, size) = (Target::RemoveLogFile { path: oldest.path }, Some(size_bytes).into());
+        let target = Target::RemoveLogFile { path: oldest.path };
+        let object = target.with(Some(self.pod.clone()), age_seconds, Some(size_bytes));
         if let Some(reason) = kept {
             self.kept += 1;
-            step.keep(Kept { pod, age_seconds, size, ..target.keep(reason) });
+            step.keep(object.keep(reason));
             return 0;
         }
-        step.remove(Action { pod, age_seconds, size, ..target.remove(RemoveReason::OverLogLimit(limit)) });
+        step.remove(object.remove(RemoveReason::OverLogLimit(limit)));
         self.bytes -= size_bytes;
         size_bytes
     }

@@ -2,11 +2,11 @@ use std::path::Path;
 
 use super::*;
 use crate::model::{ArchivedPod, NodeDisk, Phase, Pod, PodRef, Seen, Snapshot};
-use crate::plan::Plan;
 use crate::plan::document::reason::KeepReason;
 use crate::plan::policy::Policy;
 use crate::plan::policy::pressure::Pressure;
 use crate::plan::tests::node::{Node, ago, node};
+use crate::plan::{Action, Plan};
 use crate::rules::{RuleSubject, RuleText, Rules, Then};
 
 const MIB: u64 = 1 << 20;
