@@ -92,13 +92,19 @@ impl Fleet<'_> {
         }
     }
 
+    /// Waits until so many nodes are shown, for as long as there are more of them: on a busy machine a debug build takes minutes.
     async fn all_show(&self, count: usize) {
         let disks: Api<NodeDisk> = Api::all(self.node.kube());
-        let shown = async || {
-            let list = disks.list(&ListParams::default()).await.unwrap();
-            list.items.iter().filter(|disk| disk.status.is_some()).count() == count
-        };
-        assert!(eventually(shown).await, "{count} nodes are not shown");
+        let mut shown = 0;
+        while shown < count {
+            let before = shown;
+            let more = async || {
+                let list = disks.list(&ListParams::default()).await.unwrap();
+                shown = list.items.iter().filter(|disk| disk.status.is_some()).count();
+                shown > before
+            };
+            assert!(eventually(more).await, "only {shown} of {count} nodes are shown");
+        }
     }
 
     /// Measures while nothing but the used space changes.
