@@ -1,6 +1,9 @@
-//! Checks the dependencies between modules against the table in ARCHITECTURE.md.
+//! Checks the dependencies between modules against the table in ARCHITECTURE.md, and the pages against the source.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+
+#[path = "architecture/pages.rs"]
+mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -131,44 +134,6 @@ fn no_module_is_a_mod_rs() {
     assert!(old.is_empty(), "{old:?}");
 }
 
-/// Each statement about what is never removed has tests, and each of these exists.
-#[test]
-fn what_is_never_removed_is_tested() {
-    let stated = rows(&text("README.md"), "| kept | by |");
-    let tested = rows(&text("CONTRIBUTING.md"), "| statement | tests |");
-    let (code, help) = (code(), text("src/cli/verbs/collect.rs"));
-    let statements: Vec<_> = tested.iter().map(|row| &row[0]).collect();
-    for row in &stated {
-        assert!(statements.contains(&&row[0]), "CONTRIBUTING.md names no test of: {}", row[0]);
-    }
-    for row in &tested {
-        let is_stated = stated.iter().any(|stated| stated[0] == row[0]) || help.contains(&row[0]);
-        assert!(is_stated, "neither README.md nor the help says: {}", row[0]);
-        for name in row[1].split('`').skip(1).step_by(2) {
-            assert!(code.contains(&format!("fn {name}(")), "there is no test {name}");
-        }
-    }
-}
-
-/// Returns the cells of a table, by its first line.
-fn rows(page: &str, head: &str) -> Vec<Vec<String>> {
-    let rows = page.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
-    rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
-}
-
-fn text(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).unwrap()
-}
-
-/// Returns all code, with that of the tests.
-fn code() -> String {
-    let mut paths = Vec::new();
-    for dir in ["src", "tests/it"] {
-        gather(&root().join(dir), &mut paths);
-    }
-    paths.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect()
-}
-
 /// A folder is read at a glance, and a name says which file is meant.
 #[test]
 fn folders_are_small_and_names_tell_files_apart() {
@@ -186,20 +151,6 @@ fn folders_are_small_and_names_tell_files_apart() {
     folders.retain(|_, files| *files > 20);
     names.retain(|_, files| *files > 2);
     assert!(folders.is_empty() && names.is_empty(), "{folders:?} {names:?}");
-}
-
-/// The page says where upstream's cases are tested.
-#[test]
-fn tests_and_files_named_in_cluster_gc_cases_exist() {
-    let (page, code) = (text("docs/cluster-gc-cases.md"), code());
-    let named = page.split('`').skip(1).step_by(2);
-    let is_there = |name: &&str| match name.split_once(".rs") {
-        Some(_) => root().join(name).exists(),
-        None if name.contains(' ') => true, // a command
-        None => code.contains(&format!("fn {name}(")) || root().join(name).exists(),
-    };
-    let (there, missing): (Vec<_>, Vec<_>) = named.filter(|name| !name.starts_with('-')).partition(is_there);
-    assert!(missing.is_empty() && there.len() > 30, "{missing:?}");
 }
 
 /// A source file without its comments and its tests.
