@@ -1,8 +1,8 @@
 //! kubegc: a garbage collector for Kubernetes nodes.
 //!
 //! Data flows in one direction through the main modules: [`observe`] builds a [`model::Snapshot`], [`plan`] turns it
-//! into a [`plan::Plan`], [`execute`] carries out the plan, and [`record`] stores the results. `ARCHITECTURE.md` has a
-//! diagram and lists the invariants I1 to I14 that the code cites.
+//! into a [`plan::Plan`], [`execute`] carries out the plan, and [`record`] stores the results. `ARCHITECTURE.md` has
+//! diagrams, and lists the invariants that the code cites, such as I1 and G1.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! One GC pass: observe, plan, execute, record.
 //!
-//! [`Cycle::pass`] contains the whole sequence. A dry run uses the same code with another remover and an in-memory copy
+//! [`Cycle::pass`] begins the whole sequence. A dry run uses the same code with another remover and an in-memory copy
 //! of the store.
 
 pub(super) mod accounts;
