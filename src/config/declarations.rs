@@ -218,7 +218,7 @@ settings! {
     /// - `node 10GiB`: for all pods of this node together, the largest pod first
     ///
     /// kubegc removes no file that an instance of a container writes, and none that is the only file of its instance.
-    /// docs/disk.md has the rules.
+    /// docs/logs.md has the rules.
     "logs.limits": LOG_LIMITS = policy.logs.limits;
 
     /// What stays of the logs of deleted pods, in kubegc/archive beside logs.pods_root. An empty list = there is no archive.

@@ -1,4 +1,4 @@
-//! Replays of made traces: suggestions, and the table in docs/disk.md. All 20 nodes take a minute, so each tenth is tried, and all of them
+//! Replays of made traces: suggestions, and the table in docs/images.md. All 20 nodes take a minute, so each tenth is tried, and all of them
 //! with `KUBEGC_CASES=all`.
 
 mod generate;
@@ -65,7 +65,7 @@ fn the_page_has_every_node_that_was_made() {
         format!("| {} | {kubelet} | {safe} | {cost} |\n", load.name)
     };
     let rows: Vec<String> = loads().0.map(row).collect();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/disk.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images.md");
     let page = std::fs::read_to_string(&path).unwrap();
     if is_written() {
         let [begin, end] = BOUNDS.map(|bound| page.find(bound).unwrap());
