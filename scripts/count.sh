@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # files: the production files.
 files() {
   git ls-files src | grep '\.rs$' |
-    grep -vE '(^|/)(tests?(/|\.rs$)|tests_|testing(/|\.rs$)|generated\.rs$|sim(/|\.rs$)|cli/demo(/|\.rs$)|record/faults\.rs$)'
+    grep -vE '(^|/)(tests?(/|\.rs$)|tests_|testing(/|\.rs$)|generated\.rs$|sim(/|\.rs$)|cli/verbs/demo(/|\.rs$)|record/faults\.rs$)'
 }
 
 # code FILE: the lines outside of items with #[cfg(test)].
