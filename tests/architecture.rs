@@ -7,6 +7,9 @@ mod pages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pages::{rows, text};
 
 /// Words that must not occur in `rules`, `plan`, `lab`, `store`, `owners`, `pod_gc`, `model` and `fleet`.
 const IMPURE: [&str; 10] = [
@@ -132,6 +135,21 @@ fn the_table_and_the_rooms_match() {
 fn no_module_is_a_mod_rs() {
     let old: Vec<_> = files().into_iter().filter(|file| file.path.ends_with("mod.rs")).map(|file| file.path).collect();
     assert!(old.is_empty(), "{old:?}");
+}
+
+/// Each wing has a limit of lines, by the counting of `scripts/count.sh`.
+#[test]
+fn no_wing_is_over_its_limit() {
+    let counted = Command::new(root().join("scripts/count.sh")).arg("wings").output().unwrap();
+    let counted = String::from_utf8(counted.stdout).unwrap();
+    let wings = rows(&text("ARCHITECTURE.md"), "| wing | rooms and folders | limit |");
+    assert_eq!(counted.lines().count(), wings.len(), "{counted}");
+    for line in counted.lines() {
+        let (lines, wing) = line.trim().split_once("  ").unwrap();
+        let limit = &wings.iter().find(|row| row[0] == wing).unwrap_or_else(|| panic!("no limit of {wing}"))[2];
+        let limit: usize = limit.replace(',', "").parse().unwrap();
+        assert!(lines.parse::<usize>().unwrap() <= limit, "{wing} has {lines} lines, its limit is {limit}");
+    }
 }
 
 /// A folder is read at a glance, and a name says which file is meant.

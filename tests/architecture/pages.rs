@@ -24,7 +24,7 @@ fn what_is_never_removed_is_tested() {
 }
 
 /// Returns the cells of a table, by its first line.
-fn rows(page: &str, head: &str) -> Vec<Vec<String>> {
+pub(super) fn rows(page: &str, head: &str) -> Vec<Vec<String>> {
     let rows = page.lines().skip_while(|line| *line != head).skip(2).take_while(|line| line.starts_with('|'));
     rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
 }
@@ -43,7 +43,7 @@ fn tests_and_files_named_in_cluster_gc_cases_exist() {
     assert!(missing.is_empty() && there.len() > 30, "{missing:?}");
 }
 
-fn text(path: &str) -> String {
+pub(super) fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
