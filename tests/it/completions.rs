@@ -71,7 +71,9 @@ fn every_shell_completes_commands_flags_values_and_objects() {
         let keys = complete(&["kubegc", "plan", "--set", "images.low"]);
         assert_eq!(keys, ["images.low_threshold_percent="], "{program}");
         assert_eq!(complete(&["kubegc", "config", "explain", "images.min"]), ["images.min_age"], "{program}");
-        let objects = complete(&["kubegc", "why", "sho"]);
+        // On a busy machine the runtime may not answer in the time that a key has.
+        let objects = (0..20).map(|_| complete(&["kubegc", "why", "sho"])).find(|objects| !objects.is_empty());
+        let objects = objects.unwrap_or_default();
         assert_eq!(objects, ["shop/checkout-0", "shop/checkout-0/app"], "{program}");
         assert_eq!(complete(&["kubegc", "why", "kubegc.t"]), Vec::<String>::new(), "{program}: no files");
         assert_eq!(complete(&["kubegc", "plan", "--snapshot", "kubegc.t"]), ["kubegc.toml"], "{program}: files");
