@@ -15,6 +15,7 @@ mod memory;
 mod object_meta;
 mod objects;
 mod odd_entries;
+mod outage;
 mod pod;
 mod runtime_store;
 mod seen;
@@ -46,6 +47,7 @@ pub use objects::{
     Runtime, Sandbox, SandboxState,
 };
 pub use odd_entries::MOST_OWNERS;
+pub use outage::Outage;
 pub use pod::{
     Confirms, Phase, Pod, PodDetails, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods,
 };

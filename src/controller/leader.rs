@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use tokio::time::{Instant, sleep};
 
 use crate::kubernetes::{Clock, Connection, KubernetesError, LeaseName, read_lease, write_lease};
+use crate::model::Outage;
 
 /// Returns what needs attention, a line each.
 pub type Attention = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
@@ -56,17 +57,16 @@ impl Candidate {
     /// Waits until this candidate has the lease. `show` receives after each attempt why it cannot have it; `None` = another one
     /// has it.
     pub async fn lead(&mut self, show: impl Fn(Option<String>)) {
-        let mut is_failing = false;
+        let mut outage = Outage::default();
         loop {
             let fault = match self.attempt().await {
                 Ok(true) => return tracing::info!(lease = self.name.name, identity = self.identity, "leading"),
                 Ok(false) => None,
                 Err(error) => Some(error.to_string()),
             };
-            if let Some(cause) = fault.as_ref().filter(|_| !is_failing) {
+            if let Some(cause) = outage.begins(fault.as_ref()) {
                 tracing::warn!(cause, "cannot take the lease for now");
             }
-            is_failing = fault.is_some();
             show(fault);
             sleep(RETRY).await;
         }

@@ -212,7 +212,7 @@ impl Follower<MetadataOnly> for GraphSink {
                 self.is_listing = false;
             }
             MonitorEvent::Current => {}
-            MonitorEvent::Failed(error) => {
+            MonitorEvent::Failed(error, _) => {
                 self.engine.apply(Event::Interrupted);
                 let is_new = self.engine.state().resources.fails(self.id);
                 if is_new {

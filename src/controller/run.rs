@@ -22,7 +22,7 @@ use super::work::outcome::ClusterOutcome;
 use super::work::queue::{QueueLength, WorkQueue};
 use crate::kubernetes::{Clock, Connection, discover};
 use crate::metrics::ControllerMetrics;
-use crate::model::{Backoff, Identity};
+use crate::model::{Backoff, Identity, Outage};
 use crate::serve::{Health, Pages};
 
 /// Kinds that change together are discovered once.
@@ -124,7 +124,7 @@ impl OwnersService {
         let follow = async {
             health.lacks(DISCOVERY, "waiting for the API server");
             let mut discovery =
-                Discovery { engine: &engine, monitors: &mut monitors, metrics: &metrics, is_failing: false };
+                Discovery { engine: &engine, monitors: &mut monitors, metrics: &metrics, outage: Outage::default() };
             discovery.first().await;
             health.has(DISCOVERY);
             health.lacks(LISTS, "waiting for the first list of each resource");
@@ -173,7 +173,7 @@ struct Discovery<'a> {
     engine: &'a Engine,
     monitors: &'a mut Monitors,
     metrics: &'a ControllerMetrics,
-    is_failing: bool,
+    outage: Outage,
 }
 
 // === impl Discovery ===
@@ -204,20 +204,15 @@ impl Discovery<'_> {
     /// Returns whether it succeeded. Otherwise the monitors go on with what was served before.
     async fn again(&mut self, fault: &str) -> bool {
         let calls = &self.engine.calls;
-        match discover(&calls.connection, calls.answer).await {
-            Ok(found) => {
-                self.monitors.follow(&found).await;
-                self.is_failing = false;
-                true
-            }
-            Err(error) => {
-                self.metrics.discovery_failed();
-                if !std::mem::replace(&mut self.is_failing, true) {
-                    tracing::warn!(cause = %error, "{fault}");
-                }
-                false
-            }
+        let found = discover(&calls.connection, calls.answer).await;
+        if let Some(error) = self.outage.begins(found.as_ref().err()) {
+            tracing::warn!(cause = %error, "{fault}");
         }
+        match &found {
+            Ok(found) => self.monitors.follow(found).await,
+            Err(_) => self.metrics.discovery_failed(),
+        }
+        found.is_ok()
     }
 }
 

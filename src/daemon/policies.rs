@@ -39,7 +39,6 @@ struct PolicyFollower {
     listed: Policies,
     is_listing: bool,
     known: watch::Sender<Option<Policies>>,
-    is_failing: bool,
 }
 
 /// What applies the policies to one node.
@@ -59,7 +58,7 @@ pub async fn follow(settings: &Settings, received: &ReceivedPolicies) {
     }
     let connection = Arc::new(Connection::new(credential_candidates(settings)));
     let (sender, known) = watch::channel(None);
-    let follower = PolicyFollower { listed: Policies::new(), is_listing: false, known: sender, is_failing: false };
+    let follower = PolicyFollower { listed: Policies::new(), is_listing: false, known: sender };
     let lists = Arc::new(Semaphore::new(1));
     let policies = ApiResource::node_disk_policies();
     let timing = Timing { watch: WATCH, ..Timing::default() };
@@ -82,9 +81,10 @@ impl Follower<ListedPolicy> for PolicyFollower {
                 self.is_listing = false;
                 self.known.send_replace(Some(std::mem::take(&mut self.listed)));
             }
-            MonitorEvent::Current => {}
-            MonitorEvent::Works => self.is_failing = false,
-            MonitorEvent::Failed(error) => self.failed(error),
+            MonitorEvent::Failed(error, true) => {
+                tracing::warn!(%error, "cannot follow the NodeDiskPolicies; those that were known still apply");
+            }
+            MonitorEvent::Current | MonitorEvent::Works | MonitorEvent::Failed(_, false) => {}
         }
     }
 }
@@ -101,12 +101,6 @@ impl PolicyFollower {
             return change(&mut self.listed, name, policy);
         }
         self.known.send_modify(|known| change(known.get_or_insert_default(), name, policy));
-    }
-
-    fn failed(&mut self, error: &KubernetesError) {
-        if !std::mem::replace(&mut self.is_failing, true) {
-            tracing::warn!(%error, "cannot follow the NodeDiskPolicies; those that were known still apply");
-        }
     }
 }
 

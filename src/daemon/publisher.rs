@@ -10,7 +10,7 @@ use super::node::credential_candidates;
 use crate::config::Settings;
 use crate::fleet::{DiskSummary, FleetPart, NodeDiskStatus, PassSummary, place_of};
 use crate::kubernetes::{Connection, KubernetesError, Timing, write_node_disk};
-use crate::model::size_text;
+use crate::model::{Outage, size_text};
 use crate::plan::DiskState;
 use crate::serve::{AgentState, PassState};
 
@@ -34,18 +34,16 @@ pub async fn publish(settings: &Settings, status: impl AsyncFn() -> Option<NodeD
     }
     let connection = Connection::new(credential_candidates(settings));
     let mut publisher = Publisher { connection, settings, written: None };
-    let mut is_failing = false;
+    let mut outage = Outage::default();
     loop {
         sleep(TICK).await;
         let Some(status) = status().await else { continue };
-        match publisher.write(status).await {
-            Ok(()) => is_failing = false,
-            Err(error) => {
-                if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(%error, "cannot write the NodeDisk; passes are not affected");
-                }
-                sleep(RETRY + RETRY * place_of(&settings.node).into() / 100).await;
-            }
+        let written = publisher.write(status).await;
+        if let Some(error) = outage.begins(written.as_ref().err()) {
+            tracing::warn!(%error, "cannot write the NodeDisk; passes are not affected");
+        }
+        if written.is_err() {
+            sleep(RETRY + RETRY * place_of(&settings.node).into() / 100).await;
         }
     }
 }

@@ -16,6 +16,7 @@ use super::requests::list::Listing;
 use super::requests::pauses::Pauses;
 use super::requests::watch_lines::{SLACK, WatchLines};
 use super::{ApiResource, Cause, Connection, KubernetesError, Timing, Watched};
+use crate::model::Outage;
 
 /// A watch that ends sooner without an event counts as a failure.
 const SHORT: Duration = Duration::from_secs(1);
@@ -34,8 +35,9 @@ pub enum MonitorEvent<'a, T> {
     Current,
     /// The resource is watched again, after a failure or for the first time.
     Works,
-    /// The resource cannot be listed or watched for now; the monitor tries again.
-    Failed(&'a KubernetesError),
+    /// The resource cannot be listed or watched for now; the monitor tries again. Whether it is the first failure since the
+    /// resource was watched.
+    Failed(&'a KubernetesError, bool),
 }
 
 /// Takes what a monitor shows, in order.
@@ -79,7 +81,8 @@ struct Round<'a, F> {
     /// To continue from; `None` = the objects must be listed.
     version: Option<String>,
     pauses: Pauses,
-    is_failing: bool,
+    is_watched: bool,
+    outage: Outage,
     /// The server may have been restored to a version before the one to continue from.
     is_doubtful: bool,
 }
@@ -103,7 +106,8 @@ impl Monitor {
     /// Follows the resource until the future is dropped.
     pub async fn run<T: Watched>(self, follower: impl Follower<T>) {
         let (monitor, pauses) = (&self, Pauses::new());
-        let mut round = Round { monitor, follower, version: None, pauses, is_failing: true, is_doubtful: false };
+        let (is_watched, is_doubtful, outage) = Default::default();
+        let mut round = Round { monitor, follower, version: None, pauses, is_watched, outage, is_doubtful };
         loop {
             if let Err(error) = round.follow().await {
                 round.fail(&error);
@@ -141,7 +145,8 @@ impl<F> Round<'_, F> {
         let lasts = self.follower.lasts(timing.watch);
         let request = listing.watch::<T>(version, lasts)?;
         let (answer, _place) = connection.watch(request, timing.answer).await?;
-        if std::mem::take(&mut self.is_failing) {
+        self.outage.begins(None::<()>);
+        if !std::mem::replace(&mut self.is_watched, true) {
             self.follower.show(MonitorEvent::Works);
         }
         let (begun, mut has_line) = (Instant::now(), false);
@@ -241,8 +246,9 @@ impl<F> Round<'_, F> {
         if is_unusable || error.cause.code() == Some(410) {
             self.version = None;
         }
-        (self.is_failing, self.is_doubtful) = (true, self.monitor.compares_versions);
-        self.follower.show(MonitorEvent::Failed(error));
+        (self.is_watched, self.is_doubtful) = (false, self.monitor.compares_versions);
+        let is_first = self.outage.begins(Some(error)).is_some();
+        self.follower.show(MonitorEvent::Failed(error, is_first));
     }
 }
 

@@ -36,8 +36,6 @@ pub(super) struct StoreSink<O, T> {
     pub(super) part: fn(&mut Store) -> &mut Known<T>,
     pub(super) key: fn(&O) -> &str,
     pub(super) convert: fn(&O) -> T,
-    /// It is logged that the resource cannot be watched.
-    pub(super) is_failing: bool,
 }
 
 // === impl Store ===
@@ -103,15 +101,14 @@ impl<O: Send, T: Send> Follower<O> for StoreSink<O, T> {
             MonitorEvent::Deleted(object) => self.change(|known| drop(known.objects.remove((self.key)(&object)))),
             MonitorEvent::ListEnds => self.change(Known::list_ends),
             MonitorEvent::Current => {}
-            MonitorEvent::Failed(error) => {
+            MonitorEvent::Failed(error, is_first) => {
                 self.change(|known| known.is_watched = false);
-                if !std::mem::replace(&mut self.is_failing, true) {
+                if is_first {
                     tracing::warn!(resource = self.resource, cause = %error, "cannot watch for now; retrying");
                 }
             }
             MonitorEvent::Works => {
                 self.change(|known| known.is_watched = true);
-                self.is_failing = false;
                 tracing::info!(resource = self.resource, "watched");
             }
         }

@@ -83,7 +83,6 @@ impl PodsService {
             part: |store| &mut store.pods,
             key: |pod| &pod.metadata.uid,
             convert: convert::pod,
-            is_failing: false,
         }));
         monitors.spawn(monitor(ApiResource::nodes()).run(StoreSink::<ApiNode, _> {
             resource: "nodes",
@@ -91,7 +90,6 @@ impl PodsService {
             part: |store| &mut store.nodes,
             key: |node| &node.metadata.name,
             convert: convert::node,
-            is_failing: false,
         }));
         monitors
     }

@@ -358,7 +358,6 @@ fn a_relist_removes_deleted_objects_from_the_store() {
         part: |store| &mut store.pods,
         key: |pod| &pod.metadata.uid,
         convert: convert::pod,
-        is_failing: false,
     };
     let mut nodes = StoreSink::<ApiNode, _> {
         resource: "nodes",
@@ -366,7 +365,6 @@ fn a_relist_removes_deleted_objects_from_the_store() {
         part: |store| &mut store.nodes,
         key: |node| &node.metadata.name,
         convert: convert::node,
-        is_failing: false,
     };
     let pod = |uid: &str| serde_json::from_value(json!({"metadata": {"uid": uid}})).unwrap();
     let uids = || {
@@ -390,7 +388,7 @@ fn a_relist_removes_deleted_objects_from_the_store() {
     nodes.show(MonitorEvent::Works);
     assert!(ready(true));
     pods.show(MonitorEvent::Deleted(pod("c")));
-    pods.show(MonitorEvent::Failed(&unreachable()));
+    pods.show(MonitorEvent::Failed(&unreachable(), true));
     assert!(ready(false) && !ready(true));
     pods.show(MonitorEvent::ListBegins);
     pods.show(MonitorEvent::Seen(pod("d")));

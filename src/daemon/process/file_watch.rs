@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use super::signals::Reload;
 use crate::config::ConfigFiles;
 use crate::host_path::BoundedCalls;
+use crate::model::Outage;
 
 /// The wait between two looks. A change takes effect after two of them at most.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -25,8 +26,8 @@ pub struct FileWatch(RefCell<ConfigFiles>);
 struct Changes {
     /// Found by one look.
     candidate: Option<ConfigFiles>,
-    /// Whether the configuration file that was in force is missing.
-    is_main_missing: bool,
+    /// The configuration file that was in force is missing.
+    main_missing: Outage,
 }
 
 // === impl FileWatch ===
@@ -68,10 +69,9 @@ impl Changes {
     /// must exist if it did; SIGHUP reloads without it.
     fn are_complete(&mut self, loaded: &ConfigFiles, now: ConfigFiles) -> bool {
         let is_missing = loaded.has_main() && !now.has_main();
-        if is_missing && !std::mem::replace(&mut self.is_main_missing, true) {
+        if self.main_missing.begins(is_missing.then_some(())).is_some() {
             tracing::warn!(path = %now.main().display(), "configuration file is missing; the settings remain in force");
         }
-        self.is_main_missing = is_missing;
         if is_missing || now == *loaded {
             self.candidate = None;
             return false;

@@ -184,7 +184,7 @@ impl Follower<NodePod> for Watcher {
             }
             (MonitorEvent::Current, _) => self.apply(|_| {}),
             (MonitorEvent::Works, _) => {}
-            (MonitorEvent::Failed(error), _) => self.fail(error),
+            (MonitorEvent::Failed(error, _), _) => self.fail(error),
         }
     }
 }

@@ -21,7 +21,7 @@ impl<T: Watched> Follower<T> for Seen {
             MonitorEvent::Seen(_) => "seen".to_owned(),
             MonitorEvent::Deleted(_) => "deleted".to_owned(),
             MonitorEvent::ListEnds => "ends".to_owned(),
-            MonitorEvent::Failed(error) => error.to_string(),
+            MonitorEvent::Failed(error, _) => error.to_string(),
             MonitorEvent::Works => "works".to_owned(),
             MonitorEvent::Current => "current".to_owned(),
         });

@@ -17,7 +17,7 @@ impl Follower<MetadataOnly> for Counts {
         let mut counts = self.0.lock().unwrap();
         match event {
             MonitorEvent::ListBegins => counts.0 += 1,
-            MonitorEvent::Failed(error) => counts.1.push(error.to_string()),
+            MonitorEvent::Failed(error, _) => counts.1.push(error.to_string()),
             _ => {}
         }
     }

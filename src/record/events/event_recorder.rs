@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::rate_limiter::Bucket;
 use super::{EventSink, NodeEvent, Notice, Reason, SinkError};
+use crate::model::Outage;
 
 /// The number of passes that the queue holds. Notices of further passes are dropped.
 const QUEUE: usize = 16;
@@ -30,7 +31,7 @@ pub(super) struct EventRecorder<S> {
     written: HashMap<(Reason, String), NodeEvent>,
     bucket: Bucket,
     paused_until: Option<Timestamp>,
-    is_logged: bool,
+    outage: Outage,
 }
 
 // === impl EventRecorder ===
@@ -41,7 +42,7 @@ impl<S: EventSink> EventRecorder<S> {
         let (sender, queue) = mpsc::channel(QUEUE);
         let (written, bucket) = (HashMap::new(), Bucket::full());
         let node = node.to_owned();
-        (sender, Self { sink, node, queue, written, bucket, paused_until: None, is_logged: false })
+        (sender, Self { sink, node, queue, written, bucket, paused_until: None, outage: Outage::default() })
     }
 
     /// Writes events until the sender is dropped.
@@ -83,7 +84,7 @@ impl<S: EventSink> EventRecorder<S> {
     /// Logs a failure once, until a write succeeds again.
     fn note(&mut self, now: Timestamp, written: Result<(), SinkError>) {
         let Err(error) = written else {
-            self.is_logged = false;
+            self.outage.begins(None::<()>);
             return;
         };
         if matches!(error, SinkError::Forbidden(_) | SinkError::NoServer(_)) {
@@ -93,7 +94,7 @@ impl<S: EventSink> EventRecorder<S> {
             tracing::debug!(%error, "no events written: no API server available");
             return;
         }
-        if !std::mem::replace(&mut self.is_logged, true) {
+        if let Some(error) = self.outage.begins(Some(error)) {
             tracing::warn!(%error, "cannot write events; passes continue without them");
         }
     }
