@@ -31,6 +31,7 @@ pub use objects::node_disk_policy::apply_policy;
 pub use objects::pod_lookup::pod_exists;
 pub use objects::resource::ApiResource;
 pub use objects::workloads::list_workloads;
+pub use requests::bucket::Bucket;
 pub use requests::connection::Connection;
 pub use requests::list::{Watched, list_objects};
 pub use requests::metadata::{

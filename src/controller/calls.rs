@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::saved::SaveOptions;
 use crate::kubernetes::{
-    ApiNamespace, ApiNode, ApiResource, Cause, Connection, KubernetesError, list_metadata_in, read_metadata,
+    ApiNamespace, ApiNode, ApiResource, Bucket, Cause, Connection, KubernetesError, list_metadata_in, read_metadata,
     read_namespace, read_node,
 };
 use crate::model::ObjectMeta;
@@ -44,15 +44,6 @@ pub(super) struct Calls {
     pub(super) save: Option<SaveOptions>,
     /// How many changes were made.
     pub(super) made: AtomicUsize,
-}
-
-/// A token bucket that hands out the moment of the next call.
-#[derive(Debug)]
-struct Bucket {
-    interval: Duration,
-    burst: Duration,
-    /// When the bucket was or is empty of calls.
-    next: Instant,
 }
 
 // === impl Calls ===
@@ -167,35 +158,9 @@ impl Default for CallLimits {
     }
 }
 
-// === impl Bucket ===
-
-impl Bucket {
-    fn full(interval: Duration, burst: u32) -> Self {
-        let (burst, now) = (interval.saturating_mul(burst), Instant::now());
-        Self { interval, burst, next: now.checked_sub(burst).unwrap_or(now) }
-    }
-
-    fn take(&mut self, now: Instant) -> Instant {
-        // Calls that were not made are saved up, at most a burst of them.
-        let earliest = now.checked_sub(self.burst).unwrap_or(now);
-        self.next = self.next.max(earliest) + self.interval;
-        self.next.max(now)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_then_one_call_per_interval() {
-        let mut bucket = Bucket::full(Duration::from_millis(10), 3);
-        let now = Instant::now();
-        let waits: Vec<_> = (0..6).map(|_| (bucket.take(now) - now).as_millis()).collect();
-        assert_eq!(waits, [0, 0, 0, 10, 20, 30]);
-        let later = now + Duration::from_secs(1);
-        assert_eq!(bucket.take(later), later);
-    }
 
     #[tokio::test(start_paused = true)]
     async fn zero_calls_a_second_is_no_limit() {

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::work::engine::Notice;
-use crate::kubernetes::{Clock, Connection, create_event};
+use crate::kubernetes::{Bucket, Clock, Connection, create_event};
 use crate::model::{Identity, OwnerReference, Uid, cut_text};
 use crate::owners::Recent;
 
@@ -62,17 +62,17 @@ impl ClusterEvents {
     /// Writes events until `stop`.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         // The namespace of an event may be in deletion, so a success says little about the next one.
-        let mut has_failed = false;
+        let (mut has_failed, mut bucket) = (false, Bucket::full(INTERVAL, 1));
         loop {
             let next = tokio::select! { next = self.events.recv() => next, () = stop.cancelled() => None };
             let Some(ClusterEvent { namespace, body }) = next else { return };
+            sleep_until(bucket.take(Instant::now())).await;
             match create_event(&self.connection, &namespace, &body, ANSWER).await {
                 Err(error) if !std::mem::replace(&mut has_failed, true) => {
                     tracing::warn!(cause = %error, "some events are not written");
                 }
                 _ => {}
             }
-            sleep(INTERVAL).await;
         }
     }
 }

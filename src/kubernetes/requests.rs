@@ -1,5 +1,6 @@
 //! The requests: one connection, lists, watches, writes, and when a request is sent again.
 
+pub(super) mod bucket;
 pub(super) mod client;
 pub(super) mod clients;
 pub(super) mod connection;
