@@ -1,6 +1,7 @@
 //! Checks the dependencies between modules against the table in ARCHITECTURE.md, and the pages against the source.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "tests spawn programs")]
 
 #[path = "architecture/pages.rs"]
 mod pages;

@@ -75,7 +75,8 @@ fn files_that_pages_name_exist() {
 
 /// Returns whether a word in code is a path below the root or below `src`: a file of Rust, or in a folder of the source.
 fn is_path(word: &str) -> bool {
-    let Some((first, _)) = word.split_once('/') else { return word.ends_with(".rs") };
+    let is_file = Path::new(word).extension().is_some_and(|extension| extension == "rs");
+    let Some((first, _)) = word.split_once('/') else { return is_file };
     let is_plain = word.chars().all(|c| c.is_alphanumeric() || "/_.-".contains(c));
     is_plain
         && !first.is_empty()
