@@ -5,6 +5,7 @@
 //! the objects in the cluster that a caller names.
 
 mod credentials;
+mod event_writer;
 mod kubelet;
 mod kubernetes_error;
 mod monitor;
@@ -17,6 +18,7 @@ mod tests;
 pub use credentials::access::{Access, CredentialCandidates, ExecPlugins};
 pub use credentials::config_overrides::ConfigOverrides;
 pub use credentials::proxies::Proxies;
+pub use event_writer::{EventWriter, NewEvent};
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use kubernetes_error::{Cause, KubernetesError};
 pub use monitor::{Follower, Monitor, MonitorEvent};
@@ -40,8 +42,7 @@ pub use requests::metadata::{
 pub use requests::path::is_path_segment;
 pub use requests::watch::{KnownPods, PodWatch};
 pub use requests::writer::{
-    Deleted, Deletion, PropagationPolicy, WriteTarget, create_event, delete_collection, delete_object, patch_object,
-    patch_status,
+    Deleted, Deletion, PropagationPolicy, WriteTarget, delete_collection, delete_object, patch_object, patch_status,
 };
 
 use std::time::Duration;

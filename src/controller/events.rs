@@ -1,117 +1,76 @@
-//! Kubernetes events about owner references that are wrong, and about the brake. They never delay the collection: a full
-//! queue drops them, and an event is not repeated while it is remembered.
+//! Kubernetes events about owner references that are wrong, and about the brake. An event is not repeated while it is
+//! remembered.
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::{EventSource, ObjectReference};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use super::work::engine::Notice;
-use crate::kubernetes::{Bucket, Clock, Connection, create_event};
-use crate::model::{Identity, OwnerReference, Uid, cut_text};
+use crate::kubernetes::{Bucket, Clock, Connection, EventWriter, KubernetesError, NewEvent};
+use crate::model::{Identity, Outage, OwnerReference, Uid, cut_text};
 use crate::owners::Recent;
 
 /// As kube-controller-manager writes them, so that alerts keep working.
 const COMPONENT: &str = "garbage-collector-controller";
-/// Events that wait to be written.
-const QUEUE: usize = 256;
 /// Objects and references that had an event.
 const REMEMBERED: usize = 4096;
-/// The longest wait for one answer.
-const ANSWER: Duration = Duration::from_secs(10);
 /// The longest part of a message that a tenant wrote, in characters. The names of nearly all objects are shorter. A reference
 /// may have a name of some 700 KB, and each event is in the store of the API server for an hour (G5).
 const LONGEST: usize = 256;
-/// The longest part of the name of an object in that of its event.
-const LONGEST_NAME: usize = 200;
 /// The least interval between two events.
 const INTERVAL: Duration = Duration::from_millis(100);
-
-/// Writes the events of a queue.
-pub(super) struct ClusterEvents {
-    connection: Arc<Connection>,
-    events: mpsc::Receiver<ClusterEvent>,
-}
 
 /// Takes notices and makes events of them.
 pub(super) struct EventQueue {
     clock: Clock,
-    events: mpsc::Sender<ClusterEvent>,
+    events: mpsc::Sender<NewEvent>,
     known: Mutex<Recent<(Uid, String), REMEMBERED>>,
-}
-
-/// One event.
-#[derive(Debug)]
-struct ClusterEvent {
-    namespace: String,
-    body: Value,
-}
-
-// === impl ClusterEvents ===
-
-impl ClusterEvents {
-    pub(super) fn new(connection: Arc<Connection>, clock: Clock) -> (Self, EventQueue) {
-        let (sender, events) = mpsc::channel(QUEUE);
-        (Self { connection, events }, EventQueue { clock, events: sender, known: Mutex::default() })
-    }
-
-    /// Writes events until `stop`.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
-        // The namespace of an event may be in deletion, so a success says little about the next one.
-        let (mut has_failed, mut bucket) = (false, Bucket::full(INTERVAL, 1));
-        loop {
-            let next = tokio::select! { next = self.events.recv() => next, () = stop.cancelled() => None };
-            let Some(ClusterEvent { namespace, body }) = next else { return };
-            sleep_until(bucket.take(Instant::now())).await;
-            match create_event(&self.connection, &namespace, &body, ANSWER).await {
-                Err(error) if !std::mem::replace(&mut has_failed, true) => {
-                    tracing::warn!(cause = %error, "some events are not written");
-                }
-                _ => {}
-            }
-        }
-    }
 }
 
 // === impl EventQueue ===
 
 impl EventQueue {
+    /// Creates the queue, and what writes its events.
+    pub(super) fn new(connection: Arc<Connection>, clock: Clock) -> (Self, EventWriter) {
+        let source = EventSource { component: Some(COMPONENT.to_owned()), host: None };
+        let mut outage = Outage::default();
+        // The namespace of an event may be in deletion, so a success says little about the next one.
+        let log = move |fault: Option<KubernetesError>| {
+            if let Some(error) = fault.and_then(|fault| outage.begins(Some(fault))) {
+                tracing::warn!(cause = %error, "some events are not written");
+            }
+        };
+        let (events, writer) = EventWriter::new(connection, source, Bucket::full(INTERVAL, 1), log);
+        (Self { clock, events, known: Mutex::default() }, writer)
+    }
+
     /// Adds the event of a notice, if it has one and it is new.
     pub(super) fn send(&self, notice: &Notice) {
         let Some((about, reason, message)) = text(notice) else { return };
         let key = (about.uid.clone(), message.clone());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.touch(&key) && self.events.try_send(self.event(about, reason, &message)).is_ok() {
+        if !known.touch(&key) && self.events.try_send(self.event(about, reason, message)).is_ok() {
             known.insert(key);
         }
     }
 
-    fn event(&self, about: &Identity, reason: &str, message: &str) -> ClusterEvent {
-        let namespace = if about.is_cluster_scoped() { "default" } else { &*about.namespace }.to_owned();
-        let now = (self.clock)();
-        let name = format!("{}.{:x}", event_name(&about.name), now.as_nanosecond());
-        let body = json!({
-            "apiVersion": "v1", "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": about.kind.api_version, "kind": about.kind.kind, "namespace": about.namespace,
-                "name": about.name, "uid": about.uid,
-            },
-            "type": "Warning", "reason": reason, "message": message, "count": 1,
-            "source": {"component": COMPONENT},
-            // Events have no fractions of seconds.
-            "firstTimestamp": seconds(now), "lastTimestamp": seconds(now),
-        });
-        ClusterEvent { namespace, body }
+    fn event(&self, about: &Identity, reason: &'static str, message: String) -> NewEvent {
+        let Identity { kind, namespace, name, uid } = about;
+        let in_namespace = if about.is_cluster_scoped() { "default" } else { namespace };
+        let about = ObjectReference {
+            api_version: Some(kind.api_version.to_string()),
+            kind: Some(kind.kind.to_string()),
+            namespace: Some(namespace.to_string()),
+            name: Some(name.to_string()),
+            uid: Some(uid.to_string()),
+            ..ObjectReference::default()
+        };
+        let (namespace, at) = (in_namespace.to_owned(), (self.clock)());
+        NewEvent { namespace, about, reason, is_warning: true, message, at, class: None }
     }
-}
-
-fn seconds(at: jiff::Timestamp) -> String {
-    jiff::Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 
 /// Returns what an event is about, its reason and its message.
@@ -145,11 +104,6 @@ fn text(notice: &Notice) -> Option<(&Identity, &'static str, String)> {
 
 fn shown(text: impl Display) -> String {
     cut_text(&text.to_string(), LONGEST).into_owned()
-}
-
-/// Returns the beginning of the name of an event about an object: with the rest it must have at most 253 characters.
-fn event_name(object: &str) -> &str {
-    object.get(..object.floor_char_boundary(LONGEST_NAME)).unwrap_or_default()
 }
 
 /// The message of kube-controller-manager.
@@ -188,17 +142,15 @@ mod tests {
             controller: None,
             blocking: None,
         };
-        let connection = Arc::new(Connection::by(|| unreachable!("no call is made")));
-        let (mut events, queue) = ClusterEvents::new(connection, || jiff::Timestamp::UNIX_EPOCH);
+        let (sender, mut events) = mpsc::channel(3);
+        let queue = EventQueue { clock: || jiff::Timestamp::UNIX_EPOCH, events: sender, known: Mutex::default() };
         queue.send(&Notice::WrongNamespace(identity("a"), owner.clone()));
         queue.send(&Notice::NotServed(identity("a"), owner));
         queue.send(&Notice::Stuck(identity(&"a".repeat(250)), identity(&long)));
         for reason in ["OwnerRefInvalidNamespace", "OwnerRefUnresolvable", "DeletionStuck"] {
-            let body = events.events.try_recv().unwrap().body;
-            assert_eq!(body["reason"], reason);
-            assert!(body.to_string().len() < 3000, "{}", body.to_string().len());
-            assert!(body["metadata"]["name"].as_str().unwrap().len() <= 253);
-            assert!(body["message"].as_str().unwrap().contains("xxx…"), "{body}");
+            let event = events.try_recv().unwrap();
+            assert_eq!(event.reason, reason);
+            assert!(event.message.len() < 2000 && event.message.contains("xxx…"), "{}", event.message);
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
 use super::collect::object_rules;
-use super::events::{ClusterEvents, EventQueue};
+use super::events::EventQueue;
 use super::leader::Attention;
 use super::monitors::Monitors;
 use super::namespace_collector;
@@ -20,7 +20,7 @@ use super::watch::filter::ResourceFilter;
 use super::work::engine::{Engine, Notice};
 use super::work::outcome::ClusterOutcome;
 use super::work::queue::{QueueLength, WorkQueue};
-use crate::kubernetes::{Clock, Connection, discover};
+use crate::kubernetes::{Clock, Connection, EventWriter, discover};
 use crate::metrics::ControllerMetrics;
 use crate::model::{Backoff, Identity, Outage};
 use crate::serve::{Health, Pages};
@@ -42,7 +42,7 @@ type KeepChange = Box<dyn Fn(&ClusterOutcome) + Send + Sync>;
 pub struct OwnersService {
     engine: Arc<Engine>,
     settings: ControllerSettings,
-    events: ClusterEvents,
+    events: EventWriter,
     metrics: ControllerMetrics,
     health: Health,
     /// The namespaces in deletion, if they are collected.
@@ -63,7 +63,7 @@ impl OwnersService {
         clock: Clock,
     ) -> Self {
         let calls = Calls::new(Arc::clone(connection), &settings.calls, !settings.guards.strict_not_found, dry_run);
-        let (events, queue) = ClusterEvents::new(Arc::clone(connection), clock);
+        let (queue, events) = EventQueue::new(Arc::clone(connection), clock);
         let (metrics, health) = (ControllerMetrics::of_service(), Health::default());
         let requests = metrics.clone();
         connection.observe(move |method, code, time| requests.requested(method.as_str(), code, time));

@@ -2,6 +2,7 @@
 
 mod access;
 mod discovery;
+mod events;
 mod failing_server;
 mod limits;
 mod list;

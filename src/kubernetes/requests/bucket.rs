@@ -29,6 +29,16 @@ impl Bucket {
         self.next = self.next.max(earliest) + self.interval;
         self.next.max(now)
     }
+
+    /// Takes a request if it may be made now.
+    pub fn try_take(&mut self, now: Instant) -> bool {
+        let before = self.next;
+        let is_free = self.take(now) <= now;
+        if !is_free {
+            self.next = before;
+        }
+        is_free
+    }
 }
 
 #[cfg(test)]
@@ -43,5 +53,13 @@ mod tests {
         assert_eq!(waits, [0, 0, 0, 10, 20, 30]);
         let later = now + Duration::from_secs(1);
         assert_eq!(bucket.take(later), later);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_may_not_be_made_now_is_not_counted() {
+        let mut bucket = Bucket::full(Duration::from_millis(10), 2);
+        let begun = Instant::now();
+        let taken = [0, 0, 0, 9, 10, 19, 20].map(|millis| bucket.try_take(begun + Duration::from_millis(millis)));
+        assert_eq!(taken, [true, true, false, false, true, false, true]);
     }
 }

@@ -24,7 +24,7 @@ pub fn is_path_segment(text: &str) -> bool {
 /// # Errors
 ///
 /// The text is no segment.
-pub(super) fn segment(text: &str) -> Result<String, Cause> {
+pub(in crate::kubernetes) fn segment(text: &str) -> Result<String, Cause> {
     if is_path_segment(text) { Ok(escaped(text)) } else { Err(Cause::InvalidRequest(no_segment(text))) }
 }
 

@@ -7,13 +7,12 @@ use std::time::Duration;
 use http::Request;
 use kube::core::Request as Path;
 pub use kube::core::params::PropagationPolicy;
-use kube::core::params::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::params::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::connection::built;
 use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, OneObject, accepting};
-use super::path::segment;
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
 use crate::model::{ObjectMeta, Uid};
@@ -154,25 +153,6 @@ async fn changed(
     limit: Duration,
 ) -> Result<ObjectMeta, Cause> {
     target.now(connection.request(accepting(built(request)?, ACCEPT_ONE), limit).await?, false)
-}
-
-/// Creates a core v1 event.
-///
-/// # Errors
-///
-/// The API server did not create it, or gave no answer.
-pub async fn create_event(
-    connection: &Connection,
-    namespace: &str,
-    event: &Value,
-    limit: Duration,
-) -> Result<(), KubernetesError> {
-    let create = async {
-        let path = Path::new(format!("/api/v1/namespaces/{}/events", segment(namespace)?));
-        let request = built(path.create(&PostParams::default(), built(serde_json::to_vec(event))?))?;
-        connection.request::<IgnoredAny>(request, limit).await.map(drop)
-    };
-    attempt(format!("create an event in namespace {namespace}"), create).await
 }
 
 // === impl WriteTarget ===

@@ -1,17 +1,14 @@
-use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::*;
 use crate::model::ImageId;
 use crate::plan::{
     FailureCause, Halt, ImageSummary, ImageTrigger, LogLimit, LogLimitNote, Measure, Outcome, PlanError, Policy,
-    RemoveReason, Report, Scope, Summary, Target, decide,
+    RemoveReason, Report, Summary, Target, decide,
 };
-use crate::record::Pass;
+use crate::testing::fake_api::{Answer, FakeApi};
 
 fn start() -> Timestamp {
     "2026-11-21T12:00:00Z".parse().unwrap()
@@ -242,146 +239,36 @@ fn removed_images_are_one_event_a_pass() {
     assert!(!Reason::ImagesRemoved.is_warning());
 }
 
-/// Records all events, and fails as scripted.
-#[derive(Clone, Default)]
-struct Script(Arc<Mutex<Vec<(&'static str, NodeEvent)>>>, Arc<Mutex<VecDeque<Result<(), SinkError>>>>);
-
-impl Script {
-    /// The first writes return these results, and all others succeed.
-    fn answering(answers: impl IntoIterator<Item = Result<(), SinkError>>) -> Self {
-        Self(Arc::default(), Arc::new(Mutex::new(answers.into_iter().collect())))
+#[tokio::test(start_paused = true)]
+async fn the_events_of_passes_are_about_the_node() {
+    let api = FakeApi::answering(|_| Answer::Text(200, "{}".to_owned()));
+    let mut events = Events::start(Some(api.connection()), "node-1");
+    for (at, source) in [(0, "containers"), (60, "containers"), (120, "sandboxes"), (180, "containers")] {
+        events.announce(seconds(at), Scope::Containers, &blind(source));
     }
-
-    #[expect(clippy::unwrap_in_result, reason = "a lock in a test")]
-    fn take(&self, verb: &'static str, event: &NodeEvent) -> Result<(), SinkError> {
-        self.0.lock().unwrap().push((verb, event.clone()));
-        self.1.lock().unwrap().pop_front().unwrap_or(Ok(()))
-    }
-
-    /// Returns the writes: the verb, the reason and the count.
-    fn written(&self) -> Vec<(&'static str, &'static str, u32)> {
-        let written = self.0.lock().unwrap();
-        written.iter().map(|(verb, event)| (*verb, event.reason.as_str(), event.count)).collect()
-    }
-}
-
-impl EventSink for Script {
-    async fn create(&self, event: &NodeEvent) -> Result<(), SinkError> {
-        self.take("create", event)
-    }
-
-    async fn update(&self, event: &NodeEvent) -> Result<(), SinkError> {
-        self.take("update", event)
-    }
-}
-
-/// Announces passes at times in seconds. Each is written before the next is announced.
-async fn announced(script: &Script, passes: impl IntoIterator<Item = (i64, Scope, Pass)>) {
-    let mut events = Events::to(script.clone(), "node-1");
-    for (at, scope, pass) in passes {
-        events.announce(seconds(at), scope, &pass);
-        tokio::task::yield_now().await;
-    }
-    events.end_within(Duration::from_mins(1)).await;
-}
-
-#[tokio::test]
-async fn a_repeated_event_raises_the_existing_events_count() {
-    let script = Script::default();
-    let passes = [(0, "containers"), (60, "containers"), (120, "sandboxes"), (180, "containers")];
-    announced(&script, passes.map(|(at, source)| (at, Scope::Containers, blind(source)))).await;
-    assert_eq!(
-        script.written(),
-        [
-            ("create", "ContainerGCFailed", 1),
-            ("update", "ContainerGCFailed", 2),
-            ("create", "ContainerGCFailed", 1),
-            ("update", "ContainerGCFailed", 3),
-        ]
-    );
-    let written = script.0.lock().unwrap();
-    let (first, last) = (&written[0].1, &written[3].1);
-    assert_eq!((&last.name, last.first, last.last), (&first.name, seconds(0), seconds(180)));
-    assert_eq!(first.name, format!("node-1.{:x}", start().as_nanosecond()));
-    assert_ne!(first.name, written[2].1.name);
-}
-
-#[tokio::test]
-async fn events_of_one_moment_have_names_of_their_own() {
-    let script = Script::default();
-    let pass = with_images(full_disk(), &[(Outcome::Removed {}, 250)]);
-    announced(&script, [(0, Scope::Images, pass.clone()), (0, Scope::Images, pass)]).await;
-    let written = script.0.lock().unwrap();
-    let mut names: Vec<_> =
-        written.iter().filter(|(verb, _)| *verb == "create").map(|(_, event)| &event.name).collect();
-    names.sort();
-    names.dedup();
-    assert_eq!(names.len(), 3);
-}
-
-#[tokio::test]
-async fn a_fault_of_a_day_is_no_flood() {
-    let script = Script::default();
-    let minutes = (0..24 * 60).map(|minute| (minute * 60, Scope::Containers, blind("containers")));
-    announced(&script, minutes).await;
-    let written = script.written();
-    // 25 at once, and 288 at one in five minutes.
-    assert!((300..=314).contains(&written.len()), "{}", written.len());
-    assert_eq!(written.iter().filter(|(verb, ..)| *verb == "create").count(), 1);
-    assert!(written[written.len() - 1].2 > 1430, "what was not written is counted: {:?}", written.last());
-}
-
-#[tokio::test]
-async fn an_event_that_is_too_old_begins_again() {
-    let script = Script::answering([Ok(()), Err(SinkError::Missing)]);
-    announced(&script, [0, 7200].map(|at| (at, Scope::Containers, blind("containers")))).await;
-    let reason = "ContainerGCFailed";
-    assert_eq!(script.written(), [("create", reason, 1), ("update", reason, 2), ("create", reason, 1)]);
-    let written = script.0.lock().unwrap();
-    assert_ne!(written[0].1.name, written[2].1.name);
-    assert_eq!(written[2].1.first, seconds(7200));
-}
-
-#[tokio::test]
-async fn who_may_not_write_rests_and_tries_again() {
-    let script = Script::answering([Err(SinkError::Forbidden("no".to_owned()))]);
-    let minutes = (0..35).map(|minute| (minute * 60, Scope::Containers, blind("containers")));
-    announced(&script, minutes).await;
-    let reason = "ContainerGCFailed";
-    let tail = (32..=35).map(|count| ("update", reason, count));
-    let expected: Vec<_> = [("create", reason, 1), ("create", reason, 31)].into_iter().chain(tail).collect();
-    assert_eq!(script.written(), expected);
-}
-
-#[tokio::test]
-async fn a_write_that_failed_is_made_up_for() {
-    let script = Script::answering([Err(SinkError::Failed("away".to_owned()))]);
-    announced(&script, [0, 60].map(|at| (at, Scope::Containers, blind("containers")))).await;
-    assert_eq!(script.written(), [("create", "ContainerGCFailed", 1), ("create", "ContainerGCFailed", 2)]);
-}
-
-/// Never responds.
-struct SilentSink;
-
-impl EventSink for SilentSink {
-    async fn create(&self, _: &NodeEvent) -> Result<(), SinkError> {
-        std::future::pending().await
-    }
-
-    async fn update(&self, _: &NodeEvent) -> Result<(), SinkError> {
-        std::future::pending().await
-    }
+    events.end().await;
+    let made = api.made();
+    let counts: Vec<_> = made.iter().map(|made| (made.method.as_str(), made.body["count"].as_u64())).collect();
+    assert_eq!(counts, [("POST", Some(1)), ("PATCH", Some(2)), ("POST", Some(1)), ("PATCH", Some(3))]);
+    let name = format!("node-1.{:x}", start().as_nanosecond());
+    let expected = serde_json::json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {"kind": "Node", "name": "node-1", "uid": "node-1"},
+        "type": "Warning", "reason": "ContainerGCFailed", "message": "containers unavailable: the runtime hangs", "count": 1,
+        "source": {"component": "kubegc", "host": "node-1"},
+        "firstTimestamp": "2026-11-21T12:00:00Z", "lastTimestamp": "2026-11-21T12:00:00Z",
+    });
+    assert_eq!(made[0].body, expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unresponsive_server_delays_no_pass() {
-    let mut events = Events::to(SilentSink, "node-1");
-    let pass = blind("containers");
-    let began = tokio::time::Instant::now();
+    let api = FakeApi::answering(|_| Answer::Never);
+    let (mut events, begun) = (Events::start(Some(api.connection()), "node-1"), tokio::time::Instant::now());
     for at in 0..1000 {
-        events.announce(seconds(at), Scope::Containers, &pass);
+        events.announce(seconds(at), Scope::Containers, &blind("containers"));
     }
-    assert_eq!(tokio::time::Instant::now(), began);
-    events.end_within(Duration::from_hours(1)).await;
-    assert!(began.elapsed() <= Duration::from_secs(170), "each write has its limit: {:?}", began.elapsed());
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    events.end().await;
+    assert_eq!(begun.elapsed(), SHUTDOWN_WAIT);
 }
