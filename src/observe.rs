@@ -204,7 +204,7 @@ impl Observer {
             self.image_names.resolve(&reader, snapshot).await;
         }
         if has(Part::Workloads) {
-            snapshot.workloads = Some(self.workloads(snapshot).await);
+            snapshot.workloads = self.workloads(snapshot).await;
         }
         if has(Part::ImageDetails) {
             self.image_details.fill(&reader, snapshot).await;
@@ -228,7 +228,7 @@ impl Observer {
         let begun = Instant::now();
         if has(Part::PodUsage) {
             let part = if has(Part::DiskContents) { time / 2 } else { time };
-            snapshot.pod_usage = Some(self.pod_usage(snapshot, part).await);
+            snapshot.pod_usage = self.pod_usage(snapshot, part).await;
         }
         if has(Part::DiskContents) {
             let left = time.saturating_sub(begun.elapsed());
@@ -236,8 +236,7 @@ impl Observer {
         }
         if has(Part::Store) {
             let layers = has(Part::WritableLayers);
-            let store = self.store.read(&self.reader, &self.places, &*self.disks, snapshot, layers).await;
-            snapshot.store = Some(store);
+            snapshot.store = self.store.read(&self.reader, &self.places, &*self.disks, snapshot, layers).await;
         }
     }
 
@@ -473,10 +472,8 @@ fn pods_that_may_be_here(log_dirs: &Seen<Vec<LogDir>>, memory: &Memory) -> Vec<P
 
 /// Splits the images that are being pulled from whether they are all known.
 fn split<T: Default>(seen: Seen<T>) -> (T, Seen<()>) {
-    match seen {
-        Seen::Seen(value) => (value, Seen::Seen(())),
-        Seen::NotSeen(cause) => (T::default(), Seen::NotSeen(cause)),
-    }
+    let is_known = seen.result().map(|_| ()).into();
+    (if let Seen::Seen(value) = seen { value } else { T::default() }, is_known)
 }
 
 #[cfg(test)]

@@ -29,10 +29,10 @@ impl Run<'_> {
         if !self.exec.options.confirms_deletions || action.reason != (RemoveReason::PodDeleted {}) {
             return None;
         }
-        match self.still_exists(&pod_of(action)).await {
-            Seen::Seen(false) => None,
-            Seen::Seen(true) => Some(Done::refused(Refusal::PodPresent)),
-            Seen::NotSeen(cause) => Some(Done { note: Some(cause), ..Done::refused(Refusal::PodNotProven) }),
+        match self.still_exists(&pod_of(action)).await.result() {
+            Ok(false) => None,
+            Ok(true) => Some(Done::refused(Refusal::PodPresent)),
+            Err(cause) => Some(Done { note: Some(cause.to_owned()), ..Done::refused(Refusal::PodNotProven) }),
         }
     }
 
@@ -44,7 +44,7 @@ impl Run<'_> {
         let begun = Instant::now();
         let answer = self.exec.pods.still_exists(pod).await;
         let mut state = self.state();
-        if let Seen::NotSeen(_) = answer {
+        if !answer.is_seen() {
             state.lookups_waited += begun.elapsed();
         }
         state.lookups.insert(pod.uid.clone(), answer.clone());

@@ -60,7 +60,7 @@ async fn settle() {
 async fn known(watch: &PodWatch) -> KnownPods {
     match watch.pods().await {
         Seen::Seen(known) => known,
-        Seen::NotSeen(cause) => panic!("not seen: {cause}"),
+        other => panic!("not seen: {:?}", other.cause()),
     }
 }
 
@@ -70,9 +70,9 @@ async fn names(watch: &PodWatch) -> Vec<String> {
 
 /// Returns why pods may be missing, or why none is known.
 async fn missing(watch: &PodWatch) -> Option<String> {
-    match watch.pods().await {
-        Seen::Seen(known) => known.missing,
-        Seen::NotSeen(cause) => Some(format!("not seen: {cause}")),
+    match watch.pods().await.result() {
+        Ok(known) => known.missing.clone(),
+        Err(cause) => Some(format!("not seen: {cause}")),
     }
 }
 

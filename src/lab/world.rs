@@ -194,7 +194,7 @@ impl<'t> World<'t> {
             last_used_by: image.last_used_by.clone(),
         };
         let memory = Memory { images: past.map(memory_of).collect(), ..memory };
-        let store = Some(Seen::Seen(store(listed().map(|(image, _)| image))));
+        let store = Seen::Seen(store(listed().map(|(image, _)| image)));
         let pods = PodList { source: "trace".into(), complete: true, ..PodList::default() };
         Snapshot {
             listening_since: Seen::Seen(None),

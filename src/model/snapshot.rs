@@ -26,7 +26,7 @@ use super::{
 /// The lists are taken in this order: log directories and links, images, sandboxes, containers, pods. The later list
 /// includes an object that is created in between. A log directory is never newer than the pods it is compared with, and an
 /// image never newer than the containers that use it.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Snapshot {
     /// Always `Snapshot`.
     #[serde(default)]
@@ -44,10 +44,10 @@ pub struct Snapshot {
     pub runtime: Seen<Runtime>,
     /// Since when the runtime's socket exists: its last restart, as far as an outside agent can see (I12). `null` = not
     /// known.
-    #[serde(default = "seen_none::<Timestamp>")]
+    #[serde(default = "seen::<Option<Timestamp>>")]
     pub listening_since: Seen<Option<Timestamp>>,
     /// The sandbox image (pause), as the runtime names it (I6). `null` = the runtime names none.
-    #[serde(default = "seen_none::<String>")]
+    #[serde(default = "seen::<Option<String>>")]
     pub sandbox_image: Seen<Option<String>>,
     /// All containers, in every state.
     #[serde(default)]
@@ -71,26 +71,26 @@ pub struct Snapshot {
     #[serde(default)]
     pub log_links: Seen<Vec<LogLink>>,
     /// The logs of instances that the runtime no longer lists. Only read for a pass over containers.
-    #[serde(default = "seen_empty::<LeftoverLog>", skip_serializing_if = "is_seen_empty")]
+    #[serde(default, skip_serializing_if = "Seen::is_not_read")]
     pub leftover_logs: Seen<Vec<LeftoverLog>>,
     /// The log files of the containers that the runtime lists. Only read for a pass over containers with `logs.limits`.
-    #[serde(default = "seen_empty::<ContainerLogs>", skip_serializing_if = "is_seen_empty")]
+    #[serde(default, skip_serializing_if = "Seen::is_not_read")]
     pub container_logs: Seen<Vec<ContainerLogs>>,
     /// The log files in the archive that their pods have no more. Only read for a pass over containers with `logs.archive`.
-    #[serde(default = "seen_empty::<ArchivedLog>", skip_serializing_if = "is_seen_empty")]
+    #[serde(default, skip_serializing_if = "Seen::is_not_read")]
     pub archived_logs: Seen<Vec<ArchivedLog>>,
     /// What the archive knows of their pods. Only read if a rule uses it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub archived_pods: Vec<ArchivedPod>,
     /// What is left over in the kubelet's directory; of its directories of pods those that the list of pods lacks. Only read for a
     /// pass over containers.
-    #[serde(default = "seen_empty::<Leftover>", skip_serializing_if = "is_seen_empty")]
+    #[serde(default, skip_serializing_if = "Seen::is_not_read")]
     pub leftovers: Seen<Vec<Leftover>>,
     /// The pods of the node.
     #[serde(default)]
     pub pods: Seen<PodList>,
     /// The uids under `<kubelet root>/pods`. A pod with such a directory does not count as deleted (I11).
-    #[serde(default = "seen_empty::<PodUid>")]
+    #[serde(default = "seen::<Vec<PodUid>>")]
     pub pod_dirs: Seen<Vec<PodUid>>,
     /// Images that the kubelet is pulling, as named in the pod specs (I6).
     #[serde(default)]
@@ -103,21 +103,20 @@ pub struct Snapshot {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resolved_images: BTreeMap<String, Seen<Option<ImageId>>>,
     /// Whether the pulls in progress could be read. If not, no image is proven unused (I2, I6).
-    #[serde(default = "all_seen", skip_serializing_if = "is_seen")]
+    #[serde(default = "seen::<()>", skip_serializing_if = "Seen::is_seen")]
     pub image_uses: Seen<()>,
-    /// The workloads of the cluster that name an image of this node; `null` = not read, because no guard and no rule uses them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workloads: Option<Seen<Vec<Workload>>>,
+    /// The workloads of the cluster that name an image of this node. Only read if a guard or a rule uses them.
+    #[serde(default, skip_serializing_if = "Seen::is_not_read")]
+    pub workloads: Seen<Vec<Workload>>,
     /// What the configuration of each image says. Only read if a rule uses it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub image_details: BTreeMap<ImageId, Seen<ImageDetails>>,
-    /// What the store of the runtime holds; `null` = not read. Only commands that show it, and passes that would remove an
-    /// image, read it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub store: Option<Seen<RuntimeStore>>,
-    /// What the kubelet's directories of pods take; `null` = not read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod_usage: Option<Seen<Vec<PodDirUsage>>>,
+    /// What the store of the runtime holds. Only commands that show it, and passes that would remove an image, read it.
+    #[serde(default, skip_serializing_if = "Seen::is_not_read")]
+    pub store: Seen<RuntimeStore>,
+    /// What the kubelet's directories of pods take. Only read for an account of the disks.
+    #[serde(default, skip_serializing_if = "Seen::is_not_read")]
+    pub pod_usage: Seen<Vec<PodDirUsage>>,
     /// What else is on each disk; empty = not read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disk_contents: Vec<DiskContent>,
@@ -161,45 +160,9 @@ document_kind! {
 // === impl Snapshot ===
 
 impl Snapshot {
-    /// Returns a snapshot for which no source was read. What only some passes read is empty.
+    /// Returns a snapshot for which no source was read.
     pub fn unobserved(taken_at: Timestamp) -> Self {
-        Self {
-            kind: SnapshotKind::Snapshot,
-            version: 1,
-            taken_at,
-            node: String::new(),
-            runtime: Seen::default(),
-            listening_since: Seen::default(),
-            sandbox_image: Seen::default(),
-            containers: Seen::default(),
-            sandboxes: Seen::default(),
-            images: Seen::default(),
-            image_filesystem: Seen::default(),
-            disks: Vec::new(),
-            log_dirs: Seen::default(),
-            log_links: Seen::default(),
-            leftover_logs: seen_empty(),
-            container_logs: seen_empty(),
-            archived_logs: seen_empty(),
-            archived_pods: Vec::new(),
-            leftovers: seen_empty(),
-            pods: Seen::default(),
-            pod_dirs: Seen::default(),
-            pulling: Vec::new(),
-            pulling_since: BTreeMap::new(),
-            resolved_images: BTreeMap::new(),
-            image_uses: Seen::default(),
-            workloads: None,
-            image_details: BTreeMap::new(),
-            store: None,
-            pod_usage: None,
-            disk_contents: Vec::new(),
-            list_bytes: ListBytes::default(),
-            partial: Partial::default(),
-            memory: Memory::default(),
-            trace: None,
-            image_volumes: None,
-        }
+        Self { version: 1, taken_at, ..Self::default() }
     }
 
     /// Returns the containers that were received, from a complete list or not; `None` = unavailable.
@@ -211,7 +174,7 @@ impl Snapshot {
     pub fn listed_containers_mut(&mut self) -> Option<&mut Vec<Container>> {
         match &mut self.containers {
             Seen::Seen(containers) => Some(containers),
-            Seen::NotSeen(_) => self.partial.containers.as_mut(),
+            _ => self.partial.containers.as_mut(),
         }
     }
 
@@ -227,41 +190,26 @@ impl Snapshot {
         let remembered = before.and_then(|before| before.sandbox_image.as_ref());
         let since = self.listening_since.as_ref().copied();
         let is_same_runtime = before.map(|before| before.listening_since) == since;
-        match (&self.sandbox_image, remembered) {
-            (Seen::Seen(Some(name)), _) | (Seen::NotSeen(_), Some(Some(name))) => Seen::Seen(Some(name)),
-            (Seen::Seen(None), Some(Some(name))) if is_same_runtime => Seen::Seen(Some(name)),
-            (Seen::Seen(None), _) | (Seen::NotSeen(_), Some(None)) => Seen::Seen(None),
-            (Seen::NotSeen(cause), None) => Seen::NotSeen(cause.clone()),
+        match (self.sandbox_image.result(), remembered) {
+            (Ok(Some(name)), _) | (Err(_), Some(Some(name))) => Seen::Seen(Some(name)),
+            (Ok(None), Some(Some(name))) if is_same_runtime => Seen::Seen(Some(name)),
+            (Ok(None), _) | (Err(_), Some(None)) => Seen::Seen(None),
+            (Err(cause), None) => Seen::NotSeen(cause.to_owned()),
         }
     }
 }
 
-fn seen_none<T>() -> Seen<Option<T>> {
-    Seen::Seen(None)
+/// What documents of earlier versions lack was read, and there was none.
+fn seen<T: Default>() -> Seen<T> {
+    Seen::Seen(T::default())
 }
 
 fn one() -> u32 {
     1
 }
 
-fn all_seen() -> Seen<()> {
-    Seen::Seen(())
-}
-
-fn is_seen(uses: &Seen<()>) -> bool {
-    uses.as_ref().is_some()
-}
-
 fn is_empty(partial: &Partial) -> bool {
     *partial == Partial::default()
-}
-
-fn seen_empty<T>() -> Seen<Vec<T>> {
-    Seen::Seen(Vec::new())
-}
-
-fn is_seen_empty<T>(list: &Seen<Vec<T>>) -> bool {
-    list.as_ref().is_some_and(Vec::is_empty)
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ impl FirstSights {
 fn of<T>(part: &mut Seen<Vec<T>>) -> std::slice::IterMut<'_, T> {
     match part {
         Seen::Seen(objects) => objects.iter_mut(),
-        Seen::NotSeen(_) => [].iter_mut(),
+        _ => [].iter_mut(),
     }
 }
 

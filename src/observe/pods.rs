@@ -112,10 +112,8 @@ impl PodSource for RuntimePods {
     }
 
     async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
-        match (containers, sandboxes) {
-            (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => Seen::NotSeen(cause.clone()),
-            (Seen::Seen(containers), Seen::Seen(sandboxes)) => Seen::Seen(self.alive(containers, sandboxes)),
-        }
+        let both = containers.result().and_then(|containers| Ok((containers, sandboxes.result()?)));
+        both.map(|(containers, sandboxes)| self.alive(containers, sandboxes)).into()
     }
 }
 

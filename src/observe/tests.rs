@@ -102,7 +102,7 @@ async fn the_sizes_of_writable_layers_are_read_for_an_account_only() {
     let sim = Sim::start(node()).unwrap();
     for (needs, is_read) in [(&[Part::Store][..], false), (&Part::ACCOUNT, true)] {
         let snapshot = observer(&sim).snapshot(&needs.iter().copied().collect(), noon(), Memory::default()).await;
-        let store = snapshot.store.as_ref().unwrap().as_ref().unwrap();
+        let store = snapshot.store.as_ref().unwrap();
         let is_sized = |kind| {
             let of_kind: Vec<_> = store.parts.iter().filter(|part| part.kind == kind).collect();
             assert!(!of_kind.is_empty(), "{kind:?}");

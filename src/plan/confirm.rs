@@ -134,12 +134,12 @@ impl<'a> Comparison<'a> {
             Kind::Container => ("containers", self.snapshot.containers.cause()),
             Kind::Sandbox => ("sandboxes", self.snapshot.sandboxes.cause()),
             Kind::LogDir => ("log_dirs", self.snapshot.log_dirs.cause()),
-            Kind::LogFile if self.snapshot.leftover_logs.cause().is_none() => {
-                ("container_logs", self.snapshot.container_logs.cause())
+            Kind::LogFile if self.snapshot.leftover_logs.failure().is_none() => {
+                ("container_logs", self.snapshot.container_logs.failure())
             }
-            Kind::LogFile => ("leftover_logs", self.snapshot.leftover_logs.cause()),
+            Kind::LogFile => ("leftover_logs", self.snapshot.leftover_logs.failure()),
             Kind::LogLink => ("log_links", self.snapshot.log_links.cause()),
-            Kind::Leftover => ("leftovers", self.snapshot.leftovers.cause()),
+            Kind::Leftover => ("leftovers", self.snapshot.leftovers.failure()),
             Kind::Image => ("images", self.snapshot.images.cause()),
         };
         Some(Denial::Unavailable { source, cause: cause?.to_owned() })

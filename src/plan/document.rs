@@ -296,7 +296,7 @@ impl From<&PodList> for PodKnowledge {
 impl WorkloadNote {
     /// Returns a note for each workload whose images are limited.
     pub(super) fn all(snapshot: &Snapshot) -> Vec<Self> {
-        let workloads = snapshot.workloads.as_ref().and_then(Seen::as_ref).into_iter().flatten();
+        let workloads = snapshot.workloads.as_ref().into_iter().flatten();
         let limited = workloads.filter(|workload| workload.left_out > 0);
         limited.map(|workload| Self { workload: workload.to_string(), left_out: workload.left_out }).collect()
     }

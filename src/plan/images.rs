@@ -30,7 +30,7 @@ use super::pods::list_sanity::why_untrusted;
 use super::policy::Policy;
 use super::policy::pressure::Pressure;
 use super::step::{Context, Step};
-use crate::model::{Container, Image, Seen};
+use crate::model::{Container, Image};
 use candidate::{Candidate, in_order};
 use free_space::{free_space, usage};
 use keep::ImageRetention;
@@ -74,8 +74,7 @@ fn needed<'a>(step: &mut Step<'_, 'a>) -> Option<&'a Vec<Container>> {
     }
     if policy.keeps_workload_images() {
         // The snapshot may be made for other settings.
-        let not_read = || Seen::NotSeen("the snapshot has no workloads".to_owned());
-        step.need("workloads", snapshot.workloads.as_ref().unwrap_or(&not_read()))?;
+        step.need("workloads", &snapshot.workloads)?;
     }
     Some(containers)
 }

@@ -13,7 +13,7 @@ use super::document::action::Target;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::logs::{InRuntime, in_runtime};
 use super::step::{Context, Step};
-use crate::model::{DirUsage, Leftover, LeftoverKind, PodUid, Seen, StorePart};
+use crate::model::{DirUsage, Leftover, LeftoverKind, PodUid, StorePart};
 use crate::rules::Then;
 
 /// How old it is at least: it may be in the making.
@@ -24,8 +24,8 @@ const CONTAINERD: &str = "containerd";
 /// Decides all that is left over.
 pub(super) fn decide(step: &mut Step) {
     let context = step.context;
-    let leftovers = step.need("leftovers", &context.snapshot.leftovers).filter(|leftovers| !leftovers.is_empty());
-    let Some(leftovers) = leftovers else { return };
+    let leftovers = step.need_if_read("leftovers", &context.snapshot.leftovers);
+    let Some(leftovers) = leftovers.filter(|leftovers| !leftovers.is_empty()) else { return };
     let in_runtime = in_runtime(step);
     let mut leftovers: Vec<_> = leftovers.iter().collect();
     leftovers.sort_by(|a, b| a.at.path.cmp(&b.at.path));
@@ -57,7 +57,7 @@ pub(super) fn decide_unreferenced(step: &mut Step) {
     let context = step.context;
     let snapshot = context.snapshot;
     let is_containerd = snapshot.runtime.as_ref().is_some_and(|runtime| runtime.name == CONTAINERD);
-    let Some(Seen::Seen(store)) = snapshot.store.as_ref().filter(|_| is_containerd) else { return };
+    let Some(store) = snapshot.store.as_ref().filter(|_| is_containerd) else { return };
     let Some(images) = snapshot.image_filesystem.as_ref().filter(|_| store.missing.is_empty()) else { return };
     let oldest = store.unreferenced(snapshot.taken_at - SETTLED).filter_map(|part| part.created_at).min();
     let Some(oldest) = oldest else { return };
@@ -90,18 +90,18 @@ fn selected(context: &Context, kind: LeftoverKind) -> Result<(), KeepReason> {
 
 fn pod_is_gone(context: &Context, in_runtime: &InRuntime, uid: &PodUid) -> Option<Result<RemoveReason, KeepReason>> {
     let proof = context.pods.of_directory(uid)?;
-    Some(proof.and_then(|()| match in_runtime {
-        Seen::Seen(uids) if uids.contains(uid) => Err(KeepReason::PodInRuntime {}),
-        Seen::Seen(_) => Ok(RemoveReason::PodDeleted {}),
-        Seen::NotSeen(cause) => Err(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
+    Some(proof.and_then(|()| match in_runtime.result() {
+        Ok(uids) if uids.contains(uid) => Err(KeepReason::PodInRuntime {}),
+        Ok(_) => Ok(RemoveReason::PodDeleted {}),
+        Err(cause) => Err(KeepReason::RuntimeNotSeen { cause: cause.to_owned() }),
     }))
 }
 
 /// The newest files of a container are not among the leftovers. In a crash loop the kubelet makes more while a pass begins. The recheck
 /// compares the others with the mounts of its instances.
 fn instance_is_gone(context: &Context, leftover: &Leftover) -> Result<RemoveReason, KeepReason> {
-    if let Seen::NotSeen(cause) = &context.snapshot.containers {
-        return Err(KeepReason::RuntimeNotSeen { cause: cause.clone() });
+    if let Some(cause) = context.snapshot.containers.cause() {
+        return Err(KeepReason::RuntimeNotSeen { cause: cause.to_owned() });
     }
     if context.gaps.may_miss_containers(leftover.pod.as_ref().map(|pod| &pod.uid)) {
         return Err(KeepReason::ListIncomplete { list: "containers".to_owned() });
@@ -115,7 +115,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::{PartKind, PodRef, Runtime, RuntimeStore, Snapshot};
+    use crate::model::{PartKind, PodRef, Runtime, RuntimeStore, Seen, Snapshot};
     use crate::plan::document::action::Kind;
     use crate::plan::policy::{Leftovers, Policy};
     use crate::plan::tests::node::{Node, Row, ago, hold, node};
@@ -236,7 +236,7 @@ mod tests {
             .layers("r.example/held:1", &[("held", 5)])
             .but(move |snapshot| {
                 snapshot.runtime = Seen::Seen(Runtime { name: "containerd".to_owned(), ..Runtime::default() });
-                let Some(Seen::Seen(store)) = &mut snapshot.store else { return };
+                let Seen::Seen(store) = &mut snapshot.store else { return };
                 let part = |name: &str| StorePart {
                     name: name.into(),
                     bytes: Some(7),
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn containerd_is_asked_to_collect_what_nothing_refers_to() {
-        let store = |change: fn(&mut RuntimeStore)| move |snapshot: &mut Snapshot| if let Some(Seen::Seen(store)) = &mut snapshot.store { change(store) };
+        let store = |change: fn(&mut RuntimeStore)| move |snapshot: &mut Snapshot| if let Seen::Seen(store) = &mut snapshot.store { change(store) };
         let of_crio = |snapshot: &mut Snapshot| snapshot.runtime = Seen::Seen(Runtime { name: "cri-o".to_owned(), ..Runtime::default() });
         let holds = |store: &mut RuntimeStore| store.holders[0].refs.push(1);
         hold(&[Kind::Leftover], [
@@ -262,7 +262,7 @@ mod tests {
             ("its age is unknown", unreferenced(11).but(store(|store| store.parts[1].created_at = None)), "", ""),
             ("an image holds it", unreferenced(11).but(store(holds)), "", ""),
             ("a list of the store is missing", unreferenced(11).but(store(|store| store.missing.push("leases".into()))), "", ""),
-            ("the store was not read", unreferenced(11).but(|snapshot| snapshot.store = None), "", ""),
+            ("the store was not read", unreferenced(11).but(|snapshot| snapshot.store = Seen::NotRead), "", ""),
             ("the runtime has no such call", unreferenced(11).but(of_crio), "", ""),
             ("the default", unreferenced(11).set(|policy| policy.leftovers = Leftovers::default()), "images: not_selected", ""),
             ("a collection left it", unreferenced(11).failed("leftover//var/lib/images", 1), "images: backing_off", ""),

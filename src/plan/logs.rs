@@ -23,8 +23,8 @@ use super::pods::{Completeness, PodStatus};
 use super::rules::book::time_limit;
 use super::step::{Context, Step};
 use crate::model::{
-    Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Seen,
-    container_id_of_link, is_log_link, is_log_link_without_id, log_link_name,
+    Container, ContainerId, ContainerState, EntryKind, LinkTarget, LogDir, LogLink, PodRef, PodUid, Sandbox, Seen,
+    Snapshot, container_id_of_link, is_log_link, is_log_link_without_id, log_link_name,
 };
 use crate::rules::{Rule, RuleSubject};
 
@@ -83,10 +83,10 @@ fn why_dir_kept(context: &Context, in_runtime: &InRuntime, dir: &LogDir) -> Opti
         PodStatus::Unknown(reason) | PodStatus::Guarded(reason) => return Some(reason),
         PodStatus::Deleted => {}
     }
-    match in_runtime {
-        Seen::Seen(uids) if uids.contains(&pod.uid) => Some(KeepReason::PodInRuntime {}),
-        Seen::Seen(_) => kept_by_rule(context, dir, &pod),
-        Seen::NotSeen(cause) => Some(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
+    match in_runtime.result() {
+        Ok(uids) if uids.contains(&pod.uid) => Some(KeepReason::PodInRuntime {}),
+        Ok(_) => kept_by_rule(context, dir, &pod),
+        Err(cause) => Some(KeepReason::RuntimeNotSeen { cause: cause.to_owned() }),
     }
 }
 
@@ -140,22 +140,21 @@ pub(super) type InRuntime<'a> = Seen<HashSet<&'a PodUid>>;
 /// Returns the pods that still have containers or sandboxes after this pass.
 pub(super) fn in_runtime<'a>(step: &Step<'_, 'a>) -> InRuntime<'a> {
     let context = step.context;
-    let (containers, sandboxes) = match (&context.snapshot.containers, &context.snapshot.sandboxes) {
-        (Seen::Seen(containers), Seen::Seen(sandboxes)) => (containers, sandboxes),
-        (Seen::NotSeen(cause), _) | (_, Seen::NotSeen(cause)) => return Seen::NotSeen(cause.clone()),
+    let Snapshot { containers, sandboxes, .. } = context.snapshot;
+    let both = containers.result().and_then(|containers| Ok((containers, sandboxes.result()?)));
+    let in_both = |(containers, sandboxes): (&'a Vec<Container>, &'a Vec<Sandbox>)| {
+        let sandboxes = sandboxes.iter().filter(|sandbox| !step.removed_sandboxes.contains(&sandbox.id));
+        let uids = step.remaining(containers).filter_map(|container| container.pod_uid());
+        uids.chain(sandboxes.filter_map(|sandbox| sandbox.pod_uid())).collect()
     };
-    let sandboxes = sandboxes.iter().filter(|sandbox| !step.removed_sandboxes.contains(&sandbox.id));
-    let uids = step.remaining(containers).filter_map(|container| container.pod_uid());
-    Seen::Seen(uids.chain(sandboxes.filter_map(|sandbox| sandbox.pod_uid())).collect())
+    both.map(in_both).into()
 }
 
 fn decide_links(step: &mut Step, links: &[LogLink]) {
     let context = step.context;
-    let containers = match &context.snapshot.containers {
-        Seen::Seen(containers) if is_any_dangling(links) => Seen::Seen(ById::new(containers, step)),
-        Seen::Seen(_) => Seen::Seen(ById::default()),
-        Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
-    };
+    let containers = context.snapshot.containers.result();
+    let is_needed = is_any_dangling(links);
+    let containers = containers.map(|listed| if is_needed { ById::new(listed, step) } else { ById::default() }).into();
     let mut links: Vec<_> = links.iter().collect();
     links.sort_by(|a, b| a.name.cmp(&b.name));
     for link in links {
@@ -186,13 +185,13 @@ fn why_link_kept(context: &Context, containers: &Seen<ById>, link: &LogLink) -> 
     if id.is_none() && !is_log_link_without_id(&link.name) {
         return None;
     }
-    match containers {
-        Seen::Seen(containers) => {
+    match containers.result() {
+        Ok(containers) => {
             let of_id = id.and_then(|id| containers.not_exited(&id));
             let of_any = of_id.or_else(|| containers.without_id.get(&link.name).copied());
             of_any.map(|state| KeepReason::ContainerNotExited { state })
         }
-        Seen::NotSeen(cause) => is_careful.then(|| KeepReason::RuntimeNotSeen { cause: cause.clone() }),
+        Err(cause) => is_careful.then(|| KeepReason::RuntimeNotSeen { cause: cause.to_owned() }),
     }
 }
 

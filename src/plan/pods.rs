@@ -85,17 +85,13 @@ impl<'a> ListedPods<'a> {
 
 impl<'a> Pods<'a> {
     pub fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
-        let dirs = match &snapshot.pod_dirs {
-            Seen::Seen(dirs) => Seen::Seen(dirs.iter().collect()),
-            Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
-        };
         let absent = &snapshot.memory.absent_since;
         Self {
             list: &snapshot.pods,
             listed: ListedPods::new(snapshot),
             running: running(snapshot),
             all_that_runs: snapshot.list_bytes.shows_all_that_runs(),
-            dirs,
+            dirs: snapshot.pod_dirs.result().map(|dirs| dirs.iter().collect()).into(),
             orphaned_since: &snapshot.memory.orphaned_since,
             absent_since: absent.iter().map(|absence| (&absence.uid, absence.since)).collect(),
             untrusted: why_untrusted(snapshot, &policy.guards),
@@ -109,9 +105,9 @@ impl<'a> Pods<'a> {
     pub fn status(&self, pod: Option<&PodRef>, completeness: Completeness) -> PodStatus {
         let no_pod = PodRef::default();
         let pod = pod.unwrap_or(&no_pod);
-        let list = match self.list {
-            Seen::Seen(list) => list,
-            Seen::NotSeen(cause) => return PodStatus::Unknown(KeepReason::PodsNotSeen { cause: cause.clone() }),
+        let list = match self.list.result() {
+            Ok(list) => list,
+            Err(cause) => return PodStatus::Unknown(KeepReason::PodsNotSeen { cause: cause.to_owned() }),
         };
         if self.listed.has(&pod.uid) {
             // A pod of that uid with another name proves no deletion, and its phase is not the one of this pod (I2).
@@ -200,10 +196,10 @@ impl<'a> Pods<'a> {
         if self.running.contains(uid) {
             return Some(KeepReason::PodStillRuns {});
         }
-        match &self.dirs {
-            Seen::Seen(dirs) if dirs.contains(uid) => return Some(KeepReason::PodDirExists {}),
-            Seen::NotSeen(cause) => return Some(KeepReason::PodDirsNotSeen { cause: cause.clone() }),
-            Seen::Seen(_) => {}
+        match self.dirs.result() {
+            Ok(dirs) if dirs.contains(uid) => return Some(KeepReason::PodDirExists {}),
+            Err(cause) => return Some(KeepReason::PodDirsNotSeen { cause: cause.to_owned() }),
+            Ok(_) => {}
         }
         // This does not change with time: the recheck would refuse the removal in every pass.
         if !list.confirms.can_look_up(pod) {

@@ -176,16 +176,18 @@ impl<'c, 'a> Step<'c, 'a> {
     /// Returns a value that a step cannot do without. If it is unavailable, the plan has an error; it does not count as
     /// an empty list (I2).
     pub fn need<'s, T>(&mut self, source: &str, seen: &'s Seen<T>) -> Option<&'s T> {
-        match seen {
-            Seen::Seen(value) => Some(value),
-            Seen::NotSeen(cause) => {
-                let error = PlanError::NotSeen { source: source.to_owned(), cause: cause.clone() };
-                if !self.plan.errors.contains(&error) {
-                    self.fail(error);
-                }
-                None
+        if let Some(cause) = seen.cause() {
+            let error = PlanError::NotSeen { source: source.to_owned(), cause: cause.to_owned() };
+            if !self.plan.errors.contains(&error) {
+                self.fail(error);
             }
         }
+        seen.as_ref()
+    }
+
+    /// Returns what only some passes read. A pass that did not read it has nothing to decide here.
+    pub fn need_if_read<'s, T>(&mut self, source: &str, seen: &'s Seen<T>) -> Option<&'s T> {
+        if seen.is_not_read() { None } else { self.need(source, seen) }
     }
 
     /// Returns a list, of which some parts may be missing. If the list is not complete, the plan has an error all the
@@ -232,8 +234,5 @@ fn undecided(snapshot: &Snapshot, policy: &Policy) -> Plan {
 
 fn knowledge(snapshot: &Snapshot) -> Seen<PodKnowledge> {
     let dirs_unavailable = snapshot.pod_dirs.cause().map(str::to_owned);
-    match &snapshot.pods {
-        Seen::Seen(list) => Seen::Seen(PodKnowledge { dirs_unavailable, ..list.into() }),
-        Seen::NotSeen(cause) => Seen::NotSeen(cause.clone()),
-    }
+    snapshot.pods.result().map(|list| PodKnowledge { dirs_unavailable, ..list.into() }).into()
 }

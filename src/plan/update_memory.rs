@@ -81,7 +81,7 @@ fn runtime(snapshot: &Snapshot) -> Option<RuntimeMemory> {
     let Seen::Seen(listening_since) = snapshot.listening_since else { return before.cloned() };
     let first_seen = before.filter(|before| before.listening_since == listening_since).map(|before| before.first_seen);
     let sandbox_image = match (snapshot.sandbox_image(), before) {
-        (Seen::NotSeen(_), Some(before)) => before.sandbox_image.clone(),
+        (seen, Some(before)) if !seen.is_seen() => before.sandbox_image.clone(),
         (seen, _) => seen.map(|name| name.map(str::to_owned)),
     };
     Some(RuntimeMemory { listening_since, first_seen: first_seen.unwrap_or(snapshot.taken_at), sandbox_image })
@@ -162,7 +162,7 @@ fn absent_since(snapshot: &Snapshot, pods: &Pods) -> Arc<[Absence]> {
 /// Returns every pod with an object on the node, and the pods of the memory if one of the lists is unavailable.
 fn uids(snapshot: &Snapshot) -> BTreeSet<PodUid> {
     let Snapshot { containers, sandboxes, log_dirs, .. } = snapshot;
-    let all_seen = containers.as_ref().is_some() && sandboxes.as_ref().is_some() && log_dirs.as_ref().is_some();
+    let all_seen = containers.is_seen() && sandboxes.is_seen() && log_dirs.is_seen();
     let before = snapshot.memory.absent_since.iter().filter(|_| !all_seen).map(|past| past.uid.clone());
     let containers = snapshot.listed_containers().into_iter().flatten().map(|container| container.pod_uid());
     let sandboxes = snapshot.listed_sandboxes().into_iter().flatten().map(|sandbox| sandbox.pod_uid());

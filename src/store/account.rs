@@ -13,7 +13,7 @@ use super::category::{Category, of_kind};
 use super::disk_space::{DiskSpace, disk_spaces};
 use super::entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
 use super::index::{StoreIndex, is_of_cri};
-use crate::model::{CRI_NAMESPACE, HolderKind, ImageId, PartKind, RuntimeStore, Seen, Snapshot, StoreHolder};
+use crate::model::{CRI_NAMESPACE, HolderKind, ImageId, PartKind, RuntimeStore, Snapshot, StoreHolder};
 
 /// Whether each image is in use, kept or removable, and why.
 pub type ImageStates = BTreeMap<ImageId, (Category, String)>;
@@ -85,7 +85,7 @@ impl DiskAccount {
 /// # Errors
 /// Why there is none: no file system could be measured.
 pub fn account(snapshot: &Snapshot, images: ImageStates) -> Result<DiskAccount, String> {
-    let store = snapshot.store.iter().find_map(Seen::as_ref);
+    let store = snapshot.store.as_ref();
     let accounting = store.map(|store| Accounting::new(snapshot, images, store));
     let mut disks = disk_spaces(snapshot, accounting.as_ref()).into_iter();
     let cause = || format!("image file system: {}", snapshot.image_filesystem.cause().unwrap_or("not measured"));
@@ -113,8 +113,8 @@ fn missing(snapshot: &Snapshot, store: Option<&RuntimeStore>) -> Vec<String> {
     let images = snapshot.image_filesystem.as_ref();
     let causes = [
         ("image file system", snapshot.image_filesystem.cause()),
-        ("store of the runtime", images.and(snapshot.store.as_ref().map_or(Some("not read"), Seen::cause))),
-        ("directories of pods", snapshot.pod_usage.as_ref().and_then(Seen::cause)),
+        ("store of the runtime", images.and(snapshot.store.cause())),
+        ("directories of pods", snapshot.pod_usage.failure()),
     ];
     let mut causes: Vec<_> =
         causes.into_iter().filter_map(|(what, cause)| Some(format!("{what}: {}", cause?))).collect();

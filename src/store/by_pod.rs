@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DirUsage, PodDirUsage, PodRef, PodUid, RuntimeStore, Seen, Snapshot, VolumeUsage};
+use crate::model::{DirUsage, PodDirUsage, PodRef, PodUid, RuntimeStore, Snapshot, VolumeUsage};
 
 /// What each pod takes, the largest first.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -107,7 +107,7 @@ fn by_namespace(pods: &[PodSpace]) -> Vec<NamespaceSpace> {
 fn spaces(snapshot: &Snapshot) -> HashMap<PodRef, PodSpace> {
     let mut spaces: HashMap<PodRef, PodSpace> = HashMap::new();
     let pods = pods_of_objects(snapshot);
-    for (id, part) in snapshot.store.iter().filter_map(Seen::as_ref).flat_map(RuntimeStore::writable_layers) {
+    for (id, part) in snapshot.store.as_ref().into_iter().flat_map(RuntimeStore::writable_layers) {
         let Some(pod) = pods.get(id) else { continue };
         let space = &mut spaces.entry((*pod).clone()).or_default().space;
         space.writable_layer_bytes = space.writable_layer_bytes.saturating_add(part.bytes.unwrap_or_default());
@@ -120,7 +120,7 @@ fn spaces(snapshot: &Snapshot) -> HashMap<PodRef, PodSpace> {
         space.at_least |= dir.size_bytes.is_none();
     }
     let known = pods_by_uid(snapshot, pods.into_values().chain(spaces.keys()));
-    for dir in snapshot.pod_usage.iter().filter_map(Seen::as_ref).flatten() {
+    for dir in snapshot.pod_usage.as_ref().into_iter().flatten() {
         let unknown = || PodRef { uid: dir.uid.clone(), ..PodRef::default() };
         spaces.entry(known.get(&dir.uid).cloned().unwrap_or_else(unknown)).or_default().add(dir);
     }
@@ -151,15 +151,11 @@ pub(super) fn pods_by_uid<'a>(snapshot: &Snapshot, seen: impl Iterator<Item = &'
 /// Returns what of the space of pods could not be read.
 fn missing(snapshot: &Snapshot) -> Vec<String> {
     let missing = [
-        ("writable layers", snapshot.store.as_ref().map(Seen::cause)),
-        ("logs", Some(snapshot.log_dirs.cause())),
-        ("volumes", snapshot.pod_usage.as_ref().map(Seen::cause)),
+        ("writable layers", snapshot.store.cause()),
+        ("logs", snapshot.log_dirs.cause()),
+        ("volumes", snapshot.pod_usage.cause()),
     ];
-    let cause = |(what, cause): (&str, Option<Option<&str>>)| match cause {
-        None => Some(format!("{what}: not read")),
-        Some(cause) => Some(format!("{what}: {}", cause?)),
-    };
-    missing.into_iter().filter_map(cause).collect()
+    missing.into_iter().filter_map(|(what, cause)| Some(format!("{what}: {}", cause?))).collect()
 }
 
 // === impl PodSpace ===
@@ -205,6 +201,7 @@ mod tests {
 
     use super::*;
 
+    use crate::model::Seen;
     /// A node with a running pod, a dead container of another one with logs, and a directory of a pod that is gone.
     fn snapshot() -> Snapshot {
         let pod = |name: &str| json!({ "uid": format!("u-{name}"), "namespace": "shop", "name": name });
@@ -256,7 +253,7 @@ mod tests {
             .log_dirs
             .map(|dirs| dirs.into_iter().map(|dir| crate::model::LogDir { size_bytes: None, ..dir }).collect());
         let unknown =
-            Snapshot { store: None, pod_usage: Some(Seen::NotSeen("a hang".to_owned())), log_dirs, ..snapshot() };
+            Snapshot { store: Seen::NotRead, pod_usage: Seen::NotSeen("a hang".to_owned()), log_dirs, ..snapshot() };
         let by_pod = disk_by_pod(&unknown);
         assert_eq!(by_pod.missing, ["writable layers: not read", "volumes: a hang"]);
         assert!(by_pod.pods.iter().all(|pod| pod.space.at_least), "{:?}", by_pod.pods);

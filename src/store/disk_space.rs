@@ -11,8 +11,8 @@ use super::account::{Accounting, CategoryEntry};
 use super::category::Category;
 use super::runtime_dir::{unknown_to_runtime, unlisted};
 use crate::model::{
-    DirUsage, DiskUse, FileSystem, LeftoverKind, LogDir, NodeDisk, PathUsage, PodDirUsage, PodRef, PodUid, Seen,
-    Snapshot, VolumeUsage,
+    DirUsage, DiskUse, FileSystem, LeftoverKind, LogDir, NodeDisk, PathUsage, PodDirUsage, PodRef, PodUid, Snapshot,
+    VolumeUsage,
 };
 
 /// The large things that are listed of each disk.
@@ -79,7 +79,7 @@ fn disks(snapshot: &Snapshot) -> Vec<NodeDisk> {
         disk.file_system = images.clone();
         return disks;
     }
-    let has_logs = snapshot.store.iter().filter_map(Seen::as_ref).any(|store| store.logs_on_image_disk);
+    let has_logs = snapshot.store.as_ref().is_some_and(|store| store.logs_on_image_disk);
     let holds = [Some(DiskUse::Images), has_logs.then_some(DiskUse::Logs)].into_iter().flatten().collect();
     disks.insert(0, NodeDisk { holds, file_system: images.clone() });
     disks
@@ -143,7 +143,7 @@ impl Filling {
 
     /// Adds the directories of pods. Those of pods that do not exist any more are left over.
     fn kubelet(&mut self, snapshot: &Snapshot, pods: &KnownPods) {
-        for dir in snapshot.pod_usage.iter().filter_map(Seen::as_ref).flatten() {
+        for dir in snapshot.pod_usage.as_ref().into_iter().flatten() {
             let held_by = pods.text(&dir.uid);
             if pods.is_gone(&dir.uid) {
                 let usage = on_kubelet_disk(dir);
@@ -201,7 +201,7 @@ impl Filling {
 }
 
 pub(super) fn volumes(snapshot: &Snapshot) -> impl Iterator<Item = (&PodDirUsage, &VolumeUsage)> {
-    let pods = snapshot.pod_usage.iter().filter_map(Seen::as_ref).flatten();
+    let pods = snapshot.pod_usage.as_ref().into_iter().flatten();
     pods.flat_map(|pod| pod.volumes.iter().map(move |volume| (pod, volume)))
 }
 
@@ -215,15 +215,15 @@ fn on_kubelet_disk(pod: &PodDirUsage) -> DirUsage {
 
 /// Returns what is left over on all disks: how many of each kind, and their size. A kind is absent if it is not known.
 pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)> {
-    let (pods, dirs) = (KnownPods::new(snapshot), snapshot.pod_usage.as_ref().and_then(Seen::as_ref));
+    let (pods, dirs) = (KnownPods::new(snapshot), snapshot.pod_usage.as_ref());
     let has_pods = dirs.is_some() && pods.is_complete;
-    let has_files = snapshot.leftovers.as_ref().is_some();
-    let store = snapshot.store.as_ref().and_then(Seen::as_ref);
+    let has_files = snapshot.leftovers.failure().is_none();
+    let store = snapshot.store.as_ref();
     let known = [
-        (LeftoverKind::PullRecord, has_files && snapshot.images.as_ref().is_some()),
-        (LeftoverKind::TerminationLog, has_files && snapshot.containers.as_ref().is_some()),
+        (LeftoverKind::PullRecord, has_files && snapshot.images.is_seen()),
+        (LeftoverKind::TerminationLog, has_files && snapshot.containers.is_seen()),
         (LeftoverKind::PodDirectory, has_pods),
-        (LeftoverKind::Address, has_files && snapshot.sandboxes.as_ref().is_some()),
+        (LeftoverKind::Address, has_files && snapshot.sandboxes.is_seen()),
         (LeftoverKind::Checkpoint, has_files),
         (LeftoverKind::Unreferenced, store.is_some()),
     ];
@@ -257,8 +257,8 @@ impl KnownPods {
         let dirs: HashSet<_> = dirs.collect();
         let objects = super::by_pod::pods_of_objects(snapshot);
         let is_complete = snapshot.pods.as_ref().is_some_and(|pods| pods.complete)
-            && snapshot.containers.as_ref().is_some()
-            && snapshot.sandboxes.as_ref().is_some();
+            && snapshot.containers.is_seen()
+            && snapshot.sandboxes.is_seen();
         Self { names: super::by_pod::pods_by_uid(snapshot, objects.into_values().chain(&dirs)), is_complete }
     }
 
@@ -277,6 +277,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::model::Seen;
     use crate::store::{DiskAccount, account};
 
     /// A node with images on one disk, and pods and logs on another.

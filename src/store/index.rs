@@ -40,7 +40,7 @@ impl<'a> SnapshotIndex<'a> {
 
     /// Returns the index; `None` = the store is not known whole.
     pub fn get(&self) -> Option<&StoreIndex<'a>> {
-        let store = || self.snapshot.store.as_ref()?.as_ref().filter(|store| store.missing.is_empty());
+        let store = || self.snapshot.store.as_ref().filter(|store| store.missing.is_empty());
         let index = || Some(StoreIndex::new(store()?, self.snapshot.images.as_ref()?));
         self.index.get_or_init(index).as_ref()
     }

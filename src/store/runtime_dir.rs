@@ -3,14 +3,14 @@
 use std::collections::HashSet;
 
 use super::disk_space::volumes;
-use crate::model::{DirUsage, DiskUse, PartKind, PathUsage, Seen, Snapshot, StorePart};
+use crate::model::{DirUsage, DiskUse, PartKind, PathUsage, Snapshot, StorePart};
 
 /// Returns what walks over the directory of the runtime found besides what the runtime lists and what images declare as volumes; `None` = that
 /// is not known. The snapshots of another snapshotter than that of the images are outside of its directories of the store.
 pub(super) fn unknown_to_runtime(snapshot: &Snapshot) -> Option<DirUsage> {
     let content = snapshot.disk_contents.iter().find(|content| content.disk == DiskUse::Images)?;
-    snapshot.pod_usage.as_ref().and_then(Seen::as_ref)?; // it has the volumes that images declare
-    let store = snapshot.store.as_ref()?.as_ref().filter(|store| store.missing.is_empty())?;
+    snapshot.pod_usage.as_ref()?; // it has the volumes that images declare
+    let store = snapshot.store.as_ref().filter(|store| store.missing.is_empty())?;
     let images = snapshot.image_filesystem.as_ref()?.mountpoint.extension().unwrap_or_default();
     let is_outside = |part: &&StorePart| snapshotter(part).is_some_and(|of| *of != *images);
     let is_here = |part: &&StorePart| part.kind != PartKind::Writable || !store.containers_elsewhere;
@@ -31,7 +31,7 @@ pub(super) fn unlisted<'s>(snapshot: &'s Snapshot, found: &'s [PathUsage]) -> im
 
 /// Returns the parts of the store, none if it was not read.
 fn parts(snapshot: &Snapshot) -> impl Iterator<Item = &StorePart> {
-    snapshot.store.iter().filter_map(Seen::as_ref).flat_map(|store| &store.parts)
+    snapshot.store.as_ref().into_iter().flat_map(|store| &store.parts)
 }
 
 /// Returns the snapshotter of containerd that has a part.

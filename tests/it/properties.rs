@@ -372,7 +372,7 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
     let pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods).filter(|pod| !needs_none(pod));
     used || may_be_mounted
         || image.pinned
-        || node.image_uses.as_ref().is_none()
+        || !node.image_uses.is_seen()
         || sandbox_image
         || node.pulling.iter().any(|name| has(name))
         || pods.flat_map(|pod| &pod.images).any(|name| has(name))

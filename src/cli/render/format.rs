@@ -43,10 +43,7 @@ pub(in crate::cli) fn fields<N: AsRef<str>>(fields: &[(N, String)]) -> String {
 
 /// Formats a value, or a word and why it is unavailable.
 pub(in crate::cli) fn seen<T>(seen: &Seen<T>, word: &str, text: impl FnOnce(&T) -> String) -> String {
-    match seen {
-        Seen::Seen(value) => text(value),
-        Seen::NotSeen(cause) => format!("{word}: {cause}"),
-    }
+    seen.result().map_or_else(|cause| format!("{word}: {cause}"), text)
 }
 
 /// Shortens an id to its beginning, without the name of its hash: that is enough for every command.

@@ -46,11 +46,11 @@ pub(in crate::cli) fn answers<'a>(pods: impl Iterator<Item = &'a Pod>, word: &st
 
 /// Formats the pod sources of a plan and the age of their lists, in one line.
 pub(in crate::cli) fn sources_of(plan: &Plan) -> String {
-    match &plan.pods {
+    match plan.pods.result() {
         // The cause of `auto` says it itself.
-        Seen::NotSeen(cause) if cause.starts_with("no pod source available") => cause.clone(),
-        Seen::NotSeen(cause) => format!("no pod list available: {cause}"),
-        Seen::Seen(known) => {
+        Err(cause) if cause.starts_with("no pod source available") => cause.to_owned(),
+        Err(cause) => format!("no pod list available: {cause}"),
+        Ok(known) => {
             let dirs = known.dirs_unavailable.as_ref();
             let dirs = dirs.map(|cause| format!("the kubelet's pod directories are unavailable: {cause}"));
             [Some(sources(known, plan.taken_at)), dirs].into_iter().flatten().collect::<Vec<_>>().join("; ")

@@ -115,9 +115,9 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
         return Err(error);
     }
     let cause = match &snapshot.store {
-        Some(Seen::Seen(_)) => return all_seen(&plan),
-        Some(Seen::NotSeen(cause)) => format!("store of the runtime: {cause}"),
-        None => "the snapshot has no store of the runtime".to_owned(),
+        Seen::Seen(_) => return all_seen(&plan),
+        Seen::NotSeen(cause) => format!("store of the runtime: {cause}"),
+        Seen::NotRead => "the snapshot has no store of the runtime".to_owned(),
     };
     Err(CliError::message(ErrorKind::Partial, format!("cannot account for the images: {cause}")))
 }

@@ -205,7 +205,7 @@ impl Args {
             Finding::Objects(found) => found.iter().any(|found| found.kind == Kind::Image),
             _ => false,
         };
-        if is_about_image && snapshot.store.is_none() && policy.guards.keep_images_of_other_clients {
+        if is_about_image && snapshot.store.is_not_read() && policy.guards.keep_images_of_other_clients {
             return explain(loaded, true).await;
         }
         Ok((snapshot, plan))

@@ -24,7 +24,7 @@ impl Cycle {
         }
         let planned = Box::pin(self.planned(PassKind::Regular(Scope::All), Part::DISKS.into()));
         let Planned { snapshot, plan, .. } = planned.await;
-        let (Some(Seen::Seen(_)), Ok(account)) = (&snapshot.store, disk_account(&snapshot, &plan)) else {
+        let (Seen::Seen(_), Ok(account)) = (&snapshot.store, disk_account(&snapshot, &plan)) else {
             return false;
         };
         let by_pod = disk_by_pod(&snapshot);

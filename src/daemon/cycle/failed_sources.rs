@@ -1,7 +1,7 @@
 //! Names the pod sources that a pass could not use.
 
 use crate::config::Settings;
-use crate::model::{PodSourceName, PodSourceReport, Seen};
+use crate::model::{PodSourceName, PodSourceReport};
 use crate::plan::Plan;
 
 /// Returns why pod sources that the settings name, or that `auto` found, are unavailable, each with its address.
@@ -11,14 +11,14 @@ pub fn failed_sources(plan: &Plan, settings: &Settings) -> Option<String> {
     if sources.contains(&PodSourceName::None) {
         return None;
     }
-    let causes: Vec<_> = match &plan.pods {
+    let causes: Vec<_> = match plan.pods.result() {
         // The cause of `auto` says it itself.
-        Seen::NotSeen(cause) if sources.contains(&PodSourceName::Auto) => vec![cause.clone()],
-        Seen::NotSeen(cause) => {
+        Err(cause) if sources.contains(&PodSourceName::Auto) => vec![cause.to_owned()],
+        Err(cause) => {
             let names: Vec<&str> = sources.iter().map(Into::into).collect();
             vec![format!("pod source {}{} unavailable: {cause}", names.join(", "), address(&names, settings))]
         }
-        Seen::Seen(known) => known.sources.iter().filter_map(|source| missing(source, settings)).collect(),
+        Ok(known) => known.sources.iter().filter_map(|source| missing(source, settings)).collect(),
     };
     (!causes.is_empty()).then(|| format!("{}; no pod counts as deleted", causes.join("; ")))
 }

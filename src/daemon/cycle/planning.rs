@@ -89,8 +89,8 @@ impl Planned {
         let mut plan = decide(&snapshot, &without_workloads(policy), scope);
         // Most passes remove no image, and the others need what the lists of the CRI do not show.
         let missing = wanted([
-            (Part::Store, snapshot.store.is_none() && policy.guards.measure_space),
-            (Part::Workloads, snapshot.workloads.is_none() && policy.keeps_workload_images()),
+            (Part::Store, snapshot.store.is_not_read() && policy.guards.measure_space),
+            (Part::Workloads, snapshot.workloads.is_not_read() && policy.keeps_workload_images()),
         ]);
         if plan.removes(Kind::Image) && !missing.is_empty() {
             observer.fill(&mut snapshot, &missing).await;

@@ -180,9 +180,10 @@ impl PodSource for CombinedPods {
         };
         let mut causes = Vec::new();
         for entry in &chosen.entries {
-            match entry.source.workloads().await {
-                Seen::NotSeen(cause) => causes.push(cause),
-                seen @ Seen::Seen(_) => return seen,
+            let workloads = entry.source.workloads().await;
+            match workloads.cause() {
+                Some(cause) => causes.push(cause.to_owned()),
+                None => return workloads,
             }
         }
         Seen::NotSeen(causes.join("; "))
@@ -210,10 +211,10 @@ impl SourceEntry {
     /// Returns the reports of this source. A source without reports gets one.
     fn reports(&self, answer: &Seen<PodList>, clock: Clock) -> Vec<PodSourceReport> {
         let blank = PodSourceReport { name: self.source.name().to_owned(), ..PodSourceReport::default() };
-        let list = match answer {
-            Seen::Seen(list) => list,
-            Seen::NotSeen(cause) => {
-                let (chosen_by, missing) = (self.chosen_by(""), Some(cause.clone()));
+        let list = match answer.result() {
+            Ok(list) => list,
+            Err(cause) => {
+                let (chosen_by, missing) = (self.chosen_by(""), Some(cause.to_owned()));
                 return vec![PodSourceReport { chosen_by, missing, ..blank }];
             }
         };

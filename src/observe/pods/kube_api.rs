@@ -123,18 +123,18 @@ impl PodSource for KubeApi {
 
     async fn list(&self, containers: &Seen<Vec<Container>>, sandboxes: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
         match self.watch().pods().await {
-            Seen::NotSeen(cause) => Seen::NotSeen(cause),
             Seen::Seen(known) => {
                 let contradiction = self.contradiction(&known, containers, sandboxes).await;
                 Seen::Seen(self.listed(known, contradiction).await)
             }
+            unavailable => unavailable.map(|_| PodList::default()),
         }
     }
 
     async fn cached_pods(&self) -> Vec<Pod> {
         match self.watch().pods().await {
             Seen::Seen(known) => known.pods,
-            Seen::NotSeen(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

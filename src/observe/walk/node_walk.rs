@@ -23,14 +23,14 @@ const GRACE: Duration = Duration::from_secs(5);
 impl Observer {
     /// Measures the kubelet's directories of pods within a time, and the volumes that images declare.
     pub(in crate::observe) async fn pod_usage(&self, snapshot: &Snapshot, time: Duration) -> Seen<Vec<PodDirUsage>> {
-        let pods = match &snapshot.pod_dirs {
-            Seen::Seen(pods) => pods.clone(),
-            Seen::NotSeen(cause) => return Seen::NotSeen(cause.clone()),
+        let pods = match snapshot.pod_dirs.result() {
+            Ok(pods) => pods.clone(),
+            Err(cause) => return Seen::NotSeen(cause.to_owned()),
         };
         let measure = move |_: &HostFs, at: &Path| pod_usage::measure(at, pods, time);
         match self.measure(self.places.kubelet_root.join("pods"), time, measure).await {
             Seen::Seen(usage) => self.add_image_volumes(usage.unwrap_or_default(), snapshot, time).await,
-            Seen::NotSeen(cause) => Seen::NotSeen(cause),
+            failed => failed.map(Option::unwrap_or_default),
         }
     }
 

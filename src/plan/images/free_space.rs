@@ -4,7 +4,7 @@ use super::candidate::Candidate;
 use super::goal::Goal;
 use super::keep_image;
 use super::reclaim::{Estimates, Order};
-use crate::model::{FileSystem, Seen};
+use crate::model::FileSystem;
 use crate::plan::disk_usage::Usage;
 use crate::plan::document::ImageTrigger;
 use crate::plan::document::action::Target;
@@ -85,14 +85,14 @@ fn all_images(context: &Context, estimates: &Estimates) -> u64 {
 
 /// Returns the image disk and its usage.
 pub(super) fn usage<'a>(context: &Context<'a>) -> Result<(&'a FileSystem, Usage), PlanError> {
-    match &context.snapshot.image_filesystem {
-        Seen::Seen(disk) => {
+    match context.snapshot.image_filesystem.result() {
+        Ok(disk) => {
             let mountpoint = || disk.mountpoint.clone();
             let usage =
                 Usage::of_disk(disk).ok_or_else(|| PlanError::InvalidDiskCapacity { mountpoint: mountpoint() })?;
             Ok((disk, usage))
         }
-        Seen::NotSeen(cause) => Err(PlanError::NotSeen { source: "image_filesystem".to_owned(), cause: cause.clone() }),
+        Err(cause) => Err(PlanError::NotSeen { source: "image_filesystem".to_owned(), cause: cause.to_owned() }),
     }
 }
 

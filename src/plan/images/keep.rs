@@ -153,7 +153,7 @@ fn pulls<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a str> {
 
 /// Returns the names that the runtime failed to resolve.
 fn unresolved<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Option<NamingPod<'a>>> {
-    let is_unresolved = |name: &str| matches!(context.snapshot.resolved_images.get(name), Some(Seen::NotSeen(_)));
+    let is_unresolved = |name: &str| context.snapshot.resolved_images.get(name).is_some_and(|answer| !answer.is_seen());
     let mut names: BTreeMap<&str, Option<NamingPod>> = BTreeMap::new();
     for pod in protecting_pods(context) {
         for name in pod.0.images.iter().map(String::as_str).filter(|name| is_unresolved(name)) {
@@ -180,7 +180,7 @@ fn naming_pods(snapshot: &Snapshot) -> impl Iterator<Item = NamingPod<'_>> {
 /// Returns the first workload that names an image, if the guard is on. Under disk pressure the pods of the node go first.
 fn named_by_workload(context: &Context, image: &Image) -> Option<KeepReason> {
     let workloads = context.snapshot.workloads.as_ref().filter(|_| context.policy.keeps_workload_images())?;
-    let workload = workloads.as_ref()?.iter().find(|workload| workload.names(image))?;
+    let workload = workloads.iter().find(|workload| workload.names(image))?;
     Some(KeepReason::NamedByWorkload { workload: workload.to_string() })
 }
 

@@ -23,7 +23,7 @@ pub struct OtherClients<'a> {
 impl<'a> OtherClients<'a> {
     /// Collects the containers of a snapshot. Without the store of the runtime none is known.
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        let Some(store) = snapshot.store.as_ref().and_then(|store| store.as_ref()) else { return Self::default() };
+        let Some(store) = snapshot.store.as_ref() else { return Self::default() };
         let records = store.holders.iter().filter(|holder| holder.kind == HolderKind::Image);
         let records: HashMap<_, _> =
             records.map(|record| ((record.namespace.as_str(), record.name.as_str()), digests(store, record))).collect();

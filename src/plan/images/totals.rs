@@ -196,7 +196,7 @@ mod tests {
         let of_a = "image.id.startsWith('a')";
         let pinned = |image: &mut Image| image.pinned = true;
         let young = |snapshot: &mut Snapshot| Arc::make_mut(&mut snapshot.memory.images)[0].first_seen = Some(snapshot.taken_at);
-        let no_store = |snapshot: &mut Snapshot| snapshot.store = None;
+        let no_store = |snapshot: &mut Snapshot| snapshot.store = crate::model::Seen::NotRead;
         let removed = |id: &'static str, rule: &str, pulled_again_at| {
             let (reason, rule) = ("rule".to_owned(), Some(rule.to_owned()));
             let last_used = Some(ago(198));

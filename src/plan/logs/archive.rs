@@ -41,7 +41,7 @@ pub(super) fn decide(step: &mut Step) {
     if limits.is_empty() {
         return;
     }
-    let Some(logs) = step.need("archived_logs", &context.snapshot.archived_logs) else { return };
+    let Some(logs) = step.need_if_read("archived_logs", &context.snapshot.archived_logs) else { return };
     let mut left = files(context, logs);
     left.retain(|file| file.log.path().is_some());
     left.sort_by_key(|file| (lost_at(file.log), file.log.path()));

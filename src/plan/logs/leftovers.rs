@@ -17,7 +17,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid, Seen};
+use crate::model::{Container, ContainerId, ContainerState, LeftoverLog, PodUid};
 use crate::plan::document::action::{Kind, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::pods::Completeness;
@@ -44,7 +44,7 @@ pub(super) fn decide(step: &mut Step, removed_dirs: &HashSet<PodUid>) {
     if context.policy.logs.leftover_max_age.is_zero() {
         return;
     }
-    let Some(logs) = step.need("leftover_logs", &context.snapshot.leftover_logs) else { return };
+    let Some(logs) = step.need_if_read("leftover_logs", &context.snapshot.leftover_logs) else { return };
     let mut logs: Vec<_> = logs.iter().filter(|log| !removed_dirs.contains(&log.pod.uid)).collect();
     logs.sort_by_key(|log| (key(log), Reverse(log.attempt)));
     let slots = slots(context, &logs);
@@ -128,8 +128,8 @@ fn why_no_candidate(
     log: &LeftoverLog,
     is_whole_pod: bool,
 ) -> Option<KeepReason> {
-    if let Seen::NotSeen(cause) = &context.snapshot.containers {
-        return Some(KeepReason::RuntimeNotSeen { cause: cause.clone() });
+    if let Some(cause) = context.snapshot.containers.cause() {
+        return Some(KeepReason::RuntimeNotSeen { cause: cause.to_owned() });
     }
     if context.gaps.may_miss_containers(Some(&log.pod.uid)) {
         return Some(KeepReason::ListIncomplete { list: "containers".to_owned() });

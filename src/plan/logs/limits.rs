@@ -60,7 +60,7 @@ pub(super) fn decide(step: &mut Step, removed_dirs: &HashSet<PodUid>) {
     if policy.limits.is_empty() {
         return;
     }
-    let Some(logs) = step.need("container_logs", &context.snapshot.container_logs) else { return };
+    let Some(logs) = step.need_if_read("container_logs", &context.snapshot.container_logs) else { return };
     let (instances, mut pods) = (Instances::new(step), BTreeMap::new());
     for logs in logs.iter().filter(|logs| !removed_dirs.contains(&logs.pod.uid)) {
         let status = context.pods.status(Some(&logs.pod), Completeness::Required);

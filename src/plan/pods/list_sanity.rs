@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use crate::model::{BaselineLoss, Image, ListCounts, ListFall, RecentCounts, Seen, Snapshot};
+use crate::model::{BaselineLoss, Image, ListCounts, ListFall, RecentCounts, Snapshot};
 use crate::plan::document::reason::KeepReason;
 use crate::plan::policy::guards::Guards;
 
@@ -76,9 +76,9 @@ fn just_started(snapshot: &Snapshot, guards: &Guards) -> Option<KeepReason> {
     if guards.settle.is_zero() {
         return None;
     }
-    let since = match &snapshot.listening_since {
-        Seen::Seen(since) => (*since)?,
-        Seen::NotSeen(cause) => return Some(KeepReason::RuntimeNotSeen { cause: cause.clone() }),
+    let since = match snapshot.listening_since.result() {
+        Ok(since) => (*since)?,
+        Err(cause) => return Some(KeepReason::RuntimeNotSeen { cause: cause.to_owned() }),
     };
     let known = snapshot.memory.runtime.as_ref().filter(|known| known.listening_since == Some(since));
     let since = known.map_or(since, |known| known.first_seen.min(since));

@@ -213,7 +213,7 @@ impl<'a> FactSource<'a> {
     }
 
     fn workloads_of(&self, image: &Image) -> Option<Value> {
-        let workloads = self.snapshot.workloads.as_ref()?.as_ref()?;
+        let workloads = self.snapshot.workloads.as_ref()?;
         let naming = workloads.iter().filter(|workload| workload.names(image));
         texts(&naming.map(ToString::to_string).collect::<Vec<_>>())
     }
@@ -225,7 +225,7 @@ impl<'a> FactSource<'a> {
     /// Returns the bytes of the writable layers that are known, by the id of their container.
     fn layers(&self) -> &HashMap<&'a str, u64> {
         self.layers.get_or_init(|| {
-            let store = self.snapshot.store.as_ref().and_then(Seen::as_ref);
+            let store = self.snapshot.store.as_ref();
             let layers = store.into_iter().flat_map(RuntimeStore::writable_layers);
             layers.filter_map(|(id, part)| Some((id, part.bytes?))).collect()
         })

@@ -84,10 +84,13 @@ fn pod_ref(uid: &str) -> Option<PodRef> {
 }
 
 /// Returns the list of an observation, which a row has not made unavailable.
-fn seen<T>(list: &mut Seen<T>) -> &mut T {
+fn seen<T: Default>(list: &mut Seen<T>) -> &mut T {
+    if list.is_not_read() {
+        *list = Seen::Seen(T::default());
+    }
     match list {
         Seen::Seen(list) => list,
-        Seen::NotSeen(cause) => panic!("{cause}"),
+        other => panic!("{:?}", other.cause()),
     }
 }
 
@@ -323,7 +326,7 @@ impl Node {
     }
 
     fn store(&mut self) -> &mut RuntimeStore {
-        seen(self.snapshot.store.get_or_insert_with(|| Seen::Seen(RuntimeStore::default())))
+        seen(&mut self.snapshot.store)
     }
 
     /// Says that the image that was added last was last used so many minutes ago.

@@ -175,7 +175,7 @@ fn the_store_of_the_runtime_corrects_the_size() {
         "parts": [layer(100), layer(30), layer(10)],
         "holders": [holder("a", [0, 1]), holder("b", [0, 2])],
     });
-    let known = Snapshot { store: Some(Seen::Seen(serde_json::from_value(runtime).unwrap())), ..snapshot(60, "a b") };
+    let known = Snapshot { store: Seen::Seen(serde_json::from_value(runtime).unwrap()), ..snapshot(60, "a b") };
     store.pass_over(known);
     let sizes = |trace: Trace| trace.images.iter().map(|image| image.disk_bytes.unwrap()).collect::<Vec<_>>();
     assert_eq!(sizes(store.trace()), [80, 60], "the common layer counts in halves");

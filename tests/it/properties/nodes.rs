@@ -261,7 +261,7 @@ pub fn a_node() -> impl Strategy<Value = Snapshot> {
             // If the runtime does not answer, what it names is not known, and since when it listens neither.
             let (sandbox_image, listening_since) = match runtime {
                 Seen::Seen((image, since)) => (image, since),
-                Seen::NotSeen(_) => (None, None),
+                _ => (None, None),
             };
             Snapshot {
                 containers: containers

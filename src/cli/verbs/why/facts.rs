@@ -179,7 +179,7 @@ pub(super) fn seconds_to_go(kept: &Kept, snapshot: &Snapshot) -> Option<i64> {
         }
         KeepReason::RuntimeJustStarted { settle_seconds } => match snapshot.listening_since {
             Seen::Seen(Some(since)) => after(since, *settle_seconds)?,
-            Seen::Seen(None) | Seen::NotSeen(_) => return None,
+            _ => return None,
         },
         _ => return kept.seconds_to_go(now),
     };

@@ -25,7 +25,7 @@ fn three(free_mib: u64, inodes_free: u64) -> Node {
         node = node.image(name, 300).used(used).which(|image| image.size_bytes = 40 * MIB).layers(name, &[(name, 100)]);
     }
     let hundred = |snapshot: &mut Snapshot| {
-        let Some(crate::model::Seen::Seen(store)) = &mut snapshot.store else { panic!("no store") };
+        let crate::model::Seen::Seen(store) = &mut snapshot.store else { panic!("no store") };
         store.parts.iter_mut().for_each(|part| part.inodes = Some(100));
     };
     node.but(hundred).set(|policy| policy.images.high_threshold_percent = 100)
@@ -51,9 +51,9 @@ fn total(above: u64, until: u64) -> impl Fn(&mut Policy) {
 #[rustfmt::skip]
 fn a_target_begins_at_its_limit_and_ends_at_the_other() {
     let no_inodes = |snapshot: &mut Snapshot| if let crate::model::Seen::Seen(disk) = &mut snapshot.image_filesystem { disk.inodes = None };
-    let no_store = |snapshot: &mut Snapshot| snapshot.store = None;
+    let no_store = |snapshot: &mut Snapshot| snapshot.store = crate::model::Seen::NotRead;
     let unknown_inodes = |snapshot: &mut Snapshot| {
-        let Some(crate::model::Seen::Seen(store)) = &mut snapshot.store else { panic!("no store") };
+        let crate::model::Seen::Seen(store) = &mut snapshot.store else { panic!("no store") };
         store.parts[0].inodes = None;
     };
     let all = "a b c: target";

@@ -433,9 +433,9 @@ fn images_of_workloads_are_kept_if_that_is_set() {
         ),
         ("another image", &on, workload("other:1"), None),
         ("no permission", &on, json!({ "not_seen": "forbidden" }), Some("step_failed")),
-        ("never read", &on, json!(null), Some("step_failed")),
+        ("never read", &on, json!("not_read"), Some("step_failed")),
         ("under disk pressure", &pressure, workload("web:1"), None),
-        ("under disk pressure, never read", &pressure, json!(null), None),
+        ("under disk pressure, never read", &pressure, json!("not_read"), None),
     ] {
         let mut node = node(naming(&[]));
         node.workloads = serde_json::from_value(workloads).unwrap();

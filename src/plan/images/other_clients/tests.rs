@@ -21,7 +21,7 @@ fn container(namespace: &str, id: &str, image: &str) -> impl Fn(Node) -> Node {
 /// Gives images of two namespaces the same manifest.
 fn same_manifest(node: Node) -> Node {
     let manifest = |snapshot: &mut Snapshot| {
-        let Some(Seen::Seen(store)) = &mut snapshot.store else { panic!("no store") };
+        let Seen::Seen(store) = &mut snapshot.store else { panic!("no store") };
         let part = |namespace: &str| StorePart {
             kind: PartKind::Blob,
             namespace: namespace.to_owned(),

@@ -103,8 +103,8 @@ fn sets_are_shown() {
 }
 
 fn store(snapshot: &mut Snapshot) -> &mut crate::model::RuntimeStore {
-    match snapshot.store.as_mut() {
-        Some(Seen::Seen(store)) => store,
+    match &mut snapshot.store {
+        Seen::Seen(store) => store,
         other => panic!("{other:?}"),
     }
 }

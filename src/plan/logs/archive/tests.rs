@@ -18,8 +18,8 @@ fn archived(node: Node, pod: &str, minutes: i64, mib: u64) -> Node {
     let name = format!("{minutes}.log");
     let log = ArchivedLog { pod, container: "app".into(), name, size_bytes: mib * MIB, lost_at: Some(ago(minutes)) };
     node.but(move |snapshot| {
-        let Seen::Seen(logs) = &mut snapshot.archived_logs else { return };
-        logs.push(log.clone());
+        let logs = snapshot.archived_logs.as_ref().into_iter().flatten().chain([&log]).cloned();
+        snapshot.archived_logs = Seen::Seen(logs.collect());
     })
 }
 
