@@ -38,7 +38,7 @@ pub struct ForestObject {
 }
 
 /// A reference to the object `to`, with other values where they are given; without `to` the owner never existed.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reference {
     pub to: Option<String>,

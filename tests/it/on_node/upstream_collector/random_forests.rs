@@ -6,7 +6,8 @@
 //!
 //! What ends in two ways with any collector is not generated either: an object whose owner is deleted with the finalizer
 //! `orphan` has no other owner. It lives if the other owner's reference is dropped first, and is deleted if the reference
-//! to the orphaning owner is.
+//! to the orphaning owner is. And its reference to the orphaning owner has no mistake: the object lives if that owner is deleted first, and
+//! is deleted if it is checked before.
 //!
 //! Nor has an object of cluster scope a namespaced owner beside another one. kube-controller-manager gives such an object up, and looks at
 //! it again only after its next start (1.20.2 and 1.36.2, `garbagecollector.go`), also when that reference is dropped later.
@@ -68,10 +69,8 @@ impl Nursery {
                 owners.push(owner);
             }
         }
-        if owners.len() > 1 {
-            let ends_in_two_ways = |to: &str| self.orphans(to) || ns.is_none() && self.is_namespaced(to);
-            owners.retain(|owner| !owner.to.as_deref().is_some_and(ends_in_two_ways));
-        }
+        let has_others = owners.len() > 1;
+        owners.retain(|owner| !self.ends_in_two_ways(owner, ns, has_others));
         self.objects.push(ForestObject {
             id: format!("o{number}"),
             kind,
@@ -178,8 +177,12 @@ impl Nursery {
         self.objects.iter().any(|object| object.id == id && object.finalizers.iter().any(|it| it == "orphan"))
     }
 
-    fn is_namespaced(&self, id: &str) -> bool {
-        self.objects.iter().any(|object| object.id == id && object.ns.is_some())
+    /// Returns whether what becomes of an object in `ns` depends on the order of two steps, or on the next start.
+    fn ends_in_two_ways(&self, owner: &Reference, ns: Option<u8>, has_others: bool) -> bool {
+        let Some(to) = owner.to.as_deref() else { return false };
+        let is_far = self.objects.iter().any(|object| object.id == to && object.ns.is_some() && object.ns != ns);
+        let is_mistaken = is_far || *owner != Reference { to: owner.to.clone(), ..reference(owner.block) };
+        self.orphans(to) && (has_others || is_mistaken) || has_others && ns.is_none() && is_far
     }
 
     fn step(&self) -> Step {
