@@ -165,7 +165,7 @@ forests() {
 }
 
 fleet() {
-  say "fleet: 26 minutes"
+  say "fleet: 26 minutes; the thousand agents need Kubernetes 1.30"
   KUBEGC_FLEET_SECONDS=${KUBEGC_FLEET_SECONDS:-600} only a_thousand_agents --run-ignored only --no-capture
   KUBEGC_AWAY_SECONDS=${KUBEGC_AWAY_SECONDS:-600} only a_policy_pauses_a_node
 }

@@ -15,7 +15,6 @@ mod controller_resources;
 mod daemonset;
 mod distributions;
 mod envtest;
-mod fleet_of_a_thousand;
 mod fleet_policies;
 mod namespaced_permissions;
 mod node_rig;

@@ -2,6 +2,8 @@
 //!
 //! `scripts/test.sh` leaves out these tests, and names them, where the Kubernetes under test is older.
 
+mod fleet_of_a_thousand;
+
 use kube::api::{Api, PostParams};
 use kubegc::fleet::{NodeDiskPolicy, NodeDiskPolicySpec};
 

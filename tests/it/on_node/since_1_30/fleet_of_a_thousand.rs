@@ -24,7 +24,7 @@ const AGENTS: usize = 1000;
 /// The image that all nodes have.
 const IMAGE: &str = "docker.io/fleet/app:1";
 const ID: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
-const DEFINITIONS: &str = include_str!("../../../packaging/components/fleet/crds.yaml");
+const DEFINITIONS: &str = include_str!("../../../../packaging/components/fleet/crds.yaml");
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "make test-fleet: it measures for ten minutes"]
