@@ -50,9 +50,4 @@ impl LogFiles {
     pub fn files(self) -> impl Iterator<Item = (String, DirEntry)> {
         self.entries.into_iter().filter(|(_, entry)| entry.kind == EntryKind::File)
     }
-
-    /// Returns the name of the entry that has an inode.
-    pub fn name_of(&self, inode: u64) -> Option<&String> {
-        self.entries.iter().find(|(_, entry)| entry.inode == inode).map(|(name, _)| name)
-    }
 }

@@ -220,7 +220,10 @@ impl LogFile {
         let is_it = |name: &String| matches!(at.entry(name), Ok(Some(found)) if found.inode == self.inode);
         let listed = Some(self.file_name.clone()).filter(is_it);
         let is_log = |name: &String| LogFileName::parse(name).is_some();
-        let renamed = || LogFiles::of(at, None).ok()?.name_of(self.inode).cloned().filter(is_log);
+        let renamed = || {
+            let mut entries = LogFiles::of(at, None).ok()?.entries.into_iter();
+            entries.find(|(name, entry)| entry.inode == self.inode && is_log(name)).map(|(name, _)| name)
+        };
         let name = listed.or_else(renamed).or_else(|| Some(format!("{}.gz", self.file_name)).filter(is_log));
         let name = name.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         Ok((at.open_file(&name)?, name))

@@ -193,6 +193,17 @@ fn a_file_that_was_renamed_or_compressed_meanwhile_is_read_and_a_replaced_one_is
 }
 
 #[test]
+fn a_renamed_file_is_read_although_it_has_another_name_too() {
+    let root = Root::new();
+    root.write("0.log", raw("stdout F 1"));
+    let files = root.files().0;
+    fs::hard_link(root.path("0.log"), root.path("0.log.20261121-120000.tmp")).unwrap();
+    fs::rename(root.path("0.log"), root.path("0.log.20261121-120001")).unwrap();
+    let mut lines = LogLines::new(&files, LogQuery::default());
+    assert_eq!((messages(&mut lines), lines.faults), (vec!["1".to_owned()], Vec::new()));
+}
+
+#[test]
 fn a_damaged_or_huge_compressed_file_is_read_in_part() {
     let root = Root::new();
     let compressed = gzip((0..2000).map(|number| raw(&format!("stdout F {number}"))).collect::<String>().as_bytes());
