@@ -58,8 +58,8 @@ fn decide_dirs(step: &mut Step, dirs: &[LogDir]) -> HashSet<PodUid> {
     dirs.sort_by(|a, b| a.name.cmp(&b.name));
     for dir in dirs {
         let (pod, path) = (dir.pod(), context.policy.logs.pods_root.join(&dir.name));
-        let status = context.pods.status(pod.as_ref(), Completeness::Required);
-        let why_removed = || status.removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
+        let status = || context.pods.status(pod.as_ref(), Completeness::Required);
+        let why_removed = || status().removes_dead(context.policy).unwrap_or(RemoveReason::PodDeleted {});
         let verdict = why_dir_kept(context, &in_runtime, dir).map_or_else(|| Ok(why_removed()), Err);
         let age_seconds = dir.modified_at.map(|at| context.age_seconds(at));
         if step.decide(Target::RemoveLogDir { path }.with(pod, age_seconds, dir.size_bytes), verdict) {
