@@ -16,7 +16,7 @@ files() {
 # code: the lines outside of items with #[cfg(test)], each after the path of its file below src.
 code() {
   files | xargs awk '
-    FNR == 1 { test = body = 0; path = substr(FILENAME, 5) }
+    FNR == 1 { test = body = 0; path = substr(FILENAME, 5); sub(/^core\//, "", path) }
     /^#\[cfg\(test\)\]/ { test = 1; next }
     test && /^(#|\/\/)/ { next }
     test && /;$/ && !body { test = 0; next }

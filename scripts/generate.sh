@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes the generated files again: config/default.toml and docs/configuration.md from the declarations of the settings,
 # src/cri/generated.rs from proto, the facts of docs/rules.md, docs/metrics.md from the definitions of the metrics,
-# tests/data/screens.md from the output, and the definitions of the resources of kubegc from src/fleet.
+# tests/data/screens.md from the output, and the definitions of the resources of kubegc from src/core/fleet.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export KUBEGC_GENERATE=1

@@ -77,7 +77,7 @@ fn kept(mut crd: CustomResourceDefinition) -> String {
 fn the_resource_definitions_are_current() {
     let definitions = [NodeDisk::crd(), NodeDiskPolicy::crd()].map(kept);
     let definition = definitions.join("---\n");
-    let head = "# Generated from src/fleet by scripts/generate.sh.\n";
+    let head = "# Generated from src/core/fleet by scripts/generate.sh.\n";
     for (path, text) in [
         ("packaging/components/fleet/crds.yaml", format!("{head}{definition}")),
         (

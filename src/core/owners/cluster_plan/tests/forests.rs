@@ -229,7 +229,7 @@ fn of(api_version: &str, kind: &str, namespace: &str, name: &str, uid: &str) -> 
 
 #[test]
 fn each_forest_ends_as_kube_controller_manager_left_it() {
-    let text = include_str!("../../../../tests/data/vectors/owner_forests_136.jsonl");
+    let text = include_str!("../../../../../tests/data/vectors/owner_forests_136.jsonl");
     let forests: Vec<Forest> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(forests.len(), 149);
     for forest in &forests {
