@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::ObserveError;
 use super::log_files::LogFiles;
-use super::open_dir::{DirEntry, OpenDir};
+use super::open_dir::OpenDir;
 use crate::model::{
     Container, LeftoverLog, MOST_LOG_FILES, PodRef, attempt_of_log, container_log_dir, termination_logs,
 };
@@ -88,7 +88,9 @@ impl RestartedContainer {
         let mut logs = BTreeMap::new();
         for (name, file) in found.files() {
             if let Some(attempt) = attempt_of_log(&name).filter(|attempt| self.is_leftover(*attempt)) {
-                logs.entry(attempt).or_insert_with(|| self.log(attempt)).add(file);
+                let log: &mut LeftoverLog = logs.entry(attempt).or_insert_with(|| self.log(attempt));
+                log.modified_at = log.modified_at.max(file.modified_at);
+                log.size_bytes += file.size;
             }
         }
         Ok(logs.into_values().collect())
@@ -101,15 +103,6 @@ impl RestartedContainer {
     fn log(&self, attempt: u32) -> LeftoverLog {
         let (pod, container) = (self.pod.clone(), self.container.clone());
         LeftoverLog { pod, container, attempt, ..LeftoverLog::default() }
-    }
-}
-
-// === impl LeftoverLog ===
-
-impl LeftoverLog {
-    fn add(&mut self, file: DirEntry) {
-        self.modified_at = self.modified_at.max(file.modified_at);
-        self.size_bytes += file.size;
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use clap_complete::ArgValueCompleter;
 
 use super::namespace::NamespaceArgs;
+use super::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::lookup::{Finding, Search, ambiguous, nothing, with_kind};
 use crate::cli::verbs::completions;
@@ -19,7 +20,7 @@ pub struct OnlyArgs {
     #[arg(value_name = "OBJECT", add = ArgValueCompleter::new(completions::objects))]
     objects: Vec<String>,
     /// Include only objects of these kinds
-    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_parser = values::kinds(), value_delimiter = ',')]
     kind: Vec<Kind>,
     #[command(flatten)]
     namespace: NamespaceArgs,

@@ -1,7 +1,6 @@
-//! Types of other rooms as values of flags.
+//! Types of the core as values of flags.
 
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::owners::Propagation;
 use crate::plan::{Kind, Scope};
@@ -16,51 +15,49 @@ pub(in crate::cli) fn word(kind: Kind) -> &'static str {
     }
 }
 
-impl ValueEnum for Kind {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let help = match self {
-            Self::Container => "Containers",
-            Self::Sandbox => "Sandboxes",
-            Self::LogDir => "Log directories",
-            Self::LogFile => "Log files",
-            Self::LogLink => "Log links",
-            Self::Leftover => "Leftovers in the kubelet's directory",
-            Self::Image => "Images",
+/// Returns the parser of a kind.
+pub(in crate::cli) fn kinds() -> impl TypedValueParser<Value = Kind> {
+    words(Kind::ALL, |kind| {
+        let help = match kind {
+            Kind::Container => "Containers",
+            Kind::Sandbox => "Sandboxes",
+            Kind::LogDir => "Log directories",
+            Kind::LogFile => "Log files",
+            Kind::LogLink => "Log links",
+            Kind::Leftover => "Leftovers in the kubelet's directory",
+            Kind::Image => "Images",
         };
-        Some(PossibleValue::new(word(*self)).help(help))
-    }
+        (word(kind), help)
+    })
 }
 
-impl ValueEnum for Scope {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Containers, Self::Images, Self::All]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let help = match self {
-            Self::Containers => "Containers, sandboxes and logs",
-            Self::Images => "Images",
-            Self::All => "Everything",
+/// Returns the parser of a scope.
+pub(in crate::cli) fn scopes() -> impl TypedValueParser<Value = Scope> {
+    words([Scope::Containers, Scope::Images, Scope::All], |scope| {
+        let help = match scope {
+            Scope::Containers => "Containers, sandboxes and logs",
+            Scope::Images => "Images",
+            Scope::All => "Everything",
         };
-        Some(PossibleValue::new(self.as_str()).help(help))
-    }
+        (scope.as_str(), help)
+    })
 }
 
-impl ValueEnum for Propagation {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Background, Self::Foreground, Self::Orphan]
-    }
+/// Returns the parser of a policy of deletion.
+pub(in crate::cli) fn propagations() -> impl TypedValueParser<Value = Propagation> {
+    words([Propagation::Background, Propagation::Foreground, Propagation::Orphan], |propagation| match propagation {
+        Propagation::Background => ("background", "Delete the dependents afterward"),
+        Propagation::Foreground => ("foreground", "Delete the dependents first"),
+        Propagation::Orphan => ("orphan", "Keep the dependents, without the reference"),
+    })
+}
 
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let (name, help) = match self {
-            Self::Background => ("background", "Delete the dependents afterward"),
-            Self::Foreground => ("foreground", "Delete the dependents first"),
-            Self::Orphan => ("orphan", "Keep the dependents, without the reference"),
-        };
-        Some(PossibleValue::new(name).help(help))
-    }
+/// Returns a parser of values that have a word and a help text each.
+fn words<T: Copy + Send + Sync + 'static, const COUNT: usize>(
+    values: [T; COUNT],
+    text: fn(T) -> (&'static str, &'static str),
+) -> impl TypedValueParser<Value = T> {
+    let possible = values.map(text).map(|(word, help)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(possible)
+        .try_map(move |word| values.into_iter().find(|value| text(*value).0 == word).ok_or("an unknown word"))
 }

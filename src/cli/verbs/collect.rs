@@ -19,6 +19,7 @@ use progress::Progress;
 use crate::cli::args::formats;
 use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
+use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::one_document;
 use crate::cli::input::session::{block_on, plan_now, recorded, warn_without_history};
@@ -50,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = humantime::parse_duration)]
     max_age: Duration,
     /// Object kinds to collect
-    #[arg(long, value_enum, default_value = "all")]
+    #[arg(long, value_parser = values::scopes(), default_value = "all")]
     scope: Scope,
     #[command(flatten)]
     only: OnlyArgs,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::cli::args::formats;
 use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
+use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now, warn_without_history};
@@ -25,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
     /// Object kinds to plan for
-    #[arg(long, value_enum, default_value = "all")]
+    #[arg(long, value_parser = values::scopes(), default_value = "all")]
     scope: Scope,
     #[command(flatten)]
     only: OnlyArgs,

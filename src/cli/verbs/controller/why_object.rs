@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::cluster_tables as render;
 use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::render::output::Output;
@@ -27,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     namespace: NamespaceArgs,
     /// Show what would follow from its deletion with this policy
-    #[arg(long, value_enum, value_name = "POLICY")]
+    #[arg(long, value_parser = values::propagations(), value_name = "POLICY")]
     if_deleted: Option<Propagation>,
     /// Explain a snapshot in a file (- for standard input)
     #[arg(long, value_name = "FILE")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::args::{formats, times};
+use crate::cli::args::{formats, times, values};
 use crate::cli::cli_error::CliError;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "WHEN", value_parser = times::before_now)]
     since: Option<Timestamp>,
     /// Filter by object kind
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = values::kinds())]
     kind: Option<Kind>,
     /// Filter by namespace of the pod (no short form: -n is the number of entries)
     #[arg(long, value_name = "NAMESPACE")]
