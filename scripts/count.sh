@@ -69,7 +69,7 @@ public_types() {
 
 # crates: those of the program with its default features, each version once.
 crates() {
-  cargo tree --locked --edges normal --prefix none --format '{p}' | sed 's/ (.*//' | sort -u | grep -vc '^kubegc '
+  cargo tree --locked --edges normal --prefix none --format '{p}' | sed 's/ (.*//' | sort -u | grep -vc '^kubegc'
 }
 
 if [ "${1:-}" = wings ]; then

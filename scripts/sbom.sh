@@ -22,7 +22,7 @@ awk -F '\t' -v version="$version" -v time="$(date -u -d "@$SOURCE_DATE_EPOCH" +%
   function q(text) { gsub(/["\\]/, "\\\\&", text); return "\"" text "\"" }
   function purl(name, version) { return "pkg:cargo/" name "@" version }
   NR == FNR { sum[$1, $2] = $3; next }
-  $1 == "kubegc" { next }
+  $1 == "kubegc" || $1 == "kubegc-core" { next }
   {
     license = $3
     gsub("/", " OR ", license) # the old form of "or"

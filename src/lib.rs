@@ -6,30 +6,15 @@
 
 #![forbid(unsafe_code)]
 
+pub use kubegc_core::{fleet, lab, model, owners, plan, pod_gc, rules, store};
+
 pub mod host_path;
-#[path = "core/model.rs"]
-pub mod model;
-#[path = "core/rules.rs"]
-pub mod rules;
 
 pub mod metrics;
 
 pub mod cri;
-#[path = "core/fleet.rs"]
-pub mod fleet;
 pub mod kubernetes;
 pub mod observe;
-#[path = "core/owners.rs"]
-pub mod owners;
-#[path = "core/plan.rs"]
-pub mod plan;
-#[path = "core/pod_gc.rs"]
-pub mod pod_gc;
-#[path = "core/store.rs"]
-pub mod store;
-
-#[path = "core/lab.rs"]
-pub mod lab;
 
 pub mod execute;
 pub mod record;

@@ -1,5 +1,6 @@
 //! Test doubles of the servers and the disks that kubegc accesses, for unit tests. The tests in `tests/it` use [`crate::sim`].
 
+#[path = "core/testing/any_forest.rs"]
 pub mod any_forest;
 pub mod api_answers;
 pub mod fake_api;

@@ -23,6 +23,7 @@ mod snapshot;
 mod text;
 mod workloads;
 
+pub use crate::document_kind;
 pub use backoff::Backoff;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
@@ -56,7 +57,6 @@ pub use seen::Seen;
 pub use snapshot::archived_log::{ArchivedContainer, ArchivedLog, ArchivedPod};
 pub use snapshot::container_logs::{ContainerLog, ContainerLogs, LogFacts};
 pub use snapshot::disk_content::{DeletedFile, DiskContent, PathUsage};
-pub(crate) use snapshot::document_kind;
 pub use snapshot::leftover::{Leftover, LeftoverKind, PullRecord, is_checkpoint, is_termination_log, termination_logs};
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};

@@ -61,7 +61,7 @@ fn code() -> String {
 fn files_that_pages_name_exist() {
     const ADDED: [&str; 2] = ["src/observe/pods/inventory.rs", "src/cli/verbs/sandboxes.rs"];
     let is_there = |path: &str| {
-        let bases = [root().to_owned(), root().join("src")];
+        let bases = ["", "src", "src/core"].map(|base| root().join(base));
         bases.iter().any(|base| base.join(path).exists() || base.join(format!("{path}.rs")).exists())
     };
     let mut missing = Vec::new();
@@ -73,7 +73,7 @@ fn files_that_pages_name_exist() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// Returns whether a word in code is a path below the root or below `src`: a file of Rust, or in a folder of the source.
+/// Returns whether a word in code is a path below the root, `src` or `src/core`: a file of Rust, or in a folder of the source.
 fn is_path(word: &str) -> bool {
     let is_file = Path::new(word).extension().is_some_and(|extension| extension == "rs");
     let Some((first, _)) = word.split_once('/') else { return is_file };
@@ -81,7 +81,7 @@ fn is_path(word: &str) -> bool {
     is_plain
         && !first.is_empty()
         && first != "target"
-        && ["", "src"].iter().any(|base| root().join(base).join(first).is_dir())
+        && ["", "src", "src/core"].iter().any(|base| root().join(base).join(first).is_dir())
 }
 
 /// The links between pages, also those to a heading.

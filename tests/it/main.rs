@@ -55,5 +55,4 @@ mod shell;
 mod sim;
 mod systemd;
 mod terminal;
-mod vectors;
 mod why_page;

@@ -1,395 +1,263 @@
-//! The invariants of ARCHITECTURE.md, on random nodes.
+//! The rechecks on random nodes: on a node that has not changed no planned removal is refused, in a dry run and in a
+//! real pass.
 //!
-//! `PROPTEST_CASES=20000` runs more cases. Each property compares what a plan leaves with what must remain, computed
-//! from the snapshot alone.
+//! The node is simulated, with its sockets and its files. Plan and rechecks read the same objects with different calls.
 
-mod log_limits;
+#[allow(dead_code, reason = "the properties of the core use all of it")]
+#[path = "../../src/core/tests/it/properties/nodes.rs"]
 mod nodes;
-mod rechecks;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::Timestamp;
-use kubegc::model::{Container, ContainerState, Image, Pod, PodUid, SandboxState, Snapshot, attempt_of_log};
-use kubegc::plan::{
-    Confirmed, Guards, Kind, Plan, Policy, Profile, RemoveReason, Scope, Target, confirm, decide, update_memory,
+use async_trait::async_trait;
+use kubegc::cri::{CriOptions, InProgress, RuntimeReader, RuntimeWriter};
+use kubegc::execute::{AlwaysOpen, ExecuteOptions, Executor, LogRoots, Remover};
+use kubegc::model::{
+    Confirms, Container, ContainerState, EntryKind, LinkTarget, Pod, PodList, PodRef, Sandbox, SandboxState, Seen,
+    Snapshot,
 };
-use kubegc::rules::{Rules, Then};
+use kubegc::observe::{DiskFn, Observer, Part, Places, PodSource};
+use kubegc::plan::{Guards, Outcome, Plan, Policy, Report, Scope, decide};
+use kubegc::sim::{GIB, MIB, Node, Sim};
 use nodes::{a_node, a_policy, now};
 use proptest::prelude::*;
+use tokio_util::sync::CancellationToken;
+
+/// The name of a log directory in the old format.
+const UID_ALONE: &str = "c7a0b3f2d9e84a6fb1c5d0e7f6a98b12";
+
+/// A pod source whose live lookup agrees with its list.
+struct Listed(Seen<PodList>);
+
+/// A simulated node and everything that a pass needs.
+struct Bench {
+    sim: Sim,
+    pods: Arc<Listed>,
+    policy: Policy,
+}
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
-    fn i1_running_containers_and_used_sandboxes_are_never_removed(node in a_node(), policy in a_policy(), kubelet: bool) {
-        let policy = if kubelet { without_guards(policy) } else { policy };
-        holds_i1(&node, &decide(&node, &policy, Scope::All))?;
+    fn on_an_unchanged_node_no_planned_removal_is_refused(node in a_node(), policy in a_policy(), guards in some_guards(), by_name: bool) {
+        let bench = Bench::new(&node, Policy { guards, ..policy }, by_name);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (plan, dry, live) = runtime.block_on(bench.pass(&node));
+        prop_assert_eq!(bad(&dry), Vec::<String>::new(), "dry run of {:#?}", plan.actions);
+        prop_assert_eq!(bad(&live), Vec::<String>::new(), "{:#?}", plan.actions);
+        prop_assert!(dry.len() >= plan.actions.len() && live.len() >= plan.actions.len());
+    }
+}
+
+/// Returns the number of cases. A node with sockets and files takes longer than one in memory.
+fn cases() -> u32 {
+    ProptestConfig::default().cases.div_ceil(8)
+}
+
+/// Generates guards that are on and off, except `match_image_names`: without it the plan ignores some uses, as the
+/// kubelet does.
+fn some_guards() -> impl Strategy<Value = Guards> {
+    let durations = || prop_oneof![Just(Duration::ZERO), Just(Duration::from_mins(1))];
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (durations(), durations(), durations(), switches).prop_map(
+        |(gone_after, sandbox_grace, created_grace, (newest, foreign, unrecognized, pod_images, pause))| Guards {
+            gone_after,
+            sandbox_grace,
+            created_grace,
+            keep_newest_instance: newest,
+            keep_foreign: foreign,
+            keep_unrecognized_logs: unrecognized,
+            keep_pod_images: pod_images,
+            keep_sandbox_image: pause,
+            // The socket of the simulated runtime is new.
+            settle: Duration::ZERO,
+            ..Guards::default()
+        },
+    )
+}
+
+fn bad(reports: &[Report]) -> Vec<String> {
+    let is_bad = |outcome: &Outcome| matches!(outcome, Outcome::Refused { .. } | Outcome::Failed { .. });
+    let bad = reports.iter().filter(|report| is_bad(&report.outcome));
+    bad.map(|report| format!("{} {:?} {:?}", report.action.target.id(), report.outcome, report.note)).collect()
+}
+
+// === impl Bench ===
+
+impl Bench {
+    fn new(node: &Snapshot, policy: Policy, by_name: bool) -> Self {
+        let sim = Sim::start(built(node)).unwrap();
+        let roots = sim.log_roots();
+        add_log_entries(node, &roots.pods, &roots.containers);
+        for uid in node.pod_dirs.as_ref().into_iter().flatten() {
+            fs::create_dir_all(sim.dir().join("kubelet/pods").join(uid.as_str())).unwrap();
+        }
+        let confirms = if by_name { Confirms::ByName } else { Confirms::ByUid };
+        let pods = Arc::new(Listed(node.pods.clone().map(|list| PodList { confirms, ..list })));
+        let mut policy = policy;
+        (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
+        Self { sim, pods, policy }
     }
 
-    #[test]
-    fn i2_an_incomplete_pod_list_proves_no_pod_deleted(node in a_node(), policy in a_policy()) {
-        holds_i2(&node, &decide(&node, &policy, Scope::All))?;
+    /// Makes a plan and carries it out twice: first in a dry run.
+    async fn pass(&self, node: &Snapshot) -> (Plan, Vec<Report>, Vec<Report>) {
+        let observer = self.observer();
+        let mut memory = node.memory.clone();
+        memory.last_counts = None;
+        let snapshot = observer.snapshot(&[Part::ImageVolumes, Part::LeftoverLogs].into(), now(), memory).await;
+        let plan = decide(&snapshot, &self.policy, Scope::All);
+        let dry = carried_out(&self.executor(Remover::Dry), &plan).await;
+        let writer = RuntimeWriter::new(&self.reader(), &InProgress::default());
+        let live = carried_out(&self.executor(Remover::Live { writer, roots: self.roots() }), &plan).await;
+        (plan, dry, live)
     }
 
-    #[test]
-    fn i3_the_newest_instance_is_kept_until_pod_deletion(node in a_node(), policy in a_policy()) {
-        holds_i3(&node, &decide(&node, &policy, Scope::All))?;
-    }
-
-    #[test]
-    fn i4_a_container_that_may_start_is_kept(node in a_node(), policy in a_policy()) {
-        holds_i4(&node, &decide(&node, &policy, Scope::All))?;
-    }
-
-    #[test]
-    fn i5_objects_that_are_not_the_kubelets_are_kept(node in a_node(), policy in a_policy()) {
-        holds_i5(&decide(&node, &policy, Scope::All))?;
-    }
-
-    #[test]
-    fn i6_an_image_in_use_is_kept(node in a_node(), policy in a_policy()) {
-        holds_i6(&node, &decide(&node, &policy, Scope::All), &policy)?;
-    }
-
-    #[test]
-    fn i7_log_paths_are_one_name_beneath_their_root(node in a_node(), policy in a_policy()) {
-        holds_i7(&decide(&node, &policy, Scope::All), &policy)?;
-    }
-
-    #[test]
-    fn i9_images_reach_the_target_or_report_a_shortfall(node in a_node(), policy in a_policy()) {
-        let plan = decide(&node, &policy, Scope::Images);
-        let size_if = |is_for: fn(&RemoveReason) -> bool| -> Vec<u64> {
-            of_kind(&plan, Kind::Image).filter(|action| is_for(&action.reason)).map(|action| size(&action.target)).collect()
+    fn observer(&self) -> Observer {
+        let roots = self.sim.log_roots();
+        let places = Places {
+            kubelet_root: self.kubelet_root(),
+            pod_logs: roots.pods,
+            container_logs: roots.containers,
+            ..Places::default()
         };
-        let for_space = size_if(|reason| matches!(reason, RemoveReason::Space { .. }));
-        let by_rule = size_if(|reason| matches!(reason, RemoveReason::Rule(_)));
-        let sum: u64 = for_space.iter().chain(&by_rule).sum();
-        prop_assert!(sum + plan.images.shortfall_bytes >= plan.images.target_bytes);
-        if let Some(last) = for_space.last() {
-            prop_assert!(sum - last < plan.images.target_bytes, "one image too many");
-        }
-        prop_assert!(plan.images.shortfall_bytes == 0 || !plan.errors.is_empty());
-        prop_assert!(plan.images.shortfall_bytes == 0 || plan.images.reserve.is_empty());
+        let disks = Arc::new(DiskFn(self.sim.disk_reader()));
+        Observer::new(self.reader(), places, "n1", Arc::clone(&self.pods) as Arc<dyn PodSource>, disks)
     }
 
-    #[test]
-    fn i11_a_pod_is_deleted_only_with_complete_proof(node in a_node(), policy in a_policy()) {
-        holds_i11(&node, &decide(&node, &policy, Scope::All))?;
-    }
-
-    #[test]
-    fn i12_an_untrusted_list_proves_nothing(node in a_node(), policy in a_policy()) {
-        holds_i12(&node, &decide(&node, &policy, Scope::All))?;
-    }
-
-    #[test]
-    fn a_foreign_saved_plan_breaks_no_invariant(node in a_node(), before in a_node(), is_same: bool, policy in a_policy(), other in a_policy(), kubelet: bool) {
-        let other = if kubelet { without_guards(other) } else { other };
-        let saved = decide(if is_same { &node } else { &before }, &other, Scope::All);
-        let Confirmed { plan, denied } = confirm(saved.clone(), &node, &policy);
-        prop_assert_eq!(plan.actions.len() + denied.len(), saved.actions.len());
-        holds_i1(&node, &plan)?;
-        holds_i2(&node, &plan)?;
-        holds_i3(&node, &plan)?;
-        holds_i4(&node, &plan)?;
-        holds_i5(&plan)?;
-        holds_i6(&node, &plan, &policy)?;
-        holds_i7(&plan, &policy)?;
-        holds_i11(&node, &plan)?;
-        holds_i12(&node, &plan)?;
-    }
-
-    #[test]
-    fn a_saved_plan_is_fully_confirmed_on_its_node(node in a_node(), policy in a_policy()) {
-        let saved = decide(&node, &policy, Scope::All);
-        let Confirmed { plan, denied } = confirm(saved.clone(), &node, &policy);
-        prop_assert_eq!((plan.actions, plan.images.reserve, denied), (saved.actions, saved.images.reserve, vec![]));
-    }
-
-    #[test]
-    fn every_object_is_removed_or_kept_and_never_both(node in a_node(), policy in a_policy()) {
-        let plan = decide(&node, &policy, Scope::All);
-        let removed = plan.actions.iter().map(kubegc::plan::Action::key);
-        let kept = plan.kept.iter().map(|kept| kubegc::plan::key(kept.kind, &kept.id));
-        let mut decided: Vec<_> = removed.chain(kept).collect();
-        decided.sort();
-        let mut all = nodes::keys(&node, &policy, &plan);
-        all.sort();
-        prop_assert_eq!(decided, all);
-    }
-
-    #[test]
-    fn shuffled_lists_give_the_same_plan(node in a_node(), policy in a_policy(), seed: u64) {
-        prop_assert_eq!(decide(&nodes::shuffled(&node, seed), &policy, Scope::All), decide(&node, &policy, Scope::All));
-    }
-
-    #[test]
-    fn a_carried_out_plan_leaves_nothing_to_do(node in a_node(), policy in a_policy()) {
-        let node = nodes::believed(node); // The next pass may remove what this one keeps because of untrusted lists.
-        let plan = decide(&node, &policy, Scope::All);
-        let after = decide(&nodes::carried_out(&node, &plan, &policy), &policy, Scope::All);
-        prop_assert_eq!(after.actions, vec![]);
-    }
-
-    #[test]
-    fn keep_rules_only_keep_more(node in a_node(), mut policy in a_policy()) {
-        policy.rules = policy.rules.iter().filter(|rule| rule.text().then == Then::Keep).cloned().collect();
-        let with = decide(&node, &policy, Scope::Containers);
-        let without = decide(&node, &Policy { rules: Rules::default(), ..policy }, Scope::Containers);
-        for kind in [Kind::Container, Kind::Sandbox, Kind::LogDir, Kind::LogLink] {
-            prop_assert!(gone(&with, kind).is_subset(&gone(&without, kind)));
-        }
-        // What is in a removed directory is removed with it.
-        let dirs = gone(&without, Kind::LogDir);
-        let is_in_dir = |file: &String| dirs.iter().any(|dir| std::path::Path::new(file).starts_with(dir));
-        let without = gone(&without, Kind::LogFile);
-        prop_assert!(gone(&with, Kind::LogFile).iter().all(|file| without.contains(file) || is_in_dir(file)));
-    }
-
-    #[test]
-    fn keep_rules_never_remove_an_unused_image(node in a_node(), mut policy in a_policy()) {
-        policy.images.all_unused = true; // For space, an image that is kept can cost another one.
-        policy.rules = policy.rules.iter().filter(|rule| rule.text().then == Then::Keep).cloned().collect();
-        let with = decide(&node, &policy, Scope::Images);
-        let without = decide(&node, &Policy { rules: Rules::default(), ..policy }, Scope::Images);
-        prop_assert!(gone(&with, Kind::Image).is_subset(&gone(&without, Kind::Image)));
-    }
-
-    #[test]
-    fn guards_only_keep_more_containers_and_sandboxes(node in a_node(), policy in a_policy()) {
-        let node = nodes::without_attempts(node); // The guards order by attempt what the kubelet orders by age.
-        let by_us = decide(&node, &policy, Scope::Containers);
-        let by_kubelet = decide(&node, &without_guards(policy), Scope::Containers);
-        for kind in [Kind::Container, Kind::Sandbox, Kind::LogDir, Kind::LogLink] {
-            prop_assert!(gone(&by_us, kind).is_subset(&gone(&by_kubelet, kind)));
-        }
-    }
-
-    #[test]
-    fn memory_makes_no_new_image_old_or_pod_missing(node in a_node(), policy in a_policy()) {
-        let memory = update_memory(&node, &policy);
-        let known = |id| node.memory.images.iter().any(|image| image.id == id);
-        if node.containers.as_ref().is_some() && node.images.as_ref().is_some() {
-            for image in memory.images.iter().filter(|image| !known(image.id.clone())) {
-                prop_assert_eq!(image.first_seen, Some(now()));
-            }
-        }
-        for absence in &*memory.absent_since {
-            let listed = node.pods.as_ref().is_some_and(|list| list.pods.iter().any(|pod| pod.uid == absence.uid));
-            prop_assert!(!listed && !runs(&node, &absence.uid) && absence.since <= now());
-        }
-    }
-
-    #[test]
-    fn documents_read_back_as_they_were_written(node in a_node(), policy in a_policy()) {
-        let plan = decide(&node, &policy, Scope::All);
-        let written = (serde_json::to_string(&node).unwrap(), serde_json::to_string(&plan).unwrap());
-        prop_assert_eq!(serde_json::from_str::<Snapshot>(&written.0).unwrap(), node);
-        prop_assert_eq!(serde_json::from_str::<Plan>(&written.1).unwrap(), plan.clone());
-        for (action, value) in plan.actions.iter().zip(serde_json::from_str::<serde_json::Value>(&written.1).unwrap()["actions"].as_array().unwrap()) {
-            prop_assert_eq!(action.reason.kind(), value["reason"].as_str().unwrap());
-            prop_assert!(!action.reason.explain().rule.is_empty());
-        }
-        for kept in &plan.kept {
-            let value = serde_json::to_value(kept).unwrap();
-            prop_assert_eq!(kept.reason.kind(), value["reason"].as_str().unwrap());
-            prop_assert!(!kept.reason.explain().change.is_empty());
-        }
-    }
-}
-
-fn holds_i1(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
-    let gone = gone(plan, Kind::Container);
-    for container in containers(node) {
-        if container.state == ContainerState::Running {
-            prop_assert!(!gone.contains(container.id.as_str()));
-        }
-    }
-    for sandbox in removed_sandboxes(node, plan) {
-        prop_assert_eq!(sandbox.state, SandboxState::NotReady);
-        let left = containers(node).iter().filter(|container| !gone.contains(container.id.as_str()));
-        prop_assert_eq!(left.filter(|container| container.sandbox_id == sandbox.id).count(), 0);
-    }
-    Ok(())
-}
-
-fn holds_i2(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
-    let is_complete = node.pods.as_ref().is_some_and(|list| list.complete);
-    let called_deleted = plan.actions.iter().any(|action| action.reason == RemoveReason::PodDeleted {});
-    prop_assert!(is_complete || !called_deleted);
-    Ok(())
-}
-
-fn holds_i3(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
-    let mut newest: BTreeMap<_, &Container> = BTreeMap::new();
-    for container in containers(node) {
-        let key = (container.pod_uid(), container.name.as_str());
-        let newest = newest.entry(key).or_insert(container);
-        let order = |one: &Container| (one.attempt, one.created_at, one.id.clone());
-        if order(container) > order(newest) {
-            *newest = container;
-        }
-    }
-    for action in of_kind(plan, Kind::Container) {
-        let is_newest = newest.values().any(|container| container.id.as_str() == action.target.id());
-        let is_of_pod = matches!(action.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
-        prop_assert!(!is_newest || is_of_pod, "{:?}", action);
-    }
-    for action in of_kind(plan, Kind::LogFile) {
-        let (path, pod) = (action.target.id(), action.pod.as_ref().unwrap());
-        let [file, name] = [0, 1].map(|at| path.rsplit('/').nth(at).unwrap());
-        let attempt = attempt_of_log(file).unwrap_or(u32::MAX);
-        let of_slot = || containers(node).iter().filter(|one| one.pod_uid() == Some(&pod.uid) && one.name == name);
-        let is_of_pod = matches!(action.reason, RemoveReason::PodDeleted {} | RemoveReason::PodTerminal { .. });
-        prop_assert!(of_slot().all(|one| one.attempt != attempt), "{action:?}");
-        prop_assert!(is_of_pod || of_slot().any(|one| one.attempt > attempt), "{action:?}");
-    }
-    Ok(())
-}
-
-fn holds_i4(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
-    let gone = gone(plan, Kind::Container);
-    for container in containers(node).iter().filter(|container| container.state == ContainerState::Created) {
-        let is_young = seconds_since(container.created_at) < 600.0;
-        prop_assert!(!(is_young && gone.contains(container.id.as_str())));
-    }
-    Ok(())
-}
-
-fn holds_i5(plan: &Plan) -> Result<(), TestCaseError> {
-    for action in plan.actions.iter().filter(|action| matches!(action.target.kind(), Kind::Container | Kind::Sandbox)) {
-        prop_assert!(action.pod.as_ref().is_some_and(|pod| !pod.uid.is_empty()));
-    }
-    Ok(())
-}
-
-fn holds_i6(node: &Snapshot, plan: &Plan, policy: &Policy) -> Result<(), TestCaseError> {
-    let next = plan.images.reserve.iter().map(|action| action.target.id());
-    let gone: BTreeSet<_> = gone(plan, Kind::Image).into_iter().chain(next).collect();
-    for image in node.images.as_ref().into_iter().flatten().filter(|image| gone.contains(image.id.as_str())) {
-        prop_assert!(!is_needed(node, policy, image), "{:?}", image);
-    }
-    Ok(())
-}
-
-fn holds_i7(plan: &Plan, policy: &Policy) -> Result<(), TestCaseError> {
-    for action in &plan.actions {
-        let (path, root) = match &action.target {
-            Target::RemoveLogDir { path } => (path, &policy.logs.pods_root),
-            Target::RemoveLogLink { path } => (path, &policy.logs.containers_root),
-            _ => continue,
+    /// Creates the executor as the daemon does for these guards.
+    fn executor(&self, remover: Remover) -> Executor {
+        let asks = !self.policy.guards.gone_after.is_zero();
+        let options = ExecuteOptions {
+            kubelet_pods: asks.then(|| self.kubelet_root().join("pods")),
+            confirms_deletions: asks,
+            keeps_pod_images: self.policy.guards.keep_pod_images,
+            space_settle: Duration::ZERO,
+            ..ExecuteOptions::default()
         };
-        prop_assert_eq!(path.parent(), Some(root.as_path()));
-        let name = path.file_name().unwrap().to_str().unwrap();
-        prop_assert!(name.matches('_').count() == 2, "{}", name);
+        let disks = Arc::new(DiskFn(self.sim.disk_reader()));
+        let pods = Arc::clone(&self.pods) as Arc<dyn PodSource>;
+        let (reader, image_names, roots) = (self.reader(), Arc::default(), self.roots());
+        Executor { reader, remover, pods, disks, image_names, roots, options, gate: Arc::new(AlwaysOpen) }
     }
-    Ok(())
-}
 
-fn holds_i11(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
-    for action in plan.actions.iter().filter(|action| action.reason == RemoveReason::PodDeleted {}) {
-        let uid = &action.pod.as_ref().unwrap().uid;
-        let list = node.pods.as_ref().unwrap();
-        prop_assert!(list.complete && list.pods.iter().all(|pod| pod.uid != *uid));
-        prop_assert!(!runs(node, uid));
-        prop_assert!(node.pod_dirs.as_ref().is_some_and(|dirs| !dirs.contains(uid)));
-        let since = node.memory.absent_since.iter().find(|absence| absence.uid == *uid).unwrap().since;
-        prop_assert!(seconds_since(since) >= 60.0);
+    fn reader(&self) -> RuntimeReader {
+        RuntimeReader::new(&self.sim.endpoint(), &self.sim.endpoint(), CriOptions::default())
     }
-    Ok(())
-}
 
-fn holds_i12(node: &Snapshot, plan: &Plan) -> Result<(), TestCaseError> {
-    if is_doubtful(node) {
-        prop_assert_eq!(of_kind(plan, Kind::Image).count(), 0);
-        prop_assert_eq!(of_kind(plan, Kind::LogFile).count(), 0);
-        let is_removed = |action: &kubegc::plan::Action| action.reason == RemoveReason::PodDeleted {};
-        prop_assert!(!plan.actions.iter().any(is_removed), "{:?}", plan.actions);
+    fn roots(&self) -> LogRoots {
+        LogRoots::new("/", self.policy.logs.clone())
     }
-    Ok(())
-}
 
-fn without_guards(policy: Policy) -> Policy {
-    Policy { profile: Profile::Kubelet, guards: Guards::of(Profile::Kubelet), ..policy }
-}
-
-fn containers(node: &Snapshot) -> &[Container] {
-    node.containers.as_ref().map_or(&[], Vec::as_slice)
-}
-
-fn of_kind(plan: &Plan, kind: Kind) -> impl Iterator<Item = &kubegc::plan::Action> {
-    plan.actions.iter().filter(move |action| action.target.kind() == kind)
-}
-
-fn gone(plan: &Plan, kind: Kind) -> BTreeSet<String> {
-    of_kind(plan, kind).map(|action| action.target.id()).collect()
-}
-
-fn removed_sandboxes<'a>(node: &'a Snapshot, plan: &Plan) -> Vec<&'a kubegc::model::Sandbox> {
-    let gone = gone(plan, Kind::Sandbox);
-    let all = node.sandboxes.as_ref().into_iter().flatten();
-    all.filter(|sandbox| gone.contains(sandbox.id.as_str())).collect()
-}
-
-fn seconds_since(moment: Timestamp) -> f64 {
-    now().duration_since(moment).as_secs_f64()
-}
-
-fn size(target: &Target) -> u64 {
-    match target {
-        Target::RemoveImage { estimated_bytes, .. } => *estimated_bytes,
-        _ => 0,
+    fn kubelet_root(&self) -> PathBuf {
+        self.sim.dir().join("kubelet")
     }
 }
 
-fn runs(node: &Snapshot, uid: &PodUid) -> bool {
-    let sandboxes = node.sandboxes.as_ref().into_iter().flatten();
-    containers(node)
-        .iter()
-        .any(|container| container.state == ContainerState::Running && container.pod_uid() == Some(uid))
-        || sandboxes.into_iter().any(|sandbox| sandbox.state == SandboxState::Ready && sandbox.pod_uid() == Some(uid))
+async fn carried_out(executor: &Executor, plan: &Plan) -> Vec<Report> {
+    let mut reports = Vec::new();
+    executor.carry_out(plan, &CancellationToken::new(), &mut |report: Report| reports.push(report)).await;
+    reports
 }
 
-fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
-    let names: Vec<&str> = std::iter::once(image.id.as_str()).chain(image.tags.iter().map(String::as_str)).collect();
-    let has = |name: &str| names.contains(&name);
-    let used = containers(node).iter().any(|container| {
-        let by_name = container.image_id.iter().chain(&container.image).any(|name| has(name));
-        by_name || container.image_volumes.iter().any(|name| has(name))
-    });
-    let may_mount =
-        |container: &&Container| container.image_volumes_unknown.is_some() && container.state != ContainerState::Exited;
-    let may_be_mounted = containers(node).iter().filter(may_mount).any(|container| {
-        let mut pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods);
-        let spec = pods.find(|pod| Some(&pod.uid) == container.pod_uid() && !pod.images.is_empty());
-        spec.is_none_or(|pod| pod.images.iter().any(|name| has(name)))
-    });
-    let sandbox_image = node.sandbox_image.as_ref().and_then(Option::as_deref).is_some_and(has);
-    // With `evict_terminated_pods`, terminated pods no longer need their images.
-    let needs_none = |pod: &&Pod| policy.containers.evict_terminated_pods && pod.phase.is_terminal();
-    let pods = node.pods.as_ref().into_iter().flat_map(|list| &list.pods).filter(|pod| !needs_none(pod));
-    used || may_be_mounted
-        || image.pinned
-        || !node.image_uses.is_seen()
-        || sandbox_image
-        || node.pulling.iter().any(|name| has(name))
-        || pods.flat_map(|pod| &pod.images).any(|name| has(name))
-        || policy.images.keep.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
+/// Returns the runtime's part of a snapshot. Containers of a sandbox that is not listed are left out. The others belong
+/// to the pod of their sandbox.
+fn built(node: &Snapshot) -> Node {
+    let mut built = Node::new().now(now()).disk(10 * GIB, 9 * GIB);
+    for image in node.images.as_ref().into_iter().flatten() {
+        let tag = &image.tags[0];
+        built = built.id(image.id.as_str()).image(tag, &[(tag, image.size_bytes * 10 * MIB)]);
+        built = if image.pinned { built.pinned() } else { built };
+    }
+    if let Some(image) = node.sandbox_image.as_ref().and_then(Option::as_deref) {
+        built = built.sandbox_image(image);
+    }
+    let sandboxes = node.sandboxes.as_ref().map_or(&[][..], Vec::as_slice);
+    built = sandboxes.iter().fold(built, with_sandbox);
+    let is_placed = |container: &&Container| sandboxes.iter().any(|sandbox| sandbox.id == container.sandbox_id);
+    node.containers.as_ref().into_iter().flatten().filter(is_placed).fold(built, with_container)
 }
 
-fn is_doubtful(node: &Snapshot) -> bool {
-    let started = node.listening_since.as_ref().copied().flatten();
-    let lengths = [
-        node.containers.as_ref().map(Vec::len),
-        node.sandboxes.as_ref().map(Vec::len),
-        node.images.as_ref().map(Vec::len),
-    ];
-    let before = node.memory.last_counts.unwrap_or_default();
-    let fell = |(before, now): (u64, Option<usize>)| {
-        now.is_some_and(|now| now as u64 * 2 < before && (now == 0 || before - now as u64 >= 3))
+fn with_sandbox(node: Node, sandbox: &Sandbox) -> Node {
+    let node = node.at(sandbox.created_at).id(sandbox.id.as_str());
+    let node = match &sandbox.pod {
+        Some(PodRef { uid, namespace, name }) => node.pod(namespace, name, uid.as_str()),
+        None => node.foreign("debug"),
     };
-    let lists = [before.containers, before.sandboxes, before.images].into_iter().zip(lengths);
-    started.is_some_and(|since| seconds_since(since) < 60.0) || lists.into_iter().any(fell)
+    if sandbox.state == SandboxState::Ready { node } else { node.stopped() }
+}
+
+fn with_container(node: Node, container: &Container) -> Node {
+    let node = node.at(container.created_at).in_sandbox(container.sandbox_id.as_str()).id(container.id.as_str());
+    // The instance before it is lost.
+    let node = if container.attempt > 0 { node.lost(&container.name, 10) } else { node };
+    let image = container.image.as_deref().or(container.image_id.as_deref()).unwrap_or("docker.io/library/i0:1");
+    let node = match container.state {
+        ContainerState::Created => node.created(&container.name, image),
+        ContainerState::Running => node.running(&container.name, image),
+        ContainerState::Exited => node.exited(&container.name, image),
+        ContainerState::Unknown => node.unknown(&container.name, image),
+    };
+    container.image_volumes.iter().fold(node, |node, volume| node.mounting(volume))
+}
+
+/// Adds the log entries of a snapshot to those of the simulated runtime, and one directory in the old format.
+fn add_log_entries(node: &Snapshot, pods: &Path, links: &Path) {
+    fs::create_dir(pods.join(UID_ALONE)).unwrap();
+    for dir in node.log_dirs.as_ref().into_iter().flatten().filter(|dir| dir.name != "..") {
+        let path = pods.join(&dir.name);
+        match dir.entry {
+            _ if path.symlink_metadata().is_ok() => {}
+            EntryKind::Directory => fs::create_dir_all(path.join("app")).unwrap(),
+            _ => symlink("/nowhere", path).unwrap(),
+        }
+    }
+    for log in node.leftover_logs.as_ref().into_iter().flatten() {
+        let path = log.path(pods);
+        // The directory of the pod may be a symlink.
+        if path.symlink_metadata().is_err() && fs::create_dir_all(path.parent().unwrap()).is_ok() {
+            fs::write(path, "text").unwrap();
+        }
+    }
+    for link in node.log_links.as_ref().into_iter().flatten() {
+        let path = links.join(&link.name);
+        match link.target {
+            _ if path.symlink_metadata().is_ok() => {}
+            LinkTarget::Exists => symlink(pods, path).unwrap(),
+            LinkTarget::Missing => symlink("/nowhere/0.log", path).unwrap(),
+            LinkTarget::Unknown => symlink(&path, &path).unwrap(),
+        }
+    }
+}
+
+// === impl Listed ===
+
+#[async_trait]
+impl PodSource for Listed {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn has_kubelet(&self) -> bool {
+        false
+    }
+
+    async fn list(&self, _: &Seen<Vec<Container>>, _: &Seen<Vec<Sandbox>>) -> Seen<PodList> {
+        self.0.clone()
+    }
+
+    async fn cached_pods(&self) -> Vec<Pod> {
+        self.0.as_ref().map(|list| list.pods.clone()).unwrap_or_default()
+    }
+
+    async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
+        match self.0.as_ref().filter(|list| list.complete && list.confirms.can_look_up(pod)) {
+            Some(list) => Seen::Seen(list.pods.iter().any(|listed| listed.uid == pod.uid)),
+            None => Seen::NotSeen("no lookup is possible".to_owned()),
+        }
+    }
 }

@@ -138,6 +138,7 @@ pub struct Snapshot {
 }
 
 /// Declares the type of a document: its name, its only value as Rust and JSON have it, and what the document is.
+#[macro_export]
 macro_rules! document_kind {
     ($(#[$doc:meta])* $name:ident::$value:ident = $word:literal, $of:literal) => {
         $(#[$doc])*
@@ -150,7 +151,6 @@ macro_rules! document_kind {
         }
     };
 }
-pub(crate) use document_kind;
 
 document_kind! {
     /// The `kind` of a snapshot document.

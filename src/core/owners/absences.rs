@@ -54,8 +54,7 @@ impl Absences {
     }
 
     /// Lists the owners, the latest proof last.
-    #[cfg(test)]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Identity> {
+    pub fn iter(&self) -> impl Iterator<Item = &Identity> {
         let is_valid = |(at, owner): &&(Duration, Identity)| self.proven_at.get(owner) == Some(at);
         self.arrived.iter().filter(is_valid).map(|(_, owner)| owner)
     }

@@ -245,7 +245,7 @@ fn the_page_has_every_fact() {
         .map(|fact| fact.row())
         .map(|fact| format!("| `{}` | {} | {} | `{}` |\n", fact.name, fact.kind, fact.meaning, fact.example));
     let table = format!("| fact | type | meaning | example |\n|---|---|---|---|\n{}", rows.collect::<String>());
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/rules.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (begin, rest) = page.split_once("<!-- facts -->\n").unwrap();
     let (written, end) = rest.split_once("<!-- end of facts -->").unwrap();

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kubegc::model::{Container, ContainerState, PodRef, Sandbox, SandboxState, Snapshot};
-use kubegc::plan::{KeepReason, Plan, Policy, Scope, decide};
+use kubegc_core::model::{Container, ContainerState, PodRef, Sandbox, SandboxState, Snapshot};
+use kubegc_core::plan::{KeepReason, Plan, Policy, Scope, decide};
 use serde_json::Value;
 
 use super::{at, blank, cases, kubelet, long_absent, pod_list, removed, safe_keeps_more, seen, text, texts};

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kubegc::model::{Absence, Memory, Phase, Pod, PodList, Seen, Snapshot};
-use kubegc::plan::{Guards, KeepReason, Plan, Policy, Profile, Scope, Target, decide};
+use kubegc_core::model::{Absence, Memory, Phase, Pod, PodList, Seen, Snapshot};
+use kubegc_core::plan::{Guards, KeepReason, Plan, Policy, Profile, Scope, Target, decide};
 use serde_json::Value;
 
 /// Returns the kubelet's rules.
@@ -37,7 +37,8 @@ fn at(seconds: f64) -> Timestamp {
 
 fn cases(file: &str) -> Vec<Value> {
     let text =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/vectors").join(file)).unwrap();
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/vectors").join(file))
+            .unwrap();
     match file.contains(".jsonl") {
         true => text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
         false => serde_json::from_str(&text).unwrap(),

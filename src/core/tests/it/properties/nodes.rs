@@ -4,13 +4,13 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kubegc::model::{
+use kubegc_core::model::{
     Absence, Container, ContainerState, EntryKind, FileSystem, Image, ImageMemory, LeftoverLog, LinkTarget, ListCounts,
     LogDir, LogLink, Memory, Phase, Pod, PodList, PodRef, PodUid, RemovedImage, Sandbox, SandboxState, Seen, Snapshot,
     pod_uid_of_dir,
 };
-use kubegc::plan::{Kind, Plan, Policy, key, update_memory};
-use kubegc::rules::{ImageTotal, Limits, Rule, RuleSubject, RuleText, Rules, Then};
+use kubegc_core::plan::{Kind, Plan, Policy, key, update_memory};
+use kubegc_core::rules::{ImageTotal, Limits, Rule, RuleSubject, RuleText, Rules, Then};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -415,7 +415,7 @@ pub fn believed(mut node: Snapshot) -> Snapshot {
 
 /// Returns the node after a plan, with the memory of the pass. Each image reclaims exactly its size.
 pub fn carried_out(node: &Snapshot, plan: &Plan, policy: &Policy) -> Snapshot {
-    let gone: std::collections::BTreeSet<_> = plan.actions.iter().map(kubegc::plan::Action::key).collect();
+    let gone: std::collections::BTreeSet<_> = plan.actions.iter().map(kubegc_core::plan::Action::key).collect();
     let is_left = |kind, id: &str| !gone.contains(&key(kind, id));
     let before = node;
     let mut node = node.clone();

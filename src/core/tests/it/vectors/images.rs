@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kubegc::model::{Container, FileSystem, Image, ImageMemory, Memory, Seen, Snapshot};
-use kubegc::plan::{KeepReason, Policy, Scope, decide, update_memory};
+use kubegc_core::model::{Container, FileSystem, Image, ImageMemory, Memory, Seen, Snapshot};
+use kubegc_core::plan::{KeepReason, Policy, Scope, decide, update_memory};
 use serde_json::Value;
 
 use super::{at, blank, cases, kubelet, removed, safe, seconds, seen, text, texts};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kubegc::model::{ContainerLog, ContainerLogs, PodRef, Seen, Snapshot, attempt_of_log};
-use kubegc::plan::{Kind, Plan, RemoveReason, Scope, confirm, decide};
+use kubegc_core::model::{ContainerLog, ContainerLogs, PodRef, Seen, Snapshot, attempt_of_log};
+use kubegc_core::plan::{Kind, Plan, RemoveReason, Scope, confirm, decide};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kubegc::model::{Container, FileSystem, Image, ImageMemory, Memory, PodRef, Sandbox, SandboxState, Snapshot};
-use kubegc::plan::{Policy, Scope, decide};
+use kubegc_core::model::{Container, FileSystem, Image, ImageMemory, Memory, PodRef, Sandbox, SandboxState, Snapshot};
+use kubegc_core::plan::{Policy, Scope, decide};
 use serde_json::Value;
 
 use super::containers::{is_named, state};

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kubegc::model::{
+use kubegc_core::model::{
     Container, LinkTarget, LogDir, LogLink, Seen, Snapshot, container_id_of_link, log_link_name, pod_uid_of_dir,
 };
-use kubegc::plan::{KeepReason, Policy, Scope, decide};
+use kubegc_core::plan::{KeepReason, Policy, Scope, decide};
 use serde_json::Value;
 
 use super::{at, blank, cases, is_guard, kubelet, long_absent, pod_list, removed, safe_keeps_more, seen, text, texts};

@@ -1,0 +1,3 @@
+//! Random input for unit tests.
+
+pub mod any_forest;
