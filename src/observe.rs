@@ -32,7 +32,7 @@ pub use image_names::ImageNames;
 pub use leftovers::has_pull_record;
 pub use log_files::{
     Archive, LogEvents, LogFile, LogFiles, LogLine, LogLines, LogQuery, LogStream, LogWatch, LoggedContainer,
-    MOST_COPIED_BYTES, PodLogs, link_target, read_archived_pod,
+    MOST_COPIED_BYTES, MOST_LOG_FILES, PodLogs, link_target, read_archived_pod,
 };
 pub use needs::{Needs, Part, wanted};
 pub use observe_error::ObserveError;

@@ -196,7 +196,8 @@ fn root() -> &'static Path {
 fn files() -> Vec<File> {
     let mut paths = Vec::new();
     gather(&root().join("src"), &mut paths);
-    paths.iter().filter(|path| !is_test(path)).map(|path| read(path)).collect()
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "rs") && !is_test(path));
+    paths.iter().map(|path| read(path)).collect()
 }
 
 fn gather(dir: &Path, paths: &mut Vec<PathBuf>) {

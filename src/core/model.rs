@@ -30,9 +30,9 @@ pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_i
 pub use image_names::{full_image_name, full_image_patterns, is_image_pattern, last_part_of_name, last_parts};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use log_names::{
-    LogFileName, MOST_LOG_FILES, attempt_of_log, container_id_of_link, container_log_dir, container_of_link,
-    is_compressing, is_current_log, is_log_link, is_log_link_without_id, log_dir_name, log_dir_of, log_file_name,
-    log_link_name, pod_of_dir, pod_uid_of_dir, rotated_log,
+    LogFileName, attempt_of_log, container_id_of_link, container_log_dir, container_of_link, is_compressing,
+    is_current_log, is_log_link, is_log_link_without_id, log_dir_name, log_dir_of, log_file_name, log_link_name,
+    pod_of_dir, pod_uid_of_dir, rotated_log,
 };
 pub use memory::pulls::{Pulls, RepositoryPulls};
 pub use memory::removed_image::{RemovedImage, RemovedImages, manifest_digests};

@@ -9,11 +9,9 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use super::ObserveError;
-use super::log_files::LogFiles;
+use super::log_files::{LogFiles, MOST_LOG_FILES};
 use super::open_dir::OpenDir;
-use crate::model::{
-    Container, LeftoverLog, MOST_LOG_FILES, PodRef, attempt_of_log, container_log_dir, termination_logs,
-};
+use crate::model::{Container, LeftoverLog, PodRef, attempt_of_log, container_log_dir, termination_logs};
 
 /// A container of a pod whose log directory is read.
 #[derive(Debug, PartialEq)]

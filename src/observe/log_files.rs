@@ -25,7 +25,7 @@ use crate::model::{EntryKind, LinkTarget, LogDir, LogLink};
 pub use archived_logs::{Archive, read_archived_pod};
 pub use log_events::LogEvents;
 pub use log_lines::{LogLine, LogLines, LogQuery, LogStream};
-pub use log_tree::LogFiles;
+pub use log_tree::{LogFiles, MOST_LOG_FILES};
 pub use pod_logs::{LogFile, LogWatch, LoggedContainer, MOST_BYTES as MOST_COPIED_BYTES, PodLogs};
 
 /// Returns every entry of the pod log root, of any type, sorted by name.

@@ -11,9 +11,6 @@ const SUFFIX: &str = ".log";
 /// The suffixes of a compressed log file, and of one that is being written.
 const COMPRESSED: &str = ".gz";
 const TEMPORARY: &str = ".tmp";
-/// The most entries of the log directory of a container, or of a pod. What has more decides nothing: which file is missing, the only one or
-/// the newest is not known, and to read it takes the time of others. A kubelet has some files for each restart.
-pub const MOST_LOG_FILES: usize = if cfg!(test) { 50 } else { 10_000 };
 /// The shortest text that the kubelet accepts as a part of an ID.
 const MIN_ID: usize = 6;
 

@@ -19,8 +19,8 @@ use super::archived_pods::{is_document, remove_empty_pods, remove_if_empty};
 use super::dir::Dir;
 use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats};
-use crate::model::{EntryKind, MOST_LOG_FILES, PodRef, container_log_dir, is_current_log, pod_of_dir, rotated_log};
-use crate::observe::{DirEntry, turn};
+use crate::model::{EntryKind, PodRef, container_log_dir, is_current_log, pod_of_dir, rotated_log};
+use crate::observe::{DirEntry, MOST_LOG_FILES, turn};
 use crate::plan::ARCHIVE;
 
 /// The most directories of pods that are looked at.

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::{LogError, RemovedStats};
-use crate::model::{EntryKind, LogFileName, MOST_LOG_FILES};
-use crate::observe::{DirEntry, LogFiles, OpenDir};
+use crate::model::{EntryKind, LogFileName};
+use crate::observe::{DirEntry, LogFiles, MOST_LOG_FILES, OpenDir};
 
 /// An open directory on the mount of its root.
 #[derive(Debug)]

@@ -106,7 +106,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::model::MOST_LOG_FILES;
+    use crate::observe::log_files::MOST_LOG_FILES;
 
     const APP: &str = "default_web_u1/app";
 

@@ -105,7 +105,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::MOST_LOG_FILES;
+    use crate::observe::log_files::MOST_LOG_FILES;
 
     const ROTATED: &str = "0.log.20261121-100000";
 

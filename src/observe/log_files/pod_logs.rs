@@ -18,10 +18,10 @@ use rustix::fs::fstat;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::archived_logs;
-use super::log_tree::LogFiles;
+use super::log_tree::{LogFiles, MOST_LOG_FILES};
 use super::sparse::Sparse;
 use crate::host_path::{HostFs, Resolved};
-use crate::model::{ArchivedPod, LogFileName, MOST_LOG_FILES, PodRef, pod_of_dir};
+use crate::model::{ArchivedPod, LogFileName, PodRef, pod_of_dir};
 use crate::observe::ObserveError;
 use crate::observe::open_dir::OpenDir;
 use crate::observe::walk::MOST_NAMES;

@@ -9,7 +9,8 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{ArchivedContainer, ArchivedPod, MOST_LOG_FILES, Pod};
+use crate::model::{ArchivedContainer, ArchivedPod, Pod};
+use crate::observe::MOST_LOG_FILES;
 
 const APP: &str = "var/log/pods/default_web_uid-1/app";
 const ARCHIVED: &str = "var/log/kubegc/archive/default_web_uid-1/app";
