@@ -278,11 +278,8 @@ settings! {
     /// Deletions of objects with never-seen owners after which `controller run` pauses their resource. 0 = off.
     ///
     /// A restore from a backup or a replication writes such objects, because the uids of their owners have changed.
-    /// Deletions within ten minutes count.
+    /// Deletions within ten minutes count. Where a twentieth of the resource is more, that is the limit.
     "guards.brake_count": COUNT = controller.guards.brake_count;
-
-    /// The same limit as brake_count, in percent of the objects of the resource. The larger of the two applies.
-    "guards.brake_percent": PERCENT = controller.guards.brake_percent;
 
     /// Pod sources: "auto", "none", or any of kube-api,kubelet,runtime.
     ///
@@ -419,9 +416,6 @@ settings! {
 
     /// Maximum age of a terminated pod since it finished. 0 = no limit.
     "pod_gc.max_age": DURATION = pod_gc.max_age;
-
-    /// Which terminated pods are deleted first: the oldest by "created" or by "finished". Evicted pods come first.
-    "pod_gc.order": POD_ORDER = pod_gc.order;
 
     /// How long a node must be missing before its pods can be deleted.
     "pod_gc.node_quarantine": DURATION = pod_gc.node_quarantine;

@@ -21,7 +21,6 @@ use crate::controller::ResourceName;
 use crate::fleet::{FleetPart, QuietHours};
 use crate::model::{LeftoverKind, PodSourceName, duration_text, exact_size_text};
 use crate::plan::{AgeFrom, ArchiveLimit, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Pattern, Profile};
-use crate::pod_gc::PodOrder;
 use crate::rules::Rules;
 
 /// A type of setting.
@@ -287,9 +286,6 @@ pub(super) const AGE_FROM: ValueType<AgeFrom> = ValueType::word();
 
 /// A set of guards.
 pub(super) const PROFILE: ValueType<Profile> = ValueType::word();
-
-/// Which terminated pods are deleted first.
-pub(super) const POD_ORDER: ValueType<PodOrder> = ValueType::word();
 
 /// Whether passes remove objects.
 pub(super) const MODE: ValueType<Mode> = ValueType::word();

@@ -17,7 +17,7 @@ pub use nodes::{MissingNodes, NodeAnswer, NodeState, NodeStates};
 pub use pod_document::{PodAction, PodKeepReason, PodKept, PodLimit, PodMark, PodPlan, PodPlanKind, PodReason};
 pub use pod_plan::{plan, recheck_node};
 pub use pod_snapshot::{NodeMeta, PodMeta, PodsSnapshot};
-pub use policy::{PodGcPolicy, PodOrder};
+pub use policy::PodGcPolicy;
 
 #[cfg(test)]
 mod tests;

@@ -274,7 +274,6 @@ fn a_kubelet_file_without_image_gc_causes_a_warning() {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a line for each setting")]
 fn the_settings_in_force_are_shown_with_their_origins() {
     let shell = Shell::new()
         .with("kubegc.toml", "profile = \"kubelet\"\n[containers]\nmax_per_pod_container = 2\n")
@@ -342,7 +341,6 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     settle = "5m"                                # --set
     fall_hold = "0s"                             # profile kubelet
     brake_count = 0                              # profile kubelet
-    brake_percent = 0                            # profile kubelet
 
     [pods]
     source = "auto"                              # built-in
@@ -388,7 +386,6 @@ fn the_settings_in_force_are_shown_with_their_origins() {
     per_namespace = 0                            # built-in
     failed_pod_threshold = 0                     # built-in
     max_age = "0s"                               # built-in
-    order = "created"                            # built-in
     node_quarantine = "40s"                      # built-in
     "#);
 }

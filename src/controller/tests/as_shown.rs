@@ -79,7 +79,7 @@ async fn an_object_with_a_gc_finalizer_is_read_first() {
 
 #[tokio::test(start_paused = true)]
 async fn the_brake_counts_deletions_without_a_read() {
-    let guards = OwnerGuards { brake_count: 1, brake_percent: 0, ..OwnerGuards::default() };
+    let guards = OwnerGuards { brake_count: 1, ..OwnerGuards::default() };
     let cluster = Cluster::with(guards);
     let never_seen = pod("never-seen", &[]);
     for name in ["a", "b", "c"] {

@@ -226,7 +226,7 @@ async fn a_long_foreground_deletion_is_reported_and_measured() {
 /// kubernetes#139104: Velero restores objects with the uids of another cluster.
 #[tokio::test(start_paused = true)]
 async fn the_brake_pauses_resources_with_owners_never_seen() {
-    let cluster = Cluster::with(OwnerGuards { brake_count: 3, brake_percent: 0, ..OwnerGuards::default() });
+    let cluster = Cluster::with(OwnerGuards { brake_count: 3, ..OwnerGuards::default() });
     for name in ["a", "b", "c", "d", "e"] {
         cluster.shows(&pod(name, &[to(&pod("absent", &[]))]));
     }
@@ -248,7 +248,7 @@ async fn the_brake_pauses_resources_with_owners_never_seen() {
 /// A webhook that is down for a while.
 #[tokio::test(start_paused = true)]
 async fn the_brake_counts_objects_that_were_deleted() {
-    let cluster = Cluster::with(OwnerGuards { brake_count: 3, brake_percent: 0, ..OwnerGuards::default() });
+    let cluster = Cluster::with(OwnerGuards { brake_count: 3, ..OwnerGuards::default() });
     let dependents = ["a", "b", "c"].map(|name| pod(name, &[to(&pod("absent", &[]))]));
     for dependent in &dependents {
         cluster.server.refuses("DELETE", dependent, true);

@@ -11,6 +11,8 @@ use crate::model::Uid;
 
 /// The time in which deletions count. A restore writes its objects within minutes, and their deletions follow at once.
 const WINDOW: Duration = Duration::from_mins(10);
+/// Of a large resource a twentieth may be deleted in that time.
+const LARGE_SHARE: u64 = 20;
 
 /// Counts such deletions for each resource. A resource that was paused stays paused.
 #[derive(Debug, Default)]
@@ -67,7 +69,7 @@ impl Brake {
         let limit = match guards.brake_count {
             count if begun < count => count,
             // Objects that were deleted in the window were part of the resource.
-            count => count.max((total() as u64 + deleted) / 100 * guards.brake_percent),
+            count => count.max((total() as u64 + deleted) / LARGE_SHARE),
         };
         if !is_known && deleted >= limit {
             counted.is_paused = true;

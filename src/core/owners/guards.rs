@@ -16,10 +16,8 @@ pub struct OwnerGuards {
     /// wait, and a late dependent is deleted (kubernetes#125796).
     pub orphan_wait: Duration,
     /// In `run`: how many objects of a resource may be deleted in ten minutes if no owner of them was ever seen alive,
-    /// before this pauses. 0 = no limit.
+    /// before this pauses. Where a twentieth of the resource is more, that counts. 0 = no limit.
     pub brake_count: u64,
-    /// As [`Self::brake_count`], in percent of the objects of the resource; the larger of the two counts.
-    pub brake_percent: u64,
 }
 
 // === impl OwnerGuards ===
@@ -27,13 +25,7 @@ pub struct OwnerGuards {
 impl OwnerGuards {
     /// Returns the profile of kube-controller-manager: no guard.
     pub fn none() -> Self {
-        Self {
-            strict_not_found: false,
-            compare_after_conflict: false,
-            orphan_wait: Duration::ZERO,
-            brake_count: 0,
-            brake_percent: 0,
-        }
+        Self { strict_not_found: false, compare_after_conflict: false, orphan_wait: Duration::ZERO, brake_count: 0 }
     }
 }
 
@@ -44,7 +36,6 @@ impl Default for OwnerGuards {
             compare_after_conflict: true,
             orphan_wait: Duration::from_secs(30),
             brake_count: 100,
-            brake_percent: 5,
         }
     }
 }

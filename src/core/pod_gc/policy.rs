@@ -14,8 +14,6 @@ pub struct PodGcPolicy {
     /// The longest time since a terminated pod finished, or since its creation if that is unknown; 0 = no limit,
     /// the default.
     pub max_age: Duration,
-    /// Which terminated pods are deleted first.
-    pub order: PodOrder,
     /// Pods that are already deleted and wait for a finalizer are left out. Off: they are deleted again in each pass
     /// (kubernetes#141190).
     pub skip_held: bool,
@@ -28,17 +26,6 @@ pub struct PodGcPolicy {
     pub require_watches: bool,
     /// How long a node must be missing before a live read may prove it deleted. Default 40 s.
     pub node_quarantine: Duration,
-}
-
-/// Which terminated pods are deleted first. Evicted pods always come before others.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
-#[strum(serialize_all = "snake_case")]
-pub enum PodOrder {
-    /// The oldest by creation, as in kube-controller-manager.
-    #[default]
-    Created,
-    /// Those that finished first.
-    Finished,
 }
 
 // === impl PodGcPolicy ===
@@ -63,7 +50,6 @@ impl Default for PodGcPolicy {
             per_namespace: 0,
             failed_pod_threshold: 0,
             max_age: Duration::ZERO,
-            order: PodOrder::Created,
             skip_held: true,
             uid_precondition: true,
             recheck_nodes: true,

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{PodGcPolicy, PodLimit, PodMeta, PodOrder, PodsSnapshot, pod_plan as plan};
+use super::{PodGcPolicy, PodLimit, PodMeta, PodsSnapshot, pod_plan as plan};
 
 /// Returns the terminated pods that exceed a limit, in the order of their deletion, with the first limit they exceed.
 pub(super) fn over_limits<'a>(snapshot: &'a PodsSnapshot, policy: &PodGcPolicy) -> Vec<(&'a PodMeta, PodLimit)> {
-    let terminated = sorted(snapshot, policy.order);
+    let terminated = plan::sorted(snapshot.pods.iter().map(|pod| &**pod).filter(|pod| pod.is_terminated()));
     let failed: Vec<_> = terminated.iter().copied().filter(|pod| pod.phase == "Failed").collect();
     let is_old =
         |pod: &&PodMeta| !policy.max_age.is_zero() && age(pod, snapshot.taken_at).unsigned_abs() > policy.max_age;
@@ -39,19 +39,7 @@ fn first<'p, 'a>(pods: &'p [&'a PodMeta], limit: u64) -> &'p [&'a PodMeta] {
     pods.get(..over).unwrap_or_default()
 }
 
-fn sorted(snapshot: &PodsSnapshot, order: PodOrder) -> Vec<&PodMeta> {
-    let mut pods = plan::sorted(snapshot.pods.iter().map(|pod| &**pod).filter(|pod| pod.is_terminated()));
-    if order == PodOrder::Finished {
-        pods.sort_by_key(|pod| (!pod.is_evicted(), finished_at(pod)));
-    }
-    pods
-}
-
-fn finished_at(pod: &PodMeta) -> Timestamp {
-    pod.finished_at.unwrap_or(pod.created_at)
-}
-
 /// A time in the future counts as now: a clock that is wrong deletes nothing.
 fn age(pod: &PodMeta, now: Timestamp) -> SignedDuration {
-    now.duration_since(finished_at(pod)).max(SignedDuration::ZERO)
+    now.duration_since(pod.finished_at.unwrap_or(pod.created_at)).max(SignedDuration::ZERO)
 }

@@ -120,8 +120,6 @@ fn further_limits_add_pods_and_never_save_one() {
         ("per namespace", PodGcPolicy { per_namespace: 1, ..off() }, vec!["a"]),
         ("per namespace, 0", PodGcPolicy { per_namespace: 0, ..off() }, vec![]),
         ("failed pods", PodGcPolicy { failed_pod_threshold: 1, ..off() }, vec!["a"]),
-        ("by finish time", PodGcPolicy { order: PodOrder::Finished, ..threshold(2) }, vec!["c"]),
-        ("by finish time, two", PodGcPolicy { order: PodOrder::Finished, ..threshold(1) }, vec!["c", "b"]),
         ("older than 50 h", PodGcPolicy { max_age: Duration::from_hours(50), ..off() }, vec!["b", "c"]),
         ("as old as the limit", PodGcPolicy { max_age: Duration::from_hours(98), ..off() }, vec![]),
         ("age and threshold", PodGcPolicy { max_age: Duration::from_hours(50), ..threshold(2) }, vec!["a", "b", "c"]),
