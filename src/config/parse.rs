@@ -10,8 +10,8 @@ use toml::Value;
 
 use super::entry::WrongValue;
 use crate::fleet::{FleetPart, QuietHours};
-use crate::model::{LeftoverKind, PodSourceName, bytes_of_text};
-use crate::plan::{Leftovers, Pace, Pattern};
+use crate::model::{ImageName, LeftoverKind, PodSourceName, bytes_of_text};
+use crate::plan::{Leftovers, Pace};
 
 /// The longest allowed duration: 100 years. A longer one could overflow the arithmetic with times.
 pub(super) const LONGEST: Duration = Duration::from_hours(100 * 8766);
@@ -182,12 +182,12 @@ pub(super) fn http(value: &Value) -> Option<&str> {
 }
 
 /// Reads a list of names. A single name is a list of one. `wants` describes it.
-pub(super) fn patterns(value: &Value, wants: &str) -> Result<Vec<Pattern>, WrongValue> {
+pub(super) fn patterns(value: &Value, wants: &str) -> Result<Vec<ImageName>, WrongValue> {
     let names = value.as_str().map_or_else(|| texts(value, ','), |name| Some(vec![name]));
     let names = names.filter(|names| names.iter().all(|name| !name.trim().is_empty())).ok_or(WrongValue::NotAllowed)?;
-    let patterns: Vec<_> = names.into_iter().map(Pattern::from).collect();
+    let patterns: Vec<_> = names.into_iter().map(ImageName::from).collect();
     let wrong = || format!("a pattern is not an image name, so it matches nothing; expected {wants}");
-    if patterns.iter().all(Pattern::can_match) { Ok(patterns) } else { Err(WrongValue::Whole(wrong())) }
+    if patterns.iter().all(ImageName::can_match) { Ok(patterns) } else { Err(WrongValue::Whole(wrong())) }
 }
 
 /// Reads sources that fit together: `auto` alone, `none` alone, or one or more others, each once.

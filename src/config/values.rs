@@ -19,8 +19,8 @@ use super::rule_tables::{self as rules, order};
 use super::settings::{LogFormat, LogLevel, Mode};
 use crate::controller::ResourceName;
 use crate::fleet::{FleetPart, QuietHours};
-use crate::model::{LeftoverKind, PodSourceName, duration_text, exact_size_text};
-use crate::plan::{AgeFrom, ArchiveLimit, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Pattern, Profile};
+use crate::model::{ImageName, LeftoverKind, PodSourceName, duration_text, exact_size_text};
+use crate::plan::{AgeFrom, ArchiveLimit, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Profile};
 use crate::rules::Rules;
 
 /// A type of setting.
@@ -174,11 +174,11 @@ pub(super) const ADDRESS: ValueType<Option<SocketAddr>> = ValueType::text(
 const IMAGE_NAMES: &str = "a list of image names such as [\"registry.k8s.io/pause:*\"]";
 
 /// Image names with `*` as a wildcard: a list, or one name as in `--set images.keep=…`.
-pub(super) const PATTERNS: ValueType<Vec<Pattern>> = ValueType::other(
+pub(super) const PATTERNS: ValueType<Vec<ImageName>> = ValueType::other(
     IMAGE_NAMES,
     || json!({"type": "array", "items": {"type": "string", "minLength": 1}}),
     |value| patterns(value, IMAGE_NAMES),
-    |patterns| patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().into(),
+    |patterns| patterns.iter().map(ImageName::as_str).collect::<Vec<_>>().into(),
 );
 
 /// Resources of a cluster: a list, or a text with commas between them.

@@ -8,6 +8,7 @@
 mod backoff;
 mod identity;
 mod ids;
+mod image_name;
 mod image_names;
 mod lists;
 mod log_names;
@@ -27,7 +28,8 @@ pub use crate::document_kind;
 pub use backoff::Backoff;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
-pub use image_names::{full_image_name, full_image_patterns, is_image_pattern, last_part_of_name, last_parts};
+pub use image_name::ImageName;
+pub use image_names::{full_image_name, is_image_pattern, last_part_of_name, last_parts};
 pub use lists::{ListBytes, ListReceipt, MESSAGE_LIMIT_BYTES, MissingPart, PartState, Partial};
 pub use log_names::{
     LogFileName, attempt_of_log, container_id_of_link, container_log_dir, container_of_link, is_compressing,

@@ -53,7 +53,6 @@ pub use policy::guards::{Guards, Profile};
 pub use policy::image_policy::{ImageOrder, ImagePolicy, Pace};
 pub use policy::image_target::ImageTarget;
 pub use policy::log_limit::{ArchiveLimit, LimitOf, LogLimit};
-pub use policy::pattern::{Pattern, unmatched_patterns};
 pub use policy::pressure::{Pressure, PressurePolicy};
 pub use policy::{ARCHIVE, AgeFrom, ContainerPolicy, Leftovers, LogPolicy, PassState, Policy, Scope};
 pub use rules::object_facts::repositories_of;

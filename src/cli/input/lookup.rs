@@ -368,25 +368,13 @@ impl<'a> Word<'a> {
         };
         let short = image.tags.iter().any(is_short).then_some(Precision::Short);
         let part = image.tags.iter().find_map(|tag| self.part(tag));
-        let is_whole = image.is_named(self.text) || has_digest(image, self.text);
-        let whole = is_whole.then_some(Precision::Whole);
+        let whole = image.is_named(self.text).then_some(Precision::Whole);
         least([whole, self.id(image.id.as_str()), digests, short, part])
     }
 }
 
 fn least<const N: usize>(matches: [Option<Precision>; N]) -> Option<Precision> {
     matches.into_iter().flatten().min()
-}
-
-/// Returns whether a name with a digest refers to an image that the runtime lists with this repository in a tag, and with this
-/// digest under another name: containerd lists an imported image as `import-2026-11-21@sha256:…`.
-fn has_digest(image: &Image, text: &str) -> bool {
-    let full = full_image_name(text);
-    let Some((repository, digest)) = full.split_once('@') else { return false };
-    let is_of_repository =
-        |tag: &String| full_image_name(tag).rsplit_once(':').is_some_and(|(of_tag, _)| of_tag == repository);
-    let mut known = image.digests.iter().filter_map(|name| Some(name.split_once('@')?.1));
-    image.tags.iter().any(is_of_repository) && (known.any(|known| known == digest) || image.id.canonical() == digest)
 }
 
 /// Returns whether a name ends in these whole parts.

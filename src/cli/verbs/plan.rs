@@ -15,7 +15,7 @@ use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::daemon::{failed_sources, now, suspension_of_files};
 use crate::model::Snapshot;
-use crate::plan::{Plan, Scope, decide, unmatched_patterns};
+use crate::plan::{Plan, Scope, decide};
 
 /// Show what would be removed, and why (read-only)
 #[derive(Debug, clap::Args)]
@@ -87,7 +87,9 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
 
 /// Prints a warning for each keep rule that keeps nothing now: it may have a typing error.
 fn warn_of_patterns(snapshot: &Snapshot, loaded: &Loaded) {
-    for pattern in unmatched_patterns(snapshot, &loaded.settings.policy) {
+    let Some(images) = snapshot.images.as_ref() else { return };
+    let patterns = loaded.settings.policy.images.keep.iter();
+    for pattern in patterns.filter(|pattern| !images.iter().any(|image| pattern.matches(image))) {
         warn(&format!("images.keep {:?} matches no image on this node now", pattern.as_str()));
     }
 }

@@ -43,7 +43,17 @@ impl Image {
     /// Returns whether a name in the notation of a user or a pod spec refers to this image.
     pub fn is_named(&self, name: &str) -> bool {
         let full = full_image_name(name);
-        self.names().any(|known| known == full)
+        self.names().any(|known| known == full) || self.has_digest(&full)
+    }
+
+    /// Returns whether a full name with a digest refers to this image, which the runtime lists with the repository in a tag, and with the
+    /// digest under another name: containerd lists an imported image as `import-2026-11-21@sha256:…`.
+    fn has_digest(&self, full: &str) -> bool {
+        let Some((repository, digest)) = full.split_once('@') else { return false };
+        let is_of_repository =
+            |tag: &String| full_image_name(tag).rsplit_once(':').is_some_and(|(of_tag, _)| of_tag == repository);
+        let mut known = self.digests.iter().filter_map(|name| Some(name.split_once('@')?.1));
+        self.tags.iter().any(is_of_repository) && (known.any(|known| known == digest) || self.id.canonical() == digest)
     }
 
     /// Returns whether a name that the runtime could not resolve may refer to this image. It may if it ends in the same
@@ -75,13 +85,14 @@ pub fn full_image_name(name: &str) -> Cow<'_, str> {
 }
 
 /// Returns the full forms of a pattern of image names, in which `*` stands for any text: with registry and path and,
-/// unless it has a tag or digest or ends in `*`, one for every tag and one for every digest. Empty for an ID that is
-/// written in full.
-pub fn full_image_patterns(pattern: &str) -> Vec<String> {
-    match canonical_image_id(pattern) {
-        Cow::Owned(id) => return vec![id],
-        Cow::Borrowed(name) if name.is_empty() || name.starts_with(SHA256) => return Vec::new(),
-        Cow::Borrowed(_) => {}
+/// unless it has a tag or digest or ends in `*`, one for every tag and one for every digest. A digest is that of an image or of a manifest.
+pub(super) fn full_image_patterns(pattern: &str) -> Vec<String> {
+    let id = canonical_image_id(pattern);
+    if id.is_empty() {
+        return Vec::new();
+    }
+    if id.starts_with(SHA256) {
+        return vec![format!("*@{id}"), id.into_owned()];
     }
     let (registry, repository) = match pattern.split_once('/') {
         Some((first, rest)) if is_registry(first) => (first, rest),
@@ -223,6 +234,7 @@ mod tests {
             ("quay.io/team/web:1", "web:1", false, true),
             ("web:1", DIGEST, true, true),
             ("web:1", &format!("other@{DIGEST}"), false, true),
+            ("web:1", &format!("web@{DIGEST}"), true, true),
             ("web:1", "box:1", false, false),
         ] {
             let image = image(listed);

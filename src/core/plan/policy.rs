@@ -5,7 +5,6 @@ pub(super) mod guards;
 pub(super) mod image_policy;
 pub(super) mod image_target;
 pub(super) mod log_limit;
-pub(super) mod pattern;
 pub(super) mod pressure;
 
 use std::collections::BTreeSet;

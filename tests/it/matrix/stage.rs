@@ -10,9 +10,9 @@ use kubegc::config::Settings;
 use kubegc::cri::Endpoint;
 use kubegc::daemon::node::LocalNode;
 use kubegc::daemon::{Cycle, PassKind};
-use kubegc::model::{Memory, PodList};
+use kubegc::model::{ImageName, Memory, PodList};
 use kubegc::observe::DiskFn;
-use kubegc::plan::{Pattern, Pressure, Scope};
+use kubegc::plan::{Pressure, Scope};
 use kubegc::record::{Pass, Store};
 use kubegc::sim::{Sim, Streaming};
 use tokio_util::sync::CancellationToken;
@@ -119,7 +119,7 @@ fn settings(sim: &Sim) -> Settings {
     (options.read_timeout, options.removal_timeout) = (LIMIT, LIMIT);
     let policy = &mut settings.policy;
     (policy.logs.pods_root, policy.logs.containers_root) = (roots.pods, roots.containers);
-    policy.images.keep = vec![Pattern::from(KEEP_PATTERN)];
+    policy.images.keep = vec![ImageName::from(KEEP_PATTERN)];
     policy.guards.fall_percent = FALL_PERCENT;
     settings
 }

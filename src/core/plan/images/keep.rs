@@ -186,8 +186,7 @@ fn named_by_workload(context: &Context, image: &Image) -> Option<KeepReason> {
 
 /// Returns the first keep pattern that matches a name of the image.
 fn kept_by_pattern(context: &Context, image: &Image) -> Option<KeepReason> {
-    let mut patterns = context.policy.images.keep.iter();
-    let pattern = patterns.find(|pattern| image.names().any(|name| pattern.matches(&name)))?;
+    let pattern = image.first_of(&context.policy.images.keep)?;
     Some(KeepReason::KeepPattern { pattern: pattern.as_str().to_owned() })
 }
 

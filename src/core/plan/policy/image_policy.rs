@@ -8,8 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::image_target::ImageTarget;
-use super::pattern::Pattern;
-use crate::model::{bytes_of_text, exact_size_text};
+use crate::model::{ImageName, bytes_of_text, exact_size_text};
 use crate::rules::Score;
 
 /// When to remove images (kubelet settings of the same meaning).
@@ -24,7 +23,7 @@ pub struct ImagePolicy {
     /// `images.max_age`
     pub max_age: Duration,
     /// `images.keep`
-    pub keep: Vec<Pattern>,
+    pub keep: Vec<ImageName>,
     /// `images.all_unused`
     pub all_unused: bool,
     /// `images.targets`

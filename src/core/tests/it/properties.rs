@@ -375,7 +375,7 @@ fn is_needed(node: &Snapshot, policy: &Policy, image: &Image) -> bool {
         || sandbox_image
         || node.pulling.iter().any(|name| has(name))
         || pods.flat_map(|pod| &pod.images).any(|name| has(name))
-        || policy.images.keep.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
+        || policy.images.keep.iter().any(|name| name.matches(image))
 }
 
 fn is_doubtful(node: &Snapshot) -> bool {
