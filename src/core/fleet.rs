@@ -7,7 +7,6 @@
 
 mod image_holders;
 mod image_list;
-mod list_entry;
 mod node_disk;
 mod node_disk_policy;
 mod node_policies;
@@ -17,8 +16,8 @@ mod publication;
 mod quiet_hours;
 mod rollout;
 
-pub use image_holders::{FleetImage, ImageState, StatusImages, WantedImage};
-pub use image_list::{CompiledLists, Fates, ImageFate, ImageList, ListAnswer};
+pub use image_holders::{FleetImage, ImageState, StatusImages};
+pub use image_list::{Fates, ImageFate, ImageList, ListAnswer};
 pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, NodeDiskStatus, PassSummary};
 pub use node_disk_policy::{
     LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodeSelector, PolicyMode, PolicyPause,

@@ -54,7 +54,7 @@ pub use policy::image_policy::{ImageOrder, ImagePolicy, Pace};
 pub use policy::image_target::ImageTarget;
 pub use policy::log_limit::{ArchiveLimit, LimitOf, LogLimit};
 pub use policy::pressure::{Pressure, PressurePolicy};
-pub use policy::{ARCHIVE, AgeFrom, ContainerPolicy, Leftovers, LogPolicy, PassState, Policy, Scope};
+pub use policy::{ARCHIVE, AgeFrom, ContainerPolicy, Leftovers, LogPolicy, NamedBy, PassState, Policy, Scope};
 pub use rules::object_facts::repositories_of;
 pub use times::known as known_time;
 pub use update_memory::outcomes::{after_outcomes, after_run};

@@ -11,7 +11,7 @@ use crate::cli::input::lookup::{Finding, Search, ambiguous, nothing, with_kind};
 use crate::cli::verbs::completions;
 use crate::config::Loaded;
 use crate::model::Snapshot;
-use crate::plan::{Kind, Pace, Plan, Policy, RemoveReason};
+use crate::plan::{Kind, NamedBy, Pace, Plan, Policy};
 
 /// Flags that limit a plan.
 #[derive(Debug, clap::Args)]
@@ -43,8 +43,8 @@ impl OnlyArgs {
     /// the pace counts no others. Every guard and the minimum age remain.
     pub(in crate::cli) fn applied(&self, mut loaded: Loaded) -> Loaded {
         if self.names_objects() {
-            let images = &mut loaded.settings.policy.images;
-            (images.all_unused, images.pace) = (true, Pace::default());
+            let policy = &mut loaded.settings.policy;
+            (policy.pass.named_by, policy.images.pace) = (Some(NamedBy::Arguments), Pace::default());
         }
         loaded
     }
@@ -74,9 +74,6 @@ impl OnlyArgs {
             let kind = decision.kind();
             is_of_kind(kind) && self.namespace.includes(decision.pod()) && is_named(kind, &decision.id())
         });
-        if self.names_objects() {
-            plan.actions.iter_mut().for_each(|action| by_name(&mut action.reason));
-        }
         Ok(plan)
     }
 
@@ -91,12 +88,5 @@ impl OnlyArgs {
             }
         }
         Ok(named)
-    }
-}
-
-/// Sets the reason of an image that is removed because it is named.
-fn by_name(reason: &mut RemoveReason) {
-    if *reason == (RemoveReason::Unused { pressure: false }) {
-        *reason = RemoveReason::Named {};
     }
 }

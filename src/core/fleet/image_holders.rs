@@ -4,17 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use super::list_entry::Entry;
-use crate::model::{Image, ImageId, full_image_name};
+use crate::model::ImageName;
 
 /// The kubelet lists so many images in the status of its Node, the largest (`nodeStatusMaxImages`).
 const MOST_LISTED: usize = 50;
 /// Of each it lists so many names (`MaxNamesPerImageInNodeStatus`).
 const MOST_NAMES: usize = 5;
-
-/// An image that is asked for: a name with a tag or a digest, a digest or id, or a repository.
-#[derive(Debug)]
-pub struct WantedImage(Entry);
 
 /// Whether a node has an image.
 #[derive(Clone, Copy, Debug, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
@@ -59,51 +54,32 @@ struct StatusImage {
     names: Vec<String>,
 }
 
-// === impl WantedImage ===
+// === impl StatusImages ===
 
-impl WantedImage {
-    /// Reads a word. One without a tag and a digest is a repository.
-    ///
-    /// # Errors
-    /// It names no image, or has a part of a digest.
-    pub fn read(word: &str) -> Result<Self, String> {
-        let (fault, entry) = if Entry::is_without_tag(word) {
-            (Entry::fault_of_repository(word), Entry::of_repository(word))
-        } else {
-            (Entry::fault_of_name(word), Entry::of_name(word))
-        };
-        fault.map_or(Ok(Self(entry)), |fault| Err(format!("{word:?} {fault}")))
-    }
-
-    /// Returns whether a name, a digest or an id is that of the image.
-    pub fn is(&self, name: &str) -> bool {
-        let (digests, tags) = (vec![name.to_owned()], vec![full_image_name(name).into_owned()]);
-        self.0.is(&Image { id: ImageId::from(name), digests, tags, ..Image::default() })
-    }
-
-    /// Returns whether a node has the image, by what its Node lists.
-    pub fn on(&self, node: &str, listed: &StatusImages) -> FleetImage {
-        let state = match self.is_in(listed) {
-            Some(true) => ImageState::Present,
-            Some(false) => ImageState::Absent,
-            None => ImageState::Unknown,
-        };
-        FleetImage { kind: "FleetImage", version: 1, node: node.to_owned(), state, used_by: Vec::new() }
-    }
-
-    /// A Node lists no ids, so an id that it does not list is not known to be absent.
-    fn is_in(&self, listed: &StatusImages) -> Option<bool> {
-        let has = listed.images.iter().flat_map(|image| &image.names).any(|name| self.is(name));
-        let is_whole = !listed.images.is_empty()
-            && listed.images.len() < MOST_LISTED
-            && listed.images.iter().all(|image| image.names.len() < MOST_NAMES);
-        (has || is_whole && !self.0.is_digest()).then_some(has)
+impl StatusImages {
+    /// Returns whether one of them has this name. A Node lists no ids, so an id that it does not list is not known to be absent.
+    fn has(&self, wanted: &ImageName) -> Option<bool> {
+        let has = self.images.iter().any(|image| wanted.is_among(&image.names));
+        let is_whole = !self.images.is_empty()
+            && self.images.len() < MOST_LISTED
+            && self.images.iter().all(|image| image.names.len() < MOST_NAMES);
+        (has || is_whole && !wanted.is_id()).then_some(has)
     }
 }
 
 // === impl FleetImage ===
 
 impl FleetImage {
+    /// Returns whether a node has an image, by what its Node lists.
+    pub fn on(node: &str, wanted: &ImageName, listed: &StatusImages) -> Self {
+        let state = match listed.has(wanted) {
+            Some(true) => ImageState::Present,
+            Some(false) => ImageState::Absent,
+            None => ImageState::Unknown,
+        };
+        Self { kind: "FleetImage", version: 1, node: node.to_owned(), state, used_by: Vec::new() }
+    }
+
     /// Adds the pods of the node that use the image.
     pub fn add_users(&mut self, users: Vec<String>) {
         if !users.is_empty() {
@@ -119,7 +95,7 @@ mod tests {
     const DIGEST: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
 
     fn state(wanted: &str, listed: &StatusImages) -> ImageState {
-        WantedImage::read(wanted).unwrap().on("node-1", listed).state
+        FleetImage::on("node-1", &wanted.into(), listed).state
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! `removeImages` of a policy: images that every selected node removes while they are unused, under its own guards.
 //!
-//! The list becomes rules after those of the node: a rule of the node that keeps an image comes first, and the guards and the minimum age
-//! hold as for any rule. So a policy removes nothing that the node's own rules could not remove.
+//! The list comes after the rules of the node: what one of them decides is as if there were no list, and the guards and the minimum age
+//! hold. So a policy removes nothing that the node's own rules could not remove.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::list_entry::Entry;
 use super::node_disk::shown;
-use crate::model::{Image, ImageId};
-use crate::rules::{MAX_LENGTH, Rule, RuleSubject, RuleText, Then};
+use crate::model::{Image, ImageId, ImageName, full_image_name, is_image_pattern};
 
+/// What a digest begins with.
+const SHA256: &str = "sha256:";
 /// The most images whose cause to be kept is shown.
 const MOST_NOTES: usize = 3;
 
@@ -65,9 +65,6 @@ pub struct ListAnswer {
     pub(super) gone: BTreeSet<usize>,
 }
 
-/// The rules of the lists, by policy. To compile a long list takes longer than to read it.
-pub type CompiledLists = BTreeMap<String, Vec<Rule>>;
-
 /// What a pass decided about an image.
 pub type Fates = BTreeMap<ImageId, ImageFate>;
 
@@ -88,61 +85,28 @@ impl ImageList {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Adds an image, or a repository if the word has no tag and no digest.
-    pub fn add(&mut self, word: String) {
-        let list = if Entry::is_without_tag(&word) { &mut self.repositories } else { &mut self.names };
-        list.push(word);
+    /// Reads words. One without a tag and a digest is a repository.
+    ///
+    /// # Errors
+    /// One names no image or has a part of a digest, or there is none.
+    pub fn of(words: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let (repositories, names): (Vec<_>, _) = words.into_iter().partition(|word| is_without_tag(word));
+        let list = Self { names, repositories, ..Self::default() };
+        let is_empty = list.entries().next().is_none();
+        let fault = list.fault().or_else(|| is_empty.then(|| "the list names no image".to_owned()));
+        fault.map_or(Ok(list), Err)
     }
 
-    /// Returns whether the list names nothing.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty() && self.repositories.is_empty()
-    }
-
-    /// Returns the entries: full names, digests and repositories.
-    fn entries(&self) -> impl Iterator<Item = Entry> {
-        let names = self.names.iter().map(|name| Entry::of_name(name));
-        names.chain(self.repositories.iter().map(|repository| Entry::of_repository(repository)))
+    /// Returns the names, digests and repositories.
+    pub(super) fn entries(&self) -> impl Iterator<Item = ImageName> {
+        self.names.iter().chain(&self.repositories).map(|entry| entry.as_str().into())
     }
 
     /// Returns what is wrong with an entry. The API server checks the characters, and this what a name is.
     pub fn fault(&self) -> Option<String> {
-        let names = self.names.iter().filter_map(|name| Some((name, Entry::fault_of_name(name)?)));
-        let repositories = self.repositories.iter().filter_map(|name| Some((name, Entry::fault_of_repository(name)?)));
-        names.chain(repositories).next().map(|(name, fault)| format!("spec.removeImages: {name:?} {fault}"))
-    }
-
-    /// Returns the conditions of the rules for these images. A condition has a greatest length, so there may be several.
-    pub(super) fn conditions(&self) -> Vec<String> {
-        let mut conditions: Vec<String> = Vec::new();
-        for term in self.entries().map(|entry| entry.condition()) {
-            match conditions.last_mut().filter(|last| last.len() + term.len() + 4 <= MAX_LENGTH) {
-                Some(last) => last.extend([" || ", &term]),
-                None => conditions.push(term),
-            }
-        }
-        conditions
-    }
-
-    /// Returns the rules that remove these images.
-    pub(super) fn rules(&self, policy: &str) -> Result<Vec<Rule>, String> {
-        let rule = |when: String| {
-            let (name, note) = (format!("policy {policy}"), String::new());
-            let of = RuleSubject::Image;
-            Rule::compile(RuleText {
-                name,
-                subject: of,
-                resource: String::new(),
-                when,
-                then: Then::Remove,
-                until: None,
-                note,
-            })
-        };
-        let rules = self.conditions().into_iter().map(rule).collect::<Result<_, _>>();
-        rules.map_err(|faults| {
-            format!("spec.removeImages: {}", faults.first().map(ToString::to_string).unwrap_or_default())
-        })
+        let names = self.names.iter().filter_map(|name| Some((name, fault_of_name(name)?)));
+        let repositories = self.repositories.iter().filter_map(|name| Some((name, fault_of_repository(name)?)));
+        names.chain(repositories).next().map(|(name, fault)| format!("{name:?} {fault}"))
     }
 
     /// Returns what became of the entries in a pass that saw these images. `before` is the answer of the pass before.
@@ -150,7 +114,7 @@ impl ImageList {
         let (removed, gone) = before.map(|before| (before.removed, before.gone.clone())).unwrap_or_default();
         let (mut answer, mut counted) = (ListAnswer { removed, gone, ..ListAnswer::default() }, BTreeSet::new());
         for (place, entry) in self.entries().enumerate() {
-            let mut found = images.iter().filter(|image| entry.is(image)).peekable();
+            let mut found = images.iter().filter(|image| entry.matches(image)).peekable();
             answer.absent += u64::from(found.peek().is_none() && !answer.gone.contains(&place));
             for image in found {
                 let (is_new, fate) = (counted.insert(&image.id), fates.get(&image.id));
@@ -165,6 +129,37 @@ impl ImageList {
         }
         answer
     }
+}
+
+/// Returns whether a name means all images of a repository.
+fn is_without_tag(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    !last.contains([':', '@']) && !full_image_name(name).starts_with(SHA256)
+}
+
+/// Returns why a text is no name of images with one tag or digest; `None` = it is one. A part of an id or a digest would mean nothing.
+fn fault_of_name(name: &str) -> Option<&'static str> {
+    let digest = name.split_once('@').map(|(_, digest)| digest).or(name.starts_with(SHA256).then_some(name));
+    let is_hex = |hex: &str| hex.len() == 64 && hex.bytes().all(|it| it.is_ascii_hexdigit());
+    if !is_image_pattern(name) || name.contains('*') {
+        return Some("names no image");
+    }
+    if digest.is_some_and(|digest| !digest.strip_prefix(SHA256).is_some_and(is_hex)) {
+        return Some("has a digest without 64 hexadecimal digits after sha256:");
+    }
+    is_without_tag(name).then_some("has no tag and no digest; use repositories")
+}
+
+/// Returns why a text is no repository; `None` = it is one.
+fn fault_of_repository(repository: &str) -> Option<&'static str> {
+    if !is_image_pattern(repository) || repository.contains('*') {
+        return Some("names no repository");
+    }
+    let is_part_of_id = (12..64).contains(&repository.len()) && repository.bytes().all(|it| it.is_ascii_hexdigit());
+    if is_part_of_id {
+        return Some("is a part of an id; write all 64 digits");
+    }
+    (!is_without_tag(repository)).then_some("has a tag or a digest; use names")
 }
 
 // === impl ListAnswer ===
@@ -231,7 +226,7 @@ mod tests {
         for wrong in
             ["app:latest", "registry.example.com/app:1", "registry.example.com:5000", "2e96e5913fc06", "a b", ID]
         {
-            assert!(fault(wrong).starts_with("spec.removeImages: "), "{wrong}");
+            assert_ne!(fault(wrong), "", "{wrong}");
         }
     }
 
@@ -241,17 +236,6 @@ mod tests {
         let image = image(ID.trim_start_matches("sha256:"), &["r.example/app:1"], &[]);
         let answer = list(&[ID, "r.example/app:1"], &["r.example/app"]).answer(&[&image], &Fates::new(), None);
         assert_eq!((answer.removed, answer.absent, answer.kept), (0, 0, 1), "{answer:?}");
-    }
-
-    /// A condition of a rule has at most 1,024 characters.
-    #[test]
-    fn a_long_list_becomes_several_rules() {
-        let names: Vec<_> =
-            (0..100).map(|number| format!("registry.example.com/{}:{number}", "x".repeat(200))).collect();
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let rules =
-            list(&names, &names.iter().map(|name| name.split_once(':').unwrap().0).collect::<Vec<_>>()).rules("p");
-        assert!(rules.unwrap().len() > 20);
     }
 
     #[test]
@@ -281,7 +265,6 @@ mod tests {
         let second = policies.answers(&images[1..], &fates, &first, before);
         assert_eq!(second, [answer], "what was removed stays counted, and is not absent");
         assert_eq!(policies.answers(&images, &fates, &first, Timestamp::UNIX_EPOCH), [], "the list has expired");
-        let rules = |now| policies.rules(&policies.compiled(), now).len();
-        assert_eq!([rules(before), rules(Timestamp::UNIX_EPOCH)], [1, 0]);
+        assert_eq!([before, Timestamp::UNIX_EPOCH].map(|now| policies.listed(now).len()), [1, 0]);
     }
 }

@@ -5,15 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::image_list::{CompiledLists, Fates, ImageList, ListAnswer};
+use super::image_list::{Fates, ImageList, ListAnswer};
 use super::node_disk_policy::{NodeDiskPolicySpec, PolicyMode, PolicyPause};
 use super::pause::PauseCause;
 use super::rollout::goes_ahead;
-use crate::model::Image;
-use crate::rules::Rule;
-
-/// The most rules for images of all policies together: the rules of the node need their part of the time for conditions.
-const MOST_RULES: usize = 200;
+use crate::model::{Image, ImageName};
 
 /// A policy as an agent applies it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -64,23 +60,14 @@ impl NodePolicies {
     /// Adds a policy that selects the node. A list of images with a mistake has no effect; a pause beside it still has.
     fn add(&mut self, name: &str, mut policy: AppliedPolicy) {
         (policy.spec.node_selector, policy.spec.canary) = (None, None);
-        let fault = policy.spec.remove_images.as_ref().and_then(|list| self.fault_of(name, list));
+        let fault = policy.spec.remove_images.as_ref().and_then(ImageList::fault);
         if fault.is_some() {
             policy.spec.remove_images = None;
         }
-        if let Some(fault) = policy.fault.take().or(fault) {
+        if let Some(fault) = policy.fault.take().or(fault.map(|fault| format!("spec.removeImages: {fault}"))) {
             self.faults.insert(name.to_owned(), fault);
         }
         self.policies.insert(name.to_owned(), policy);
-    }
-
-    /// Returns why a list of images cannot be added.
-    fn fault_of(&self, name: &str, list: &ImageList) -> Option<String> {
-        let lists = self.policies.values().filter_map(|policy| policy.spec.remove_images.as_ref());
-        let rules: usize = lists.chain([list]).map(|list| list.conditions().len()).sum();
-        let too_many = || "spec.removeImages: it and the policies before it list too many images".to_owned();
-        let fault = list.fault().or_else(|| (rules > MOST_RULES).then(too_many));
-        fault.or_else(|| list.rules(name).err())
     }
 
     /// Reads the document. One that cannot be read is a pause, until the policies are listed again.
@@ -108,16 +95,10 @@ impl NodePolicies {
 
 /// The images that the policies list.
 impl NodePolicies {
-    /// Compiles the rules that remove the images of each policy. They are to be put after those of the node.
-    pub fn compiled(&self) -> CompiledLists {
-        let lists = self.policies.iter().filter_map(|(name, policy)| Some((name, policy.spec.remove_images.as_ref()?)));
-        let lists = lists.filter(|(_, list)| !list.dry_run);
-        lists.map(|(name, list)| (name.clone(), list.rules(name).unwrap_or_default())).collect()
-    }
-
-    /// Returns those of the rules whose lists have not ended.
-    pub fn rules(&self, compiled: &CompiledLists, now: Timestamp) -> Vec<Rule> {
-        self.lists(now).filter_map(|(name, _, _)| compiled.get(name)).flatten().cloned().collect()
+    /// Returns the images that policies remove now, by policy.
+    pub fn listed(&self, now: Timestamp) -> BTreeMap<String, Vec<ImageName>> {
+        let lists = self.lists(now).filter(|(_, _, list)| !list.dry_run);
+        lists.map(|(name, _, list)| (name.clone(), list.entries().collect())).collect()
     }
 
     /// Returns whether one of them lists images.
@@ -237,18 +218,6 @@ mod tests {
         let policies = NodePolicies::of(&all, "node-1", &BTreeMap::new());
         assert_eq!(policies.faults.values().collect::<Vec<_>>(), ["spec: no time", "spec: no time"]);
         assert_eq!(text(&policies, 0), "paused by policy b: the policy cannot be read: spec: no time");
-    }
-
-    /// The rules of the node need their part of the time.
-    #[test]
-    fn lists_have_a_limit_together() {
-        let names: Vec<_> = (0..100).map(|number| format!("r.example/{}:{number}", "x".repeat(250))).collect();
-        let list = json!({ "removeImages": { "names": names } });
-        let all: serde_json::Map<_, _> = (1..=9).map(|number| (format!("p{number}"), list.clone())).collect();
-        let policies = of(&all.into(), &[]);
-        let rules = policies.compiled().values().map(Vec::len).sum::<usize>();
-        assert!(rules <= MOST_RULES && policies.policies.len() == 9, "{rules}");
-        assert!(policies.faults["p9"].contains("too many images"), "{:?}", policies.faults);
     }
 
     #[test]

@@ -25,10 +25,10 @@ pub(super) mod volumes;
 
 use super::document::ImageTrigger;
 use super::document::plan_error::PlanError;
-use super::document::reason::{KeepReason, RemoveReason};
+use super::document::reason::{KeepReason, RemoveReason, RuleReason};
 use super::pods::list_sanity::why_untrusted;
-use super::policy::Policy;
 use super::policy::pressure::Pressure;
+use super::policy::{NamedBy, Policy};
 use super::step::{Context, Step};
 use crate::model::{Container, Image};
 use candidate::{Candidate, in_order};
@@ -141,7 +141,7 @@ fn remove_unless_young(step: &mut Step, estimates: &mut Estimates, candidate: &C
     }
 }
 
-/// Removes the images that a rule removes, unless they are too young. Returns the other candidates.
+/// Removes the images that a rule removes or that are listed, unless they are too young. Returns the other candidates.
 fn remove_by_rule<'i>(
     step: &mut Step,
     estimates: &mut Estimates,
@@ -149,7 +149,8 @@ fn remove_by_rule<'i>(
 ) -> Vec<Candidate<'i>> {
     let mut rest = Vec::new();
     for mut candidate in candidates {
-        let reason = candidate.rules.removing().map(|rule| rule.removes(None));
+        let of_rule = candidate.rules.removing().map(|rule| rule.removes(None));
+        let reason = of_rule.or_else(|| step.context.policy.listing(&candidate));
         let Some(reason) = reason.filter(|reason| !candidate.is_held(step.context, reason)) else {
             rest.push(candidate);
             continue;
@@ -214,11 +215,22 @@ fn remove(step: &mut Step, estimates: &mut Estimates, candidate: &Candidate, rea
 // === impl Policy ===
 
 impl Policy {
+    /// Returns that an image is listed, if no rule decides it otherwise.
+    fn listing(&self, candidate: &Candidate) -> Option<RemoveReason> {
+        let mut lists = self.pass.listed.iter().filter(|_| candidate.rules.permit_lists());
+        let (by, _) = lists.find(|(_, names)| candidate.image.first_of(*names).is_some())?;
+        Some(RemoveReason::Rule(RuleReason { rule: by.clone(), ..RuleReason::default() }))
+    }
+
     /// Returns the reason to remove every unused image, if they are to be removed.
     pub(in crate::plan) fn all_unused(&self) -> Option<RemoveReason> {
+        let named = self.pass.named_by.map(|by| match by {
+            NamedBy::List => RemoveReason::Listed {},
+            NamedBy::Arguments => RemoveReason::Named {},
+        });
         let is_requested = matches!(self.pass.pressure, Some(Pressure::Requested {}));
         let pressure = !self.images.all_unused;
-        (self.images.all_unused || is_requested).then_some(RemoveReason::Unused { pressure })
+        named.or_else(|| (self.images.all_unused || is_requested).then_some(RemoveReason::Unused { pressure }))
     }
 }
 

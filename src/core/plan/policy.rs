@@ -7,14 +7,14 @@ pub(super) mod image_target;
 pub(super) mod log_limit;
 pub(super) mod pressure;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use crate::model::LeftoverKind;
+use crate::model::{ImageName, LeftoverKind};
 use crate::rules::{Rules, Uses};
 use eviction::EvictionLimits;
 use guards::{Guards, Profile};
@@ -54,6 +54,19 @@ pub struct PassState {
     pub pressure: Option<Pressure>,
     /// Under disk pressure: the passes before did not end it, so the logs of terminated pods go too.
     pub is_last_resort: bool,
+    /// Images that go while they are unused, after the rules of the node, by what lists them.
+    pub listed: BTreeMap<String, Vec<ImageName>>,
+    /// What names images that are removed while they are unused. The command leaves the others out of the plan.
+    pub named_by: Option<NamedBy>,
+}
+
+/// What names the images that a command removes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NamedBy {
+    /// `--remove-list`
+    List,
+    /// Its arguments.
+    Arguments,
 }
 
 /// Limits on dead containers (kubelet flags of the same meaning).

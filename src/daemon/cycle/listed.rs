@@ -1,10 +1,9 @@
-//! The images that policies of the cluster list: the rules by which a pass removes them, and what became of them.
+//! The images that policies of the cluster list, for the policy of a pass, and what became of them.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use super::Cycle;
-use super::pauses::PauseState;
 use super::planning::Planned;
 use crate::fleet::{Fates, ImageFate, ListAnswer, NodePolicies};
 use crate::model::{Image, ImageId};
@@ -32,14 +31,12 @@ impl Cycle {
         self.list_answers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the policy of a pass: after the rules of the node come those for the images that policies of the cluster list. These
-    /// policies are the second part.
+    /// Returns the policy of a pass, with the images that policies of the cluster list. These policies are the second part.
     pub(super) async fn policy(&self) -> (Policy, NodePolicies) {
-        let (now, policy) = ((self.clock)(), self.settings.policy.clone());
-        let read = |stops: &PauseState| (stops.policies.rules(&stops.lists, now), stops.policies.clone());
-        let (listed, policies) = self.pauses.read(read).await;
-        let rules = policy.rules.iter().cloned().chain(listed).collect();
-        (Policy { rules, ..policy }, policies)
+        let (mut policy, policies) = (self.settings.policy.clone(), self.policies().await);
+        let listed = policies.listed((self.clock)()).into_iter();
+        policy.pass.listed = listed.map(|(name, images)| (format!("policy {name}"), images)).collect();
+        (policy, policies)
     }
 
     /// Keeps what became of the images in a pass.

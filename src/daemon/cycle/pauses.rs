@@ -25,7 +25,7 @@ use super::Cycle;
 use crate::config::Settings;
 use crate::daemon::clock::Clock;
 use crate::execute::{Executor, RemovalGate};
-use crate::fleet::{CompiledLists, FleetPart, NodePolicies, Pause, PauseCause, QuietHours};
+use crate::fleet::{FleetPart, NodePolicies, Pause, PauseCause, QuietHours};
 use crate::host_path::BoundedCalls;
 
 /// The longest wait for the disk of the file. After it what was read before still counts.
@@ -59,8 +59,6 @@ struct PauseFiles {
 pub(super) struct PauseState {
     pause: Option<Pause>,
     pub(super) policies: NodePolicies,
-    /// The rules of the lists in the policies.
-    pub(super) lists: CompiledLists,
 }
 
 /// The gate of one pass. It stays closed: what follows would go by observations from before the pause.
@@ -111,21 +109,13 @@ impl PauseFiles {
 
     fn read(&self) -> PauseState {
         let policies = self.policies.as_deref().map(read_policies).unwrap_or_default();
-        PauseState { pause: read_pause(&self.pause), policies, lists: CompiledLists::new() }
+        PauseState { pause: read_pause(&self.pause), policies }
     }
 }
 
 // === impl PauseState ===
 
 impl PauseState {
-    /// Replaces what was read before. Rules are compiled again only for other policies.
-    fn replace(&mut self, Self { pause, policies, .. }: Self) {
-        if policies.policies != self.policies.policies {
-            self.lists = policies.compiled();
-        }
-        (self.pause, self.policies) = (pause, policies);
-    }
-
     /// Returns what suspends removals now: the pause of the node before the policies.
     fn suspension(&self, now: Timestamp) -> Option<PauseCause> {
         let pause = self.pause.clone().filter(|pause| !pause.is_over(now)).map(PauseCause::Paused);
@@ -195,14 +185,14 @@ impl Pauses {
         files.policies = files.policies.filter(|_| received.is_none());
         let pause = match self.calls.run(&self.files.pause, move || files.read()).await {
             Ok(read) => {
-                stops.replace(PauseState { policies: received.unwrap_or(read.policies), ..read });
+                *stops = PauseState { policies: received.unwrap_or(read.policies), ..read };
                 return look(stops);
             }
             Err(error) if is_first => Some(Pause::unreadable(&error.to_string())),
             Err(_) => stops.pause.take(),
         };
         let policies = received.unwrap_or_else(|| stops.policies.clone());
-        stops.replace(PauseState { pause, policies, lists: CompiledLists::new() });
+        *stops = PauseState { pause, policies };
         look(stops)
     }
 

@@ -20,7 +20,7 @@ use crate::cli::render::output::Output;
 use crate::cli::render::{format, reference};
 use crate::config::Loaded;
 use crate::model::{Image, ImageId, Snapshot, full_image_name};
-use crate::plan::{Decision, Kind, LogPolicy, Plan, RemoveReason, Report, Scope, key};
+use crate::plan::{Decision, Kind, LogPolicy, NamedBy, Plan, Report, Scope, key};
 
 /// Flags for lists of images.
 #[derive(Debug, clap::Args)]
@@ -97,9 +97,9 @@ impl Lists {
 
     /// Returns the settings with the lists applied.
     pub(super) fn applied(&self, mut loaded: Loaded) -> Loaded {
-        let images = &mut loaded.settings.policy.images;
-        images.keep.extend(self.keep.iter().map(|name| name.as_str().into()));
-        images.all_unused |= self.removes();
+        let policy = &mut loaded.settings.policy;
+        policy.images.keep.extend(self.keep.iter().map(|name| name.as_str().into()));
+        policy.pass.named_by = self.removes().then_some(NamedBy::List);
         loaded
     }
 
@@ -111,7 +111,6 @@ impl Lists {
         let listed: Vec<_> = names.map(|name| ListedImage::new(name, &known)).collect();
         let ids: HashSet<_> = listed.iter().filter_map(|one| one.id.as_ref().map(ImageId::as_str)).collect();
         plan.retain(|decision| decision.kind() == Kind::Image && ids.contains(&*decision.id()));
-        plan.actions.iter_mut().for_each(|action| action.reason = RemoveReason::Listed {});
         Ok((plan, listed))
     }
 }

@@ -13,10 +13,11 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
-use crate::fleet::{FleetImage, ImageList, ImageState, NodeDiskPolicySpec, StatusImages, WantedImage};
+use crate::fleet::{FleetImage, ImageList, ImageState, NodeDiskPolicySpec, StatusImages};
 use crate::kubernetes::{
     ApiResource, Connection, FleetObject, ImageUser, KubernetesError, list_image_users, list_objects,
 };
+use crate::model::ImageName;
 
 /// The most nodes whose pods are listed one by one.
 const MOST_LISTS: usize = 8;
@@ -44,27 +45,29 @@ pub(super) struct ImagesArgs {
 
 impl ImagesArgs {
     pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-        let wanted = WantedImage::read(&self.image).map_err(|fault| CliError::message(ErrorKind::Usage, fault))?;
+        let list = ImageList::of([self.image.clone()]).map_err(|fault| CliError::message(ErrorKind::Usage, fault))?;
         let connection = source.patient_connection();
         block_on(async {
-            let nodes = self.look(&connection, &wanted).await.map_err(explained)?;
+            let nodes = self.look(&connection).await.map_err(explained)?;
             show(nodes, output)?;
             output.flush()?;
             match self.wait {
-                Some(wait) => self.ask(&connection, wait, output).await,
+                Some(wait) => self.ask(&connection, list, wait, output).await,
                 None => Ok(()),
             }
         })
     }
 
     /// Reads what the Nodes list, and the pods of those that may have the image.
-    async fn look(&self, connection: &Connection, wanted: &WantedImage) -> Result<Vec<FleetImage>, KubernetesError> {
+    async fn look(&self, connection: &Connection) -> Result<Vec<FleetImage>, KubernetesError> {
+        let wanted = ImageName::from(self.image.as_str());
         let nodes = list_objects::<FleetObject<StatusImages>>(connection, &ApiResource::nodes(), LIMIT).await?;
         let selector = self.nodes.selector.as_ref();
         let nodes = nodes.into_iter().filter(|node| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true)));
-        let mut nodes: Vec<_> = nodes.map(|node| wanted.on(&node.name, &node.part.unwrap_or_default())).collect();
+        let mut nodes: Vec<_> =
+            nodes.map(|node| FleetImage::on(&node.name, &wanted, &node.part.unwrap_or_default())).collect();
         let users = users_on(connection, &nodes).await?;
-        let users: Vec<_> = users.into_iter().filter(|user| user.images.iter().any(|name| wanted.is(name))).collect();
+        let users: Vec<_> = users.into_iter().filter(|user| wanted.is_among(&user.images)).collect();
         for node in &mut nodes {
             let of_node = users.iter().filter(|user| user.node == node.node);
             node.add_users(of_node.map(|user| user.pod.clone()).collect());
@@ -73,10 +76,15 @@ impl ImagesArgs {
     }
 
     /// Prints what the agents answer to a list that removes nothing. It has a name of its own, so that no other question replaces it.
-    async fn ask(&self, connection: &Connection, wait: Duration, output: &mut Output) -> Result<(), CliError> {
+    async fn ask(
+        &self,
+        connection: &Connection,
+        list: ImageList,
+        wait: Duration,
+        output: &mut Output,
+    ) -> Result<(), CliError> {
         let (node_selector, asked_at) = (self.nodes.selector.clone(), now());
-        let mut list = ImageList { expires: asked_at.saturating_add(wait).ok(), dry_run: true, ..ImageList::default() };
-        list.add(self.image.clone());
+        let list = ImageList { expires: asked_at.saturating_add(wait).ok(), dry_run: true, ..list };
         let spec = NodeDiskPolicySpec { node_selector, remove_images: Some(list), ..NodeDiskPolicySpec::default() };
         let name = format!("images-{}", asked_at.as_millisecond());
         let written = write_policy(connection, &name, &spec).await?;

@@ -61,18 +61,13 @@ impl RemoveArgs {
         })
     }
 
-    /// Returns the list. A word without a tag and a digest is a repository.
+    /// Returns the list.
     fn image_list(&self) -> Result<ImageList, CliError> {
         let mut words = self.images.clone();
         words.extend(self.list.as_deref().map(listed_images::of_file).transpose()?.unwrap_or_default());
-        let mut list = ImageList { expires: Some(self.expires), ..ImageList::default() };
-        for word in words {
-            list.add(word);
-        }
-        let fault = list.fault().or_else(|| list.is_empty().then(|| "the list names no image".to_owned()));
-        match fault {
-            Some(fault) => Err(CliError::message(ErrorKind::Usage, format!("cannot remove images: {fault}"))),
-            None => Ok(list),
-        }
+        let list = ImageList::of(words);
+        let list =
+            list.map_err(|fault| CliError::message(ErrorKind::Usage, format!("cannot remove images: {fault}")))?;
+        Ok(ImageList { expires: Some(self.expires), ..list })
     }
 }

@@ -13,7 +13,7 @@ use crate::plan::policy::image_target::ImageTarget;
 use crate::plan::policy::log_limit::{ArchiveLimit, LogLimit};
 
 /// The rule that decides an object.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct RuleReason {
     /// The name of the rule.
     pub rule: String,

@@ -23,6 +23,7 @@ pub fn may_remove_images(
     let is_old = |since: Timestamp| now.duration_since(since).unsigned_abs() > max_age;
     policy.rules.iter().any(|rule| rule.text().subject == RuleSubject::Image)
         || policy.all_unused().is_some()
+        || !policy.pass.listed.is_empty()
         || (!max_age.is_zero() && unused_since.is_some_and(is_old))
         || is_over_goal(policy, disk, all_images)
 }

@@ -21,6 +21,11 @@ impl<'a> ImageRules<'a> {
         self.0.iter().all(|rule| removes(*rule)).then(|| self.0.first().copied().flatten())?
     }
 
+    /// Returns whether a list may remove the image: no rule decides otherwise under one of its names.
+    pub fn permit_lists(&self) -> bool {
+        self.0.iter().flatten().all(|rule| rule.text().then == Then::Remove)
+    }
+
     /// Returns the limit that keeps the image longest, and the rule that sets it; `None` = the settings do. Where a rule does not
     /// set the limit, that of the settings applies.
     pub fn longest(

@@ -162,6 +162,24 @@ fn each_name_of_an_image_is_decided_and_what_keeps_it_longest_counts() {
 }
 
 #[test]
+#[rustfmt::skip]
+fn a_list_comes_after_the_rules() {
+    use Then::{Keep, Remove};
+    let (a, any) = ("image.repository == 'r.example/a/x'", "image.registry == 'r.example'");
+    let list = |name: &'static str| move |policy: &mut Policy| policy.pass.listed = [("policy p".to_owned(), vec![name.into()])].into();
+    let listed = || two_names().set(list("r.example/base/x"));
+    let limit = limits(RuleSubject::Image, any, Limits { max_age: Some(minutes(250)), ..Limits::default() });
+    hold(&[Kind::Image], [
+        ("listed by one of its names", listed(), "", "both: rule") as Row,
+        ("not listed", two_names().set(list("r.example/base/y")), "both: below_threshold", ""),
+        ("a rule keeps it under the other name", listed().set(rules(&[(Keep, a)])), "both: rule", ""),
+        ("a rule removes it under the other name", listed().set(rules(&[(Remove, a)])), "", "both: rule"),
+        ("a rule sets a limit", listed().set(limit), "both: rule", ""),
+        ("below the minimum age", listed().set(|policy| policy.images.min_age = minutes(350)), "both: younger_than_min_age", ""),
+    ]);
+}
+
+#[test]
 fn a_rule_keeps_containers() {
     let keeps = |when: &str| {
         let rule = rule(RuleSubject::Container, Then::Keep, when);
