@@ -24,20 +24,21 @@ pub use kubernetes_error::{Cause, KubernetesError};
 pub use monitor::{Follower, Monitor, MonitorEvent};
 pub use objects::api_namespace::{ApiNamespace, NamespaceCondition, finalize_namespace, read_namespace};
 pub use objects::api_node::{ApiNode, NodeInfo, read_node};
-pub use objects::api_pod::{ApiPod, PodMetadata, PodSpec, PodStatus};
+pub use objects::api_pod::{ApiPod, PodSpec, PodStatus};
 pub use objects::discovery::{Discovered, discover, server_version};
-pub use objects::fleet_objects::{FleetObject, write_node_disk};
+pub use objects::fleet_objects::{FleetSpec, FleetStatus, write_node_disk};
 pub use objects::image_users::{ImageUser, list_image_users};
 pub use objects::lease::{LeaseName, read_lease, write_lease};
 pub use objects::node_disk_policy::apply_policy;
+pub use objects::object::{Head, Metadata, MetadataOnly, Object, Readable};
 pub use objects::pod_lookup::pod_exists;
 pub use objects::resource::ApiResource;
 pub use objects::workloads::list_workloads;
 pub use requests::bucket::Bucket;
 pub use requests::connection::Connection;
-pub use requests::list::{Watched, list_objects};
+pub use requests::list::{Listed, Watched, list_objects};
 pub use requests::metadata::{
-    LabeledObject, MetadataOnly, each_labeled_in, list_details_in, list_metadata_in, read_metadata, read_object,
+    LabeledObject, each_labeled_in, list_details_in, list_metadata_in, read_metadata, read_object,
 };
 pub use requests::path::is_path_segment;
 pub use requests::watch::{KnownPods, PodWatch};

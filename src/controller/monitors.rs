@@ -196,12 +196,12 @@ impl Follower<MetadataOnly> for GraphSink {
     fn show(&mut self, event: MonitorEvent<'_, MetadataOnly>) {
         match event {
             MonitorEvent::ListBegins => self.engine.apply(Event::ListBegins(self.id)),
-            MonitorEvent::Seen(MetadataOnly { metadata }) => {
+            MonitorEvent::Seen(MetadataOnly { metadata, .. }) => {
                 self.defines(&metadata.name, true);
                 self.engine.show(&self.kind, self.id, metadata);
                 self.notify_of_kinds();
             }
-            MonitorEvent::Deleted(MetadataOnly { metadata }) => {
+            MonitorEvent::Deleted(MetadataOnly { metadata, .. }) => {
                 self.defines(&metadata.name, false);
                 self.engine.apply(Event::Deleted(self.id, metadata.identity(&self.kind)));
                 self.notify_of_kinds();

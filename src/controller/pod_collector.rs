@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::Calls;
 use super::controller_error::ControllerError;
 use super::settings::{WATCH, WORKERS};
-use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Watched, list_objects};
+use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Listed, list_objects};
 use crate::pod_gc::{MissingNodes, NodeAnswer, PodPlan, PodsSnapshot, plan};
 
 pub use pod_outcome::{PodFailure, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult};
@@ -86,7 +86,7 @@ impl PodCollector {
         })
     }
 
-    async fn list<T: Watched>(&self, resource: &ApiResource) -> Result<Vec<T>, ControllerError> {
+    async fn list<T: Listed>(&self, resource: &ApiResource) -> Result<Vec<T>, ControllerError> {
         let listed = list_objects(&self.calls.connection, resource, self.calls.answer).await;
         listed.map_err(|source: KubernetesError| ControllerError::Pods { source })
     }

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize as _;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
@@ -20,8 +19,7 @@ use crate::config::Settings;
 use crate::fleet::{AppliedPolicy, FleetPart, NodeDiskPolicySpec, NodePolicies};
 use crate::host_path::BoundedCalls;
 use crate::kubernetes::{
-    ApiResource, Connection, FleetObject, Follower, KubernetesError, LabeledObject, Monitor, MonitorEvent, Timing,
-    read_object,
+    ApiResource, Connection, FleetSpec, Follower, Head, KubernetesError, Monitor, MonitorEvent, Timing, read_node,
 };
 
 /// How often the labels of the node are read while a policy selects by labels.
@@ -32,7 +30,7 @@ const WATCH: Duration = Duration::from_mins(2);
 const RETRY: Duration = Duration::from_secs(5);
 
 type Policies = BTreeMap<String, AppliedPolicy>;
-type ListedPolicy = FleetObject<NodeDiskPolicySpec>;
+type ListedPolicy = FleetSpec<NodeDiskPolicySpec>;
 
 /// Takes the policies as the API server shows them. Before the first complete list nothing is known, and the file stays.
 struct PolicyFollower {
@@ -91,12 +89,12 @@ impl Follower<ListedPolicy> for PolicyFollower {
 
 impl PolicyFollower {
     fn change(&mut self, listed: ListedPolicy, change: impl FnOnce(&mut Policies, String, AppliedPolicy)) {
-        let FleetObject { name, uid, generation, part, .. } = listed;
-        let policy = match part {
+        let Head { name, uid, generation, .. } = listed.metadata;
+        let policy = match listed.spec.0 {
             Ok(spec) => AppliedPolicy { spec, ..AppliedPolicy::default() },
-            Err((fault, fields)) => AppliedPolicy::unreadable(fault, &fields),
+            Err((fault, fields)) => AppliedPolicy::unreadable(format!("spec: {fault}"), &fields),
         };
-        let policy = AppliedPolicy { uid, generation, ..policy };
+        let policy = AppliedPolicy { uid, generation: generation.unwrap_or_default(), ..policy };
         if self.is_listing {
             return change(&mut self.listed, name, policy);
         }
@@ -153,9 +151,8 @@ impl PolicyWriter {
     }
 
     async fn labels(&self) -> Result<BTreeMap<String, String>, KubernetesError> {
-        let nodes = ApiResource::nodes();
-        let node = read_object(&self.connection, &nodes, "", &self.node, Timing::default().answer).await?;
-        Ok(node.and_then(|node| LabeledObject::deserialize(node).ok()).unwrap_or_default().labels)
+        let node = read_node(&self.connection, &self.node, Timing::default().answer).await?;
+        Ok(node.map(|node| node.metadata.labels).unwrap_or_default())
     }
 
     /// Applies policies: they count at once, also if the file cannot be written.

@@ -9,6 +9,7 @@ pub(super) mod image_users;
 pub(super) mod lease;
 pub(super) mod node_disk_policy;
 pub(super) mod node_pods;
+pub(super) mod object;
 pub(super) mod pod_lookup;
 pub(super) mod resource;
 pub(super) mod workloads;

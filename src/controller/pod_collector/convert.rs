@@ -36,7 +36,7 @@ pub(super) fn pod(pod: &ApiPod) -> PodMeta {
 /// Returns what decides about the pods of a node.
 pub(super) fn node(node: &ApiNode) -> NodeMeta {
     NodeMeta {
-        name: node.metadata.name.to_string(),
+        name: node.metadata.name.as_str().to_owned(),
         is_ready: node.is_ready(),
         is_out_of_service: node.has_taint(OUT_OF_SERVICE),
     }

@@ -6,6 +6,7 @@ use kube::core::params::PostParams;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::object::Object;
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, read_object};
@@ -36,15 +37,6 @@ pub struct NamespaceCondition {
     pub last_transition_time: String,
     pub reason: String,
     pub message: String,
-}
-
-/// The fields that decide.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Fields {
-    metadata: ObjectMeta,
-    spec: Spec,
-    status: Status,
 }
 
 #[derive(Default, Deserialize)]
@@ -99,8 +91,8 @@ pub async fn finalize_namespace(
 
 impl ApiNamespace {
     fn of(whole: Value) -> Result<Self, Cause> {
-        let fields = Fields::deserialize(&whole).map_err(|error| Cause::Unreadable(error.to_string()))?;
-        let Fields { metadata, spec, status } = fields;
+        let read = Object::<ObjectMeta, Spec, Status>::deserialize(&whole);
+        let Object { metadata, spec, status, .. } = read.map_err(|error| Cause::Unreadable(error.to_string()))?;
         // Without a version the request would replace whatever there is.
         if metadata.version.is_empty() {
             return Err(Cause::another_object());

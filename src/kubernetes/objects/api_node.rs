@@ -4,28 +4,23 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::IgnoredAny;
 
 use super::api_pod::{Condition, is_true};
-use super::node_pods::{Texts, bounded};
+use super::node_pods::bounded;
+use super::object::{Head, Object, Texts};
 use crate::kubernetes::kubernetes_error::attempt;
-use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched};
-use crate::model::{ObjectMeta, is_object_name};
+use crate::kubernetes::requests::metadata::find;
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
+use crate::model::is_object_name;
 
 /// A node as the API returns it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ApiNode {
-    /// Empty in a list.
-    kind: String,
-    pub metadata: ObjectMeta,
-    spec: NodeSpec,
-    status: NodeStatus,
-}
+pub type ApiNode = Object<Head<IgnoredAny, Texts>, NodeSpec, NodeStatus>;
 
+/// What is read of the settings of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct NodeSpec {
+pub struct NodeSpec {
     taints: Option<Vec<Taint>>,
 }
 
@@ -35,39 +30,12 @@ struct Taint {
     key: String,
 }
 
+/// What is read of the status of a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct NodeStatus {
+pub struct NodeStatus {
     conditions: Option<Vec<Condition>>,
-}
-
-/// The node of this agent as the API returns it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct OwnNode {
-    kind: String,
-    metadata: OwnMetadata,
-    status: OwnStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct OwnMetadata {
-    name: String,
-    uid: String,
-    labels: Option<Texts>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct OwnStatus {
     node_info: NodeInfo,
-}
-
-/// A node in an answer.
-trait NodeAnswer: DeserializeOwned {
-    /// Returns whether it is an object of this kind with this name.
-    fn is(&self, kind: &str, name: &str) -> bool;
 }
 
 /// The identity of a node's machine, as its kubelet reported it. Empty = not reported.
@@ -116,8 +84,8 @@ pub(in crate::kubernetes) async fn check(
         return problem(format!("{name:?} is not a node name; set --node-name"));
     }
     match attempt(format!("look up node {name:?}"), read(connection, name, limit)).await {
-        Ok(Some(OwnNode { metadata, status, .. })) => {
-            let labels = bounded(metadata.labels.unwrap_or_default());
+        Ok(Some(ApiNode { metadata, status, .. })) => {
+            let labels = bounded(metadata.labels);
             Ok((None, NodeInfo { labels, ..status.node_info }))
         }
         Ok(None) => problem(format!("no Node named {name:?} in the cluster; set --node-name if it has another name")),
@@ -127,17 +95,12 @@ pub(in crate::kubernetes) async fn check(
     }
 }
 
-async fn read<N: NodeAnswer>(connection: &Connection, name: &str, limit: Duration) -> Result<Option<N>, Cause> {
+async fn read(connection: &Connection, name: &str, limit: Duration) -> Result<Option<ApiNode>, Cause> {
     if !is_object_name(name) {
         return Err(Cause::InvalidRequest("it is not a node name".to_owned()));
     }
     let resource = ApiResource::nodes();
-    match connection.request::<N>(resource.get("", name)?, limit).await {
-        Ok(node) if node.is(&resource.kind, name) => Ok(Some(node)),
-        Ok(_) => Err(Cause::another_object()),
-        Err(cause) if cause.proves_absence(&resource, name) => Ok(None),
-        Err(cause) => Err(cause),
-    }
+    find(connection, &resource, ("", name), None, |node: &ApiNode| node.is(&resource, "", name), limit).await
 }
 
 // === impl ApiNode ===
@@ -151,25 +114,5 @@ impl ApiNode {
     /// Returns whether it has a taint with this key, whatever the effect and value.
     pub fn has_taint(&self, key: &str) -> bool {
         self.spec.taints.iter().flatten().any(|taint| taint.key == key)
-    }
-}
-
-impl NodeAnswer for ApiNode {
-    fn is(&self, kind: &str, name: &str) -> bool {
-        self.kind == kind && *self.metadata.name == *name && !self.metadata.uid.is_empty()
-    }
-}
-
-impl NodeAnswer for OwnNode {
-    fn is(&self, kind: &str, name: &str) -> bool {
-        self.kind == kind && self.metadata.name == name && !self.metadata.uid.is_empty()
-    }
-}
-
-impl Watched for ApiNode {
-    const METADATA_ONLY: bool = false;
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.version
     }
 }

@@ -1,50 +1,18 @@
 //! The fields of a pod that kubegc reads in a whole cluster. The parser skips all other fields.
-//!
-//! `k8s_openapi` has types for the whole objects. They hold what most of a pod is, such as `managedFields` as JSON values,
-//! environments and probes. The memory for a page of pods would be many times as large.
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::kubernetes::Watched;
-use crate::model::{Phase, known_time, latest_time};
+use super::object::{Head, Object};
+use crate::model::{Phase, known_time};
 
 /// A pod as the API returns it.
+pub type ApiPod = Object<Head<MirrorAnnotations>, PodSpec, PodStatus>;
+
+/// The annotations of a static pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ApiPod {
-    /// Empty in a list.
-    pub(super) kind: String,
-    pub metadata: PodMetadata,
-    pub spec: PodSpec,
-    pub status: PodStatus,
-}
-
-/// The metadata of a pod.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodMetadata {
-    pub namespace: String,
-    pub name: String,
-    pub uid: String,
-    pub(super) resource_version: String,
-    annotations: Option<Annotations>,
-    /// When it was created.
-    #[serde(deserialize_with = "latest_time")]
-    pub creation_timestamp: Option<Timestamp>,
-    /// When its deletion is to be complete.
-    #[serde(deserialize_with = "latest_time")]
-    pub deletion_timestamp: Option<Timestamp>,
-    /// The grace period of its deletion, in seconds.
-    pub deletion_grace_period_seconds: Option<i64>,
-    pub finalizers: Option<Vec<String>>,
-    /// How often its spec was changed, from 1 on. API servers before 1.33 do not count it.
-    pub generation: Option<i64>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Annotations {
+pub struct MirrorAnnotations {
     #[serde(rename = "kubernetes.io/config.hash")]
     hash: Option<String>,
     #[serde(rename = "kubernetes.io/config.mirror")]
@@ -123,9 +91,8 @@ struct Terminated {
 impl ApiPod {
     /// Returns the uid that the CRI shows.
     pub(super) fn cri_uid(&self) -> &str {
-        let annotations = self.metadata.annotations.as_ref();
-        let [hash, mirror] = annotations.map_or([None; 2], |known| [known.hash.as_deref(), known.mirror.as_deref()]);
-        cri_uid(&self.metadata.uid, hash, mirror)
+        let MirrorAnnotations { hash, mirror } = &self.metadata.annotations;
+        cri_uid(&self.metadata.uid, hash.as_deref(), mirror.as_deref())
     }
 
     /// Returns when its last container terminated; `None` = a container has not terminated, or none is known.
@@ -138,14 +105,6 @@ impl ApiPod {
     /// Returns whether a condition is `True`.
     pub fn has_condition(&self, name: &str) -> bool {
         is_true(self.status.conditions.as_ref(), name)
-    }
-}
-
-impl Watched for ApiPod {
-    const METADATA_ONLY: bool = false;
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
     }
 }
 

@@ -1,83 +1,25 @@
 //! Writes the objects of the fleet: NodeDisks, and what others apply.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube::core::params::{Patch, PatchParams};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
-use crate::fleet::{NodeDiskPolicySpec, NodeDiskStatus, StatusImages};
+use super::object::{Head, Object, Readable, Texts};
+use crate::fleet::NodeDiskStatus;
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
-use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched, read_metadata};
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, read_metadata};
 
 /// The field manager of agents.
 const MANAGER: &str = "kubegc-agent";
 
-/// An object of the fleet in a list or a watch. One whose part cannot be read must not hide the others.
-#[derive(Clone, Debug)]
-pub struct FleetObject<T> {
-    /// Its name.
-    pub name: String,
-    /// Its uid.
-    pub uid: String,
-    /// Its generation.
-    pub generation: i64,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// Its settings or its status; or why they cannot be read, and the fields that they have.
-    pub part: Result<T, (String, Vec<String>)>,
-    version: String,
-}
-
-/// The part of an object that counts.
-pub trait ObjectPart: Clone + DeserializeOwned + Send + 'static {
-    /// The field of the object.
-    const FIELD: &'static str;
-}
-
-impl ObjectPart for NodeDiskPolicySpec {
-    const FIELD: &'static str = "spec";
-}
-
-impl ObjectPart for NodeDiskStatus {
-    const FIELD: &'static str = "status";
-}
-
-/// A Node, of which its images count.
-impl ObjectPart for StatusImages {
-    const FIELD: &'static str = "status";
-}
-
-impl<'de, T: ObjectPart> Deserialize<'de> for FleetObject<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(from)?;
-        let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let part = object.get(T::FIELD).cloned().unwrap_or_else(|| json!({}));
-        let fields = part.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect();
-        Ok(Self {
-            name: text("/metadata/name"),
-            uid: text("/metadata/uid"),
-            generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
-            labels: object
-                .pointer("/metadata/labels")
-                .and_then(|it| Deserialize::deserialize(it).ok())
-                .unwrap_or_default(),
-            part: serde_json::from_value(part).map_err(|error| (format!("{}: {error}", T::FIELD), fields)),
-            version: text("/metadata/resourceVersion"),
-        })
-    }
-}
-
-impl<T: ObjectPart> Watched for FleetObject<T> {
-    const METADATA_ONLY: bool = false;
-
-    fn resource_version(&self) -> &str {
-        &self.version
-    }
-}
+/// An object of the fleet, of which the settings count.
+pub type FleetSpec<S> = Object<Head<IgnoredAny, Texts>, Readable<S>>;
+/// An object of the fleet or a Node, of which the status counts.
+pub type FleetStatus<T> = Object<Head<IgnoredAny, Texts>, IgnoredAny, Readable<T>>;
 
 /// Writes the status of a node's NodeDisk (server-side apply). If there is no such object, it is created, owned by the Node: then it
 /// disappears with it.
@@ -163,21 +105,20 @@ pub(super) async fn apply<A: DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fleet::NodeDiskPolicySpec;
+    use crate::kubernetes::objects::object::Metadata as _;
 
     #[test]
     fn one_object_does_not_hide_the_others() {
         let read = |spec: Value| {
             let object = json!({ "metadata": { "name": "a", "uid": "u", "generation": 3, "resourceVersion": "7" }, "spec": spec });
-            serde_json::from_value::<FleetObject<NodeDiskPolicySpec>>(object).unwrap()
+            serde_json::from_value::<FleetSpec<NodeDiskPolicySpec>>(object).unwrap()
         };
         let good = read(json!({ "mode": "observe" }));
-        assert_eq!(
-            (good.name.as_str(), good.uid.as_str(), good.generation, good.resource_version()),
-            ("a", "u", 3, "7")
-        );
-        assert!(good.part.is_ok());
+        assert_eq!((good.metadata.key(), good.metadata.generation), (["", "a", "7"], Some(3)));
+        assert!(good.spec.0.is_ok());
         // A time that the API server accepts and jiff does not.
-        let (fault, fields) = read(json!({ "paused": { "until": "9999-12-31T23:59:59Z" } })).part.unwrap_err();
-        assert!(fault.starts_with("spec: ") && fields == ["paused"], "{fault} {fields:?}");
+        let (fault, fields) = read(json!({ "paused": { "until": "9999-12-31T23:59:59Z" } })).spec.0.unwrap_err();
+        assert!(!fault.is_empty() && fields == ["paused"], "{fault} {fields:?}");
     }
 }

@@ -2,22 +2,29 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde::Deserialize;
 
+use super::api_pod::PodSpec;
+use super::object::{Head, Object};
 use crate::kubernetes::requests::list::Listing;
-use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched};
+use crate::kubernetes::{ApiResource, Connection, KubernetesError};
 
-/// What in a pod names images.
-const PLACES: [(&str, &[&str]); 7] = [
-    ("/spec/containers", &["/image"]),
-    ("/spec/initContainers", &["/image"]),
-    ("/spec/ephemeralContainers", &["/image"]),
-    ("/spec/volumes", &["/image/reference"]),
-    ("/status/containerStatuses", &["/image", "/imageID"]),
-    ("/status/initContainerStatuses", &["/image", "/imageID"]),
-    ("/status/ephemeralContainerStatuses", &["/image", "/imageID"]),
-];
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(clippy::struct_field_names, reason = "as the API names them")]
+struct Status {
+    container_statuses: Option<Vec<ContainerImage>>,
+    init_container_statuses: Option<Vec<ContainerImage>>,
+    ephemeral_container_statuses: Option<Vec<ContainerImage>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContainerImage {
+    image: String,
+    #[serde(rename = "imageID")]
+    id: String,
+}
 
 /// A pod, and its images.
 #[derive(Clone, Debug)]
@@ -30,27 +37,16 @@ pub struct ImageUser {
     pub images: Vec<String>,
 }
 
-impl<'de> Deserialize<'de> for ImageUser {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let pod = Value::deserialize(from)?;
-        let text = |of: &Value, path: &str| of.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        let of_place = |(list, paths): &(&str, &[&str])| {
-            let entries = pod.pointer(list).and_then(Value::as_array).into_iter().flatten();
-            entries.flat_map(|entry| paths.iter().filter_map(|path| text(entry, path))).collect::<Vec<_>>()
-        };
-        let images = PLACES.iter().flat_map(of_place).collect();
-        let paths = ["/metadata/namespace", "/metadata/name", "/spec/nodeName"];
-        let [namespace, name, node] = paths.map(|path| text(&pod, path).unwrap_or_default());
-        Ok(Self { pod: format!("{namespace}/{name}"), node, images })
-    }
-}
+// === impl ImageUser ===
 
-impl Watched for ImageUser {
-    const METADATA_ONLY: bool = false;
-
-    /// It is listed only.
-    fn resource_version(&self) -> &'static str {
-        ""
+impl ImageUser {
+    fn of(pod: Object<Head, PodSpec, Status>) -> Self {
+        let Object { metadata: Head { namespace, name, .. }, spec, status, .. } = pod;
+        let statuses = [status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses];
+        let of_statuses =
+            statuses.into_iter().flatten().flatten().flat_map(|container| [container.image, container.id]);
+        let node = spec.node_name.clone().unwrap_or_default();
+        Self { pod: format!("{namespace}/{name}"), node, images: of_statuses.chain(spec.images()).collect() }
     }
 }
 
@@ -65,5 +61,5 @@ pub async fn list_image_users(
     limit: Duration,
 ) -> Result<Vec<ImageUser>, KubernetesError> {
     let pods = node.map_or_else(|| Listing::all(&ApiResource::pods()), Listing::pods_of);
-    pods.complete(connection, limit).await
+    Ok(pods.complete(connection, limit).await?.into_iter().map(ImageUser::of).collect())
 }

@@ -1,13 +1,12 @@
 //! The fields of a pod that kubegc reads on its node, from the API server or the kubelet. The parser skips all other fields.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::api_pod::{PodSpec, PodStatus, cri_uid, phase};
-use crate::kubernetes::Watched;
-use crate::model::{LAST_APPLIED, Pod, PodDetails, latest_time};
+use super::object::{Head, Object, Texts};
+use crate::kubernetes::{Listed, Watched};
+use crate::model::{LAST_APPLIED, Pod, PodDetails};
 
 /// The most bytes of the labels or of the annotations of a pod.
 const MAX_TEXT: usize = 16 << 10;
@@ -19,38 +18,7 @@ const SOURCE: &str = "kubernetes.io/config.source";
 const SEEN: &str = "kubernetes.io/config.seen";
 
 /// A pod as the API server or the kubelet returns it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::kubernetes) struct NodeApiPod {
-    metadata: Metadata,
-    spec: PodSpec,
-    status: PodStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    namespace: String,
-    name: String,
-    uid: String,
-    resource_version: String,
-    labels: Option<Texts>,
-    annotations: Option<Texts>,
-    owner_references: Option<Vec<Owner>>,
-    #[serde(deserialize_with = "latest_time")]
-    deletion_timestamp: Option<Timestamp>,
-}
-
-/// Labels or annotations.
-pub(super) type Texts = BTreeMap<String, String>;
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Owner {
-    kind: String,
-    name: String,
-    controller: Option<bool>,
-}
+pub(in crate::kubernetes) type NodeApiPod = Object<Head<Texts, Texts>, PodSpec, PodStatus>;
 
 /// A pod of a node, reduced to what kubegc keeps of it.
 #[derive(Clone, Deserialize)]
@@ -65,12 +33,12 @@ pub(in crate::kubernetes) struct NodePod {
 impl NodeApiPod {
     /// Returns where the kubelet has the pod from: `api`, `file` or `http`.
     pub(in crate::kubernetes) fn config_source(&self) -> Option<&str> {
-        self.metadata.annotation(SOURCE)
+        annotation(&self.metadata, SOURCE)
     }
 
     /// Returns when the kubelet first saw the pod.
     pub(in crate::kubernetes) fn config_seen(&self) -> Option<Timestamp> {
-        self.metadata.annotation(SEEN)?.parse().ok()
+        annotation(&self.metadata, SEEN)?.parse().ok()
     }
 
     /// Returns the fields that kubegc keeps.
@@ -84,36 +52,26 @@ impl NodeApiPod {
             return Err("a pod without uid, namespace or name".to_owned());
         }
         Ok(Pod {
-            uid: cri_uid(&metadata.uid, metadata.annotation(HASH), metadata.annotation(MIRROR)).into(),
+            uid: cri_uid(&metadata.uid, annotation(&metadata, HASH), annotation(&metadata, MIRROR)).into(),
             phase: phase(self.status.phase.as_deref()),
             deleting: metadata.deletion_timestamp.is_some(),
             images: self.spec.images(),
-            details: Some(Box::new(details(metadata.labels, metadata.annotations, metadata.owner_references))),
-            namespace: metadata.namespace,
-            name: metadata.name,
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone(),
+            details: Some(Box::new(details(metadata))),
         })
     }
 }
 
-// === impl Metadata ===
-
-impl Metadata {
-    fn annotation(&self, key: &str) -> Option<&str> {
-        self.annotations.as_ref()?.get(key).map(String::as_str)
-    }
+fn annotation<'m>(metadata: &'m Head<Texts, Texts>, key: &str) -> Option<&'m str> {
+    metadata.annotations.get(key).map(String::as_str)
 }
 
-fn details(labels: Option<Texts>, annotations: Option<Texts>, owners: Option<Vec<Owner>>) -> PodDetails {
-    let mut annotations = annotations.unwrap_or_default();
+fn details(metadata: Head<Texts, Texts>) -> PodDetails {
+    let (owner_kind, owner_name) = metadata.controller().map(|owner| (owner.kind.clone(), owner.name.clone())).unzip();
+    let mut annotations = metadata.annotations;
     annotations.remove(LAST_APPLIED);
-    let owner = owners.unwrap_or_default().into_iter().find(|owner| owner.controller == Some(true));
-    let (owner_kind, owner_name) = owner.map(|owner| (owner.kind, owner.name)).unzip();
-    PodDetails {
-        labels: bounded(labels.unwrap_or_default()),
-        annotations: bounded(annotations),
-        owner_kind,
-        owner_name,
-    }
+    PodDetails { labels: bounded(metadata.labels), annotations: bounded(annotations), owner_kind, owner_name }
 }
 
 /// Returns the texts if they may stay in memory: another wrote them.
@@ -133,9 +91,11 @@ impl TryFrom<NodeApiPod> for NodePod {
     }
 }
 
-impl Watched for NodePod {
+impl Listed for NodePod {
     const METADATA_ONLY: bool = false;
+}
 
+impl Watched for NodePod {
     fn resource_version(&self) -> &str {
         &self.resource_version
     }

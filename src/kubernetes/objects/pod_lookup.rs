@@ -52,19 +52,15 @@ async fn exists(connection: &Connection, pod: &PodRef, limit: Duration) -> Resul
     if !Confirms::ByName.can_look_up(pod) {
         return Err(Cause::InvalidRequest("its uid, namespace or name is unknown".to_owned()));
     }
-    let request = ApiResource::pods().get(&pod.namespace, &pod.name)?;
+    let resource = ApiResource::pods();
+    let request = resource.get(&pod.namespace, &pod.name)?;
     let mut answer = connection.request::<ApiPod>(request.clone(), limit).await;
     if let Err(Cause::Unreachable { .. }) = answer {
         // An idle connection may be dead without any sign.
         answer = connection.request(request, limit).await;
     }
     match answer {
-        Ok(live)
-            if live.kind != "Pod" || live.metadata.name != pod.name || live.metadata.namespace != pod.namespace =>
-        {
-            Err(Cause::another_object())
-        }
-        Ok(live) if live.metadata.uid.is_empty() => Err(Cause::Unreadable("a pod without uid".to_owned())),
+        Ok(live) if !live.is(&resource, &pod.namespace, &pod.name) => Err(Cause::another_object()),
         Ok(live) => Ok(live.cri_uid() == pod.uid.as_str()),
         Err(cause) if cause.says_not_found("pods", &pod.name) => Ok(false),
         Err(cause) => Err(cause),

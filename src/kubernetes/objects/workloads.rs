@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::api_pod::PodSpec;
-use crate::kubernetes::{ApiResource, Connection, KubernetesError, Watched, list_objects};
+use super::object::{Head, Object};
+use crate::kubernetes::{ApiResource, Connection, KubernetesError, list_objects};
 use crate::model::Workload;
 
 /// The ReplicaSets of a Deployment that count.
@@ -21,37 +22,13 @@ const OF_WORKLOAD: usize = 20;
 const OF_NAMESPACE: usize = 200;
 
 /// An object with a template of pods.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ApiWorkload {
-    metadata: Metadata,
-    spec: Spec,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    namespace: String,
-    name: String,
-    resource_version: String,
-    annotations: Option<Annotations>,
-    owner_references: Option<Vec<Owner>>,
-}
+type ApiWorkload = Object<Head<Revision>, Spec>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Annotations {
+struct Revision {
     #[serde(rename = "deployment.kubernetes.io/revision")]
     revision: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Owner {
-    kind: String,
-    name: String,
-    uid: String,
-    controller: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -129,7 +106,7 @@ fn newest(sets: Vec<ApiWorkload>) -> Vec<ApiWorkload> {
     for set in sets {
         // One without an owner is its own. An owner is known by all that names it: a tenant may write any uid, but only in objects
         // of its own namespace.
-        let owner = set.owner().map(|owner| (owner.kind.clone(), owner.name.clone(), owner.uid.clone()));
+        let owner = set.metadata.controller().map(|owner| (owner.kind.clone(), owner.name.clone(), owner.uid.clone()));
         let owner = owner.unwrap_or_else(|| (String::new(), set.metadata.name.clone(), String::new()));
         by_owner.entry((set.metadata.namespace.clone(), owner)).or_default().push(set);
     }
@@ -144,31 +121,18 @@ fn newest(sets: Vec<ApiWorkload>) -> Vec<ApiWorkload> {
 // === impl ApiWorkload ===
 
 impl ApiWorkload {
-    fn owner(&self) -> Option<&Owner> {
-        self.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
-    }
-
     fn revision(&self) -> u64 {
-        let annotations = self.metadata.annotations.as_ref();
-        annotations.and_then(|known| known.revision.as_ref()?.parse().ok()).unwrap_or_default()
+        self.metadata.annotations.revision.as_ref().and_then(|revision| revision.parse().ok()).unwrap_or_default()
     }
 
     /// Returns what kubegc keeps of it. A ReplicaSet is named by its Deployment.
     fn into_workload(self, kind: &str) -> Workload {
-        let owner = self.owner().cloned();
+        let owner = self.metadata.controller().cloned();
         let (kind, name) =
             owner.map_or_else(|| (kind.to_owned(), self.metadata.name), |owner| (owner.kind, owner.name));
         let template = self.spec.template.or_else(|| self.spec.job_template?.spec.template);
         let images = template.map(|template| template.spec.images()).unwrap_or_default();
         Workload { kind, namespace: self.metadata.namespace, name, images, left_out: 0 }
-    }
-}
-
-impl Watched for ApiWorkload {
-    const METADATA_ONLY: bool = false;
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.resource_version
     }
 }
 

@@ -25,11 +25,14 @@ const LONGEST_LIST: Duration = Duration::from_mins(10);
 /// How often a list begins again because its continue token has expired.
 pub(super) const RESTARTS: usize = 3;
 
-/// An object of a list or a watch, with the fields that the caller needs.
-pub trait Watched: Clone + DeserializeOwned + Send + 'static {
+/// An object of a list, with the fields that the caller needs.
+pub trait Listed: DeserializeOwned + Send + 'static {
     /// Only its metadata are requested. Otherwise the whole object, of which the type takes what it needs.
     const METADATA_ONLY: bool;
+}
 
+/// An object of a watch, too.
+pub trait Watched: Listed {
     /// Returns its resource version.
     fn resource_version(&self) -> &str;
 }
@@ -77,7 +80,7 @@ fn present<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> R
 /// # Errors
 ///
 /// The list is not complete.
-pub async fn list_objects<T: Watched>(
+pub async fn list_objects<T: Listed>(
     connection: &Connection,
     resource: &ApiResource,
     limit: Duration,
@@ -142,7 +145,7 @@ impl Listing {
     }
 
     /// Returns the request for a watch that lasts so long, from a version on.
-    pub(in crate::kubernetes) fn watch<T: Watched>(
+    pub(in crate::kubernetes) fn watch<T: Listed>(
         &self,
         version: &str,
         lasts: Duration,
@@ -153,7 +156,7 @@ impl Listing {
         Ok(in_form::<T>(request, ACCEPT_ONE))
     }
 
-    fn page<T: Watched>(&self, params: &ListParams) -> Result<Request<Vec<u8>>, Cause> {
+    fn page<T: Listed>(&self, params: &ListParams) -> Result<Request<Vec<u8>>, Cause> {
         let request = built(self.path()?.list(params))?;
         Ok(in_form::<T>(request, ACCEPT_LIST))
     }
@@ -163,7 +166,7 @@ impl Listing {
     }
 
     /// Returns the newest version of the server's store, from a page with one object. `None` = the server has no versions.
-    pub(in crate::kubernetes) async fn newest_version<T: Watched>(
+    pub(in crate::kubernetes) async fn newest_version<T: Listed>(
         &self,
         connection: &Connection,
         limit: Duration,
@@ -174,7 +177,7 @@ impl Listing {
     }
 
     /// Returns all objects. A list whose continue token has expired begins again.
-    pub(in crate::kubernetes) async fn complete<T: Watched>(
+    pub(in crate::kubernetes) async fn complete<T: Listed>(
         &self,
         connection: &Connection,
         limit: Duration,
@@ -190,7 +193,7 @@ impl Listing {
 
     /// Requests all pages and returns their objects. If one page fails, there is no list. `limit` is the longest wait for
     /// one page.
-    pub(in crate::kubernetes) async fn whole<T: Watched>(
+    pub(in crate::kubernetes) async fn whole<T: Listed>(
         &self,
         connection: &Connection,
         limit: Duration,
@@ -203,7 +206,7 @@ impl Listing {
     /// Requests all pages, hands over the objects of each, and returns the resource version, which all pages have: a watch
     /// from it misses nothing. If one page fails, what was handed over is no list. A page that is too large is requested
     /// again with fewer objects, so that large objects of one tenant do not stop the list (G5).
-    pub(in crate::kubernetes) async fn pages<T: Watched>(
+    pub(in crate::kubernetes) async fn pages<T: Listed>(
         &self,
         connection: &Connection,
         limit: Duration,
@@ -212,7 +215,7 @@ impl Listing {
         attempt(self.list_text(), self.try_pages(connection, limit, hand_over)).await
     }
 
-    async fn try_pages<T: Watched>(
+    async fn try_pages<T: Listed>(
         &self,
         connection: &Connection,
         limit: Duration,
@@ -261,7 +264,7 @@ impl Listing {
     }
 }
 
-fn in_form<T: Watched>(request: Request<Vec<u8>>, metadata: HeaderValue) -> Request<Vec<u8>> {
+fn in_form<T: Listed>(request: Request<Vec<u8>>, metadata: HeaderValue) -> Request<Vec<u8>> {
     if T::METADATA_ONLY { accepting(request, metadata) } else { request }
 }
 

@@ -9,9 +9,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::list::{Listing, RESTARTS};
+use super::list::{Listed, Listing, RESTARTS};
 use crate::kubernetes::kubernetes_error::attempt;
-use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, Watched};
+use crate::kubernetes::objects::object::{MetadataOnly, Object};
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
 use crate::model::{LAST_APPLIED, ObjectDetails, ObjectMeta, Uid};
 
 /// Only metadata, and whole objects from a server that does not know that form.
@@ -19,25 +20,6 @@ pub(super) const ACCEPT_ONE: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 pub(super) const ACCEPT_LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
-
-/// An object, reduced to its metadata.
-#[derive(Clone, Debug, Deserialize)]
-pub struct MetadataOnly {
-    /// The metadata. An object without them has no uid, and counts for nothing.
-    #[serde(default, deserialize_with = "null_is_none")]
-    pub metadata: ObjectMeta,
-}
-
-fn null_is_none<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
-}
-
-/// An object, reduced to all of its metadata.
-#[derive(Clone, Debug, Deserialize)]
-struct AllMetadata {
-    #[serde(default)]
-    metadata: Value,
-}
 
 /// An object with what rules of the operator see of it, besides its metadata.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +36,7 @@ pub struct LabeledObject {
 
 impl<'de> Deserialize<'de> for LabeledObject {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let AllMetadata { metadata } = AllMetadata::deserialize(from)?;
+        let metadata = Object::<Value>::deserialize(from)?.metadata;
         let texts = |field| {
             let entries = metadata.get(field).and_then(Value::as_object).into_iter().flatten();
             let entries = entries.filter(|(key, _)| *key != LAST_APPLIED);
@@ -66,39 +48,8 @@ impl<'de> Deserialize<'de> for LabeledObject {
     }
 }
 
-impl Watched for LabeledObject {
+impl Listed for LabeledObject {
     const METADATA_ONLY: bool = true;
-
-    fn resource_version(&self) -> &str {
-        &self.meta.version
-    }
-}
-
-impl Watched for AllMetadata {
-    const METADATA_ONLY: bool = true;
-
-    fn resource_version(&self) -> &str {
-        self.metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or_default()
-    }
-}
-
-/// The answer to a request for one object.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct OneObject {
-    #[serde(default)]
-    pub(super) api_version: String,
-    pub(super) kind: String,
-    #[serde(default)]
-    pub(super) metadata: ObjectMeta,
-}
-
-impl Watched for MetadataOnly {
-    const METADATA_ONLY: bool = true;
-
-    fn resource_version(&self) -> &str {
-        &self.metadata.version
-    }
 }
 
 /// Lists the metadata of all objects of a resource, past the server's cache: of one namespace, or of all of them if that is empty;
@@ -135,8 +86,8 @@ pub async fn list_details_in(
     let (mut objects, mut details) = (Vec::new(), Vec::new());
     // The whole metadata of all objects would need some times the memory of what is kept.
     loop {
-        let read = |page: Vec<AllMetadata>| {
-            for AllMetadata { metadata } in page {
+        let read = |page: Vec<Object<Value>>| {
+            for Object { metadata, .. } in page {
                 let object = ObjectMeta::deserialize(&metadata).unwrap_or_default();
                 if of(&object) {
                     details.push((object.uid.clone(), ObjectDetails::of_api(&metadata, labels)));
@@ -183,9 +134,9 @@ pub async fn read_metadata(
     name: &str,
     limit: Duration,
 ) -> Result<Option<ObjectMeta>, KubernetesError> {
-    let is = |found: &OneObject| found.is(resource, namespace, name);
-    let read = read_one(connection, resource, (namespace, name), Some(ACCEPT_ONE), is, limit).await?;
-    Ok(read.map(|found| found.metadata))
+    let is = |found: &MetadataOnly| found.is(resource, namespace, name);
+    let read = find(connection, resource, (namespace, name), Some(ACCEPT_ONE), is, limit);
+    Ok(attempt(what(resource, name), read).await?.map(|found| found.metadata))
 }
 
 /// Reads one whole object, as [`read_metadata`].
@@ -200,46 +151,29 @@ pub async fn read_object(
     name: &str,
     limit: Duration,
 ) -> Result<Option<Value>, KubernetesError> {
-    let is = |found: &Value| OneObject::deserialize(found).is_ok_and(|head| head.is(resource, namespace, name));
-    read_one(connection, resource, (namespace, name), None, is, limit).await
+    let is = |found: &Value| MetadataOnly::deserialize(found).is_ok_and(|head| head.is(resource, namespace, name));
+    attempt(what(resource, name), find(connection, resource, (namespace, name), None, is, limit)).await
+}
+
+fn what(resource: &ApiResource, name: &str) -> String {
+    format!("read {} {name:?} ({})", resource.resource, resource.api_version)
 }
 
 /// Reads one object in a form, whole without one. An answer counts only if it is that object.
-async fn read_one<T: DeserializeOwned>(
+pub(in crate::kubernetes) async fn find<T: DeserializeOwned>(
     connection: &Connection,
     resource: &ApiResource,
     (namespace, name): (&str, &str),
     form: Option<HeaderValue>,
     is: impl Fn(&T) -> bool,
     limit: Duration,
-) -> Result<Option<T>, KubernetesError> {
-    let what = format!("read {} {name:?} ({})", resource.resource, resource.api_version);
-    let read = async {
-        let request = resource.get(namespace, name)?;
-        let request = form.into_iter().fold(request, accepting);
-        match connection.request::<T>(request, limit).await {
-            Ok(found) if is(&found) => Ok(Some(found)),
-            Ok(_) => Err(Cause::another_object()),
-            Err(cause) if cause.proves_absence(resource, name) => Ok(None),
-            Err(cause) => Err(cause),
-        }
-    };
-    attempt(what, read).await
-}
-
-// === impl OneObject ===
-
-impl OneObject {
-    /// Returns whether the answer is about the object that was requested. Any other answer counts for nothing (G2).
-    pub(super) fn is(&self, resource: &ApiResource, namespace: &str, name: &str) -> bool {
-        let ObjectMeta { namespace: of, name: found, uid, .. } = &self.metadata;
-        self.has_kind(resource) && (&**of, &**found) == (namespace, name) && !uid.is_empty()
-    }
-
-    /// An answer with metadata only does not show the kind of the object.
-    fn has_kind(&self, resource: &ApiResource) -> bool {
-        let is_metadata = self.kind == "PartialObjectMetadata" && self.api_version.starts_with("meta.k8s.io/");
-        is_metadata || self.kind == resource.kind && self.api_version == resource.api_version
+) -> Result<Option<T>, Cause> {
+    let request = form.into_iter().fold(resource.get(namespace, name)?, accepting);
+    match connection.request::<T>(request, limit).await {
+        Ok(found) if is(&found) => Ok(Some(found)),
+        Ok(_) => Err(Cause::another_object()),
+        Err(cause) if cause.proves_absence(resource, name) => Ok(None),
+        Err(cause) => Err(cause),
     }
 }
 

@@ -12,9 +12,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::connection::built;
-use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, OneObject, accepting};
+use super::metadata::{ACCEPT_LIST, ACCEPT_ONE, accepting};
 use crate::kubernetes::kubernetes_error::attempt;
-use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
+use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, MetadataOnly};
 use crate::model::{ObjectMeta, Uid};
 
 /// One object of a resource.
@@ -67,7 +67,7 @@ pub async fn delete_object(
         let (path, name) = target.object()?;
         let request = built(path.delete(&name, &deletion.params(target)?))?;
         // A `Status`, or the object as it is now.
-        let answer: OneObject = connection.request(accepting(request, ACCEPT_ONE), limit).await?;
+        let answer: MetadataOnly = connection.request(accepting(request, ACCEPT_ONE), limit).await?;
         if answer.kind == "Status" {
             return Ok(Deleted::Unheld);
         }
@@ -167,7 +167,7 @@ impl WriteTarget<'_> {
     }
 
     /// Returns the metadata of an answer that is about this object.
-    fn now(&self, answer: OneObject, any_uid: bool) -> Result<ObjectMeta, Cause> {
+    fn now(&self, answer: MetadataOnly, any_uid: bool) -> Result<ObjectMeta, Cause> {
         let is_it = answer.is(self.resource, self.namespace, self.name);
         if is_it && (any_uid || answer.metadata.uid == *self.uid) {
             return Ok(answer.metadata);

@@ -15,7 +15,7 @@ use crate::cli::render::output::Output;
 use crate::daemon::now;
 use crate::fleet::{FleetImage, ImageList, ImageState, NodeDiskPolicySpec, StatusImages};
 use crate::kubernetes::{
-    ApiResource, Connection, FleetObject, ImageUser, KubernetesError, list_image_users, list_objects,
+    ApiResource, Connection, FleetStatus, ImageUser, KubernetesError, list_image_users, list_objects,
 };
 use crate::model::ImageName;
 
@@ -61,11 +61,13 @@ impl ImagesArgs {
     /// Reads what the Nodes list, and the pods of those that may have the image.
     async fn look(&self, connection: &Connection) -> Result<Vec<FleetImage>, KubernetesError> {
         let wanted = ImageName::from(self.image.as_str());
-        let nodes = list_objects::<FleetObject<StatusImages>>(connection, &ApiResource::nodes(), LIMIT).await?;
+        let nodes = list_objects::<FleetStatus<StatusImages>>(connection, &ApiResource::nodes(), LIMIT).await?;
         let selector = self.nodes.selector.as_ref();
-        let nodes = nodes.into_iter().filter(|node| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true)));
-        let mut nodes: Vec<_> =
-            nodes.map(|node| FleetImage::on(&node.name, &wanted, &node.part.unwrap_or_default())).collect();
+        let nodes =
+            nodes.into_iter().filter(|node| selector.is_none_or(|it| it.matches(&node.metadata.labels) == Ok(true)));
+        let mut nodes: Vec<_> = nodes
+            .map(|node| FleetImage::on(&node.metadata.name, &wanted, &node.status.0.unwrap_or_default()))
+            .collect();
         let users = users_on(connection, &nodes).await?;
         let users: Vec<_> = users.into_iter().filter(|user| wanted.is_among(&user.images)).collect();
         for node in &mut nodes {

@@ -17,7 +17,7 @@ use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::daemon::now;
 use crate::fleet::{FleetNode, NodeDiskStatus, NodeSelector, NodeState, overview};
-use crate::kubernetes::{ApiResource, Connection, FleetObject, LabeledObject, list_objects};
+use crate::kubernetes::{ApiResource, Connection, FleetStatus, LabeledObject, list_objects};
 
 /// What `kubegc fleet` shows.
 #[derive(Debug, clap::Args)]
@@ -124,12 +124,12 @@ impl Fleet {
     pub(super) async fn read(connection: &Connection, selector: Option<&NodeSelector>) -> Result<Self, CliError> {
         let resources = [ApiResource::nodes(), ApiResource::node_disks()];
         let nodes = list_objects::<LabeledObject>(connection, &resources[0], LIMIT);
-        let disks = list_objects::<FleetObject<NodeDiskStatus>>(connection, &resources[1], LIMIT);
+        let disks = list_objects::<FleetStatus<NodeDiskStatus>>(connection, &resources[1], LIMIT);
         let (nodes, disks) = tokio::try_join!(nodes, disks).map_err(explained)?;
         let is_selected = |node: &LabeledObject| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true));
         let nodes = nodes.into_iter().filter(is_selected).map(|node| node.meta.name.to_string()).collect();
         // A status that cannot be read shows nothing of its node.
-        let shown = disks.into_iter().map(|disk| (disk.name, disk.part.unwrap_or_default()));
+        let shown = disks.into_iter().map(|disk| (disk.metadata.name, disk.status.0.unwrap_or_default()));
         Ok(Self { nodes, disks: shown.collect() })
     }
 
