@@ -4,10 +4,6 @@
 //! count toward no limit. Containers of a slot are ordered by creation time alone, as in the kubelet; with equal times,
 //! by ID. [`self::instances`] says which one is the newest.
 //!
-//! Removes for `pod_deleted`, `pod_terminal`, `over_max_per_pod_container`, `over_total_limit`. Keeps for `running`,
-//! `younger_than_min_age`, `within_max_per_pod_container`, `no_limit`, `list_incomplete`, `rule`, and by the guards `foreign` (I5),
-//! `maybe_starting` (I4), `maybe_running`, `newest_instance` (I3), `backing_off`, and those of `pods`.
-//!
 //! The total limit never removes the newest instance of a slot (I3), so it can stay exceeded. A young CREATED
 //! container does not count toward the limit of its slot: the dead instance before it keeps its log until the new one
 //! has started.
@@ -144,7 +140,7 @@ fn rule_or_why_kept<'a>(
     context.backing_off(Kind::Container, container.id.as_str()).map_or(rule, Err)
 }
 
-/// Returns why a container is not dead, or may not be, if so.
+/// Returns why a container is not dead, or may not be, if so (I1, I4, I5).
 fn why_no_candidate(context: &Context, stopped: &HashSet<&SandboxId>, container: &Container) -> Option<KeepReason> {
     let guards = &context.policy.guards;
     if container.state == ContainerState::Running {

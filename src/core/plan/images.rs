@@ -4,11 +4,6 @@
 //! are those of `reclaim`: without the store of the runtime, sizes that differ from the bytes that a removal reclaims. So
 //! the plan also has fallback candidates, the reserve. `execute` measures the file system after each removal. It stops at
 //! the target, and continues with the reserve while the space is too small (I9).
-//!
-//! Removes for `age`, `space`, `target`, `unused`, `rule`. Keeps for `in_use`, `image_volume`, `pinned`, `younger_than_min_age`,
-//! `below_threshold`, `target_reached`, `beyond_pace`, `frees_nothing`, `image_gc_off`, `used_meanwhile`, `within_max_age`, `step_failed`,
-//! `possible_image_volume`, `image_volumes_unknown`, `rule`, and by the guards `sandbox_image`, `keep_pattern`, `being_pulled`,
-//! `named_by_pod` (all I6), `pulled_again`, `named_by_workload`, `used_by_other_client`, `runtime_just_started`, `list_fell` (I12), `backing_off`.
 
 pub(super) mod candidate;
 mod free_space;

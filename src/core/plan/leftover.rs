@@ -1,8 +1,5 @@
 //! Decides what is left over: in the kubelet's directory, in those of networks, and in the store of the runtime.
 //!
-//! Removes for `instance_gone`, `pod_deleted`, `unreferenced` and `rule`. Keeps for `not_selected`, `shown_only`, `protects_image`, `no_rule`,
-//! `younger_than_min_age`, `rule`, `runtime_not_seen`, `list_incomplete`, `backing_off`, and by the guards `runtime_just_started`, `list_fell` and `baseline_lost`.
-//!
 //! A record of a pulled image protects the image: without it, pods need no pull secret for it. The kubelet has its records in memory
 //! too, and writes none again that it knows. A record that kubegc removes would be missing after the kubelet's next start, when
 //! something may have pulled or restored the image since (I21).

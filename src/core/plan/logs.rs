@@ -1,10 +1,6 @@
 //! Decides files of the archive (`archive`), log directories of deleted pods, leftover log files (`leftovers`), log files over a limit
 //! (`limits`), and dangling log symlinks.
 //!
-//! Removes for `pod_deleted` and `dangling`. Keeps for `pod_present`, `pods_not_seen`, `pods_incomplete`, `target_exists`,
-//! `target_unknown`, `container_not_exited`, and by the guards `unrecognized` (I7), `pod_in_runtime`,
-//! `runtime_not_seen`, `backing_off`, and those of `pods`.
-//!
 //! Entries that the recheck in `execute` would refuse in every pass are kept whatever the guards are: an entry that is
 //! not a directory, a name without a uid, and a directory of a pod that still has containers or sandboxes after this
 //! pass.
@@ -169,7 +165,7 @@ fn is_any_dangling(links: &[LogLink]) -> bool {
     links.iter().any(|link| link.target == LinkTarget::Missing)
 }
 
-/// Returns why a log symlink is kept, if so. A dangling symlink of a container that has not exited is normal: its log
+/// Returns why a log symlink is kept, if so (I7). A dangling symlink of a container that has not exited is normal: its log
 /// is being rotated.
 fn why_link_kept(context: &Context, containers: &Seen<ById>, link: &LogLink) -> Option<KeepReason> {
     let is_careful = context.policy.guards.keep_unrecognized_logs;

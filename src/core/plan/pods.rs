@@ -1,7 +1,4 @@
 //! Determines which pods are deleted (I2, I11) and which are terminated.
-//!
-//! Gives `pods_not_seen`, `pods_incomplete`, `pod_still_runs`, `pod_dir_exists`, `pod_dirs_not_seen`,
-//! `pod_not_confirmable`, `pod_missing` and the two reasons of I12, `runtime_just_started` and `list_fell`.
 
 pub(super) mod gaps;
 pub(super) mod list_sanity;

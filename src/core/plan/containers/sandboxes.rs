@@ -3,9 +3,6 @@
 //! A sandbox is active while it is READY or has a container in any state that this pass keeps. There is no policy for
 //! sandboxes: the kubelet has no limit and no minimum age for them. The kubelet's aggressive mode is the containers'
 //! `evict_terminated_pods`.
-//!
-//! Removes for `pod_deleted`, `pod_terminal`, `superseded`. Keeps for `ready`, `has_containers`, `newest_sandbox`,
-//! `list_incomplete`, and by the guards `foreign` (I5), `young_sandbox`, `backing_off`, and those of `pods`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -99,7 +96,7 @@ fn active(containers_by_sandbox: &ContainersBySandbox, sandbox: &Sandbox) -> Opt
     containers_by_sandbox.get(&sandbox.id).map(|&containers| KeepReason::HasContainers { containers })
 }
 
-/// Returns why a dead sandbox is kept, if so.
+/// Returns why a dead sandbox is kept, if so (I4, I5).
 fn guarded(context: &Context, sandbox: &Sandbox) -> Option<KeepReason> {
     let guards = &context.policy.guards;
     if guards.keep_foreign && sandbox.pod_uid().is_none() {

@@ -1,7 +1,7 @@
 //! The reasons to remove and to keep objects.
 //!
-//! One enum each serves all policies. The head of each policy file lists the reasons that it uses. A variant carries the
-//! values that decided. `explain.rs` describes each variant, and `remove_word.rs` the words of those to remove.
+//! One enum each serves all policies. A variant carries the values that decided. `explain.rs` describes each variant, and
+//! `remove_word.rs` the words of those to remove.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;

@@ -1,10 +1,9 @@
 //! Decides log files that only the archive has: those of deleted pods, and rotated ones that the kubelet removed.
 //!
-//! Removes for `over_archive_limit` and `rule`: what is there for longer than `logs.archive` keeps it, the oldest of a pod and of a namespace
-//! that have too many bytes, the oldest of the namespaces that have more than their share of the limit of the node and, under pressure of
-//! the disk of the logs, all. A rule for logs can keep them, or has limits in place of these: the files of its pods have a `budget`
-//! together, of which each namespace has its share. What a rule could not evaluate obeys the limits. Keeps for `rule` and `backing_off`.
-//! What stays within the limits is not in the plan.
+//! Removes what is there for longer than `logs.archive` keeps it, the oldest of a pod and of a namespace that have too many bytes, the
+//! oldest of the namespaces that have more than their share of the limit of the node and, under pressure of the disk of the logs, all. A
+//! rule for logs can keep them, or has limits in place of these: the files of its pods have a `budget` together, of which each namespace
+//! has its share. What a rule could not evaluate obeys the limits. What stays within the limits is not in the plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;

@@ -6,10 +6,6 @@
 //! exists (I17). Only with `logs.leftover_max_age` an older one counts as a dead instance, after those that the runtime has, under
 //! the limits and the rules of containers.
 //!
-//! Removes for `over_max_per_pod_container`, `rule`, `pod_deleted` and `pod_terminal`. Keeps for
-//! `within_max_per_pod_container`, `no_limit`, `within_leftover_max_age`, `younger_than_min_age`, `list_incomplete`, `in_use`, `rule`, and by the guards
-//! `newest_instance`, `backing_off`, `runtime_not_seen`, `runtime_just_started`, `list_fell` and `baseline_lost`.
-//!
 //! Without an instance in the runtime the kubelet counts restarts from the names of these files (1.36,
 //! `calcRestartCountByLogDir`). So the newest instance must be in the runtime, and only older logs are removed, unless this
 //! pass removes all dead instances of the pod.

@@ -1,9 +1,8 @@
 //! Decides log files of pods that exist, if these have more than `logs.limits` permits.
 //!
-//! Removes for `over_log_limit`: of the pod with the most bytes the oldest file, until the limit is met. Over the limit of the node each
-//! namespace pays down to its share, which is an equal one if all have more: what one has never costs another its share. Which files may be
-//! removed, [`LogFacts`] says. Keeps for `rule`, `list_incomplete`, and by the guards `backing_off`, `runtime_just_started`, `list_fell`,
-//! `baseline_lost` and those of `pods`. What stays over its limit, and what was not read, the plan says.
+//! Removes of the pod with the most bytes the oldest file, until the limit is met. Over the limit of the node each namespace pays down to
+//! its share, which is an equal one if all have more: what one has never costs another its share. Which files may be removed, [`LogFacts`]
+//! says. What stays over its limit, and what was not read, the plan says.
 //!
 //! The rules of containers keep the files of an instance that the runtime no longer has. The files are not in the plan while their
 //! limit is met.
