@@ -8,7 +8,7 @@ pub(super) mod node_disk;
 pub(super) mod pod_usage;
 pub(super) mod trace;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     ArchivedLog, ArchivedPod, Container, ContainerLogs, DiskContent, FileSystem, Image, ImageDetails, ImageId,
     ImageVolumes, Leftover, LeftoverLog, ListBytes, LogDir, LogLink, Memory, NodeDisk, Partial, PodDirUsage, PodList,
-    PodUid, Runtime, RuntimeStore, Sandbox, Seen, Trace, Workload,
+    PodUid, Runtime, RuntimeStore, Sandbox, Seen, Trace, Workload, running_pods,
 };
 
 /// A snapshot of the node: the result of each data source, and the memory of earlier passes.
@@ -181,6 +181,19 @@ impl Snapshot {
     /// Returns the sandboxes that were received, from a complete list or not; `None` = unavailable.
     pub fn listed_sandboxes(&self) -> Option<&[Sandbox]> {
         self.sandboxes.as_ref().or(self.partial.sandboxes.as_ref()).map(Vec::as_slice)
+    }
+
+    /// Returns the pods with a RUNNING container or a READY sandbox, of the lists as they were received.
+    pub fn running_pods(&self) -> HashSet<&PodUid> {
+        let containers = self.listed_containers().unwrap_or_default();
+        let sandboxes = self.listed_sandboxes().unwrap_or_default();
+        running_pods(containers, sandboxes).map(|pod| &pod.uid).filter(|uid| !uid.is_empty()).collect()
+    }
+
+    /// Returns the pods of a complete list and those of which something runs: another pod is missing. `None` = it may exist.
+    pub fn existing_pods(&self) -> Option<HashSet<&PodUid>> {
+        let list = self.pods.as_ref().filter(|list| list.complete && self.list_bytes.shows_all_that_runs())?;
+        Some(list.pods.iter().map(|pod| &pod.uid).chain(self.running_pods()).collect())
     }
 
     /// Returns the sandbox image that the runtime names now or, if it is unavailable, that it named before. A name is

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::policy::Policy;
 use super::policy::guards::Guards;
-use crate::model::{Pod, PodList, PodRef, PodSourceName, PodUid, Seen, Snapshot, running_pods};
+use crate::model::{Pod, PodList, PodRef, PodSourceName, PodUid, Seen, Snapshot};
 use list_sanity::why_untrusted;
 
 /// The pods of the list, by uid. Several may have the same: [`Pod::is`] says why.
@@ -22,6 +22,7 @@ pub(super) struct Pods<'a> {
     list: &'a Seen<PodList>,
     listed: ListedPods<'a>,
     running: HashSet<&'a PodUid>,
+    existing: Option<HashSet<&'a PodUid>>,
     dirs: Seen<HashSet<&'a PodUid>>,
     /// Whether every RUNNING container and READY sandbox was listed. False only if such a part of a list is missing
     /// (I2).
@@ -86,7 +87,8 @@ impl<'a> Pods<'a> {
         Self {
             list: &snapshot.pods,
             listed: ListedPods::new(snapshot),
-            running: running(snapshot),
+            running: snapshot.running_pods(),
+            existing: snapshot.existing_pods(),
             all_that_runs: snapshot.list_bytes.shows_all_that_runs(),
             dirs: snapshot.pod_dirs.result().map(|dirs| dirs.iter().collect()).into(),
             orphaned_since: &snapshot.memory.orphaned_since,
@@ -147,10 +149,7 @@ impl<'a> Pods<'a> {
     /// Returns whether a pod that has only a directory of the kubelet is proven deleted, or why not. `None` = the pod may exist: it
     /// is listed, something of it runs, or the list is not complete.
     pub fn of_directory(&self, uid: &PodUid) -> Option<Result<(), KeepReason>> {
-        let list = self.list.as_ref().filter(|list| list.complete && self.all_that_runs)?;
-        if self.listed.has(uid) || self.running.contains(uid) {
-            return None;
-        }
+        let list = self.list.as_ref().filter(|_| self.existing.as_ref().is_some_and(|pods| !pods.contains(uid)))?;
         if !self.needs_proof() || !has_kubelet(list) || PodSourceName::may_hide(&list.source, uid) {
             return Some(Err(KeepReason::PodNotConfirmable { source: list.source.clone() }));
         }
@@ -261,13 +260,6 @@ fn missing(list: &PodList) -> String {
     let causes =
         list.sources.iter().filter_map(|source| Some(format!("{}: {}", source.name, source.missing.as_ref()?)));
     causes.collect::<Vec<_>>().join("; ")
-}
-
-/// Returns the pods with a RUNNING container or a READY sandbox.
-fn running(snapshot: &Snapshot) -> HashSet<&PodUid> {
-    let containers = snapshot.listed_containers().unwrap_or_default();
-    let sandboxes = snapshot.listed_sandboxes().unwrap_or_default();
-    running_pods(containers, sandboxes).map(|pod| &pod.uid).filter(|uid| !uid.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ impl Filling {
     fn kubelet(&mut self, snapshot: &Snapshot, pods: &KnownPods) {
         for dir in snapshot.pod_usage.as_ref().into_iter().flatten() {
             let held_by = pods.text(&dir.uid);
-            if pods.is_gone(&dir.uid) {
+            if pods.is_missing(&dir.uid) {
                 let usage = on_kubelet_disk(dir);
                 let name = LeftoverKind::PodDirectory.phrase().to_owned();
                 self.add_named(Category::Leftovers, name, held_by, usage);
@@ -216,7 +216,7 @@ fn on_kubelet_disk(pod: &PodDirUsage) -> DirUsage {
 /// Returns what is left over on all disks: how many of each kind, and their size. A kind is absent if it is not known.
 pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)> {
     let (pods, dirs) = (KnownPods::new(snapshot), snapshot.pod_usage.as_ref());
-    let has_pods = dirs.is_some() && pods.is_complete;
+    let has_pods = dirs.is_some() && pods.existing.is_some();
     let has_files = snapshot.leftovers.failure().is_none();
     let store = snapshot.store.as_ref();
     let known = [
@@ -229,7 +229,7 @@ pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)>
     ];
     let mut all: BTreeMap<_, (u64, DirUsage)> =
         known.into_iter().filter_map(|(kind, is_known)| is_known.then_some((kind, Default::default()))).collect();
-    let gone = dirs.into_iter().flatten().filter(|dir| pods.is_gone(&dir.uid));
+    let gone = dirs.into_iter().flatten().filter(|dir| pods.is_missing(&dir.uid));
     let gone = gone.map(|dir| (LeftoverKind::PodDirectory, on_kubelet_disk(dir)));
     let files = snapshot.leftovers.as_ref().into_iter().flatten();
     let files = files.filter(|leftover| leftover.kind != LeftoverKind::PodDirectory);
@@ -242,29 +242,28 @@ pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)>
     all
 }
 
-/// The pods that are known by their uid.
-struct KnownPods {
+/// The pods by their uid.
+struct KnownPods<'a> {
     names: HashMap<PodUid, PodRef>,
-    /// Whether every pod that exists is known.
-    is_complete: bool,
+    /// `None` = others may exist.
+    existing: Option<HashSet<&'a PodUid>>,
 }
 
 // === impl KnownPods ===
 
-impl KnownPods {
-    fn new(snapshot: &Snapshot) -> Self {
+impl<'a> KnownPods<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
         let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().filter_map(LogDir::pod);
         let dirs: HashSet<_> = dirs.collect();
         let objects = super::by_pod::pods_of_objects(snapshot);
-        let is_complete = snapshot.pods.as_ref().is_some_and(|pods| pods.complete)
-            && snapshot.containers.is_seen()
-            && snapshot.sandboxes.is_seen();
-        Self { names: super::by_pod::pods_by_uid(snapshot, objects.into_values().chain(&dirs)), is_complete }
+        let names = super::by_pod::pods_by_uid(snapshot, objects.into_values().chain(&dirs));
+        let has_objects = snapshot.containers.is_seen() && snapshot.sandboxes.is_seen();
+        Self { names, existing: snapshot.existing_pods().filter(|_| has_objects) }
     }
 
-    /// Returns whether nothing shows a pod with this uid: no list, no container, no log directory.
-    fn is_gone(&self, uid: &PodUid) -> bool {
-        self.is_complete && !self.names.contains_key(uid)
+    /// Returns whether a pod with this uid is missing.
+    fn is_missing(&self, uid: &PodUid) -> bool {
+        self.existing.as_ref().is_some_and(|pods| !pods.contains(uid))
     }
 
     fn text(&self, uid: &PodUid) -> String {
@@ -384,6 +383,9 @@ mod tests {
         let unreferenced = (LeftoverKind::Unreferenced, 0, 0);
         let all = [records, logs, dirs, addresses, checkpoints, unreferenced];
         assert_eq!(of(json!({ "leftovers": found })), all);
+        let logs =
+            json!({ "leftovers": found, "log_dirs": { "seen": [{ "name": "shop_old_u-gone", "size_bytes": 1 }] } });
+        assert_eq!(of(logs), all, "its logs do not show that it exists");
         let part = json!({ "kind": "blob", "name": "b", "bytes": 100, "created_at": "2026-11-21T11:00:00Z" });
         let store = of(json!({ "leftovers": found, "store": { "seen": { "parts": [part], "holders": [] } } }));
         assert_eq!(store.last(), Some(&(LeftoverKind::Unreferenced, 1, 100)));

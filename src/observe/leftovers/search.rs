@@ -64,10 +64,9 @@ impl Observer {
     }
 }
 
-/// Returns the directories of pods that a complete list does not have.
+/// Returns the directories of missing pods.
 fn unlisted_pod_dirs(snapshot: &Snapshot) -> Vec<PodUid> {
-    let Some(list) = snapshot.pods.as_ref().filter(|list| list.complete) else { return Vec::new() };
-    let listed: HashSet<_> = list.pods.iter().map(|pod| &pod.uid).collect();
+    let Some(existing) = snapshot.existing_pods() else { return Vec::new() };
     let dirs = snapshot.pod_dirs.as_ref().into_iter().flatten();
-    dirs.filter(|uid| !listed.contains(uid)).cloned().collect()
+    dirs.filter(|uid| !existing.contains(uid)).cloned().collect()
 }
