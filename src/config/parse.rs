@@ -1,7 +1,6 @@
 //! Readers of TOML values. `None` = the value is not what the type of its setting allows.
 
 use std::collections::{BTreeSet, HashSet};
-use std::hash::Hash;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -100,16 +99,12 @@ fn no_unit<N: FromStr + Default + PartialOrd>(value: &Value, units: &str) -> Wro
     }
 }
 
-/// Reads limits of which each kind occurs at most once.
-pub(super) fn limits<T, K>(value: &Value, kind: impl Fn(&T) -> K) -> Result<Vec<T>, WrongValue>
-where
-    T: FromStr<Err = String>,
-    K: Eq + Hash,
-{
-    let read = |text: &str| text.parse().map_err(WrongValue::Whole);
-    let limits: Vec<T> = parts(value)?.into_iter().map(read).collect::<Result<_, _>>()?;
-    let kinds = limits.iter().map(kind).collect::<HashSet<_>>();
-    if kinds.len() == limits.len() { Ok(limits) } else { Err(WrongValue::NotAllowed) }
+/// Reads limits, each of which begins with a word of its own.
+pub(super) fn limits<T: FromStr<Err = String>>(value: &Value) -> Result<Vec<T>, WrongValue> {
+    let parts = parts(value)?;
+    let limits = parts.iter().map(|text| text.parse().map_err(WrongValue::Whole)).collect::<Result<_, _>>()?;
+    let words: HashSet<_> = parts.iter().map(|text| text.split(' ').next()).collect();
+    if words.len() == parts.len() { Ok(limits) } else { Err(WrongValue::NotAllowed) }
 }
 
 /// Reads the pace of passes over images, each part at most once.

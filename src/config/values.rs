@@ -217,7 +217,7 @@ pub(super) const QUIET: ValueType<Vec<QuietHours>> = ValueType::other(
 pub(super) const IMAGE_TARGETS: ValueType<Vec<ImageTarget>> = ValueType::other(
     "a list of targets such as [\"free 10GiB..20GiB\", \"inodes 90%..80%\", \"total 200GiB..150GiB\"], each kind once",
     || json!({"type": "array", "items": {"type": "string", "pattern": ImageTarget::PATTERN}}),
-    |value| limits(value, std::mem::discriminant),
+    limits,
     |targets| targets.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 
@@ -225,7 +225,7 @@ pub(super) const IMAGE_TARGETS: ValueType<Vec<ImageTarget>> = ValueType::other(
 pub(super) const LOG_LIMITS: ValueType<Vec<LogLimit>> = ValueType::other(
     "a list of limits such as [\"pod 200MiB\", \"namespace 2GiB\", \"node 10GiB\"], each kind once",
     || json!({"type": "array", "items": {"type": "string", "pattern": LogLimit::PATTERN}}),
-    |value| limits(value, |limit: &LogLimit| limit.limit_of),
+    limits,
     |limits| limits.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 
@@ -233,7 +233,7 @@ pub(super) const LOG_LIMITS: ValueType<Vec<LogLimit>> = ValueType::other(
 pub(super) const ARCHIVE: ValueType<Vec<ArchiveLimit>> = ValueType::other(
     "a list of limits such as [\"keep 24h\", \"node 5GiB\", \"namespace 512MiB\", \"pod 64MiB\"], each kind once",
     || json!({"type": "array", "items": {"type": "string", "pattern": ArchiveLimit::PATTERN}}),
-    |value| limits(value, |limit: &ArchiveLimit| limit.limit_of()),
+    limits,
     |limits| limits.iter().map(ToString::to_string).collect::<Vec<_>>().into(),
 );
 

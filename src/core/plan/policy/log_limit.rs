@@ -110,14 +110,6 @@ impl std::fmt::Display for LogLimit {
 impl ArchiveLimit {
     /// A regular expression for its text.
     pub const PATTERN: &str = "^keep .+$|^(pod|namespace|node) [0-9]+[KMGT]?i?B?$";
-
-    /// Returns what it limits: a setting has one limit for each.
-    pub fn limit_of(self) -> Option<LimitOf> {
-        match self {
-            Self::Keep(_) => None,
-            Self::Bytes(limit) => Some(limit.limit_of),
-        }
-    }
 }
 
 /// As in the settings. The error says what is wrong.
