@@ -5,7 +5,7 @@
 //! rule for logs can keep them, or has limits in place of these: the files of its pods have a `budget` together, of which each namespace
 //! has its share. What a rule could not evaluate obeys the limits. What stays within the limits is not in the plan.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -15,7 +15,7 @@ use crate::model::{ArchivedLog, DiskUse, LogDir, PodRef, PodUid, Snapshot, log_d
 use crate::plan::document::action::{Object, Target};
 use crate::plan::document::reason::{KeepReason, RemoveReason};
 use crate::plan::policy::Policy;
-use crate::plan::policy::log_limit::{ArchiveLimit, LimitOf, LogLimit};
+use crate::plan::policy::log_limit::{ArchiveLimit, LogLimit};
 use crate::plan::rules::book::time_limit;
 use crate::plan::step::{Context, Step};
 use crate::plan::times;
@@ -30,8 +30,8 @@ struct File<'a> {
 /// What has a limit on its bytes: a name, and a uid where the name is not unique.
 type Group = (String, PodUid);
 
-/// The bytes of each group.
-type Sums = HashMap<Group, u64>;
+/// The bytes of each namespace.
+type Sums<'a> = HashMap<&'a str, u64>;
 
 /// Decides these files, the oldest first.
 pub(super) fn decide(step: &mut Step) {
@@ -54,27 +54,22 @@ pub(super) fn decide(step: &mut Step) {
         return;
     }
     remove_over(step, &mut left, |file| file.over_time(context));
-    let budgets: BTreeMap<_, _> =
-        left.iter().filter_map(File::budget).map(|(rule, budget)| (&*rule.text().name, budget)).collect();
-    for (rule, budget) in budgets {
-        let is_of = |file: &File| file.budget().is_some_and(|(of, _)| of.text().name == rule);
-        let reason = |file: &File| file.budget().map(|(rule, _)| rule.removes(rule.budget_text()));
-        remove_over_share(step, &mut left, budget, is_of, reason);
-    }
-    let (mut left, _) = left.into_iter().partition::<Vec<_>, _>(|file| file.budget().is_none());
+    let budget = |file: &File| {
+        let (rule, budget) = file.budget()?;
+        Some((budget, (rule.text().name.clone(), PodUid::default())))
+    };
+    let of_rule = |file: &File| file.budget().map(|(rule, _)| rule.removes(rule.budget_text()));
+    remove_over_share(step, &mut left, budget, of_rule);
     for limit in limits.iter().collect::<BTreeSet<_>>() {
         let ArchiveLimit::Bytes(LogLimit { limit_of, limit_bytes }) = limit else { continue };
-        let reason = |_: &File| Some(RemoveReason::OverArchiveLimit { limit: Some(*limit) });
-        if *limit_of == LimitOf::Node {
-            remove_over_share(step, &mut left, *limit_bytes, |_| true, reason);
-            continue;
-        }
-        let mut sums = Sums::new();
-        remove_over(step, &mut left, |file| {
-            let bytes = add(&mut sums, limit_of.group(&file.log.pod, &context.snapshot.node), file.log);
-            reason(file).filter(|_| bytes > *limit_bytes)
-        });
+        let group = |file: &File| limit_of.group(&file.log.pod, &context.snapshot.node);
+        let limited = |file: &File| file.budget().is_none().then(|| (*limit_bytes, group(file)));
+        remove_over_share(step, &mut left, limited, |_| Some(over(limit)));
     }
+}
+
+fn over(limit: &ArchiveLimit) -> RemoveReason {
+    RemoveReason::OverArchiveLimit { limit: Some(*limit) }
 }
 
 /// Returns when each of the files in the archive is kept for too long; `None` = no limit on the time removes it.
@@ -114,22 +109,25 @@ fn rule_for<'a>(context: &Context<'a>, pod: &PodRef, logs: &[&ArchivedLog]) -> R
     context.rules.log_dir(&dir, pod, times::age(context.now, lost_at))
 }
 
-/// Removes of these files what is over a limit for all of them: of each namespace that has more than its share. So the files of one never
-/// cost another its share.
+/// Removes of the files that have a limit together what is over it: of each namespace that has more than its share. So the files of one
+/// never cost another its share.
 fn remove_over_share<'a>(
     step: &mut Step,
     left: &mut Vec<File<'a>>,
-    limit: u64,
-    is_of: impl Fn(&File<'a>) -> bool,
+    limit: impl Fn(&File<'a>) -> Option<(u64, Group)>,
     reason: impl Fn(&File<'a>) -> Option<RemoveReason>,
 ) {
-    let namespace = |file: &File| (file.log.pod.namespace.clone(), PodUid::default());
-    let mut sums = Sums::new();
-    left.iter().filter(|file| is_of(file)).for_each(|file| _ = add(&mut sums, namespace(file), file.log));
-    let share = fair_share(limit, sums.drain().map(|(_, bytes)| bytes).collect());
+    let mut sums = HashMap::<_, Sums>::new();
+    for file in &*left {
+        _ = limit(file).map(|of| add(sums.entry(of).or_default(), file.log));
+    }
+    let share = |(of, sums): ((u64, Group), Sums)| (of.clone(), fair_share(of.0, sums.into_values().collect()));
+    let shares: HashMap<_, _> = sums.drain().map(share).collect();
     remove_over(step, left, |file| {
-        let is_over = is_of(file) && add(&mut sums, namespace(file), file.log) > share;
-        reason(file).filter(|_| is_over)
+        let of = limit(file)?;
+        let share = shares.get(&of)?;
+        let is_over = add(sums.entry(of).or_default(), file.log) > *share;
+        is_over.then(|| reason(file)).flatten()
     });
 }
 
@@ -145,9 +143,9 @@ fn remove_over<'a>(step: &mut Step, left: &mut Vec<File<'a>>, reason: impl FnMut
     });
 }
 
-/// Adds a file to its group. Returns the bytes so far.
-fn add(sums: &mut Sums, group: Group, log: &ArchivedLog) -> u64 {
-    let bytes = sums.entry(group).or_default();
+/// Adds a file to what its namespace has. Returns the bytes so far.
+fn add<'a>(sums: &mut Sums<'a>, log: &'a ArchivedLog) -> u64 {
+    let bytes = sums.entry(&*log.pod.namespace).or_default();
     *bytes = bytes.saturating_add(log.size_bytes);
     *bytes
 }
@@ -191,7 +189,7 @@ impl<'a> File<'a> {
             return Some((keep_for, rule.removes(time_limit("keep_for", keep_for))));
         }
         let keep = |limit: &ArchiveLimit| match limit {
-            ArchiveLimit::Keep(keep) => Some((*keep, RemoveReason::OverArchiveLimit { limit: Some(*limit) })),
+            ArchiveLimit::Keep(keep) => Some((*keep, over(limit))),
             ArchiveLimit::Bytes(_) => None,
         };
         self.rule.as_ref().ok().and_then(|_| context.policy.logs.archive.iter().find_map(keep))
