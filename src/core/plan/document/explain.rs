@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::reason::{RemoveReason, RuleReason};
 use crate::model::{count_text, duration_text, size_text};
-use crate::plan::policy::log_limit::{ArchiveLimit, LogLimit};
+use crate::plan::policy::log_limit::LogLimit;
 use crate::store::Category;
 
 /// When a reason that disk pressure alone causes changes.
@@ -131,7 +131,7 @@ impl RemoveReason {
             )
             .set_by("containers.max_containers"),
             Self::OverLogLimit(limit) => over_log_limit(*limit),
-            Self::OverArchiveLimit { limit } => over_archive_limit(*limit),
+            Self::OverArchiveLimit { limit } => over_archive_limit(limit.as_deref()),
             Self::Superseded {} => rule("pod has a newer sandbox", "its pod has a newer sandbox", "never"),
             Self::Dangling {} => rule(
                 "dangling symlink",
@@ -222,7 +222,7 @@ fn over_log_limit(limit: LogLimit) -> Explanation {
 }
 
 /// Returns the texts about a log file that only the archive has.
-fn over_archive_limit(limit: Option<ArchiveLimit>) -> Explanation {
+fn over_archive_limit(limit: Option<&str>) -> Explanation {
     let Some(limit) = limit else {
         return rule(
             "archived (disk pressure)",

@@ -87,7 +87,8 @@ pub enum RemoveReason {
     /// Only the archive has the log file, and it is over a limit.
     OverArchiveLimit {
         /// The limit of `logs.archive`; `null` = the disk of the logs has pressure.
-        limit: Option<ArchiveLimit>,
+        #[schemars(with = "Option<ArchiveLimit>")]
+        limit: Option<String>,
     },
     /// A rule removes it, or sets the limit that it exceeds.
     Rule(RuleReason),

@@ -69,7 +69,7 @@ pub(super) fn decide(step: &mut Step) {
 }
 
 fn over(limit: &ArchiveLimit) -> RemoveReason {
-    RemoveReason::OverArchiveLimit { limit: Some(*limit) }
+    RemoveReason::OverArchiveLimit { limit: Some(limit.to_string()) }
 }
 
 /// Returns when each of the files in the archive is kept for too long; `None` = no limit on the time removes it.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use humantime::parse_duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
@@ -21,8 +22,7 @@ pub struct LogLimit {
 }
 
 /// A limit on what only the archive has, as `logs.archive` has it. In their order the limits apply.
-#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, Ord, PartialEq, PartialOrd)]
 #[schemars(with = "String")]
 pub enum ArchiveLimit {
     /// How long a file stays after its pod lost it.
@@ -117,28 +117,11 @@ impl std::str::FromStr for ArchiveLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some(time) = text.strip_prefix("keep ") else {
-            let wrong = |error: String| error.replacen("expected ", "expected \"keep TIME\", ", 1);
-            return text.parse().map(Self::Bytes).map_err(wrong);
-        };
-        let time =
-            humantime::parse_duration(time.trim()).ok().filter(|time| *time > Duration::ZERO && *time <= LONGEST);
-        let wrong = || format!("{text:?} is not a limit: expected \"keep TIME\" up to ten years, such as \"keep 24h\"");
-        time.map(Self::Keep).ok_or_else(wrong)
-    }
-}
-
-impl TryFrom<String> for ArchiveLimit {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<ArchiveLimit> for String {
-    fn from(limit: ArchiveLimit) -> Self {
-        limit.to_string()
+        let is_allowed = |time: &Duration| *time > Duration::ZERO && *time <= LONGEST;
+        let keep = |time: &str| parse_duration(time.trim()).ok().filter(is_allowed).map(Self::Keep);
+        let limit = text.strip_prefix("keep ").map_or_else(|| text.parse().ok().map(Self::Bytes), keep);
+        let forms = "\"keep TIME\" up to ten years, \"pod BYTES\", \"namespace BYTES\" or \"node BYTES\"";
+        limit.ok_or_else(|| format!("{text:?} is not a limit: expected {forms}"))
     }
 }
 

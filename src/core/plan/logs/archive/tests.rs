@@ -38,7 +38,7 @@ fn removed(node: Node, limits: &[&str]) -> Vec<String> {
     let plan = plan(node, limits);
     let line = |action: &Action| {
         let limit = match &action.reason {
-            RemoveReason::OverArchiveLimit { limit } => limit.map_or("pressure".to_owned(), |limit| limit.to_string()),
+            RemoveReason::OverArchiveLimit { limit } => limit.clone().unwrap_or("pressure".to_owned()),
             RemoveReason::Rule(reason) => format!("{} {}", reason.rule, reason.limit.as_deref().unwrap()),
             other => panic!("{other:?}"),
         };
