@@ -1,6 +1,6 @@
 //! The fake API server answers as the real ones did (`tests/data/api_answers.json`), in what kubegc reads.
 
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::{Body, Client};
 
@@ -49,6 +49,17 @@ async fn answers(client: &Client, name: &str, method: Method, path: &str, body: 
     assert_eq!(read(code, &body), real(name), "{name}");
 }
 
+async fn watch(client: &Client) -> Response<Body> {
+    let request = Request::get("/api/v1/configmaps?watch=true").body(Body::empty()).unwrap();
+    client.send(request).await.unwrap()
+}
+
+/// Returns all lines of a watch.
+async fn until_it_expires(server: &FakeApi, watch: Response<Body>) -> String {
+    server.expires();
+    String::from_utf8(watch.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
 /// Returns the uid and the version of an object.
 fn identity(server: &FakeApi, name: &str) -> (Value, Value) {
     let object = server.get(&map(name)).unwrap();
@@ -59,6 +70,7 @@ fn identity(server: &FakeApi, name: &str) -> (Value, Value) {
 async fn reads_and_changes_are_answered_as_by_a_real_server() {
     let (server, none) = (server(), Value::Null);
     let client = server.client();
+    let watch = watch(&client).await;
     let conditions = |(uid, version): &(Value, Value)| json!({"uid": uid, "resourceVersion": version});
     let (kept, held, free) = (identity(&server, "kept"), identity(&server, "held"), identity(&server, "free"));
     let (other, old) = ((json!("other"), kept.1.clone()), (kept.0.clone(), json!("0")));
@@ -67,6 +79,7 @@ async fn reads_and_changes_are_answered_as_by_a_real_server() {
     let rows = [
         ("discovery of the core group", Method::GET, "/api".to_owned(), none.clone()),
         ("discovery of the other groups", Method::GET, "/apis".to_owned(), none.clone()),
+        ("a list", Method::GET, format!("{MAPS}?limit=500"), none.clone()),
         ("a page", Method::GET, format!("{MAPS}?limit=1"), none.clone()),
         ("the last page", Method::GET, format!("{MAPS}?limit=9&continue=1"), none.clone()),
         ("a resource that is not served", Method::GET, format!("{THINGS}/missing"), none.clone()),
@@ -77,7 +90,6 @@ async fn reads_and_changes_are_answered_as_by_a_real_server() {
         ("a deletion of a missing object", Method::DELETE, format!("{MAPS}/missing"), deletion(&other, "Background")),
         ("a change of an old version", Method::PATCH, format!("{MAPS}/kept"), json!({"metadata": conditions(&old)})),
         ("a change of another uid", Method::PATCH, format!("{MAPS}/kept"), json!({"metadata": conditions(&other)})),
-        ("a deletion", Method::DELETE, format!("{MAPS}/free"), deletion(&free, "Background")),
         ("a deletion that finalizers hold", Method::DELETE, format!("{MAPS}/held"), deletion(&held, "Foreground")),
     ];
     for (name, method, path, body) in rows {
@@ -86,15 +98,16 @@ async fn reads_and_changes_are_answered_as_by_a_real_server() {
     let mut last = json!({"metadata": conditions(&identity(&server, "held"))});
     last["metadata"]["finalizers"] = Value::Null;
     answers(&client, "a change that removes the last finalizer", Method::PATCH, &format!("{MAPS}/held"), &last).await;
+    let free = deletion(&free, "Background");
+    answers(&client, "a deletion", Method::DELETE, &format!("{MAPS}/free"), &free).await;
+    let lines = until_it_expires(&server, watch).await;
+    let (changes, _expired) = lines.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!(read(200, changes), real("a watch"));
 }
 
 #[tokio::test]
 async fn a_watch_expires_as_that_of_a_real_server() {
     let server = server();
-    let watch = Request::get("/api/v1/configmaps?watch=true").body(Body::empty()).unwrap();
-    let watch = server.client().send(watch).await.unwrap();
-    server.expires();
-    let line = watch.into_body().collect().await.unwrap().to_bytes();
-    let read = read(200, std::str::from_utf8(&line).unwrap());
-    assert_eq!(read, real("a watch from a version that has expired"));
+    let lines = until_it_expires(&server, watch(&server.client()).await).await;
+    assert_eq!(read(200, &lines), real("a watch from a version that has expired"));
 }

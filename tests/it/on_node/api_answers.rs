@@ -102,8 +102,10 @@ async fn reads(all: &mut Answers<'_>) {
     .await;
 }
 
+/// A list, changes, and a watch from the version of the list on, which shows them.
 async fn changes(all: &mut Answers<'_>) {
     let (delete, patch) = (Method::DELETE, Method::PATCH);
+    let (_, listed) = identity(&all.get("a list", &format!("{MAPS}?limit=500"), LIST).await);
     let kept = all.get("an object", &format!("{MAPS}/kept"), ONE).await;
     let (uid, version) = identity(&kept);
     all.change(
@@ -128,13 +130,9 @@ async fn changes(all: &mut Answers<'_>) {
     let (uid, version) = identity(&all.get("an object without finalizers", &format!("{MAPS}/free"), ONE).await);
     let free = json!({"preconditions": {"uid": uid, "resourceVersion": version}, "propagationPolicy": "Background"});
     all.change("a deletion", delete, "free", free).await;
-    let since =
-        format!("{MAPS}?watch=true&resourceVersion={}&allowWatchBookmarks=true&timeoutSeconds=4", text(&version));
+    let listed = listed.as_str().unwrap();
+    let since = format!("{MAPS}?watch=true&resourceVersion={listed}&allowWatchBookmarks=true&timeoutSeconds=4");
     all.get("a watch", &since, ONE).await;
-}
-
-fn text(version: &Value) -> &str {
-    version.as_str().unwrap()
 }
 
 #[tokio::test]
