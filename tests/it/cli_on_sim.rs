@@ -4,6 +4,7 @@ mod kubelet_leftovers;
 mod large_mess;
 mod log_archive;
 mod log_limits;
+pub mod restarted_together;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};

@@ -30,6 +30,6 @@ mod rules;
 mod running_pods;
 mod service;
 mod since_1_30;
-mod since_1_36;
+pub mod since_1_36;
 mod terminated_pods;
 mod upstream_collector;

@@ -24,7 +24,7 @@ use crate::rig::{Manifest, NodeRig, Options, kubernetes_minor};
 const DEFAULT_LIMITS: [&str; 2] = ["images.all_unused=true", "guards.sandbox_grace=20s"];
 
 /// The lowest limits too: of dead containers only the newest instance of each is kept.
-const LOWEST_LIMITS: [&str; 4] = [
+pub const LOWEST_LIMITS: [&str; 4] = [
     "images.all_unused=true",
     "guards.sandbox_grace=20s",
     "containers.max_per_pod_container=0",

@@ -9,15 +9,13 @@ use serde_json::{Value, json};
 
 use super::follower::{Follower, Readable};
 use super::{DEFAULT_LIMITS, LOWEST_LIMITS, words};
+use crate::cli_on_sim::restarted_together::{CONTAINERS, RESTARTS as ROUNDS, has_each_log, recorded};
 use crate::on_node::service::Service;
 use crate::rig::{APP, Image, Layer, Manifest, NodeRig, Options, becomes_true};
 
 /// The image of the volume, and one without use.
 const DATA: &str = "docker.io/library/data:1";
 const UNUSED: &str = "docker.io/library/unused:1";
-
-/// How often all containers of a pod are restarted together.
-const ROUNDS: i32 = 3;
 
 /// How often containers restart alone: the kubelet waits none, 10 and 20 s.
 const RESTARTS: i32 = 3;
@@ -171,23 +169,25 @@ async fn once(node: &NodeRig) -> BTreeMap<String, String> {
 
 async fn all_containers_restart_together(node: &NodeRig, service: &Service<'_>) {
     for round in 0..=ROUNDS {
+        let restarts = i32::try_from(round).unwrap();
         for container in ["app", "trigger"] {
-            await_restarts(node, "all", container, round).await;
+            await_restarts(node, "all", container, restarts).await;
         }
         node.await_pod("all", "ready", is_ready).await;
         service.passes(1).await;
-        // The kubelet removes the containers and keeps their logs, from whose names it counts the restarts.
-        let logs = logs(node, "all").await;
-        for name in ["first", "app", "trigger"] {
+        for name in CONTAINERS {
             let count = node.container_status("all", name).await.restart_count;
-            assert_eq!(count, round, "all/{name} after {round} restarts");
-            let of_name = (0..=round).map(|attempt| format!("{name}/{attempt}.log")).collect();
-            assert!(logs.is_superset(&of_name), "all/{name} after {round} restarts: {logs:?}");
+            assert_eq!(count, restarts, "all/{name}");
         }
+        has_each_log(&names_of_all(node).await, round);
         if round < ROUNDS {
             go(node, "all").await;
         }
     }
+    let file = concat!(env!("CARGO_TARGET_TMPDIR"), "/restarted_together.json");
+    let names = names_of_all(node).await;
+    std::fs::write(file, format!("{:#}\n", json!(names))).unwrap();
+    assert_eq!(names, recorded(), "all names are in {file}");
 }
 
 /// The volume can be mounted again only if its image exists: it is never pulled.
@@ -223,11 +223,12 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
-/// Returns the log files of a pod.
-async fn logs(node: &NodeRig, pod: &str) -> BTreeSet<String> {
-    let all = node.names().await.words().into_iter();
-    let ours = all.filter(|name| name.starts_with(&format!("file default_{pod}_")));
-    ours.map(|name| name.split_once('/').unwrap().1.to_owned()).collect()
+/// Returns the containers and the log files of the pod `all`, as they are recorded.
+async fn names_of_all(node: &NodeRig) -> BTreeSet<String> {
+    let uid = node.pod_named("all").await.unwrap().metadata.uid.unwrap();
+    let names = node.names().await.words().into_iter();
+    let ours = names.filter(|name| name.starts_with("container all/") || name.starts_with("file default_all_"));
+    ours.map(|name| name.replace(&uid, "UID")).collect()
 }
 
 fn image(tag: &str) -> Image {
