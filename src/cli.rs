@@ -5,6 +5,7 @@
 
 mod args;
 mod cli_error;
+mod document_table;
 mod input;
 mod logging;
 mod render;

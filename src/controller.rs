@@ -29,18 +29,17 @@ mod tests;
 pub use calls::CallLimits;
 pub use collect::object_rules::ObjectRules;
 pub use collect::{
-    ClusterReport, ClusterReportKind, CollectOptions, RelinkReport, RelinkReportKind, RelinkResult, RelinkedReference,
-    WaitingObject, collect, relink,
+    ClusterReport, CollectOptions, RelinkReport, RelinkResult, RelinkedReference, WaitingObject, collect, relink,
 };
 pub use controller_error::ControllerError;
 pub use leader::{Attention, Candidate};
 pub use pod_collector::{
-    PodCollector, PodFailure, PodGcSettings, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult, PodsService,
+    PodCollector, PodFailure, PodGcSettings, PodNotice, PodOutcome, PodReport, PodResult, PodsService,
 };
 pub use run::OwnersService;
 pub use saved::{Keep, SaveOptions};
 pub use settings::ControllerSettings;
-pub use status::{ClusterStatus, ClusterStatusKind, Collector, Leader};
+pub use status::{ClusterStatus, Collector, Leader};
 pub use take_snapshot::{ClusterObserver, ObserverLimits};
 pub use watch::filter::{InvalidResourceName, ObjectFilter, ResourceFilter, ResourceName};
 pub use work::outcome::{ClusterFailure, ClusterOutcome, ClusterResult};

@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-pub use self::relink::{RelinkReport, RelinkReportKind, RelinkResult, RelinkedReference, relink};
+pub use self::relink::{RelinkReport, RelinkResult, RelinkedReference, relink};
 use self::wave::{Wave, WaveEnd};
 use super::calls::Calls;
 use super::controller_error::ControllerError;
@@ -67,10 +67,6 @@ impl Default for CollectOptions {
 /// What a collection did.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct ClusterReport {
-    /// The type of the document.
-    pub kind: ClusterReportKind,
-    /// The version of the document, 1.
-    pub version: u32,
     /// The address of the API server, and the credentials.
     pub server: String,
     /// What was done, in order.
@@ -85,11 +81,6 @@ pub struct ClusterReport {
     pub rounds: u32,
     /// It was ended by its timeout or by a signal.
     pub interrupted: bool,
-}
-
-crate::model::document_kind! {
-    /// The type of the document.
-    ClusterReportKind::ClusterReport = "kubegc.controller.report", "A report of a collection."
 }
 
 /// An object whose deletion has begun and not ended.
@@ -144,7 +135,7 @@ pub async fn collect(
     engine.filter = options.only.clone();
     engine.limit_objects(options.max_objects);
     engine.queue.share_out(WORKERS);
-    let report = ClusterReport { version: 1, server, ..ClusterReport::default() };
+    let report = ClusterReport { server, ..ClusterReport::default() };
     let collection = Collection { engine, settings, outcomes, report };
     tokio::select! {
         report = collection.run(options.dry_run) => report,

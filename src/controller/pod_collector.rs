@@ -27,7 +27,7 @@ use super::settings::{WATCH, WORKERS};
 use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Listed, list_objects};
 use crate::pod_gc::{MissingNodes, NodeAnswer, PodPlan, PodsSnapshot, plan};
 
-pub use pod_outcome::{PodFailure, PodNotice, PodOutcome, PodReport, PodReportKind, PodResult};
+pub use pod_outcome::{PodFailure, PodNotice, PodOutcome, PodReport, PodResult};
 pub use pod_settings::PodGcSettings;
 pub use pods_service::PodsService;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::changes::deletion_waits_for_dependents;
 use super::controller_error::ControllerError;
@@ -27,10 +27,6 @@ const UPSTREAM: (&str, &str) = ("kube-system", "kube-controller-manager");
 /// The status of a cluster.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ClusterStatus {
-    /// The type of the document.
-    pub kind: ClusterStatusKind,
-    /// The version of the document, 1.
-    pub version: u32,
     /// When the status was read.
     pub at: Timestamp,
     /// Why these credentials are in use.
@@ -48,11 +44,6 @@ pub struct ClusterStatus {
     pub garbage_collection: Seen<bool>,
     /// The processes that may collect: that of the Lease of `kubegc controller run`, and kube-controller-manager.
     pub collectors: Vec<Collector>,
-}
-
-crate::model::document_kind! {
-    /// The type of the document.
-    ClusterStatusKind::ClusterStatus = "kubegc.controller.status", "A status."
 }
 
 /// A collector with leader election.
@@ -96,8 +87,6 @@ impl ClusterStatus {
         let found = discover(connection, limit).await.map_err(|source| ControllerError::Discover { source })?;
         let at = clock();
         Ok(Self {
-            kind: ClusterStatusKind::ClusterStatus,
-            version: 1,
             at,
             server: connection.cluster().await,
             server_version: server_version(connection, limit).await.into(),

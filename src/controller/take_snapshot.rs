@@ -18,8 +18,7 @@ use crate::kubernetes::{
 };
 use crate::model::{Identity, ObjectDetails, ObjectMeta, Uid};
 use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, OwnersByNamespace,
-    doubtful_owners,
+    ClusterSnapshot, ListedResource, OwnerAnswer, OwnerGuards, OwnerRead, OwnersByNamespace, doubtful_owners,
 };
 
 /// Limits on requests to the API server.
@@ -95,8 +94,6 @@ impl ClusterObserver {
         let resources = self.lists(&found, &mut details, &mut watch).await;
         let known = Served::from(&found);
         let mut snapshot = ClusterSnapshot {
-            kind: ClusterSnapshotKind::ClusterSnapshot,
-            version: 1,
             taken_at,
             server,
             served: found.resources.iter().map(served).collect(),

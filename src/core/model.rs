@@ -24,7 +24,6 @@ mod snapshot;
 mod text;
 mod workloads;
 
-pub use crate::document_kind;
 pub use backoff::Backoff;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
@@ -56,6 +55,7 @@ pub use pod::{
 };
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart, UNDO_LEASES};
 pub use seen::Seen;
+pub use snapshot::Snapshot;
 pub use snapshot::archived_log::{ArchivedContainer, ArchivedLog, ArchivedPod};
 pub use snapshot::container_logs::{ContainerLog, ContainerLogs, LogFacts};
 pub use snapshot::disk_content::{DeletedFile, DiskContent, PathUsage};
@@ -63,7 +63,6 @@ pub use snapshot::leftover::{Leftover, LeftoverKind, PullRecord, is_checkpoint, 
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
 pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::trace::{DiskSample, ImageEvent, Trace, TraceEvent, TracedImage};
-pub use snapshot::{Snapshot, SnapshotKind};
 pub use text::{
     age_text, at_least_text, bytes_of_text, count_text, cut_text, duration_text, exact_range_text, exact_size_text,
     is_harmful, printable_lines, printable_text, range_of_text, size_text, yaml_error_text,

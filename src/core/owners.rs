@@ -27,11 +27,11 @@ mod unlisted;
 pub use absences::{Absences, VALID};
 pub use brake::{Brake, BrakeAnswer};
 pub use cluster_plan::{
-    ActionWord, ClusterAction, ClusterKept, ClusterPlan, ClusterPlanKind, OwnerFinding, count_content, doubtful_owners,
-    plan, plan_under, predict_deletion,
+    ActionWord, ClusterAction, ClusterKept, ClusterPlan, OwnerFinding, count_content, doubtful_owners, plan,
+    plan_under, predict_deletion,
 };
 pub use cluster_snapshot::{
-    ClusterSnapshot, ClusterSnapshotKind, ListedResource, METRICS, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
+    ClusterSnapshot, ListedResource, METRICS, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
 };
 pub use decide::{DeleteReason, ObjectKeepReason, OwnerState, Propagation, Verdict, decide, is_kept};
 pub use explain_owner::{ClusterExplanation, DependentNode, OwnerNode, explain, find_objects};

@@ -42,7 +42,7 @@ pub use document::reason::{KeepReason, RemoveReason, RuleReason};
 pub use document::remove_word::RemoveWord;
 pub use document::report::{FailureCause, Measure, Outcome, Refusal, Report};
 pub use document::summary::{Counts, Halt, Summary};
-pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PlanKind, PodKnowledge, RuleNote, WorkloadNote};
+pub use document::{ImageSummary, ImageTrigger, Kept, ListNote, Plan, PodKnowledge, RuleNote, WorkloadNote};
 pub use images::other_clients::OtherClients;
 pub use images::pace::is_emergency;
 pub use images::quick::{is_over_goal, may_remove_images};

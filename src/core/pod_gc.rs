@@ -14,7 +14,7 @@ mod policy;
 mod terminated;
 
 pub use nodes::{MissingNodes, NodeAnswer, NodeState, NodeStates};
-pub use pod_document::{PodAction, PodKeepReason, PodKept, PodLimit, PodMark, PodPlan, PodPlanKind, PodReason};
+pub use pod_document::{PodAction, PodKeepReason, PodKept, PodLimit, PodMark, PodPlan, PodReason};
 pub use pod_plan::{plan, recheck_node};
 pub use pod_snapshot::{NodeMeta, PodMeta, PodsSnapshot};
 pub use policy::PodGcPolicy;

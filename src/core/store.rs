@@ -16,8 +16,8 @@ mod runtime_dir;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use account::{CategoryEntry, DiskAccount, DiskAccountKind, ImageStates, account};
-pub use by_pod::{DiskByPod, DiskByPodKind, NamespaceSpace, PodSpace, Space, disk_by_pod};
+pub use account::{CategoryEntry, DiskAccount, ImageStates, account};
+pub use by_pod::{DiskByPod, NamespaceSpace, PodSpace, Space, disk_by_pod};
 pub use category::Category;
 pub use disk_space::{DiskSpace, LargeEntry, leftovers};
 pub use entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};

@@ -30,7 +30,7 @@ use crate::host_path::HostFs;
 use crate::model::{ContainerState, PodRef, Seen};
 use crate::observe::{DiskFn, NoPods};
 use crate::plan::{
-    Action, ImageSummary, LogPolicy, Measure, Outcome, Plan, PlanKind, Profile, Refusal, RemoveReason, Summary, Target,
+    Action, ImageSummary, LogPolicy, Measure, Outcome, Plan, Profile, Refusal, RemoveReason, Summary, Target,
 };
 use crate::sim::{Node, Rpc, Sim};
 
@@ -148,8 +148,6 @@ impl Bench {
 
 fn plan(actions: Vec<Action>) -> Plan {
     Plan {
-        kind: PlanKind::Plan,
-        version: 1,
         taken_at: Node::new().time(),
         node: String::new(),
         profile: Profile::Safe,

@@ -207,8 +207,8 @@ fn an_invalid_line_is_reported_with_file_and_line() {
 
 #[test]
 fn other_documents_are_refused_clearly() {
-    let shell =
-        Shell::new().with("new.json", &line("n1").replace("\"version\":1,", "\"version\":2,")).with("no.json", "\n");
+    let newer = line("n1").replacen('{', "{\"kind\":\"Snapshot\",\"version\":2,", 1);
+    let shell = Shell::new().with("new.json", &newer).with("no.json", "\n");
     let plan = shell.run(&["plan", "--snapshot", FULL_DISK, "-o", "json"]);
     let shell = shell.with("plan.json", &plan);
     insta::assert_snapshot!(shell.run(&["plan", "--snapshot", "plan.json"]), @r#"

@@ -12,14 +12,14 @@ use std::rc::Rc;
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::de::{IoRead, StreamDeserializer};
 
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::document_table::Content;
 use crate::model::Snapshot;
 use crate::plan::{Plan, Policy, Scope, decide};
 
-/// The supported version of snapshots.
-const VERSION: u32 = 1;
 /// The name of the input `-` in messages.
 const STDIN: &str = "standard input";
 
@@ -40,12 +40,12 @@ struct Recorded {
     text: Rc<RefCell<Vec<u8>>>,
 }
 
-/// The header of a document.
+/// The header of a document. One written by hand may have none.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Header {
-    kind: serde_json::Value,
-    version: serde_json::Value,
+    kind: Option<Value>,
+    version: Option<Value>,
 }
 
 // === impl Snapshots ===
@@ -89,30 +89,28 @@ impl Snapshots {
 
     /// Reads a document. `text` begins with the line breaks before it.
     fn parse(&self, text: &[u8]) -> Result<Snapshot, CliError> {
-        let snapshot: Snapshot = serde_json::from_slice(text).map_err(|error| self.refuse(text, &error))?;
-        if snapshot.version == VERSION { Ok(snapshot) } else { Err(self.other_version(text, &snapshot.version)) }
+        self.check(text)?;
+        serde_json::from_slice(text).map_err(|error| self.fault(self.lines, &error))
     }
 
-    /// Returns the error. It checks first whether the document is a snapshot of a supported version.
-    fn refuse(&self, text: &[u8], error: &serde_json::Error) -> CliError {
-        if text.trim_ascii_start().starts_with(b"[") {
-            return self
-                .error(text, format_args!("a Snapshot is wanted, and this is a list; write one after the other"));
-        }
-        let header: Header = serde_json::from_slice(text).unwrap_or_default();
-        match (&header.kind, &header.version) {
-            (serde_json::Value::String(kind), _) if kind != "Snapshot" => {
-                self.error(text, format_args!("a Snapshot is wanted, and this is a {kind}"))
+    /// Returns an error if the document is no snapshot of a supported version.
+    fn check(&self, text: &[u8]) -> Result<(), CliError> {
+        let Header { kind, version } = serde_json::from_slice(text).unwrap_or_default();
+        let what = match (kind, version) {
+            _ if text.trim_ascii_start().starts_with(b"[") => {
+                "a Snapshot is wanted, and this is a list; write one after the other".to_owned()
             }
-            (_, serde_json::Value::Number(version)) if version.as_u64() != Some(VERSION.into()) => {
-                self.other_version(text, version)
+            (Some(kind), _) if kind != Snapshot::KIND => {
+                format!("a Snapshot is wanted, and this is a {}", kind.as_str().unwrap_or("document of no kind"))
             }
-            _ => self.fault(self.lines, error),
-        }
-    }
-
-    fn other_version(&self, text: &[u8], version: &impl std::fmt::Display) -> CliError {
-        self.error(text, format_args!("a snapshot of version {version}; this program reads version {VERSION}"))
+            (_, Some(version)) if version != Snapshot::VERSION => {
+                format!("a snapshot of version {version}; this program reads version {}", Snapshot::VERSION)
+            }
+            _ => return Ok(()),
+        };
+        let before = text.len() - text.trim_ascii_start().len();
+        let line = self.lines + line_breaks(text.get(..before).unwrap_or_default()) + 1;
+        Err(CliError::message(ErrorKind::Usage, format!("{}, line {line}: {what}", self.name)))
     }
 
     /// Returns the error with its place. `lines` = the number of lines before the text in which the error was found.
@@ -126,13 +124,6 @@ impl Snapshots {
             column => format!("line {line}, column {column}"),
         };
         CliError::message(ErrorKind::Usage, format!("{}, {place}: {what}", self.name))
-    }
-
-    /// Returns the error about a whole document.
-    fn error(&self, text: &[u8], what: std::fmt::Arguments<'_>) -> CliError {
-        let before = text.len() - text.trim_ascii_start().len();
-        let line = self.lines + line_breaks(text.get(..before).unwrap_or_default()) + 1;
-        CliError::message(ErrorKind::Usage, format!("{}, line {line}: {what}", self.name))
     }
 }
 

@@ -8,42 +8,41 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::document_table::Content;
+use crate::cli::verbs::controller::plan_cluster::WholePlan;
 use crate::owners::{ClusterPlan, ClusterSnapshot};
 use crate::plan::Plan;
-
-/// The supported version of these documents.
-const VERSION: u64 = 1;
 
 /// What distinguishes documents.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with `kind` and `version`")]
 struct Head {
     kind: Option<String>,
-    version: Option<u64>,
+    version: Option<u32>,
 }
 
 /// Reads a plan; `-` is standard input.
 pub(in crate::cli) fn plan(path: &Path) -> Result<Plan, CliError> {
-    let plan = read(path, "Plan", "a plan to carry out");
+    let plan = read::<Plan, _>(path, "a plan to carry out");
     plan.map_err(|error| CliError::new(ErrorKind::Usage, error).hint("`kubegc plan -o json` prints one"))
 }
 
 /// Reads a snapshot of a cluster; `-` is standard input.
 pub(in crate::cli) fn cluster_snapshot(path: &Path) -> Result<ClusterSnapshot, CliError> {
-    let snapshot = read(path, "kubegc.controller.snapshot", "a snapshot of a cluster");
+    let snapshot = read::<ClusterSnapshot, _>(path, "a snapshot of a cluster");
     snapshot.map_err(|error| CliError::new(ErrorKind::Usage, error).hint("`kubegc controller snapshot` prints one"))
 }
 
 /// Reads a plan of a cluster; `-` is standard input.
 pub(in crate::cli) fn cluster_plan(path: &Path) -> Result<ClusterPlan, CliError> {
-    let plan = read(path, "kubegc.controller.plan", "a plan of a cluster");
+    let plan = read::<WholePlan, _>(path, "a plan of a cluster");
     plan.map_err(|error| CliError::new(ErrorKind::Usage, error).hint("`kubegc controller plan -o json` prints one"))
 }
 
-fn read<T: DeserializeOwned>(path: &Path, kind: &str, what: &str) -> anyhow::Result<T> {
+fn read<C: Content, T: DeserializeOwned>(path: &Path, what: &str) -> anyhow::Result<T> {
     let name = path.display();
     let text = text(path).with_context(|| format!("cannot read {name}"))?;
-    parse(&text, kind).with_context(|| format!("{name} is not {what}"))
+    parse::<C, _>(&text).with_context(|| format!("{name} is not {what}"))
 }
 
 /// Reads a file; `-` is standard input.
@@ -56,17 +55,18 @@ pub(in crate::cli) fn text(path: &Path) -> io::Result<String> {
 }
 
 /// Checks the kind of the document first. Otherwise the error for another document would be a missing field.
-fn parse<T: DeserializeOwned>(text: &str, kind: &str) -> anyhow::Result<T> {
+fn parse<C: Content, T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
     let Head { kind: found, version } = serde_json::from_str(text)?;
     match found.as_deref() {
-        Some(known) if known == kind => {}
+        Some(known) if known == C::KIND => {}
         Some(other) => anyhow::bail!("it is a {other}"),
         None => anyhow::bail!("it does not say what kind of document it is"),
     }
     match version {
-        Some(VERSION) => Ok(serde_json::from_str(text)?),
+        Some(version) if version == C::VERSION => Ok(serde_json::from_str(text)?),
         version => {
-            anyhow::bail!("it has version {}, and this program reads version {VERSION}", version.unwrap_or_default())
+            let version = version.unwrap_or_default();
+            anyhow::bail!("it has version {version}, and this program reads version {}", C::VERSION)
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn other_documents_are_distinguished() {
-        let error = |text: &str| format!("{:#}", parse::<Plan>(text, "Plan").unwrap_err());
+        let error = |text: &str| format!("{:#}", parse::<Plan, Plan>(text).unwrap_err());
         assert_eq!(error("{\"kind\":\"Snapshot\",\"version\":1}"), "it is a Snapshot");
         assert_eq!(error("{}"), "it does not say what kind of document it is");
         assert_eq!(error("{\"kind\":\"Plan\",\"version\":2}"), "it has version 2, and this program reads version 1");

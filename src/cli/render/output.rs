@@ -10,6 +10,7 @@ use serde_json::ser::Formatter;
 use super::screen::Screen;
 use super::{Paint, format};
 use crate::cli::cli_error::{CliError, ErrorKind};
+pub(in crate::cli) use crate::cli::document_table::Document;
 use crate::config::Environment;
 use crate::model::is_harmful;
 

@@ -1,6 +1,6 @@
 //! `kubegc collect`.
 
-pub(super) mod listed;
+pub(in crate::cli) mod listed;
 mod progress;
 mod remote;
 mod wait;
@@ -23,7 +23,7 @@ use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::one_document;
 use crate::cli::input::session::{block_on, plan_now, recorded, warn_without_history};
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::render::{self, format, reference};
 use crate::cli::verb::{Start, Verb, VerbFacts};
 use crate::config::{Loaded, Mode};
@@ -73,11 +73,7 @@ pub struct Args {
 
 /// The result of a pass, for programs.
 #[derive(JsonSchema, Serialize)]
-pub(super) struct Collection<'a> {
-    /// Always `Collection`.
-    kind: &'static str,
-    /// The version of the document, 1.
-    version: u32,
+pub(in crate::cli) struct Collection<'a> {
     /// Whether the pass was a dry run, which removes nothing.
     dry_run: bool,
     /// Each action and its result, in order.
@@ -312,12 +308,12 @@ fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Resu
     let (kept, errors) = (pass.kept(), &pass.plan.errors);
     let (reports, summary) = (&pass.reports, &pass.summary);
     let named = if args.only.names_objects() { &*pass.plan.kept } else { &[] };
-    let document = Collection { kind: "Collection", version: 1, dry_run, reports, summary, kept, named, errors };
+    let collection = Collection { dry_run, reports, summary, kept, named, errors };
     let paint = output.paint;
     let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
     let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
     let names = targets.map(|target| reference(target.kind(), &target.id()));
-    output.list(&document, names, |wide| {
+    output.list(&Document::of(&collection), names, |wide| {
         if args.quiet {
             render::totals(pass, paint)
         } else {

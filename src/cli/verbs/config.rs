@@ -1,37 +1,24 @@
 //! `kubegc config`.
 
-pub(super) mod rules_page;
+pub(in crate::cli) mod rules_page;
 
 use std::path::PathBuf;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use clap_complete::ArgValueCompleter;
-use schemars::schema_for;
 use serde::Serialize;
 
-use super::collect::Collection;
-use super::collect::listed::ListedImage;
 use super::completions;
-use super::controller::plan_cluster::WholePlan;
-use super::controller::why_object::Answer;
-use super::images::Images;
-use super::past::lab::Lab;
 use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::document_table::{Document, SchemaOf};
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{READS_FILES, Start, Verb as CommandVerb, VerbFacts, formats_of};
 use crate::config::{ConfigError, ConfigFault, KEYS, Key, Loaded};
-use crate::controller::{ClusterReport, ClusterStatus, PodReport, RelinkReport};
 use crate::cri;
-use crate::fleet::{FleetImage, FleetNode};
-use crate::model::Snapshot;
-use crate::owners::ClusterSnapshot;
-use crate::plan::Plan;
-use crate::pod_gc::PodPlan;
-use crate::store::{DiskAccount, DiskByPod};
 use rules_page as rules;
 
 /// Check and show the configuration
@@ -68,52 +55,8 @@ enum Verb {
     Schema {
         /// Document kind
         #[arg(value_enum)]
-        of: Document,
+        of: SchemaOf,
     },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Document {
-    /// Output of `snapshot`, input of `plan --snapshot`
-    Snapshot,
-    /// Output of `plan -o json`, input of `collect --plan`
-    Plan,
-    /// Output of `collect -o json`
-    Collection,
-    /// A line of the output of `collect --remove-list FILE -o json`
-    ListedImage,
-    /// Output of `controller snapshot`, input of `controller plan --snapshot`
-    ClusterSnapshot,
-    /// Output of `controller plan -o json`
-    ClusterPlan,
-    /// Output of `controller why -o json`
-    ClusterExplanation,
-    /// Output of `controller collect -o json`
-    ClusterReport,
-    /// Output of `controller relink -o json`
-    RelinkReport,
-    /// Output of `controller plan --pods-only -o json`
-    PodPlan,
-    /// Output of `controller collect --pods-only -o json`
-    PodReport,
-    /// Output of `controller status -o json`
-    ClusterStatus,
-    /// Output of `images -o json`
-    Images,
-    /// Output of `lab -o json`
-    Lab,
-    /// Output of `disk -o json`
-    DiskAccount,
-    /// Output of `disk --by pod -o json`
-    DiskByPod,
-    /// A line of the output of `fleet images -o json`
-    FleetImage,
-    /// A line of the output of `fleet -o json`
-    FleetNode,
-    /// Output of `config rules -o json`
-    Rules,
-    /// The configuration file
-    Config,
 }
 
 // === impl Args: the command ===
@@ -206,15 +149,13 @@ fn run(args: &Args, load: impl Fn() -> Result<Loaded, CliError>, output: &mut Ou
         Verb::Explain { key: None } => output.text(&settings()),
         Verb::Explain { key: Some(key) } => explain(key, &load()?, output),
         Verb::Default => output.text(&crate::config::default_toml()),
-        Verb::Schema { of } => schema(*of, output),
+        Verb::Schema { of } => output.pretty_json(&of.schema()),
     }
 }
 
 /// The result of `config check`, for programs.
 #[derive(Serialize)]
-struct ConfigCheck {
-    kind: &'static str,
-    version: u32,
+pub(in crate::cli) struct ConfigCheck {
     valid: bool,
     faults: Vec<Fault>,
     warnings: Vec<String>,
@@ -266,8 +207,7 @@ fn check(loaded: Result<Loaded, CliError>, output: &mut Output) -> Result<(), Cl
 fn check_document(checked: &Result<Loaded, CliError>, output: &mut Output) -> Result<(), CliError> {
     let faults = checked.as_ref().err().map_or(&[][..], CliError::config_faults).iter().map(Fault::from).collect();
     let warnings = checked.as_ref().map(Loaded::warnings).unwrap_or_default();
-    let document = ConfigCheck { kind: "ConfigCheck", version: 1, valid: checked.is_ok(), faults, warnings };
-    if output.format == Some(Format::Yaml) { output.yaml(&document) } else { output.json(&document) }
+    output.document(&Document::of(ConfigCheck { valid: checked.is_ok(), faults, warnings }))
 }
 
 fn check_text(loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
@@ -325,29 +265,4 @@ fn explain(name: &str, loaded: &Loaded, output: &mut Output) -> Result<(), CliEr
         loaded.origin(key),
         key.allowed(),
     ))
-}
-
-fn schema(of: Document, output: &mut Output) -> Result<(), CliError> {
-    match of {
-        Document::Snapshot => output.pretty_json(&schema_for!(Snapshot)),
-        Document::Plan => output.pretty_json(&schema_for!(Plan)),
-        Document::Collection => output.pretty_json(&schema_for!(Collection<'static>)),
-        Document::FleetImage => output.pretty_json(&schema_for!(FleetImage)),
-        Document::FleetNode => output.pretty_json(&schema_for!(FleetNode)),
-        Document::ListedImage => output.pretty_json(&schema_for!(ListedImage)),
-        Document::ClusterSnapshot => output.pretty_json(&schema_for!(ClusterSnapshot)),
-        Document::ClusterPlan => output.pretty_json(&schema_for!(WholePlan)),
-        Document::ClusterExplanation => output.pretty_json(&schema_for!(Answer)),
-        Document::ClusterReport => output.pretty_json(&schema_for!(ClusterReport)),
-        Document::RelinkReport => output.pretty_json(&schema_for!(RelinkReport)),
-        Document::PodPlan => output.pretty_json(&schema_for!(PodPlan)),
-        Document::PodReport => output.pretty_json(&schema_for!(PodReport)),
-        Document::ClusterStatus => output.pretty_json(&schema_for!(ClusterStatus)),
-        Document::Images => output.pretty_json(&schema_for!(Images)),
-        Document::Lab => output.pretty_json(&schema_for!(Lab)),
-        Document::DiskAccount => output.pretty_json(&schema_for!(DiskAccount)),
-        Document::DiskByPod => output.pretty_json(&schema_for!(DiskByPod)),
-        Document::Rules => output.pretty_json(&schema_for!(rules::RuleList)),
-        Document::Config => output.pretty_json(&crate::config::schema()),
-    }
 }

@@ -8,12 +8,12 @@ pub(super) mod collect_cluster;
 pub(super) mod controller_status;
 pub(super) mod history_of_cluster;
 mod object_args;
-pub(super) mod plan_cluster;
+pub(in crate::cli) mod plan_cluster;
 pub(super) mod pod_tables;
 pub(super) mod relink_cluster;
 pub(super) mod run_controller;
 mod source;
-pub(super) mod why_object;
+pub(in crate::cli) mod why_object;
 
 use clap::Subcommand;
 
@@ -21,7 +21,7 @@ use crate::cli::args::formats;
 use crate::cli::args::kubectl_args::KubectlArgs;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::cluster::Source;
-use crate::cli::render::output::{Format, Output};
+use crate::cli::render::output::{Document, Format, Output};
 use crate::cli::verb::{LOOKS, READS_FILES, Start, Verb, VerbFacts, formats_of};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
@@ -182,6 +182,6 @@ fn run(args: &Args, start: &Start<'_>, output: &mut Output) -> Result<(), CliErr
 
 fn snapshot(source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let snapshot = source::observe(source, None, None)?;
-    output.document(&snapshot)?;
+    output.document(&Document::of(&snapshot))?;
     source::all_listed(&snapshot.missing())
 }

@@ -11,7 +11,7 @@ use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{Accounted, account, all_seen, block_on};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
 use crate::model::{DirUsage, Seen, at_least_text};
@@ -110,7 +110,7 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
             return Err(CliError::message(ErrorKind::Partial, format!("cannot account for the disks: {cause}")));
         }
     };
-    output.result(&account, |wide| text(&account, &plan, Style { most, wide }))?;
+    output.result(&Document::of(&account), |wide| text(&account, &plan, Style { most, wide }))?;
     if let Some(error) = runtime {
         return Err(error);
     }

@@ -14,7 +14,7 @@ use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now};
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::render::screen::Screen;
 use crate::cli::render::{format, reference};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
@@ -51,11 +51,7 @@ enum Order {
 
 /// The images of a node.
 #[derive(JsonSchema, Serialize)]
-pub(super) struct Images {
-    /// Always `Images`.
-    kind: &'static str,
-    /// The version of the document, 1.
-    version: u32,
+pub(in crate::cli) struct Images {
     /// When the images were listed.
     at: Timestamp,
     /// The file system that holds the images.
@@ -137,7 +133,7 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
     if args.quiet {
         output.names(ids.map(str::to_owned))?;
     } else {
-        output.list(&images, ids.map(|id| reference(Kind::Image, id)), |wide| images.text(wide))?;
+        output.list(&Document::of(&images), ids.map(|id| reference(Kind::Image, id)), |wide| images.text(wide))?;
     }
     all_seen(&plan)
 }
@@ -179,7 +175,7 @@ impl Images {
         let mut entries: Vec<_> = images(snapshot, &policy.guards).into_iter().map(entry).collect();
         sort(&mut entries, order);
         let image_filesystem = snapshot.image_filesystem.clone();
-        Self { kind: "Images", version: 1, at: snapshot.taken_at, image_filesystem, entries }
+        Self { at: snapshot.taken_at, image_filesystem, entries }
     }
 
     fn text(&self, wide: bool) -> String {

@@ -9,7 +9,7 @@ use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now, warn_without_history};
-use crate::cli::render::output::{Format, Output};
+use crate::cli::render::output::{Document, Format, Output};
 use crate::cli::render::{self, reference};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
@@ -119,5 +119,5 @@ fn offline(
 fn print(plan: &Plan, output: &mut Output) -> Result<(), CliError> {
     let names = plan.actions.iter().map(|action| reference(action.target.kind(), &action.target.id()));
     let paint = output.paint;
-    output.list(plan, names, |wide| render::plan(plan, wide, paint))
+    output.list(&Document::of(plan), names, |wide| render::plan(plan, wide, paint))
 }

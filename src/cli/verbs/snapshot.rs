@@ -3,7 +3,7 @@
 use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::session::{self, all_seen, block_on};
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 
@@ -42,6 +42,6 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
     if args.trace {
         snapshot.trace = Some(session::recorded_blocking(&loaded.settings)?.trace()?);
     }
-    output.document(&snapshot)?;
+    output.document(&Document::of(&snapshot))?;
     all_seen(&plan)
 }

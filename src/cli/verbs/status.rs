@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::document_table::Document;
 use crate::cli::input::session::{self, block_on};
 use crate::cli::render::output::Output;
 use crate::cli::render::plan_tables::log_limits;
@@ -46,9 +47,7 @@ type Planned = Result<(Snapshot, Plan), CliError>;
 
 /// The status of the node.
 #[derive(Debug, Serialize)]
-struct Status {
-    kind: &'static str,
-    version: u32,
+pub(in crate::cli) struct Status {
     at: Timestamp,
     node: String,
     /// The agent that holds the node's lock, as `pid 123, run`; `null` = none.
@@ -137,7 +136,7 @@ fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<
         None => block_on(session::plan_now(loaded, Scope::All)),
     };
     let status = Status { config_faults, ..Status::new(loaded, &planned) };
-    output.result(&status, |_| status.text())?;
+    output.result(&Document::of(&status), |_| status.text())?;
     if let Some(error) = faulty(faults) {
         return Err(error.hint("`kubegc config check` checks the configuration"));
     }
@@ -165,8 +164,6 @@ impl Status {
         let (last_runs, unread) = runs(settings);
         let (snapshot, plan) = planned.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
         Self {
-            kind: "Status",
-            version: 1,
             at: now(),
             node: snapshot.map_or(&settings.node, |snapshot| &snapshot.node).clone(),
             agent: Lock::holder(&state.lock),

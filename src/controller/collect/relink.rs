@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::{StreamExt as _, stream};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -31,10 +31,6 @@ const CONFLICTS: usize = 5;
 /// What was relinked.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct RelinkReport {
-    /// The type of the document.
-    pub kind: RelinkReportKind,
-    /// The version of the document, 1.
-    pub version: u32,
     /// The address of the API server, and the credentials.
     pub server: String,
     /// The references whose owner has another uid.
@@ -45,11 +41,6 @@ pub struct RelinkReport {
     pub errors: Vec<String>,
     /// It was ended by its timeout or by a signal.
     pub interrupted: bool,
-}
-
-crate::model::document_kind! {
-    /// The type of the document.
-    RelinkReportKind::RelinkReport = "kubegc.controller.relink", "A report of changed owner references."
 }
 
 /// An owner reference whose owner has another uid.
@@ -122,7 +113,7 @@ pub async fn relink(
         ended = ended => ended,
         never = ends_at(Instant::now() + options.timeout, &end) => match never {},
     };
-    let mut report = RelinkReport { version: 1, server, errors, ..RelinkReport::default() };
+    let mut report = RelinkReport { server, errors, ..RelinkReport::default() };
     for (object, end) in ended {
         match end {
             Ok(references) => report.references.extend(references),

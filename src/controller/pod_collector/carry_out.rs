@@ -31,7 +31,7 @@ impl PodCollector {
     /// Carries out a plan. After `stop` no action begins, and those that have begun end.
     pub async fn carry_out(&mut self, plan: PodPlan, stop: &CancellationToken) -> PodReport {
         let PodPlan { actions, kept, errors, .. } = plan;
-        let mut report = PodReport { version: 1, kept, errors, ..PodReport::default() };
+        let mut report = PodReport { kept, errors, ..PodReport::default() };
         let before = std::mem::take(&mut self.failures);
         let ends = actions.into_iter().map(|action| self.act(action, stop));
         let mut ends = stream::iter(ends).buffer_unordered(WORKERS);

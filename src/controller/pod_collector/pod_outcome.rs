@@ -1,7 +1,7 @@
 //! What a pass over the pods did, as data.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::metrics::ControllerMetrics;
 use crate::pod_gc::{PodAction, PodKept};
@@ -9,10 +9,6 @@ use crate::pod_gc::{PodAction, PodKept};
 /// What a pass did.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct PodReport {
-    /// The type of the document.
-    pub kind: PodReportKind,
-    /// The version of the document, 1.
-    pub version: u32,
     /// What was done, in order.
     pub outcomes: Vec<PodOutcome>,
     /// The pods that a rule concerns and that are kept for now.
@@ -23,11 +19,6 @@ pub struct PodReport {
     pub errors: Vec<String>,
     /// It was ended by a signal.
     pub interrupted: bool,
-}
-
-crate::model::document_kind! {
-    /// The type of the document.
-    PodReportKind::PodReport = "kubegc.controller.pod_report", "A report of a pass over the pods."
 }
 
 /// One action on a pod, and its result.

@@ -29,10 +29,6 @@ pub enum ImageState {
 /// An image on a node of a fleet.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct FleetImage {
-    /// Always `FleetImage`.
-    pub kind: &'static str,
-    /// The version of the document, 1.
-    pub version: u32,
     /// The name of the node.
     pub node: String,
     /// Whether it has the image.
@@ -77,7 +73,7 @@ impl FleetImage {
             Some(false) => ImageState::Absent,
             None => ImageState::Unknown,
         };
-        Self { kind: "FleetImage", version: 1, node: node.to_owned(), state, used_by: Vec::new() }
+        Self { node: node.to_owned(), state, used_by: Vec::new() }
     }
 
     /// Adds the pods of the node that use the image.

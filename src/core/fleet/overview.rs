@@ -40,10 +40,6 @@ pub enum NodeState {
 /// One node of a fleet.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct FleetNode {
-    /// Always `FleetNode`.
-    pub kind: &'static str,
-    /// The version of the document, 1.
-    pub version: u32,
     /// The name of the node.
     pub node: String,
     /// What is notable.
@@ -115,8 +111,6 @@ impl FleetNode {
             Some(status) => state_of(status, newest, now),
         };
         Self {
-            kind: "FleetNode",
-            version: 1,
             node: name.to_owned(),
             state,
             why,

@@ -28,12 +28,6 @@ use super::{
 /// image never newer than the containers that use it.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Snapshot {
-    /// Always `Snapshot`.
-    #[serde(default)]
-    pub kind: SnapshotKind,
-    /// Version of the document, 1.
-    #[serde(default = "one")]
-    pub version: u32,
     /// The time of the pass. Every age is relative to it.
     pub taken_at: Timestamp,
     /// Name of the node; empty if not known.
@@ -137,32 +131,12 @@ pub struct Snapshot {
     pub image_volumes: Option<Arc<ImageVolumes>>,
 }
 
-/// Declares the type of a document: its name, its only value as Rust and JSON have it, and what the document is.
-#[macro_export]
-macro_rules! document_kind {
-    ($(#[$doc:meta])* $name:ident::$value:ident = $word:literal, $of:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
-        pub enum $name {
-            #[doc = $of]
-            #[default]
-            #[serde(rename = $word)]
-            $value,
-        }
-    };
-}
-
-document_kind! {
-    /// The `kind` of a snapshot document.
-    SnapshotKind::Snapshot = "Snapshot", "The only kind."
-}
-
 // === impl Snapshot ===
 
 impl Snapshot {
     /// Returns a snapshot for which no source was read.
     pub fn unobserved(taken_at: Timestamp) -> Self {
-        Self { version: 1, taken_at, ..Self::default() }
+        Self { taken_at, ..Self::default() }
     }
 
     /// Returns the containers that were received, from a complete list or not; `None` = unavailable.
@@ -217,10 +191,6 @@ fn seen<T: Default>() -> Seen<T> {
     Seen::Seen(T::default())
 }
 
-fn one() -> u32 {
-    1
-}
-
 fn is_empty(partial: &Partial) -> bool {
     *partial == Partial::default()
 }
@@ -237,9 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn a_document_has_version_and_omits_empty_fields() {
+    fn a_document_omits_empty_fields() {
         let written: Value = json!(snapshot());
-        assert_eq!((&written["kind"], &written["version"]), (&json!("Snapshot"), &json!(1)));
         let has = |document: &Value, key: &str| document.get(key).is_some();
         assert!(!has(&written, "partial") && !has(&written, "image_uses"), "{written}");
         let mut incomplete = Snapshot { image_uses: Seen::NotSeen("refused".to_owned()), ..snapshot() };

@@ -22,10 +22,6 @@ use crate::model::{Identity, ObjectDetails, OwnerReference, Uid};
 /// What `kubegc controller plan` shows.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterPlan {
-    /// The type of the document.
-    pub kind: ClusterPlanKind,
-    /// The version of the document, 1.
-    pub version: u32,
     /// When the snapshot was taken.
     pub taken_at: Timestamp,
     /// The address of the API server, and the credentials.
@@ -43,11 +39,6 @@ pub struct ClusterPlan {
     /// By uid: details of the objects above, if they were asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<Uid, ObjectDetails>,
-}
-
-crate::model::document_kind! {
-    /// The type of the document.
-    ClusterPlanKind::ClusterPlan = "kubegc.controller.plan", "A plan of a cluster."
 }
 
 // === impl ClusterPlan ===
@@ -176,8 +167,6 @@ pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPl
     let details = snapshot.details.iter().filter(|(uid, _)| shown.contains(uid));
     let details = details.map(|(uid, details)| (uid.clone(), details.clone())).collect();
     ClusterPlan {
-        kind: ClusterPlanKind::ClusterPlan,
-        version: 1,
         taken_at: snapshot.taken_at,
         server: snapshot.server.clone(),
         actions,

@@ -16,10 +16,6 @@ pub const METRICS: &str = "metrics.k8s.io";
 /// All that a plan of the cluster depends on.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct ClusterSnapshot {
-    /// The type of the document.
-    pub kind: ClusterSnapshotKind,
-    /// The version of the document, 1.
-    pub version: u32,
     /// When the first list began.
     pub taken_at: Timestamp,
     /// The address of the API server, and the credentials.
@@ -85,11 +81,6 @@ impl ClusterSnapshot {
         };
         by_kind.into_iter().map(text).collect()
     }
-}
-
-crate::model::document_kind! {
-    /// The type of the document.
-    ClusterSnapshotKind::ClusterSnapshot = "kubegc.controller.snapshot", "A snapshot of a cluster."
 }
 
 /// A kind that the API server serves.

@@ -37,10 +37,6 @@ use reason::{KeepReason, RemoveReason};
 /// What one pass removes, in order, and why everything else is kept.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Plan {
-    /// Always `Plan`.
-    pub kind: PlanKind,
-    /// The version of the document, 1.
-    pub version: u32,
     /// When the snapshot was taken.
     pub taken_at: Timestamp,
     /// The name of the node; empty if it is unknown.
@@ -83,11 +79,6 @@ pub struct Plan {
     /// Why a step could not be completed.
     #[serde(default)]
     pub errors: Vec<PlanError>,
-}
-
-crate::model::document_kind! {
-    /// The `kind` of a plan document.
-    PlanKind::Plan = "Plan", "The only value."
 }
 
 /// Where the list of pods comes from.

@@ -11,7 +11,7 @@ use super::document::disk_state::DiskState;
 use super::document::plan_error::PlanError;
 use super::document::reason::{KeepReason, RemoveReason};
 use super::document::selection::Selection;
-use super::document::{ImageSummary, Kept, ListNote, Plan, PlanKind, PodKnowledge, WorkloadNote};
+use super::document::{ImageSummary, Kept, ListNote, Plan, PodKnowledge, WorkloadNote};
 use super::pods::Pods;
 use super::pods::gaps::Gaps;
 use super::policy::Policy;
@@ -212,8 +212,6 @@ impl<'c, 'a> Step<'c, 'a> {
 /// Returns the plan before any decision.
 fn undecided(snapshot: &Snapshot, policy: &Policy) -> Plan {
     Plan {
-        kind: PlanKind::Plan,
-        version: 1,
         taken_at: snapshot.taken_at,
         node: snapshot.node.clone(),
         profile: policy.profile,

@@ -7,10 +7,6 @@ use serde::{Deserialize, Serialize};
 /// Which pods are deleted, and which are kept although a rule concerns them.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PodPlan {
-    /// The type of the document.
-    pub kind: PodPlanKind,
-    /// The version of the document, 1.
-    pub version: u32,
     /// When the snapshot was taken.
     pub taken_at: Timestamp,
     /// The address of the API server, and the credentials.
@@ -21,11 +17,6 @@ pub struct PodPlan {
     pub kept: Vec<PodKept>,
     /// What could not be read, so that the plan may lack something.
     pub errors: Vec<String>,
-}
-
-crate::model::document_kind! {
-    /// The type of the document.
-    PodPlanKind::PodPlan = "kubegc.controller.pod_plan", "A plan for pods."
 }
 
 /// One pod to delete.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::nodes::{NodeAnswer, NodeState, NodeStates};
-use super::pod_document::{PodAction, PodKeepReason, PodKept, PodLimit, PodMark, PodPlan, PodPlanKind, PodReason};
+use super::pod_document::{PodAction, PodKeepReason, PodKept, PodLimit, PodMark, PodPlan, PodReason};
 use super::{NodeMeta, PodGcPolicy, PodMeta, PodsSnapshot, terminated};
 
 /// A pod that a step selects.
@@ -19,8 +19,6 @@ pub fn plan(snapshot: &PodsSnapshot, missing: &NodeStates, policy: &PodGcPolicy)
     kept.extend(waiting(snapshot, missing, &seen));
     kept.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     PodPlan {
-        kind: PodPlanKind::PodPlan,
-        version: 1,
         taken_at: snapshot.taken_at,
         server: snapshot.server.clone(),
         actions: selected.into_iter().map(action).collect(),

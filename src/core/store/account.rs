@@ -21,10 +21,6 @@ pub type ImageStates = BTreeMap<ImageId, (Category, String)>;
 /// What the disks of a node hold.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DiskAccount {
-    /// Always `DiskAccount`.
-    pub kind: DiskAccountKind,
-    /// Version of the document, 1.
-    pub version: u32,
     /// When the node was observed.
     pub taken_at: Timestamp,
     /// Name of the node; empty if not known.
@@ -48,11 +44,6 @@ pub struct DiskAccount {
     pub others: Vec<LeftEntry>,
     /// What could not be read. It counts in `not_of_the_runtime` of its disk.
     pub missing: Vec<String>,
-}
-
-crate::model::document_kind! {
-    /// The kind of the document.
-    DiskAccountKind::DiskAccount = "DiskAccount", "The only value."
 }
 
 /// One category.
@@ -92,8 +83,6 @@ pub fn account(snapshot: &Snapshot, images: ImageStates) -> Result<DiskAccount, 
     let first = disks.next().ok_or_else(cause)?;
     let of_store = accounting.as_ref();
     Ok(DiskAccount {
-        kind: DiskAccountKind::DiskAccount,
-        version: 1,
         taken_at: snapshot.taken_at,
         node: snapshot.node.clone(),
         first,

@@ -12,10 +12,6 @@ use crate::model::{DirUsage, PodDirUsage, PodRef, PodUid, RuntimeStore, Snapshot
 /// What each pod takes, the largest first.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DiskByPod {
-    /// Always `DiskByPod`.
-    pub kind: DiskByPodKind,
-    /// Version of the document, 1.
-    pub version: u32,
     /// When the node was observed.
     pub taken_at: Timestamp,
     /// Name of the node; empty if not known.
@@ -26,11 +22,6 @@ pub struct DiskByPod {
     pub namespaces: Vec<NamespaceSpace>,
     /// What could not be read.
     pub missing: Vec<String>,
-}
-
-crate::model::document_kind! {
-    /// The kind of the document.
-    DiskByPodKind::DiskByPod = "DiskByPod", "The only value."
 }
 
 /// What a pod takes.
@@ -80,8 +71,6 @@ pub fn disk_by_pod(snapshot: &Snapshot) -> DiskByPod {
     let mut pods: Vec<_> = spaces(snapshot).into_values().collect();
     pods.sort_by(|a, b| (Reverse(a.space.bytes), &a.pod).cmp(&(Reverse(b.space.bytes), &b.pod)));
     DiskByPod {
-        kind: DiskByPodKind::DiskByPod,
-        version: 1,
         taken_at: snapshot.taken_at,
         node: snapshot.node.clone(),
         namespaces: by_namespace(&pods),

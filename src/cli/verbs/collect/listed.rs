@@ -16,7 +16,7 @@ use crate::cli::input::listed_images;
 use crate::cli::input::lookup::Search;
 use crate::cli::input::session::plan_now;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::render::{format, reference};
 use crate::config::Loaded;
 use crate::model::{Image, ImageId, Snapshot, full_image_name};
@@ -46,10 +46,6 @@ pub(super) struct Lists {
 /// What became of an image that a list names.
 #[derive(JsonSchema, Serialize)]
 pub(in crate::cli) struct ListedImage {
-    /// Always `ListedImage`.
-    kind: &'static str,
-    /// The version of the document, 1.
-    version: u32,
     /// The name in the list.
     name: String,
     /// The id; `null` = the node has no such image.
@@ -177,7 +173,7 @@ impl ListedImage {
         };
         let id = image.map(|image| image.id.clone());
         let tags = image.map(|image| image.tags.clone()).unwrap_or_default();
-        Self { kind: "ListedImage", version: 1, name: name.to_owned(), id, tags, outcome, why, freed_bytes: None }
+        Self { name: name.to_owned(), id, tags, outcome, why, freed_bytes: None }
     }
 
     /// Returns whether the line may mean several images, so that it removed nothing.
@@ -217,7 +213,8 @@ pub(super) fn print(listed: &mut [ListedImage], reports: &[Report], output: &mut
     }
     let removed = listed.iter().filter(|one| matches!(one.outcome, "removed" | "would_remove"));
     let names = removed.filter_map(|one| Some(reference(Kind::Image, one.id.as_ref()?.as_str())));
-    output.entries(&*listed, names, |_| {
+    let documents: Vec<_> = listed.iter().map(Document::of).collect();
+    output.entries(&documents, names, |_| {
         let row = |one: &ListedImage| {
             let freed = one.freed_bytes.map(format::size).unwrap_or_default();
             [one.name.clone(), one.outcome.replace('_', " "), freed, one.note()]

@@ -10,7 +10,7 @@ use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::render::plan_tables::rule_note;
 use crate::config::{Loaded, then_text};
 use crate::plan::{RuleNote, Scope};
@@ -18,11 +18,7 @@ use crate::rules::RuleText;
 
 /// The rules, and what each decides now, for programs.
 #[derive(JsonSchema, Serialize)]
-pub(super) struct RuleList {
-    /// Always `Rules`.
-    kind: &'static str,
-    /// The version of the document, 1.
-    version: u32,
+pub(in crate::cli) struct RuleList {
     /// The rules, in order.
     rules: Vec<RuleEntry>,
 }
@@ -54,8 +50,8 @@ pub(super) fn run(snapshot: Option<&Path>, loaded: &Loaded, output: &mut Output)
     };
     let rules = loaded.settings.policy.rules.iter().map(crate::rules::Rule::text);
     let rules = rules.zip(&plan.rules).map(|(text, now)| RuleEntry::new(text, now.clone())).collect();
-    let list = RuleList { kind: "Rules", version: 1, rules };
-    output.result(&list, |wide| list.text(wide))?;
+    let list = RuleList { rules };
+    output.result(&Document::of(&list), |wide| list.text(wide))?;
     all_seen(&plan)
 }
 

@@ -17,7 +17,7 @@ use super::source;
 use super::{cluster_tables as render, pod_tables as render_pods};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::verbs::collect::{is_dry, observing};
 use crate::controller::{ClusterOutcome, CollectOptions, Keep, PodCollector, SaveOptions, collect};
 use crate::daemon::now;
@@ -92,7 +92,7 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
     bar.finish_and_clear();
     let deleted = report.outcomes.iter().filter(|outcome| outcome.action == ActionWord::Delete);
     let (names, paint) = (deleted.map(|outcome| render::name(&outcome.object)), output.paint);
-    output.list(&report, names, |wide| render::report(&report, dry_run, wide, paint))?;
+    output.list(&Document::of(&report), names, |wide| render::report(&report, dry_run, wide, paint))?;
     let failures = report.failures.iter().map(|failure| (&failure.object, &*failure.cause));
     args.change.verdict(report.interrupted, failures, &report.errors)
 }
@@ -112,7 +112,7 @@ fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> 
     })?;
     let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion());
     let names = deleted.map(|outcome| render_pods::name(&outcome.action));
-    output.list(&report, names, |_| render_pods::report(&report))?;
+    output.list(&Document::of(&report), names, |_| render_pods::report(&report))?;
     match report.failures.first().map(|failure| &failure.cause).or(report.errors.first()) {
         _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "stopped before all objects were done")),
         None => Ok(()),

@@ -8,7 +8,7 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::controller::{ClusterStatus, Collector, Leader};
 use crate::daemon::now;
 
@@ -27,7 +27,7 @@ pub(super) fn run(Args {}: &Args, source: Source<'_>, output: &mut Output) -> Re
     let connection = source.patient_connection();
     let lease = &source.settings().controller.lease;
     let status = block_on(async { Ok(ClusterStatus::read(&connection, lease, ANSWER, now).await?) })?;
-    output.result(&status, |_| text(&status))?;
+    output.result(&Document::of(&status), |_| text(&status))?;
     match status.faults().as_slice() {
         [] => Ok(()),
         faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),

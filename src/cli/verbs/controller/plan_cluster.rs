@@ -16,7 +16,7 @@ use crate::cli::cli_error::{CliError, ErrorKind, note};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
-use crate::cli::render::output::{Format, Output};
+use crate::cli::render::output::{Document, Format, Output};
 use crate::controller::{ObjectFilter, PodCollector};
 use crate::daemon::now;
 use crate::model::Identity;
@@ -132,7 +132,7 @@ fn whole(args: &Args, source: Source<'_>, output: &mut Output) -> Result<WholePl
             let names = deleted(&plan.actions).map(render::name);
             let names = names.chain(pods.iter().flat_map(|pods| &pods.actions).map(render_pods::name));
             let paint = output.paint;
-            output.list(&whole, names, |wide| {
+            output.list(&Document::of(&whole), names, |wide| {
                 let pods = pods.as_ref().map(|pods| render_pods::part(pods, wide, paint)).unwrap_or_default();
                 render::plan(plan, content, wide, by, paint) + &pods
             })?;
@@ -194,7 +194,9 @@ fn without(mut plan: ClusterPlan, known: &ClusterPlan) -> ClusterPlan {
 
 fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let (plan, paint) = (pod_plan(&args.only.filter(source)?, source)?, output.paint);
-    output.list(&plan, plan.actions.iter().map(render_pods::name), |wide| render_pods::plan(&plan, wide, paint))?;
+    output.list(&Document::of(&plan), plan.actions.iter().map(render_pods::name), |wide| {
+        render_pods::plan(&plan, wide, paint)
+    })?;
     source::all_listed(&plan.errors)
 }
 

@@ -139,8 +139,6 @@ mod tests {
             ..action("db", "n3", PodReason::Orphaned).kept(PodKeepReason::NodeInQuarantine)
         };
         let plan = PodPlan {
-            kind: crate::pod_gc::PodPlanKind::PodPlan,
-            version: 1,
             taken_at: jiff::Timestamp::UNIX_EPOCH,
             server: "https://api.example".to_owned(),
             actions: vec![over, orphaned],

@@ -9,7 +9,7 @@ use crate::cli::cli_error::CliError;
 use crate::cli::input::cluster::Source;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::verbs::collect::{is_dry, observing};
 use crate::controller::{CollectOptions, RelinkReport, RelinkResult, RelinkedReference, relink};
 use crate::owners::plan_under;
@@ -44,7 +44,9 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
         Ok(relink(connection, &plan, settings, &options, stop).await?)
     })?;
     let relinked = report.references.iter().filter(|it| is_relinked(it));
-    output.list(&report, relinked.map(|it| render::name(&it.object)), |wide| text(&report, dry_run, wide))?;
+    output.list(&Document::of(&report), relinked.map(|it| render::name(&it.object)), |wide| {
+        text(&report, dry_run, wide)
+    })?;
     let failures = report.failures.iter().map(|failure| (&failure.object, &*failure.cause));
     args.change.verdict(report.interrupted, failures, &report.errors)?;
     if dry_run && !args.change.dry_run { Err(observing()) } else { Ok(()) }

@@ -11,7 +11,7 @@ use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::render::{Paint, format};
 use crate::model::Identity;
 use crate::owners::{
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Resul
     for object in &found {
         if let Some(answer) = answer(&snapshot, object, args.if_deleted) {
             let paint = output.paint;
-            output.result(&answer, |_| text(&answer, paint))?;
+            output.result(&Document::of(&answer), |_| text(&answer, paint))?;
         }
     }
     Ok(())

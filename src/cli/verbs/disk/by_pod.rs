@@ -4,7 +4,7 @@ use super::{By, section};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::model::at_least_text;
 use crate::store::{DiskByPod, NamespaceSpace, PodSpace, Space};
 
@@ -13,7 +13,7 @@ const SIZES: [&str; 5] = ["SIZE", "LAYERS", "VOLUMES", "LOGS", "OTHER"];
 
 /// Prints the rows. It is an error if a part could not be read.
 pub(super) fn print(by_pod: &DiskByPod, by: By, most: usize, output: &mut Output) -> Result<(), CliError> {
-    output.result(by_pod, |wide| text(by_pod, by, most, wide))?;
+    output.result(&Document::of(by_pod), |wide| text(by_pod, by, most, wide))?;
     match by_pod.missing.first() {
         Some(missing) => Err(CliError::message(ErrorKind::Partial, format!("cannot read {missing}"))),
         None => Ok(()),

@@ -11,7 +11,7 @@ use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::daemon::now;
 use crate::fleet::{FleetImage, ImageList, ImageState, NodeDiskPolicySpec, StatusImages};
 use crate::kubernetes::{
@@ -101,7 +101,7 @@ fn show(nodes: Vec<FleetImage>, output: &mut Output) -> Result<(), CliError> {
     let (absent, mut nodes): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| node.state == ImageState::Absent);
     nodes.sort_by(|one, other| (one.state, &one.node).cmp(&(other.state, &other.node)));
     let names = nodes.iter().map(|node| format!("node/{}", node.node));
-    output.entries(&nodes, names, |is_wide| {
+    output.entries(&nodes.iter().map(Document::of).collect::<Vec<_>>(), names, |is_wide| {
         let rows = nodes.iter().map(|node| row(node, is_wide));
         format!("{}\n{}\n", table(["NODE", "IMAGE", "USED BY"], rows), summary(&nodes, absent.len()))
     })

@@ -10,6 +10,7 @@ use super::explained;
 use super::selector::SelectorArgs;
 use super::written_policy::LIMIT;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::document_table::Document;
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
@@ -74,7 +75,7 @@ impl NodesArgs {
             NodeOrder::Heard => nodes.sort_by_key(|node| node.heard_at),
         }
         let names = nodes.iter().map(|node| format!("node/{}", node.node));
-        output.entries(&nodes, names, |is_wide| {
+        output.entries(&nodes.iter().map(Document::of).collect::<Vec<_>>(), names, |is_wide| {
             let titles = ["NODE", "STATUS", "USED", "RECLAIMABLE", "SHORTFALL", "HEARD", "VERSION", "WHY"];
             format!("{}\n{}\n", table(titles, nodes.iter().map(|node| row(node, is_wide))), summary(&nodes))
         })

@@ -13,7 +13,7 @@ use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::recorded_blocking;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::output::{Document, Output};
 use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::lab::{Replay, Ruler, Suggestion, Totals, all_unused, of_kubelet, suggest};
@@ -45,10 +45,6 @@ const TITLES: [&str; 7] = ["SETTINGS", "PEAK", "ABOVE HIGH", "EVICTION", "REMOVE
 /// What replays of a trace show.
 #[derive(JsonSchema, Serialize)]
 pub(in crate::cli) struct Lab {
-    /// Always `Lab`.
-    kind: &'static str,
-    /// The version of the document, 1.
-    version: u32,
     /// When the replays begin.
     since: Timestamp,
     /// When they end.
@@ -97,7 +93,7 @@ impl Verb for Args {
         let tried = start.load()?;
         let (trace, pulls) = self.read(&tried)?;
         let lab = Lab::new(self, &trace, pulls, &start.load_in_force()?.settings.policy, &tried.settings.policy)?;
-        output.result(&lab, |_| lab.text())
+        output.result(&Document::of(&lab), |_| lab.text())
     }
 }
 
@@ -138,8 +134,6 @@ impl Lab {
             Some(PolicyReplay { policy, totals: Replay::of(trace, &of?, &ruler).totals })
         };
         Ok(Self {
-            kind: "Lab",
-            version: 1,
             since,
             until: last,
             passes: passes.count(),

@@ -7,9 +7,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::model::{ApiKind, FOREGROUND, ORPHAN, ObjectMeta, Seen, Uid};
-use crate::owners::{
-    ClusterSnapshotKind, FindingKind, ListedResource, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup,
-};
+use crate::owners::{FindingKind, ListedResource, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup};
 use crate::testing::any_forest::KINDS;
 
 /// A cluster that serves all but the last of [`KINDS`].
@@ -28,8 +26,6 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
         selected: std::collections::BTreeMap::new(),
         rule_errors: Vec::new(),
         details: std::collections::BTreeMap::new(),
-        kind: ClusterSnapshotKind::ClusterSnapshot,
-        version: 1,
         taken_at: Timestamp::UNIX_EPOCH,
         server: "https://api.example".to_owned(),
         unavailable: Vec::new(),

@@ -9,9 +9,7 @@ use serde::Deserialize;
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Seen, Uid};
 use crate::owners::cluster_plan::{doubtful_owners, wave};
 use crate::owners::cluster_state::ClusterState;
-use crate::owners::{
-    ClusterSnapshot, ClusterSnapshotKind, ListedResource, OwnerAnswer, OwnerRead, Propagation, ServedKind,
-};
+use crate::owners::{ClusterSnapshot, ListedResource, OwnerAnswer, OwnerRead, Propagation, ServedKind};
 
 const SERVED: [(&str, &str, bool); 8] = [
     ("v1", "ConfigMap", true),
@@ -136,8 +134,6 @@ impl Server {
             selected: std::collections::BTreeMap::new(),
             rule_errors: Vec::new(),
             details: std::collections::BTreeMap::new(),
-            kind: ClusterSnapshotKind::ClusterSnapshot,
-            version: 1,
             taken_at: Timestamp::UNIX_EPOCH,
             server: String::new(),
             unavailable: Vec::new(),
