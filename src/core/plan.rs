@@ -37,6 +37,7 @@ pub use document::forecast::{Forecast, TimeLeft};
 pub use document::image_states::disk_account;
 pub use document::kept_for::{KeptFor, kept_images_text};
 pub use document::log_limit_note::{FilesLeft, LogLimitNote};
+pub use document::pass::Pass;
 pub use document::plan_error::PlanError;
 pub use document::reason::{KeepReason, RemoveReason, RuleReason};
 pub use document::remove_word::RemoveWord;

@@ -34,9 +34,9 @@ use crate::config::{Environment, Loaded, Mode, Settings};
 use crate::cri::InProgress;
 use crate::model::size_text;
 use crate::observe::ClockJumps;
-use crate::plan::{Pace, Scope, is_emergency};
+use crate::plan::{Pace, Pass, Scope, is_emergency};
 use crate::record::events::Events;
-use crate::record::{Lock, Pass, Store};
+use crate::record::{Lock, Store};
 use crate::serve::{DeferredPass, Inbox, Progress};
 
 /// The longest look at the image disk before the loops begin.

@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 
 use super::clock::now;
-use crate::plan::Scope;
-use crate::record::Pass;
+use crate::plan::{Pass, Scope};
 use crate::serve::{Live, PassDone, PassEvent, PassState, RunningPass};
 
 /// Shows that a pass begins.

@@ -25,8 +25,8 @@ use super::process::signals::Reload;
 use super::schedule::{self, Job, Limits, PassResult};
 use super::{live, policies, publisher};
 use crate::fleet::PauseCause;
-use crate::plan::{Plan, Pressure, PressurePolicy, Report, Scope};
-use crate::record::{Pass, Store, log_pass};
+use crate::plan::{Pass, Plan, Pressure, PressurePolicy, Report, Scope};
+use crate::record::{Store, log_pass};
 use crate::serve::{Inbox, Live, Order, PassEvent, PassRequest, Progress};
 
 /// The name of a requested pass in [`Progress`].

@@ -18,10 +18,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub use self::notices::{Notice, Notices, Reason};
-use super::Pass;
 use crate::kubernetes::{Bucket, Cause, Connection, EventWriter, KubernetesError, NewEvent};
 use crate::model::Outage;
-use crate::plan::Scope;
+use crate::plan::{Pass, Scope};
 
 /// The component that reports the events.
 const COMPONENT: &str = "kubegc";

@@ -74,7 +74,7 @@ async fn disk_pressure_removes_terminated_pods_objects_and_unused_images() {
 
     let log = sim.log_roots().pods.join("default_u-job_u-job/job/0.log");
     let mut passes = Vec::new();
-    let after = |scope, pass: &kubegc::record::Pass| {
+    let after = |scope, pass: &kubegc::plan::Pass| {
         passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len(), log.is_file()));
         match (scope, passes.len()) {
             // There was no disk pressure until now. Other data fills the disk.

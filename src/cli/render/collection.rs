@@ -3,8 +3,7 @@
 use super::grid::table;
 use super::plan_tables::{log_limits, more_tags};
 use super::{Paint, counts, format, line, object};
-use crate::plan::{Action, Kept, Kind, Measure, Outcome, Report, Summary};
-use crate::record::Pass;
+use crate::plan::{Action, Kept, Kind, Measure, Outcome, Pass, Report, Summary};
 
 /// Formats each object with its result, then the totals. With `wide`, it names images whose removal was not needed too.
 pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {

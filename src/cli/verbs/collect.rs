@@ -33,8 +33,8 @@ pub(super) use crate::daemon::process::signals::{self, Signal};
 use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, PassKind, failed_sources, now};
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
-use crate::plan::{Kept, Outcome, Plan, PlanError, Report, Scope, Summary};
-use crate::record::{Pass, Store, count_no_pass};
+use crate::plan::{Kept, Outcome, Pass, Plan, PlanError, Report, Scope, Summary};
+use crate::record::{Store, count_no_pass};
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]

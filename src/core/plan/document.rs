@@ -9,6 +9,7 @@ pub(super) mod forecast;
 pub(super) mod image_states;
 pub(super) mod kept_for;
 pub(super) mod log_limit_note;
+pub(super) mod pass;
 pub(super) mod plan_error;
 pub(super) mod reason;
 pub(super) mod remove_word;

@@ -10,8 +10,7 @@ use crate::daemon::now;
 use crate::daemon::reload::CONFIGURATION;
 use crate::metrics::AgentMetrics;
 use crate::page::{Outlook, STYLE_HASH};
-use crate::plan::{PlanError, Scope};
-use crate::record::Pass;
+use crate::plan::{Pass, PlanError, Scope};
 use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, ReportPage, Server};
 
 /// Makes the page for people, of what the last passes show of the next ones or why nothing is known of them.

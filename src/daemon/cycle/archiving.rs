@@ -21,8 +21,7 @@ use crate::execute::{Archived, LogError};
 use crate::host_path::HostFs;
 use crate::model::ArchivedPod;
 use crate::observe::LogEvents;
-use crate::plan::{KeepReason, Outcome, PlanError, Scope};
-use crate::record::Pass;
+use crate::plan::{KeepReason, Outcome, Pass, PlanError, Scope};
 
 /// The shortest time between two looks: a pod that starts makes several events.
 const BETWEEN: Duration = Duration::from_millis(100);

@@ -7,8 +7,7 @@ use super::Cycle;
 use super::planning::Planned;
 use crate::fleet::{Fates, ImageFate, ListAnswer, NodePolicies};
 use crate::model::{Image, ImageId};
-use crate::plan::{ImageUsers, KeepReason, Kind, Outcome, Policy, Report};
-use crate::record::Pass;
+use crate::plan::{ImageUsers, KeepReason, Kind, Outcome, Pass, Policy, Report};
 
 /// What a pass saw, with the policies that list images.
 pub(super) struct SeenImages {

@@ -1,8 +1,7 @@
 //! Which events a pass causes, and their messages.
 
 use crate::model::{cut_text, size_text};
-use crate::plan::{ImageTrigger, Kind, Plan, PlanError, Scope, kept_images_text};
-use crate::record::Pass;
+use crate::plan::{ImageTrigger, Kind, Pass, Plan, PlanError, Scope, kept_images_text};
 
 /// The longest message of an event, in characters: what the API permits in its newer form.
 const LONGEST: usize = 1000;

@@ -6,8 +6,7 @@ use jiff::Timestamp;
 
 use super::outcome_log::{OUTCOMES, log_kept};
 use crate::metrics::{AgentMetrics, PassMetrics};
-use crate::plan::Scope;
-use crate::record::Pass;
+use crate::plan::{Pass, Scope};
 
 /// The limits on log files that are not met, of which one pass logs so many.
 const MOST_LIMITS: usize = 10;

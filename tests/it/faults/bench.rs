@@ -13,8 +13,8 @@ use kubegc::daemon::node::LocalNode;
 use kubegc::daemon::{Cycle, PassKind, now};
 use kubegc::model::{Absence, ImageMemory, Memory, Phase, Pod, PodList};
 use kubegc::observe::DiskFn;
-use kubegc::plan::{Outcome, Scope};
-use kubegc::record::{Pass, RunEntry, Store, StoreReader};
+use kubegc::plan::{Outcome, Pass, Scope};
+use kubegc::record::{RunEntry, Store, StoreReader};
 use kubegc::sim::{GIB, MIB, Node, Sim, Streaming};
 use tokio_util::sync::CancellationToken;
 

@@ -12,8 +12,8 @@ use kubegc::daemon::node::LocalNode;
 use kubegc::daemon::{Cycle, PassKind};
 use kubegc::model::{ImageName, Memory, PodList};
 use kubegc::observe::DiskFn;
-use kubegc::plan::{Pressure, Scope};
-use kubegc::record::{Pass, Store};
+use kubegc::plan::{Pass, Pressure, Scope};
+use kubegc::record::Store;
 use kubegc::sim::{Sim, Streaming};
 use tokio_util::sync::CancellationToken;
 

@@ -8,8 +8,8 @@ use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::config::Loaded;
 use crate::daemon::now;
 use crate::metrics::AgentMetrics;
-use crate::plan::{Plan, Report};
-use crate::record::{Pass, PassEnd, count_and_log_outcome, count_pass};
+use crate::plan::{Pass, Plan, Report};
+use crate::record::{PassEnd, count_and_log_outcome, count_pass};
 use crate::serve::{PassDone, PassRequest, ServeError, request_pass};
 
 /// Requests the pass. `held` is the error that another agent holds the lock, for the case that it does not answer.

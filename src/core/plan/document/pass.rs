@@ -1,6 +1,10 @@
 //! The result of one pass, for the log, the events and the commands.
 
-use crate::plan::{Plan, PlanError, Report, Summary, key};
+use super::Plan;
+use super::action::key;
+use super::plan_error::PlanError;
+use super::report::Report;
+use super::summary::Summary;
 
 /// The result of one pass.
 #[derive(Clone, Debug)]
