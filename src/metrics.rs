@@ -17,7 +17,7 @@ mod registry;
 mod text;
 mod usage;
 
-pub use agent::{AgentMetrics, PassMetrics};
+pub use agent::AgentMetrics;
 pub use calls::{CallTimer, CriCalls};
 pub use controller_metrics::{ControllerMetrics, EngineFigures, QueueTimings};
 pub use definitions::{AGENT, CONTROLLER, Definition, MetricType, PROCESS};

@@ -47,7 +47,7 @@ pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};
 pub use lock::{Lock, LockError};
 pub use log::outcome_log::{OUTCOMES, count_and_log_outcome, count_and_log_pulled_again};
-pub use log::pass_log::{PassEnd, count_no_pass, count_pass, log_pass};
+pub use log::pass_log::log_pass;
 pub use runs::{Retention, Run, RunEnd, RunEntry, RunId, RunStart};
 pub use state::StoreState;
 pub use state_store::{STORE_LIMIT, Store};

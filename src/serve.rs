@@ -30,6 +30,4 @@ pub use html::ReportPage;
 pub use pages::Pages;
 pub use progress::{Progress, Stalled};
 pub use server::Server;
-pub use state::{
-    AgentState, DeferredPass, Inbox, Live, Order, PassDone, PassEvent, PassRequest, PassState, RunningPass,
-};
+pub use state::{AgentState, DeferredPass, Inbox, Live, Order, PassEvent, PassRequest, PassState, RunningPass};

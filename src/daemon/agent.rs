@@ -189,11 +189,11 @@ impl Agent<'_> {
         let Self { stop, notifier, monitoring, lock, requests, reloads, started_at, .. } = self;
         let mut events = Events::start(connection_for_events(settings), &settings.node);
         let limits = Limits::of(&settings.runtime.options);
-        let after = |scope, pass: &Pass| {
-            notifier.status(&status(scope, pass));
-            monitoring.passed(scope, pass);
+        let after = |pass: &Pass| {
+            notifier.status(&status(pass));
+            monitoring.passed(pass);
             lock.report(pass.not_recorded.as_deref());
-            events.announce(now(), scope, pass);
+            events.announce(now(), pass);
         };
         let reload = || reloads.reload(notifier, monitoring);
         let cycle = if settings.mode == Mode::Observe {
@@ -243,13 +243,10 @@ fn deferred(cycle: &Cycle, wait: Duration) -> Option<DeferredPass> {
 }
 
 /// Formats the result of the last pass, for `systemctl status`.
-fn status(scope: Scope, pass: &Pass) -> String {
-    let what = if scope == Scope::Images { "images" } else { "containers" };
-    if let Some(error) = pass.plan.errors.first() {
+fn status(pass: &Pass) -> String {
+    let what = if pass.scope == Scope::Images { "images" } else { "containers" };
+    if let Some(error) = pass.errors().next() {
         return format!("{what}: {error}");
-    }
-    if let Some(halt) = pass.summary.halts.first() {
-        return format!("{what}: {halt}");
     }
     let total = pass.summary.total();
     if let Some(cause) = &pass.summary.suspended {

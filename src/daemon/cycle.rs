@@ -33,7 +33,7 @@ use crate::metrics::AgentMetrics;
 use crate::model::{FileSystem, Memory, PodSourceName, Snapshot};
 use crate::observe::{ClockJumps, ClockReading, Needs, Observer, Part};
 use crate::plan::{Pass, Plan, Pressure, Report, Scope, update_memory};
-use crate::record::{PassEnd, RunStart, Store, StoreState, count_and_log_pulled_again, count_pass};
+use crate::record::{RunStart, Store, StoreState, count_and_log_pulled_again};
 use accounts::LastAccount;
 use archiving::Archiving;
 use listed::SeenImages;
@@ -81,8 +81,8 @@ impl Cycle {
         // In a box, or the futures of all that run passes would be large.
         let pass = Box::pin(self.plan_and_carry_out(kind, stop, watch)).await;
         self.metrics.ended(scope);
-        let end = PassEnd { scope, duration: Some(begun.elapsed()), at: (self.clock)() };
-        count_pass(end, &pass, &self.metrics);
+        let pass = Pass { duration: Some(begun.elapsed()), ..pass };
+        self.metrics.passed(&pass);
         let is_in_file = pass.not_recorded.is_none();
         let size = if is_in_file { self.store.size_bytes().await } else { None };
         self.metrics.store(size);
@@ -107,9 +107,8 @@ impl Cycle {
         let usage = self.usage(&planned);
         let executor = self.executor_of(heeds_quiet_hours && !planned.must_free_space(&self.settings.policy)).await;
         let listed = learns.then(|| SeenImages::of(&planned)).flatten();
-        let scope = planned.scope;
         let pass = Box::pin(self.carry_out(planned, usage, &executor, stop, watch)).await;
-        self.note_full(scope, &pass).await;
+        self.note_full(&pass).await;
         if let Some(listed) = listed {
             self.note_answers(&listed, &pass);
         }
@@ -205,9 +204,11 @@ impl Cycle {
             let logged = recording.reports.iter().map(|report| logged_as(&report.action)).collect();
             self.logged.lock().unwrap_or_else(PoisonError::into_inner).insert(format!("{scope:?}"), logged);
         }
-        let (mut reports, not_recorded) = recording.end(&plan, &summary).await;
+        let Recording { to, run, mut reports, .. } = recording;
         plan.put_in_order(&mut reports);
-        Pass { plan, reports, summary, not_recorded }
+        let ended_at = (self.clock)();
+        let pass = Pass { scope, ended_at, duration: None, plan, reports, summary, not_recorded: None };
+        Pass { not_recorded: to.end(&run, &pass).await, ..pass }
     }
 
     /// Shows how full the disks are, and returns what passes over images record of it. Those over containers are five times

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::clock::now;
 use crate::plan::{Pass, Scope};
-use crate::serve::{Live, PassDone, PassEvent, PassState, RunningPass};
+use crate::serve::{Live, PassState, RunningPass};
 
 /// Shows that a pass begins.
 pub(super) fn begun(live: &Live, scope: Scope) {
@@ -25,7 +25,8 @@ pub(super) fn progressed(live: &Live, scope: Scope, planned: usize) {
 }
 
 /// Shows the result of a pass.
-pub(super) fn ended(live: &Live, scope: Scope, pass: &Pass, next_at: Option<Timestamp>) {
+pub(super) fn ended(live: &Live, pass: &Pass, next_at: Option<Timestamp>) {
+    let scope = pass.scope;
     let result = result(pass, next_at);
     live.update(|state| {
         state.running.remove(&name(scope));
@@ -39,18 +40,10 @@ pub(super) fn ended(live: &Live, scope: Scope, pass: &Pass, next_at: Option<Time
 
 fn result(pass: &Pass, next_at: Option<Timestamp>) -> PassState {
     let total = pass.summary.total();
-    let errors = pass.plan.errors.iter().map(ToString::to_string);
-    let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
-    let errors = errors.chain(pass.not_recorded.clone()).collect();
+    let errors = pass.errors().chain(pass.not_recorded.clone()).collect();
     let freed_bytes = pass.summary.total_measured_bytes();
     let (removed, would_remove, failed) = (total.removed, total.would_remove, total.failed);
-    PassState { ended_at: now(), next_at, removed, would_remove, failed, freed_bytes, errors }
-}
-
-/// Returns the last event of a requested pass.
-pub(super) fn done(pass: Pass, observes: bool) -> PassEvent {
-    let Pass { plan, reports, summary, not_recorded, .. } = pass;
-    PassEvent::Done(Box::new(PassDone { observes, plan, reports, summary, not_recorded }))
+    PassState { ended_at: pass.ended_at, next_at, removed, would_remove, failed, freed_bytes, errors }
 }
 
 fn name(scope: Scope) -> String {

@@ -72,7 +72,7 @@ pub async fn run<T>(
     stop: &CancellationToken,
     requests: &mut Requests,
     reload: impl FnMut() -> Option<T>,
-    after: impl FnMut(Scope, &Pass),
+    after: impl FnMut(&Pass),
 ) -> (Store, Option<T>) {
     let Requests { reload: requested, inbox: Inbox { live, orders }, progress } = requests;
     let (intervals, ends) = (cycle.settings().intervals.clone(), stop.child_token());
@@ -105,7 +105,7 @@ pub async fn run<T>(
 
 impl<A> Service<'_, A>
 where
-    A: FnMut(Scope, &Pass),
+    A: FnMut(&Pass),
 {
     async fn job(&self, job: Job) -> PassResult {
         let scope = match job {
@@ -116,8 +116,8 @@ where
                 return PassResult::Succeeded;
             }
         };
-        let pass = self.scheduled(PassKind::Scheduled(scope), scope).await;
-        self.ended(scope, &pass)
+        let pass = self.scheduled(PassKind::Scheduled(scope)).await;
+        self.ended(&pass)
     }
 
     /// Checks the disks for pressure. Under pressure, removes what ends it, unless a recent pass could not reduce
@@ -189,44 +189,43 @@ where
         if self.stop.is_cancelled() {
             return 0;
         }
-        let scope = kind.scope();
-        let pass = self.scheduled(kind, scope).await;
-        self.ended(scope, &pass);
+        let pass = self.scheduled(kind).await;
+        self.ended(&pass);
         pass.summary.total().removed
     }
 
-    fn ended(&self, scope: Scope, pass: &Pass) -> PassResult {
-        (self.after.borrow_mut())(scope, pass);
-        log_pass(scope, pass);
+    fn ended(&self, pass: &Pass) -> PassResult {
+        (self.after.borrow_mut())(pass);
+        log_pass(pass);
         let is_success = pass.is_success();
-        if scope != Scope::Containers && is_success {
+        if pass.scope != Scope::Containers && is_success {
             self.images_passed.notify_one();
         }
         // A failed pass causes a back-off of its loop.
         let result = if is_success { PassResult::Succeeded } else { PassResult::Failed };
         let intervals = &self.cycle.settings().intervals;
-        let interval = match scope {
+        let interval = match pass.scope {
             Scope::Images => intervals.images,
             Scope::Containers | Scope::All => intervals.containers,
         };
         let next_at =
             (result == PassResult::Succeeded).then(|| now().saturating_add(interval).unwrap_or(Timestamp::MAX));
-        live::ended(&self.live, scope, pass, next_at);
+        live::ended(&self.live, pass, next_at);
         result
     }
 
     /// Runs a pass of the schedule.
-    async fn scheduled(&self, kind: PassKind, scope: Scope) -> Pass {
+    async fn scheduled(&self, kind: PassKind) -> Pass {
         self.running.send_modify(|running| *running += 1);
-        let pass = self.shown(kind, scope, |_, _| {}).await;
+        let pass = self.shown(kind, |_, _| {}).await;
         self.running.send_modify(|running| *running -= 1);
         pass
     }
 
     /// Runs a pass, and shows its progress on the socket.
-    async fn shown(&self, kind: PassKind, scope: Scope, mut watch: impl FnMut(&Plan, &Report) + Send) -> Pass {
-        live::begun(&self.live, scope);
-        let shown = self.live.clone();
+    async fn shown(&self, kind: PassKind, mut watch: impl FnMut(&Plan, &Report) + Send) -> Pass {
+        let (scope, shown) = (kind.scope(), self.live.clone());
+        live::begun(&shown, scope);
         let watch = move |plan: &Plan, report: &Report| {
             live::progressed(&shown, scope, plan.actions.len());
             watch(plan, report);
@@ -287,19 +286,19 @@ where
         let mut running = self.running.subscribe();
         let _ = timeout(self.hold_up, running.wait_for(|running| *running == 0)).await;
         tracing::info!(?scope, pressure, saved_plan = plan.is_some(), "pass requested by a command");
-        let (kind, scope) = match plan {
-            Some(plan) => (PassKind::Saved(plan), Scope::All),
-            None => (PassKind::of(pressure.then_some(Pressure::Requested {}), scope), scope),
+        let kind = match plan {
+            Some(plan) => PassKind::Saved(plan),
+            None => PassKind::of(pressure.then_some(Pressure::Requested {}), scope),
         };
         let sink = events.clone();
         let watch = move |plan: &Plan, report: &Report| {
             let report = Box::new(report.clone());
             let _ = sink.send(PassEvent::Report { planned: plan.actions.len(), report });
         };
-        let pass = self.shown(kind, scope, watch).await;
-        self.ended(scope, &pass);
+        let pass = self.shown(kind, watch).await;
+        self.ended(&pass);
         // A command that was interrupted no longer listens.
-        let _ = events.send(live::done(pass, self.cycle.is_dry()));
+        let _ = events.send(PassEvent::Done { observes: self.cycle.is_dry(), pass: Box::new(pass) });
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use prometheus_client::metrics::family::Family;
@@ -19,8 +18,8 @@ use super::text::Exposition;
 use super::usage;
 use crate::model::{DirUsage, LeftoverKind, PodSourceName, PodSourceReport, RemovedImage, Seen, Snapshot};
 use crate::plan::{
-    Action, DiskState, FailureCause, KeepReason, Kind, LimitOf, Outcome, Plan, PodKnowledge, RemoveWord, Report, Scope,
-    Summary,
+    Action, DiskState, FailureCause, KeepReason, Kind, LimitOf, Outcome, Pass, Plan, PodKnowledge, RemoveWord, Report,
+    Scope,
 };
 use crate::store::{DiskAccount, NamespaceSpace};
 
@@ -51,21 +50,6 @@ struct Inner {
     pod_sources: Mutex<Vec<PodSourceName>>,
     /// Whether an account shows what images hold, better than the sizes in plans.
     has_account: AtomicBool,
-}
-
-/// The result of a pass, for the metrics.
-#[derive(Clone, Copy, Debug)]
-pub struct PassMetrics<'a> {
-    /// The kinds of objects.
-    pub scope: Scope,
-    /// Whether the pass could observe everything and carry out its plan.
-    pub is_success: bool,
-    /// Its counts; `None` = it ended without any.
-    pub summary: Option<&'a Summary>,
-    /// How long it took; `None` = not known.
-    pub duration: Option<Duration>,
-    /// When it ended.
-    pub ended_at: Timestamp,
 }
 
 // === impl AgentMetrics ===
@@ -136,21 +120,32 @@ impl AgentMetrics {
         self.0.running.get_or_create(&vec![("scope", scope.as_str())]).dec();
     }
 
-    /// Counts a pass.
-    pub fn passed(&self, pass: PassMetrics<'_>) {
+    /// Counts a pass, and shows its plan.
+    pub fn passed(&self, pass: &Pass) {
         let scope = ("scope", pass.scope.as_str());
-        let [succeeded, failed] = RESULTS;
-        let result = if pass.is_success { succeeded } else { failed };
-        self.0.passes.get_or_create(&vec![scope, ("result", result)]).inc();
+        let is_success = pass.is_success() && !pass.is_short();
+        self.count_pass(pass.scope, is_success);
         if let Some(duration) = pass.duration {
             self.0.pass_seconds.get_or_create(&vec![scope]).observe(duration.as_secs_f64());
         }
-        if pass.is_success {
+        if is_success {
             self.0.metrics.values.replace(PASS_SUCCEEDED_AT, scope.1, [(vec![scope], seconds(pass.ended_at))]);
         }
-        for (kind, bytes) in pass.summary.iter().flat_map(|summary| &summary.measured_bytes) {
+        for (kind, bytes) in &pass.summary.measured_bytes {
             self.0.reclaimed.get_or_create(&vec![("kind", kind.as_str())]).inc_by(*bytes);
         }
+        self.planned(pass.scope, &pass.plan);
+    }
+
+    /// Counts a pass that could not begin, because the runtime is unavailable.
+    pub fn not_passed(&self, scope: Scope) {
+        self.count_pass(scope, false);
+    }
+
+    fn count_pass(&self, scope: Scope, is_success: bool) {
+        let [succeeded, failed] = RESULTS;
+        let result = if is_success { succeeded } else { failed };
+        self.0.passes.get_or_create(&vec![("scope", scope.as_str()), ("result", result)]).inc();
     }
 
     /// Counts the outcome of an action.

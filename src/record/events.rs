@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::notices::{Notice, Notices, Reason};
 use crate::kubernetes::{Bucket, Cause, Connection, EventWriter, KubernetesError, NewEvent};
 use crate::model::Outage;
-use crate::plan::{Pass, Scope};
+use crate::plan::Pass;
 
 /// The component that reports the events.
 const COMPONENT: &str = "kubegc";
@@ -55,9 +55,9 @@ impl Events {
     }
 
     /// Queues the events of a pass, and returns at once.
-    pub fn announce(&mut self, now: Timestamp, scope: Scope, pass: &Pass) {
+    pub fn announce(&mut self, now: Timestamp, pass: &Pass) {
         let Some((queue, _)) = &self.writing else { return };
-        let notices = self.notices.of(scope, pass).into_iter();
+        let notices = self.notices.of(pass).into_iter();
         let dropped = notices.filter_map(|notice| queue.try_send(event(&self.node, now, notice)).err());
         if dropped.count() > 0 {
             tracing::debug!("dropping the events of a pass: earlier events are not written yet");

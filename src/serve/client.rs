@@ -12,8 +12,8 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::net::UnixStream;
 use tokio_util::io::StreamReader;
 
-use super::state::{AgentState, PassDone, PassEvent, PassRequest};
-use crate::plan::Report;
+use super::state::{AgentState, PassEvent, PassRequest};
+use crate::plan::{Pass, Report};
 
 /// Why the agent did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,7 @@ pub async fn agent_state(socket: &Path) -> Result<AgentState, ServeError> {
     serde_json::from_slice(&body.to_bytes()).map_err(|error| ended(socket, &error))
 }
 
-/// Requests a pass and waits for its end. `watch` receives the number of planned objects and each report.
+/// Requests a pass and waits for its end. Returns whether the agent only observes, and the pass. `watch` receives the number of planned objects and each report.
 ///
 /// # Errors
 /// The agent does not answer, refuses, or ends before the pass.
@@ -60,7 +60,7 @@ pub async fn request_pass(
     socket: &Path,
     request: &PassRequest,
     mut watch: impl FnMut(usize, &Report),
-) -> Result<PassDone, ServeError> {
+) -> Result<(bool, Pass), ServeError> {
     let body = serde_json::to_vec(request).map_err(|error| ended(socket, &error))?;
     let response = call(socket, "POST", "/collect", body.into()).await?;
     let is_accepted = response.status().is_success();
@@ -73,7 +73,7 @@ pub async fn request_pass(
         }
         match serde_json::from_str(&line).map_err(|error| ended(socket, &error))? {
             PassEvent::Report { planned, report } => watch(planned, &report),
-            PassEvent::Done(done) => return Ok(*done),
+            PassEvent::Done { observes, pass } => return Ok((observes, *pass)),
         }
     }
     Err(ended(socket, &"it ended before the pass"))

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::model::Seen;
-use crate::plan::{DiskState, Plan, PodKnowledge, Report, Scope, Summary};
+use crate::plan::{DiskState, Pass, Plan, PodKnowledge, Report, Scope};
 
 /// The state of the running agent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -121,22 +121,11 @@ pub enum PassEvent {
         report: Box<Report>,
     },
     /// The pass ended.
-    Done(Box<PassDone>),
-}
-
-/// The result of a requested pass.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct PassDone {
-    /// Whether the agent only observes, so that nothing was removed.
-    pub observes: bool,
-    pub plan: Plan,
-    /// Each action and its outcome, in order.
-    pub reports: Vec<Report>,
-    /// The number of actions for each outcome.
-    pub summary: Summary,
-    /// Why the pass is not in the history.
-    #[serde(default)]
-    pub not_recorded: Option<String>,
+    Done {
+        /// Whether the agent only observes, so that nothing was removed.
+        observes: bool,
+        pass: Box<Pass>,
+    },
 }
 
 /// A request, and where its events go.

@@ -74,9 +74,9 @@ async fn disk_pressure_removes_terminated_pods_objects_and_unused_images() {
 
     let log = sim.log_roots().pods.join("default_u-job_u-job/job/0.log");
     let mut passes = Vec::new();
-    let after = |scope, pass: &kubegc::plan::Pass| {
-        passes.push((scope, pass.plan.pressure.clone(), pass.plan.actions.len(), log.is_file()));
-        match (scope, passes.len()) {
+    let after = |pass: &kubegc::plan::Pass| {
+        passes.push((pass.scope, pass.plan.pressure.clone(), pass.plan.actions.len(), log.is_file()));
+        match (pass.scope, passes.len()) {
             // There was no disk pressure until now. Other data fills the disk.
             (_, 2) => sim.state().set_other_bytes(85 * GIB),
             (_, 6) => stop.cancel(),

@@ -36,9 +36,7 @@ pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
         text += &table(titles, rows);
         text.push('\n');
     }
-    let errors = pass.plan.errors.iter().map(ToString::to_string);
-    let errors = errors.chain(pass.summary.halts.iter().map(ToString::to_string));
-    text.extend(errors.map(|error| line(&paint.red("Error:"), &error)));
+    text.extend(pass.errors().map(|error| line(&paint.red("Error:"), &error)));
     text.extend(pass.summary.suspended.iter().map(|cause| line(&paint.yellow("Suspended:"), cause)));
     text.extend(log_limits(&pass.plan).map(|note| line(&paint.yellow("Logs:"), &note)));
     text + &sum(pass, paint) + "\n"

@@ -34,7 +34,7 @@ use crate::daemon::schedule::Limits;
 use crate::daemon::{Cycle, PassKind, failed_sources, now};
 use crate::metrics::{AgentMetrics, Exposition, write_text_file};
 use crate::plan::{Kept, Outcome, Pass, Plan, PlanError, Report, Scope, Summary};
-use crate::record::{Store, count_no_pass};
+use crate::record::Store;
 
 /// Make one GC pass: remove what `plan` shows
 #[derive(Debug, clap::Args)]
@@ -134,7 +134,7 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
             () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
         };
         if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
-            count_no_pass(&metrics, args.scope);
+            metrics.not_passed(args.scope);
             write_metrics(args, loaded, &metrics).await?;
         }
         let pass = pass.map_err(|error| error.ended_by(first.get().copied()));

@@ -100,7 +100,8 @@ impl Monitoring {
     }
 
     /// Shows which sources a pass could not read. The agent is ready when those of all loops have answered.
-    pub(super) fn passed(&self, scope: Scope, pass: &Pass) {
+    pub(super) fn passed(&self, pass: &Pass) {
+        let scope = pass.scope;
         let unseen = pass.plan.errors.iter().find(|error| matches!(error, PlanError::NotSeen { .. }));
         let fault = unseen.map(ToString::to_string);
         for of in [Scope::Containers, Scope::Images].into_iter().filter(|of| scope == *of || scope == Scope::All) {

@@ -77,13 +77,13 @@ impl Cycle {
     }
 
     /// Notes the namespaces of which the pass left files in the archive that are over a limit.
-    pub(super) async fn note_full(&self, scope: Scope, pass: &Pass) {
+    pub(super) async fn note_full(&self, pass: &Pass) {
         let is_unknown = pass
             .plan
             .errors
             .iter()
             .any(|error| matches!(error, PlanError::NotSeen { source, .. } if source == "archived_logs"));
-        if !self.has_archive() || scope == Scope::Images || is_unknown {
+        if !self.has_archive() || pass.scope == Scope::Images || is_unknown {
             return;
         }
         let root = self.settings.policy.logs.archive_root();

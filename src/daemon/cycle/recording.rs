@@ -6,7 +6,7 @@ use crate::config::Settings;
 use crate::daemon::clock::Clock;
 use crate::execute::ReportSink;
 use crate::metrics::AgentMetrics;
-use crate::plan::{Action, Plan, Report, Summary};
+use crate::plan::{Action, Pass, Report};
 use crate::record::{Retention, Run, RunEnd, Store, count_and_log_outcome};
 
 /// The most removals in the history, and the most refusals: a month of a busy node, and a few MiB in the store.
@@ -18,10 +18,10 @@ pub(super) type Logged = BTreeSet<(String, Option<String>)>;
 
 /// A pass in progress, and its reports so far.
 pub(super) struct Recording<'a, W> {
-    to: Records<'a>,
+    pub to: Records<'a>,
     /// Receives each report first.
     watch: W,
-    run: Run,
+    pub run: Run,
     /// What the pass before would have removed. A dry run does not log it again.
     known: Logged,
     pub reports: Vec<Report>,
@@ -42,19 +42,23 @@ impl<'a, W> Recording<'a, W> {
     pub fn of(run: Run, to: Records<'a>, watch: W, known: Logged) -> Self {
         Self { to, watch, run, known, reports: Vec::new() }
     }
+}
 
-    /// Ends the run. Returns the reports, and why the file of the store does not have the pass.
-    pub async fn end(self, plan: &Plan, summary: &Summary) -> (Vec<Report>, Option<String>) {
-        let planning = plan.errors.iter().map(ToString::to_string);
-        let errors: Vec<_> = planning.chain(summary.halts.iter().map(ToString::to_string)).collect();
+// === impl Records ===
+
+impl Records<'_> {
+    /// Ends the run of a pass. Returns why the file of the store does not have it.
+    pub async fn end(&self, run: &Run, pass: &Pass) -> Option<String> {
+        let errors: Vec<_> = pass.errors().collect();
         let error = (!errors.is_empty()).then(|| errors.join("; "));
-        let state = &self.to.settings.state;
-        let keep = Retention { max_age: state.history_max_age, max_rows: HISTORY_ROWS };
-        let end = RunEnd { at: (self.to.clock)(), summary: summary.clone(), error, keep };
-        self.to.store.change(|state| state.end_run(&self.run, end)).await;
-        (self.reports, self.to.store.fault())
+        let keep = Retention { max_age: self.settings.state.history_max_age, max_rows: HISTORY_ROWS };
+        let end = RunEnd { at: pass.ended_at, summary: pass.summary.clone(), error, keep };
+        self.store.change(|state| state.end_run(run, end)).await;
+        self.store.fault()
     }
 }
+
+// === impl ReportSink for Recording ===
 
 impl<W: FnMut(&Report) + Send> ReportSink for Recording<'_, W> {
     /// Records outcomes. The store keeps them if its file cannot be written, and the log contains them.

@@ -78,10 +78,10 @@ async fn a_removal_is_in_progress_until_its_call_has_ended() {
 async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope, bool)> {
     let stop = CancellationToken::new();
     let mut passes = Vec::new();
-    let after = |scope, pass: &Pass| {
-        passes.push((scope, pass.plan.pressure.is_some()));
+    let after = |pass: &Pass| {
+        passes.push((pass.scope, pass.plan.pressure.is_some()));
         // Before there is disk pressure, the loop for images may remove nothing.
-        if scope == Scope::Images && pass.summary.total().removed > 0 {
+        if pass.scope == Scope::Images && pass.summary.total().removed > 0 {
             stop.cancel();
         }
     };
@@ -90,7 +90,7 @@ async fn until_an_image_is_removed(sim: &Sim, settings: Settings) -> Vec<(Scope,
 }
 
 /// Runs the service until `stop`. Passes that run for longer than `moment` do not delay the other loops.
-async fn serve(sim: &Sim, settings: Settings, stop: &CancellationToken, after: impl FnMut(Scope, &Pass)) {
+async fn serve(sim: &Sim, settings: Settings, stop: &CancellationToken, after: impl FnMut(&Pass)) {
     let moment = Duration::from_millis(100);
     let limits = Limits { hold_up: moment, shutdown: moment, stall: NEVER, ..Limits::default() };
     let (_signals, _, reload) = signals::listen().unwrap();
@@ -137,7 +137,7 @@ async fn a_bounded_shutdown_does_not_cancel_a_hanging_removal() {
     let stopper = stop.clone();
     sim.on_call(Rpc::RemoveContainer, 1, move |_| stopper.cancel());
     let mut ended = Vec::new();
-    Box::pin(serve(&sim, settings(&sim), &stop, |scope, _| ended.push(scope))).await;
+    Box::pin(serve(&sim, settings(&sim), &stop, |pass| ended.push(pass.scope))).await;
     assert_eq!(sim.state().container_ids().len(), 2, "the removal is still in progress");
     assert!(!ended.contains(&Scope::Containers), "the pass was dropped");
     let removed = async {
@@ -210,7 +210,7 @@ async fn a_reload_waits_briefly_for_hanging_removals() {
     let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
     let cycle = Cycle::live(settings.clone(), &node, store, clock::now());
     let first = async {
-        let service = run(cycle, &limits, &stop, &mut requests, || Some("other settings"), |_, _| {});
+        let service = run(cycle, &limits, &stop, &mut requests, || Some("other settings"), |_| {});
         tokio::join!(service, async {
             sim.await_call(Rpc::RemoveContainer).await.unwrap();
             requester.request();
@@ -221,8 +221,8 @@ async fn a_reload_waits_briefly_for_hanging_removals() {
     assert_eq!(reloaded, Some("other settings"));
 
     let cycle = Cycle::live(settings, &node, store, clock::now());
-    let after = |scope, _: &Pass| {
-        if scope == Scope::Containers {
+    let after = |pass: &Pass| {
+        if pass.scope == Scope::Containers {
             stop.cancel();
         }
     };

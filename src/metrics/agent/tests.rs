@@ -1,8 +1,10 @@
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::*;
 use crate::model::{DiskUse, FileSystem, NodeDisk, PodSourceName};
-use crate::plan::{Forecast, LogLimit, LogLimitNote, Policy, PressurePolicy, TimeLeft, decide};
+use crate::plan::{Forecast, LogLimit, LogLimitNote, Pass, Policy, PressurePolicy, Summary, TimeLeft, decide};
 use crate::store::Space;
 
 fn at(second: i64) -> Timestamp {
@@ -61,17 +63,17 @@ fn an_outcome_is_counted_by_kind_and_reason() {
 #[test]
 fn a_failed_pass_does_not_move_the_last_success() {
     let metrics = AgentMetrics::default();
-    let mut summary = Summary::default();
-    summary.measured_bytes.insert(Kind::Image, 40);
-    let pass = PassMetrics {
+    let pass = |shortfall_bytes, measured: &[(Kind, u64)], duration, ended_at| Pass {
         scope: Scope::Images,
-        is_success: true,
-        summary: Some(&summary),
-        duration: Some(Duration::from_millis(1500)),
-        ended_at: at(100),
+        ended_at,
+        duration,
+        plan: decide(&full_disk(), &crate::plan::Policy::default(), Scope::Images),
+        reports: Vec::new(),
+        summary: Summary { measured_bytes: measured.iter().copied().collect(), shortfall_bytes, ..Summary::default() },
+        not_recorded: None,
     };
-    metrics.passed(pass);
-    metrics.passed(PassMetrics { is_success: false, summary: None, duration: None, ended_at: at(200), ..pass });
+    metrics.passed(&pass(0, &[(Kind::Image, 40)], Some(Duration::from_millis(1500)), at(100)));
+    metrics.passed(&pass(1, &[], None, at(200)));
     assert_eq!(samples(&metrics, "kubegc_pass_last_success_timestamp_seconds"), ["{scope=\"images\"} 100.0"]);
     let passes = samples(&metrics, "kubegc_passes_total");
     for result in ["succeeded", "failed"] {

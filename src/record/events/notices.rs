@@ -74,9 +74,9 @@ impl Reason {
 
 impl Notices {
     /// Returns the notices of a pass, at most one per reason.
-    pub fn of(&mut self, scope: Scope, pass: &Pass) -> Vec<Notice> {
+    pub fn of(&mut self, pass: &Pass) -> Vec<Notice> {
         let suspension = self.suspension(pass);
-        let mut notices = match scope {
+        let mut notices = match pass.scope {
             Scope::Images => self.of_images(pass),
             Scope::Containers | Scope::All => {
                 containers_failed(pass).into_iter().chain(logs_over_limit(&pass.plan)).collect()

@@ -6,7 +6,7 @@ use super::*;
 use crate::model::ImageId;
 use crate::plan::{
     FailureCause, Halt, ImageSummary, ImageTrigger, LogLimit, LogLimitNote, Measure, Outcome, PlanError, Policy,
-    RemoveReason, Report, Summary, Target, decide,
+    RemoveReason, Report, Scope, Summary, Target, decide,
 };
 use crate::testing::fake_api::{Answer, FakeApi};
 
@@ -22,7 +22,15 @@ fn quiet() -> Pass {
     let snapshot = serde_json::from_value(serde_json::json!({ "taken_at": start() })).unwrap();
     let mut plan = decide(&snapshot, &Policy::default(), Scope::Images);
     plan.errors.clear();
-    Pass { plan, reports: Vec::new(), summary: Summary::default(), not_recorded: None }
+    Pass {
+        scope: Scope::All,
+        ended_at: plan.taken_at,
+        duration: None,
+        plan,
+        reports: Vec::new(),
+        summary: Summary::default(),
+        not_recorded: None,
+    }
 }
 
 fn failing(error: PlanError) -> Pass {
@@ -60,7 +68,7 @@ fn failed() -> Outcome {
 }
 
 fn notices(notices: &mut Notices, scope: Scope, pass: &Pass) -> Vec<Notice> {
-    notices.of(scope, pass)
+    notices.of(&Pass { scope, ..pass.clone() })
 }
 
 /// Returns the reasons and messages for the last of several passes.
@@ -244,7 +252,7 @@ async fn the_events_of_passes_are_about_the_node() {
     let api = FakeApi::answering(|_| Answer::Text(200, "{}".to_owned()));
     let mut events = Events::start(Some(api.connection()), "node-1");
     for (at, source) in [(0, "containers"), (60, "containers"), (120, "sandboxes"), (180, "containers")] {
-        events.announce(seconds(at), Scope::Containers, &blind(source));
+        events.announce(seconds(at), &blind(source));
     }
     events.end().await;
     let made = api.made();
@@ -266,7 +274,7 @@ async fn an_unresponsive_server_delays_no_pass() {
     let api = FakeApi::answering(|_| Answer::Never);
     let (mut events, begun) = (Events::start(Some(api.connection()), "node-1"), tokio::time::Instant::now());
     for at in 0..1000 {
-        events.announce(seconds(at), Scope::Containers, &blind("containers"));
+        events.announce(seconds(at), &blind("containers"));
     }
     assert_eq!(begun.elapsed(), Duration::ZERO);
     events.end().await;

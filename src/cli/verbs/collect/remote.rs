@@ -6,11 +6,10 @@ use super::Args;
 use super::progress::Progress;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::config::Loaded;
-use crate::daemon::now;
 use crate::metrics::AgentMetrics;
 use crate::plan::{Pass, Plan, Report};
-use crate::record::{PassEnd, count_and_log_outcome, count_pass};
-use crate::serve::{PassDone, PassRequest, ServeError, request_pass};
+use crate::record::count_and_log_outcome;
+use crate::serve::{PassRequest, ServeError, request_pass};
 
 /// Requests the pass. `held` is the error that another agent holds the lock, for the case that it does not answer.
 pub(super) async fn collect(
@@ -34,24 +33,22 @@ pub(super) async fn collect(
         () = stop.cancelled() => return Err(interrupted()),
     };
     progress.end();
-    let done = match done {
+    let (is_dry, pass) = match done {
         Ok(done) => done,
         // The socket of an agent that does not serve it.
         Err(ServeError::Connect { .. }) => return Err(held),
         Err(error) => return Err(CliError::new(ErrorKind::Partial, error)),
     };
-    if let Some(cause) = &done.not_recorded {
+    if let Some(cause) = &pass.not_recorded {
         warn(&format!("{cause}, so this pass is not in the history"));
     }
-    if done.observes {
+    if is_dry {
         return Err(observes());
     }
     // The agent has logged the outcomes.
-    done.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
-    let PassDone { plan, reports, summary, .. } = done;
-    let pass = Pass { plan, reports, summary, not_recorded: None };
-    count_pass(PassEnd { scope: args.scope, duration: None, at: now() }, &pass, metrics);
-    Ok(pass)
+    pass.reports.iter().for_each(|report| count_and_log_outcome(report, metrics, true));
+    metrics.passed(&pass);
+    Ok(Pass { not_recorded: None, ..pass })
 }
 
 /// Returns the error for flags that change the rules.

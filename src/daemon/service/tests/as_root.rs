@@ -49,7 +49,7 @@ fn a_shutdown_with_a_frozen_state_disk_is_bounded() {
         let frozen = Frozen::freeze(&dir);
         let (_signals, _, reload) = signals::listen().unwrap();
         let mut requests = Requests { reload, inbox: Inbox::closed(clock::now()), progress: Progress::default() };
-        let after = |_, _: &Pass| stop.cancel();
+        let after = |_: &Pass| stop.cancel();
         let service = async {
             let (store, _) = run(cycle, &limits, &stop, &mut requests, || None::<()>, after).await;
             store.close().await;
