@@ -5,7 +5,6 @@
 pub mod agent;
 mod clock;
 pub mod cycle;
-mod live;
 pub mod node;
 pub mod policies;
 mod pressure;

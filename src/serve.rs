@@ -1,6 +1,6 @@
 //! What a process serves over HTTP: the state of the agent, passes on request, metrics and health.
 //!
-//! **Socket.** The agent has a unix socket beside its lock. `GET /status` returns an [`AgentState`]. `POST /collect` takes a
+//! **Socket.** The agent has a unix socket beside its lock. `GET /status` returns a [`NodeStatus`](crate::fleet::NodeStatus). `POST /collect` takes a
 //! [`PassRequest`], and returns [`PassEvent`]s, one JSON document per line, as they happen. Only root can connect: the
 //! socket has mode 0600.
 //!
@@ -24,10 +24,10 @@ mod progress;
 mod server;
 mod state;
 
-pub use client::{ServeError, agent_state, request_pass};
+pub use client::{ServeError, node_status, request_pass};
 pub use health::Health;
 pub use html::ReportPage;
 pub use pages::Pages;
 pub use progress::{Progress, Stalled};
 pub use server::Server;
-pub use state::{AgentState, DeferredPass, Inbox, Live, Order, PassEvent, PassRequest, PassState, RunningPass};
+pub use state::{Inbox, Live, Order, PassEvent, PassRequest};

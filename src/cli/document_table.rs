@@ -113,7 +113,7 @@ documents! {
     Rules: verbs::config::rules_page::RuleList = ("Rules", 1),
     without a schema
     verbs::config::ConfigCheck = ("ConfigCheck", 1),
-    verbs::status::Status = ("Status", 1),
+    verbs::status::Status = ("Status", 2),
 }
 
 // === impl Document ===

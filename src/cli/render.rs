@@ -3,6 +3,7 @@
 mod collection;
 pub(super) mod format;
 pub(super) mod grid;
+pub(super) mod node_page;
 pub(super) mod output;
 pub(super) mod plan_tables;
 pub(super) mod pod_text;

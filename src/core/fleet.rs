@@ -10,6 +10,7 @@ mod image_list;
 mod node_disk;
 mod node_disk_policy;
 mod node_policies;
+mod node_status;
 mod overview;
 mod pause;
 mod publication;
@@ -18,11 +19,12 @@ mod rollout;
 
 pub use image_holders::{FleetImage, ImageState, StatusImages};
 pub use image_list::{Fates, ImageFate, ImageList, ListAnswer};
-pub use node_disk::{DiskSummary, NodeDisk, NodeDiskCondition, NodeDiskSpec, NodeDiskStatus, PassSummary};
+pub use node_disk::{NodeDisk, NodeDiskCondition, NodeDiskSpec};
 pub use node_disk_policy::{
     LabelCondition, LabelOperator, NodeDiskPolicy, NodeDiskPolicySpec, NodeSelector, PolicyMode, PolicyPause,
 };
 pub use node_policies::{AppliedPolicy, NodePolicies};
+pub use node_status::{DeferredPass, LocalStatus, NodeStatus, RunningPass};
 pub use overview::{FleetNode, NodeAnswer, NodeState, SILENT_AFTER, overview};
 pub use pause::{Pause, PauseCause};
 pub use quiet_hours::QuietHours;

@@ -32,12 +32,13 @@ use super::service::{self, Requests};
 use super::{Cycle, now};
 use crate::config::{Environment, Loaded, Mode, Settings};
 use crate::cri::InProgress;
+use crate::fleet::DeferredPass;
 use crate::model::size_text;
 use crate::observe::ClockJumps;
 use crate::plan::{Pace, Pass, Scope, is_emergency};
 use crate::record::events::Events;
 use crate::record::{Lock, Store};
-use crate::serve::{DeferredPass, Inbox, Progress};
+use crate::serve::{Inbox, Progress};
 
 /// The longest look at the image disk before the loops begin.
 const LOOK: Duration = Duration::from_secs(5);
@@ -204,7 +205,7 @@ impl Agent<'_> {
         };
         let cycle = cycle.with_metrics(&monitoring.metrics).with_account(&monitoring.account);
         let first_images = if is_first { first_delay(&cycle).await } else { Duration::ZERO };
-        requests.inbox.live.update(|state| state.deferred = deferred(&cycle, first_images));
+        requests.inbox.live.update_local(|local| local.deferred = deferred(&cycle, first_images));
         let limits = Limits { first_images, ..limits };
         let ended = Box::pin(service::run(cycle, &limits, stop, requests, reload, after)).await;
         events.end().await;

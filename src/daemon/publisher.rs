@@ -8,11 +8,10 @@ use super::clock::now;
 use super::cycle::Cycle;
 use super::node::credential_candidates;
 use crate::config::Settings;
-use crate::fleet::{DiskSummary, FleetPart, NodeDiskStatus, PassSummary, place_of};
+use crate::fleet::{FleetPart, NodePolicies, NodeStatus, place_of};
 use crate::kubernetes::{Connection, KubernetesError, Timing, write_node_disk};
 use crate::model::{Outage, size_text};
-use crate::plan::DiskState;
-use crate::serve::{AgentState, PassState};
+use crate::serve::Live;
 
 /// How often the agent looks whether something changed.
 const TICK: Duration = Duration::from_secs(10);
@@ -24,20 +23,22 @@ const RETRY: Duration = Duration::from_secs(30);
 struct Publisher<'s> {
     connection: Connection,
     settings: &'s Settings,
-    written: Option<(NodeDiskStatus, Instant)>,
+    written: Option<(NodeStatus, Instant)>,
 }
 
-/// Writes what `status` returns to the NodeDisk of this node, until the future is dropped, if the settings say so.
-pub async fn publish(settings: &Settings, status: impl AsyncFn() -> Option<NodeDiskStatus>) {
-    if !settings.fleet.contains(&FleetPart::Disks) {
+/// Calls `status` again and again, and writes what it returns to the NodeDisk of this node, until the future is dropped, if the
+/// settings say so.
+pub async fn publish(settings: &Settings, status: impl AsyncFn() -> Option<NodeStatus>) {
+    if settings.fleet.is_empty() {
         return;
     }
+    let writes = settings.fleet.contains(&FleetPart::Disks);
     let connection = Connection::new(credential_candidates(settings));
     let mut publisher = Publisher { connection, settings, written: None };
     let mut outage = Outage::default();
     loop {
         sleep(TICK).await;
-        let Some(status) = status().await else { continue };
+        let Some(status) = status().await.filter(|_| writes) else { continue };
         let written = publisher.write(status).await;
         if let Some(error) = outage.begins(written.as_ref().err()) {
             tracing::warn!(%error, "cannot write the NodeDisk; passes are not affected");
@@ -51,7 +52,7 @@ pub async fn publish(settings: &Settings, status: impl AsyncFn() -> Option<NodeD
 // === impl Publisher ===
 
 impl Publisher<'_> {
-    async fn write(&mut self, mut status: NodeDiskStatus) -> Result<(), KubernetesError> {
+    async fn write(&mut self, mut status: NodeStatus) -> Result<(), KubernetesError> {
         let written = self.written.as_ref().map(|(status, at)| (status, at.elapsed()));
         status.finish(written.map(|(status, _)| status), now());
         if status.is_due(written) {
@@ -62,52 +63,15 @@ impl Publisher<'_> {
     }
 }
 
-/// Returns the status now; `None` = no pass has ended yet.
-pub(super) async fn status(cycle: &Cycle, state: &AgentState) -> Option<NodeDiskStatus> {
-    if state.passes.is_empty() {
-        return None;
-    }
-    let policies = cycle.policies().await;
-    let reclaimable_bytes = cycle.reclaimable_bytes().unwrap_or_default();
-    let mut status = NodeDiskStatus {
-        version: state.program.clone(),
-        mode: state.mode.clone(),
-        disks: state.disks.iter().map(disk).collect(),
-        reclaimable: size_text(reclaimable_bytes),
-        reclaimable_bytes,
-        shortfall_bytes: state.shortfall_bytes,
-        passes: state.passes.iter().map(|(scope, pass)| summary(scope, pass)).collect(),
-        policies: policies.policies.into_keys().collect(),
-        policy_faults: policies.faults.iter().map(|(policy, fault)| format!("{policy}: {fault}")).collect(),
-        removals: cycle.list_answers(),
-        ..NodeDiskStatus::default()
-    };
-    status.set_collecting(state.suspended.as_deref());
-    let failed = |pass: &PassState| (pass.failed > 0).then(|| format!("{} removals failed", pass.failed));
-    let error = state.passes.values().find_map(|pass| pass.errors.first().cloned().or_else(|| failed(pass)));
-    status.set_healthy(error.as_deref());
-    Some(status)
-}
-
-fn disk(state: &DiskState) -> DiskSummary {
-    let holds: &'static str = state.disk.holds.first().copied().map_or("", Into::into);
-    let eviction = state.forecast.as_ref().and_then(|forecast| forecast.eviction);
-    DiskSummary {
-        holds: holds.to_owned(),
-        used_percent: state.used_percent().unwrap_or_default(),
-        capacity_bytes: state.disk.file_system.capacity_bytes,
-        available_bytes: state.disk.file_system.available_bytes,
-        high_threshold_percent: state.high_threshold_percent,
-        eviction_in_seconds: eviction.map(|left| left.seconds),
-    }
-}
-
-fn summary(scope: &str, pass: &PassState) -> PassSummary {
-    PassSummary {
-        scope: scope.to_owned(),
-        at: Some(pass.ended_at),
-        removed: pass.removed as u64,
-        failed: pass.failed as u64,
-        freed_bytes: pass.freed_bytes,
-    }
+/// Adds the policies, the answers to them and the reclaimable space to the status, and returns it; `None` = no pass has ended yet.
+pub(super) async fn status(cycle: &Cycle, live: &Live) -> Option<NodeStatus> {
+    let NodePolicies { policies, faults, .. } = cycle.policies().await;
+    let (reclaimable, removals) = (cycle.reclaimable_bytes().unwrap_or_default(), cycle.list_answers());
+    live.update(|status| {
+        (status.reclaimable, status.reclaimable_bytes) = (size_text(reclaimable), reclaimable);
+        status.policies = policies.into_keys().collect();
+        status.policy_faults = faults.iter().map(|(policy, fault)| format!("{policy}: {fault}")).collect();
+        status.removals = removals;
+    });
+    Some(live.read()).filter(|status| !status.passes.is_empty())
 }

@@ -23,7 +23,7 @@ use super::cycle::planning::PassKind;
 use super::pressure::{PressureBackoff, PressureMonitor};
 use super::process::signals::Reload;
 use super::schedule::{self, Job, Limits, PassResult};
-use super::{live, policies, publisher};
+use super::{policies, publisher};
 use crate::fleet::PauseCause;
 use crate::plan::{Pass, Plan, Pressure, PressurePolicy, Report, Scope};
 use crate::record::{Store, log_pass};
@@ -150,7 +150,7 @@ where
     async fn shown_suspension(&self) -> Option<PauseCause> {
         let suspension = self.cycle.suspension().await;
         let cause = suspension.as_ref().map(ToString::to_string);
-        let before = self.live.swap_suspended(cause.clone());
+        let before = self.live.swap_suspended(cause.as_deref());
         match &cause {
             now if *now == before => {}
             Some(cause) => tracing::warn!(cause, "removals are suspended"),
@@ -210,7 +210,7 @@ where
         };
         let next_at =
             (result == PassResult::Succeeded).then(|| now().saturating_add(interval).unwrap_or(Timestamp::MAX));
-        live::ended(&self.live, pass, next_at);
+        self.live.update(|status| status.set_passed(pass, next_at));
         result
     }
 
@@ -225,9 +225,9 @@ where
     /// Runs a pass, and shows its progress on the socket.
     async fn shown(&self, kind: PassKind, mut watch: impl FnMut(&Plan, &Report) + Send) -> Pass {
         let (scope, shown) = (kind.scope(), self.live.clone());
-        live::begun(&shown, scope);
+        shown.update(|status| status.set_begun(scope, now()));
         let watch = move |plan: &Plan, report: &Report| {
-            live::progressed(&shown, scope, plan.actions.len());
+            shown.update(|status| status.set_progress(scope, plan.actions.len()));
             watch(plan, report);
         };
         self.cycle.pass(kind, self.stop, watch).await
@@ -255,7 +255,7 @@ where
     /// Follows the policies of the cluster, and shows the node there, until `stop`.
     async fn take_part(&self) {
         let settings = self.cycle.settings();
-        let status = async || publisher::status(&self.cycle, &self.live.read()).await;
+        let status = async || publisher::status(&self.cycle, &self.live).await;
         let part = async {
             tokio::join!(policies::follow(settings, self.cycle.received()), publisher::publish(settings, status))
         };

@@ -12,7 +12,8 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::net::UnixStream;
 use tokio_util::io::StreamReader;
 
-use super::state::{AgentState, PassEvent, PassRequest};
+use super::state::{PassEvent, PassRequest};
+use crate::fleet::NodeStatus;
 use crate::plan::{Pass, Report};
 
 /// Why the agent did not answer.
@@ -42,11 +43,11 @@ pub enum ServeError {
     },
 }
 
-/// Returns the state of the agent.
+/// Returns the status of the node, as its agent shows it.
 ///
 /// # Errors
 /// No agent serves the socket, or it does not answer.
-pub async fn agent_state(socket: &Path) -> Result<AgentState, ServeError> {
+pub async fn node_status(socket: &Path) -> Result<NodeStatus, ServeError> {
     let response = call(socket, "GET", "/status", Bytes::new()).await?;
     let body = response.into_body().collect().await.map_err(|error| ended(socket, &error))?;
     serde_json::from_slice(&body.to_bytes()).map_err(|error| ended(socket, &error))

@@ -24,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Pages;
 use super::address::{self, Listening};
-use super::state::{AgentState, Live, Order, PassRequest};
+use super::state::{Live, Order, PassRequest};
+use crate::fleet::NodeStatus;
 
 /// The wait after a connection that could not be accepted, such as for want of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_secs(1);
@@ -66,7 +67,7 @@ impl Server {
         Ok(Self { tasks, listening: Listening::default(), socket: None, stop })
     }
 
-    /// Serves the pages for monitoring on an address. An address that is in use is logged, shown in [`AgentState`], and
+    /// Serves the pages for monitoring on an address. An address that is in use is logged, shown in [`NodeStatus`], and
     /// tried again.
     pub fn serve_pages(&self, address: SocketAddr, pages: Pages) {
         drop(self.tasks.spawn(address::serve(address, pages, self.listening.clone())));
@@ -142,7 +143,7 @@ async fn connection(stream: UnixStream, shared: Shared) {
 
 async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Answer, Infallible> {
     Ok(match (request.method(), request.uri().path()) {
-        (&Method::GET, "/status") => document(StatusCode::OK, &shared.state()),
+        (&Method::GET, "/status") => document(StatusCode::OK, &shared.status()),
         (&Method::POST, "/collect") => collect(request, &shared).await,
         _ => match shared.pages.page(&request, true).await {
             Some(page) => page.map(BoxBody::new),
@@ -152,8 +153,12 @@ async fn answer(request: Request<Incoming>, shared: Shared) -> Result<Answer, In
 }
 
 impl Shared {
-    fn state(&self) -> AgentState {
-        AgentState { metrics_address: self.listening.borrow().clone(), ..self.live.read() }
+    fn status(&self) -> NodeStatus {
+        let mut status = self.live.read();
+        if let Some(local) = &mut status.local {
+            local.metrics_address.clone_from(&self.listening.borrow());
+        }
+        status
     }
 }
 

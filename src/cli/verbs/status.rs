@@ -1,7 +1,5 @@
 //! `kubegc status`.
 
-mod next;
-
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,18 +11,19 @@ use serde::Serialize;
 
 use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::document_table::Document;
 use crate::cli::input::session::{self, block_on};
-use crate::cli::render::output::Output;
+use crate::cli::render::node_page::{Beside, node_page};
+use crate::cli::render::output::{Document, Output};
 use crate::cli::render::plan_tables::log_limits;
 use crate::cli::render::{format, pod_text as pods};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
 use crate::daemon::{failed_sources, now, suspension_of_files};
-use crate::model::{DiskUse, FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
-use crate::plan::{DiskState, Forecast, Plan, PodKnowledge, Scope};
+use crate::fleet::NodeStatus;
+use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
+use crate::plan::{DiskState, DiskSummary, PassCounts, Plan, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry, StoreError};
-use crate::serve::{AgentState, PassState, RunningPass, agent_state};
+use crate::serve::node_status;
 
 /// Show the agent, its data sources and its last passes
 #[derive(Debug, clap::Args)]
@@ -53,7 +52,7 @@ pub(in crate::cli) struct Status {
     /// The agent that holds the node's lock, as `pid 123, run`; `null` = none.
     agent: Option<String>,
     /// What the running agent shows on its socket; `null` = no agent runs, or it has no socket.
-    live: Option<AgentState>,
+    live: Option<NodeStatus>,
     /// Why passes remove nothing now; `null` = they do.
     suspended: Option<String>,
     /// What is wrong with the configuration. The node is not observed then.
@@ -193,27 +192,10 @@ impl Status {
         large.map(|(list, receipt)| large_list(list, receipt, sizes.limit))
     }
 
-    /// Formats the agent, as `pid 123, run, up 3h, mode collect, profile safe`.
-    fn agent_text(&self) -> String {
-        let unknown = self.hidden.as_ref().map(|cause| format!("unknown: {cause}"));
-        let agent = self.agent.clone().or(unknown).unwrap_or_else(|| "none".to_owned());
-        let Some(live) = &self.live else { return agent };
-        let up = format::age(self.at.duration_since(live.started_at).as_secs());
-        format!("{agent}, up {up}, mode {}, profile {}", live.mode, live.profile)
-    }
-
     /// Formats what is missing because of permissions; empty = nothing is.
     fn unreadable_text(&self) -> String {
         let paths: Vec<_> = self.unreadable.iter().map(|path| path.display().to_string()).collect();
         if paths.is_empty() { String::new() } else { format!("{} (run as root)", format::list(&paths)) }
-    }
-
-    /// Formats the last passes: those of the running agent, else those in the store.
-    fn last_passes(&self) -> Box<dyn Iterator<Item = String> + '_> {
-        match self.live.as_ref().filter(|live| !live.passes.is_empty()) {
-            Some(live) => Box::new(live.passes.iter().map(|(scope, pass)| live_pass(scope, pass, self.at))),
-            None => Box::new(self.last_runs.iter().map(|run| stored_pass(run, self.at))),
-        }
     }
 
     /// Returns an error if no agent runs, or if its last pass failed in part.
@@ -225,43 +207,56 @@ impl Status {
         if self.agent.is_none() {
             return error("no agent runs on this node".to_owned());
         }
-        let failed = |(_, pass): &(&String, &PassState)| pass.failed > 0 || !pass.errors.is_empty();
-        match self.live.as_ref().and_then(|live| live.passes.iter().find(failed)) {
-            Some((scope, _)) => error(format!("the last pass over {scope} failed in part")),
+        match self.live.as_ref().and_then(|live| live.passes.iter().find(|pass| pass.fault().is_some())) {
+            Some(pass) => error(format!("the last pass over {} failed in part", pass.scope)),
             None => self.failed_sources.clone().map_or(Ok(()), error),
         }
     }
 
+    /// Returns the status that the agent shows, with what this command observed: the disks, and what suspends removals. Without an agent
+    /// the passes are those in the store.
+    fn shown(&self) -> NodeStatus {
+        let mut shown = self.live.clone().unwrap_or_default();
+        shown.set_collecting(self.suspended.as_deref());
+        if !self.disks.is_empty() {
+            shown.disks = self.disks.iter().map(DiskSummary::from).collect();
+        }
+        if shown.passes.is_empty() {
+            shown.passes = self.last_runs.iter().map(counts).collect();
+        }
+        shown
+    }
+
+    /// Formats the page. If the runtime is unavailable, the name of the node is known only if it is set. The store has a line only
+    /// if there is a problem with it.
     fn text(&self) -> String {
-        // If the runtime is unavailable, the name of the node is known only if it is set. The store has a line only if
-        // there is a problem with it.
-        let mut lines = vec![
-            ("Node", self.node.clone()),
-            ("Agent", self.agent_text()),
-            ("Suspended", self.suspended.clone().unwrap_or_default()),
-            ("Now", self.live.as_ref().map(now_text).unwrap_or_default()),
-            ("Next pass", self.live.as_ref().map(|live| next::text(live, self.at)).unwrap_or_default()),
-            ("Metrics", self.live.as_ref().map(metrics_text).unwrap_or_default()),
-            ("Store", self.store.clone().unwrap_or_default()),
-            ("Unreadable", self.unreadable_text()),
-            ("Runtime", format::seen(&self.runtime, "unavailable", runtime_text)),
+        let unknown = self.hidden.as_ref().map(|cause| format!("unknown: {cause}"));
+        let faults = self.config_faults.iter().map(|fault| ("Config", fault.clone()));
+        let notes = self.log_limits.iter().map(|note| ("Logs", note.clone()));
+        let seen = [
             ("Pods", self.pod_sources.clone()),
             ("To remove", self.to_remove.as_ref().map(|count| format::count(*count, "object")).unwrap_or_default()),
         ];
-        let before_pods = lines.len() - 2;
-        lines.splice(before_pods..before_pods, self.disks.iter().flat_map(disk_lines));
-        lines.splice(2..2, self.config_faults.iter().map(|fault| ("Config", fault.clone())));
-        lines.extend(self.log_limits.iter().map(|note| ("Logs", note.clone())));
-        lines.extend(self.large_lists().map(|warning| ("Warning", warning)));
-        lines.extend(self.last_passes().map(|text| ("Last pass", text)));
-        format::fields(&lines)
+        let beside = Beside {
+            holder: self.agent.clone().or(unknown).unwrap_or_else(|| "none".to_owned()),
+            node: vec![("Node", self.node.clone())],
+            agent: faults
+                .chain([
+                    ("Store", self.store.clone().unwrap_or_default()),
+                    ("Unreadable", self.unreadable_text()),
+                    ("Runtime", format::seen(&self.runtime, "unavailable", runtime_text)),
+                ])
+                .collect(),
+            disks: seen.into_iter().chain(notes).chain(self.large_lists().map(|note| ("Warning", note))).collect(),
+        };
+        node_page(&self.shown(), beside, self.at)
     }
 }
 
 /// Returns why passes remove nothing now: what the files of the node say, else what the agent shows.
-fn suspended(settings: &Settings, live: Option<&AgentState>) -> Option<String> {
+fn suspended(settings: &Settings, live: Option<&NodeStatus>) -> Option<String> {
     let of_files = suspension_of_files(settings, now()).map(|suspension| suspension.to_string());
-    of_files.or_else(|| live?.suspended.clone())
+    of_files.or_else(|| live?.suspended().map(str::to_owned))
 }
 
 /// Returns the last run of each scope, and why the store cannot be read. Files that this user may not read have a line of their own.
@@ -312,60 +307,23 @@ fn runtime_text(runtime: &Runtime) -> String {
 }
 
 /// Returns what the agent shows on its socket. A command without permission shows only what is in files.
-fn live(settings: &Settings) -> Option<AgentState> {
+fn live(settings: &Settings) -> Option<NodeStatus> {
     let socket = settings.state.socket();
-    let answer = block_on(async { Ok(tokio::time::timeout(ANSWER, agent_state(&socket)).await) });
+    let answer = block_on(async { Ok(tokio::time::timeout(ANSWER, node_status(&socket)).await) });
     answer.ok()?.ok()?.ok()
 }
 
-/// Formats a disk, and how long its space lasts.
-fn disk_lines(disk: &DiskState) -> [(&'static str, String); 2] {
-    let title = match disk.disk.name() {
-        Some(DiskUse::Images) => "Image disk",
-        Some(DiskUse::Logs) => "Log disk",
-        Some(DiskUse::Kubelet) | None => "Kubelet disk",
-    };
-    [(title, disk.text()), ("Forecast", disk.forecast.as_ref().map(Forecast::text).unwrap_or_default())]
-}
-
-/// Formats where metrics are; empty = they are turned off.
-fn metrics_text(live: &AgentState) -> String {
-    live.metrics_address
-        .as_ref()
-        .map_or_else(String::new, |at| format::seen(at, "unavailable", |at| format!("http://{at}/metrics")))
-}
-
-/// Formats what the agent does now.
-fn now_text(live: &AgentState) -> String {
-    let pass = |(scope, pass): (&String, &RunningPass)| match pass.planned {
-        0 => format!("pass over {scope}"),
-        planned => format!("pass over {scope}: {} of {planned} objects done", pass.done),
-    };
-    let passes: Vec<_> = live.running.iter().map(pass).collect();
-    if passes.is_empty() { "idle".to_owned() } else { format::list(&passes) }
-}
-
-/// Formats the last pass of the agent over one scope.
-fn live_pass(scope: &str, pass: &PassState, now: Timestamp) -> String {
-    let errors = pass.errors.iter().map(|error| format!("; {error}")).collect::<Vec<_>>().concat();
-    let age = format::age(now.duration_since(pass.ended_at).as_secs());
-    match pass.would_remove {
-        0 => pass_text(scope, &age, (pass.removed as u64, pass.failed as u64, pass.freed_bytes), &errors),
-        count => format!("{scope}, {age} ago: would remove {count}{errors}"),
+/// Returns the counts of a run.
+fn counts(run: &RunEntry) -> PassCounts {
+    PassCounts {
+        scope: format!("{}{}", run.scope, if run.dry { ", dry run" } else { "" }),
+        at: Some(run.started_at),
+        removed: run.removed,
+        failed: run.failed,
+        freed_bytes: run.freed_bytes,
+        errors: run.error.iter().cloned().collect(),
+        ..PassCounts::default()
     }
-}
-
-/// Formats one run.
-fn stored_pass(run: &RunEntry, now: Timestamp) -> String {
-    let error = run.error.as_ref().map_or_else(String::new, |error| format!("; {error}"));
-    let scope = format!("{}{}", run.scope, if run.dry { ", dry run" } else { "" });
-    let age = format::age(now.duration_since(run.started_at).as_secs());
-    pass_text(&scope, &age, (run.removed, run.failed, run.freed_bytes), &error)
-}
-
-/// Formats a pass: `images, 12s ago: removed 3, failed 1, reclaimed 1.2GiB`.
-fn pass_text(scope: &str, age: &str, (removed, failed, bytes): (u64, u64, u64), errors: &str) -> String {
-    format!("{scope}, {age} ago: removed {removed}, failed {failed}, reclaimed {}{errors}", format::size(bytes))
 }
 
 fn newest_of_each_scope(runs: Vec<RunEntry>) -> Vec<RunEntry> {

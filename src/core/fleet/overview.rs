@@ -9,7 +9,8 @@ use serde::Serialize;
 use strum::IntoStaticStr;
 
 use super::image_list::ListAnswer;
-use super::node_disk::{NodeDiskCondition, NodeDiskStatus};
+use super::node_disk::NodeDiskCondition;
+use super::node_status::NodeStatus;
 
 /// An agent that was not heard for this long is silent: it writes at least every ten minutes.
 pub const SILENT_AFTER: Duration = Duration::from_mins(15);
@@ -70,7 +71,7 @@ pub enum NodeAnswer<'a> {
 }
 
 /// Returns the nodes, worst first. `disks` has what agents show, by node.
-pub fn overview(nodes: &[String], disks: &BTreeMap<String, NodeDiskStatus>, now: Timestamp) -> Vec<FleetNode> {
+pub fn overview(nodes: &[String], disks: &BTreeMap<String, NodeStatus>, now: Timestamp) -> Vec<FleetNode> {
     let newest = disks.values().map(|disk| order_of(&disk.version)).max().unwrap_or_default();
     let node = |name: &String| FleetNode::new(name, disks.get(name), &newest, now);
     let mut nodes: Vec<_> = nodes.iter().map(node).collect();
@@ -79,7 +80,7 @@ pub fn overview(nodes: &[String], disks: &BTreeMap<String, NodeDiskStatus>, now:
 }
 
 /// Returns whether the agent was heard lately.
-fn is_heard(status: &NodeDiskStatus, now: Timestamp) -> bool {
+fn is_heard(status: &NodeStatus, now: Timestamp) -> bool {
     let age = status.at.map(|at| now.duration_since(at));
     age.is_some_and(|age| age.as_secs() < SILENT_AFTER.as_secs().cast_signed())
 }
@@ -93,7 +94,7 @@ fn order_of(version: &str) -> Vec<u64> {
 
 impl<'a> NodeAnswer<'a> {
     /// Returns the answer of a node to a generation of the policy with this uid, or to a later one.
-    pub fn of(status: Option<&'a NodeDiskStatus>, uid: &str, generation: i64, now: Timestamp) -> Self {
+    pub fn of(status: Option<&'a NodeStatus>, uid: &str, generation: i64, now: Timestamp) -> Self {
         let Some(status) = status.filter(|status| is_heard(status, now)) else { return Self::NotReached };
         let is_it = |answer: &&ListAnswer| answer.uid == uid && answer.generation >= generation;
         status.removals.iter().find(is_it).map_or(Self::Waiting, Self::Answered)
@@ -103,8 +104,8 @@ impl<'a> NodeAnswer<'a> {
 // === impl FleetNode ===
 
 impl FleetNode {
-    fn new(name: &str, status: Option<&NodeDiskStatus>, newest: &[u64], now: Timestamp) -> Self {
-        let nothing = NodeDiskStatus::default();
+    fn new(name: &str, status: Option<&NodeStatus>, newest: &[u64], now: Timestamp) -> Self {
+        let nothing = NodeStatus::default();
         let shown = status.unwrap_or(&nothing);
         let (state, why) = match status {
             None => (NodeState::NoAgent, String::new()),
@@ -130,7 +131,7 @@ impl FleetNode {
 }
 
 /// Returns what is notable of a node whose agent was heard once. What a silent agent showed is old, so it is only silent.
-fn state_of(status: &NodeDiskStatus, newest: &[u64], now: Timestamp) -> (NodeState, String) {
+fn state_of(status: &NodeStatus, newest: &[u64], now: Timestamp) -> (NodeState, String) {
     let is_false = |name| status.condition(name).filter(|condition| condition.status == "False");
     let message = |condition: &NodeDiskCondition| condition.message.clone();
     let (collecting, healthy) = (is_false("Collecting"), is_false("Healthy"));
@@ -160,14 +161,14 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn status(change: impl FnOnce(&mut NodeDiskStatus)) -> NodeDiskStatus {
+    fn status(change: impl FnOnce(&mut NodeStatus)) -> NodeStatus {
         let (version, mode) = ("1.10.0".to_owned(), "collect".to_owned());
-        let mut status = NodeDiskStatus { version, mode, at: Some(at(0)), ..NodeDiskStatus::default() };
+        let mut status = NodeStatus { version, mode, at: Some(at(0)), ..NodeStatus::default() };
         change(&mut status);
         status
     }
 
-    fn with(suspended: Option<&str>, error: Option<&str>) -> NodeDiskStatus {
+    fn with(suspended: Option<&str>, error: Option<&str>) -> NodeStatus {
         status(|status| {
             status.set_collecting(suspended);
             status.set_healthy(error);

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::node_disk::{NodeDiskCondition, NodeDiskStatus};
+use super::node_disk::NodeDiskCondition;
+use super::node_status::NodeStatus;
 
 /// A changed state is written at once, unless the last write was this short a time ago.
 const STATE_GAP: Duration = Duration::from_secs(30);
@@ -13,9 +14,9 @@ const HEARTBEAT: Duration = Duration::from_mins(10);
 /// Reclaimable bytes have changed if it is by this much.
 const CHANGED_BYTES: u64 = 1 << 30;
 
-// === impl NodeDiskStatus ===
+// === impl NodeStatus ===
 
-impl NodeDiskStatus {
+impl NodeStatus {
     /// Returns whether this status is to be written in place of the one that was written so long ago.
     pub fn is_due(&self, written: Option<(&Self, Duration)>) -> bool {
         let Some((written, age)) = written else { return true };
@@ -48,25 +49,24 @@ mod tests {
     use super::*;
     use jiff::Timestamp;
 
-    use crate::fleet::PassSummary;
-    use crate::fleet::node_disk::tests::status;
+    use crate::fleet::node_status::tests::status;
+    use crate::plan::PassCounts;
 
     #[test]
     fn a_state_is_written_at_once_and_a_measure_every_five_minutes() {
         let written = status(70, None);
-        let is_due = |next: NodeDiskStatus, seconds| next.is_due(Some((&written, Duration::from_secs(seconds))));
+        let is_due = |next: NodeStatus, seconds| next.is_due(Some((&written, Duration::from_secs(seconds))));
         assert!(status(70, None).is_due(None));
         assert_eq!([29, 30].map(|age| is_due(status(70, Some("paused")), age)), [false, true]);
         assert_eq!([299, 300].map(|age| is_due(status(71, None), age)), [false, true]);
         assert_eq!([599, 600].map(|age| is_due(status(70, None), age)), [false, true]);
-        let reclaimable = |bytes| NodeDiskStatus { reclaimable_bytes: bytes, ..status(70, None) };
+        let reclaimable = |bytes| NodeStatus { reclaimable_bytes: bytes, ..status(70, None) };
         assert_eq!([CHANGED_BYTES - 1, CHANGED_BYTES].map(|bytes| is_due(reclaimable(bytes), 300)), [false, true]);
-        let pass =
-            PassSummary { scope: "images".to_owned(), at: Some(Timestamp::UNIX_EPOCH), ..PassSummary::default() };
-        let mut collected = NodeDiskStatus { passes: vec![pass], ..status(70, None) };
+        let pass = PassCounts { scope: "images".to_owned(), at: Some(Timestamp::UNIX_EPOCH), ..PassCounts::default() };
+        let mut collected = NodeStatus { passes: vec![pass], ..status(70, None) };
         collected.finish(None, Timestamp::UNIX_EPOCH);
         assert!(!written.has_collected() && is_due(collected, 30), "a rollout waits for it");
-        let failed = NodeDiskStatus { conditions: Vec::new(), ..status(70, None) };
+        let failed = NodeStatus { conditions: Vec::new(), ..status(70, None) };
         assert!(is_due(failed, 60));
     }
 }

@@ -11,7 +11,7 @@ use crate::daemon::reload::CONFIGURATION;
 use crate::metrics::AgentMetrics;
 use crate::page::{Outlook, STYLE_HASH};
 use crate::plan::{Pass, PlanError, Scope};
-use crate::serve::{AgentState, Health, Inbox, Live, Pages, Progress, ReportPage, Server};
+use crate::serve::{Health, Inbox, Live, Pages, Progress, ReportPage, Server};
 
 /// Makes the page for people, of what the last passes show of the next ones or why nothing is known of them.
 pub type PageOf = fn(&Settings, Result<Outlook, String>) -> String;
@@ -58,7 +58,7 @@ impl Monitoring {
         let address = settings.metrics.address;
         let settings = Arc::new(Mutex::new(settings.clone()));
         let (outlooks, account) = (Outlooks::default(), LastAccount::default());
-        let live = Live::new(AgentState::new(now()));
+        let live = Live::starting(now());
         let monitoring = Self { metrics, health, live, server, settings, outlooks, account, page };
         if let Some((server, address)) = monitoring.server.as_ref().zip(address) {
             server.serve_pages(address, monitoring.pages());
@@ -79,7 +79,7 @@ impl Monitoring {
 
     /// Serves the socket of the agent. An agent without a socket collects all the same.
     pub(super) fn serve_socket(&mut self, settings: &Settings) -> Inbox {
-        self.live.update(|state| state.store.clone_from(&settings.state.path));
+        self.live.update_local(|local| local.store.clone_from(&settings.state.path));
         let (inbox, orders) = Inbox::new(self.live.clone());
         let (path, pages) = (settings.state.socket(), self.pages());
         if let Some(server) = &mut self.server
@@ -93,10 +93,8 @@ impl Monitoring {
     /// Shows the settings in force.
     pub(super) fn in_force(&self, settings: &Settings, live: &Live) {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone_from(settings);
-        live.update(|state| {
-            <&str>::from(settings.mode).clone_into(&mut state.mode);
-            state.profile = settings.policy.profile.to_string();
-        });
+        let Settings { mode, policy, .. } = settings;
+        live.update(|status| status.set_in_force(mode.into(), &policy.profile.to_string()));
     }
 
     /// Shows which sources a pass could not read. The agent is ready when those of all loops have answered.

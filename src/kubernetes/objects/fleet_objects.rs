@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use super::object::{Head, Object, Readable, Texts};
-use crate::fleet::NodeDiskStatus;
+use crate::fleet::NodeStatus;
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::requests::connection::built;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, read_metadata};
@@ -30,7 +30,7 @@ pub type FleetStatus<T> = Object<Head<IgnoredAny, Texts>, IgnoredAny, Readable<T
 pub async fn write_node_disk(
     connection: &Connection,
     node: &str,
-    status: &NodeDiskStatus,
+    status: &NodeStatus,
     limit: Duration,
 ) -> Result<(), KubernetesError> {
     let resource = ApiResource::node_disks();

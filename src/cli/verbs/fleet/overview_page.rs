@@ -10,14 +10,14 @@ use super::explained;
 use super::selector::SelectorArgs;
 use super::written_policy::LIMIT;
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::document_table::Document;
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::Output;
+use crate::cli::render::node_page::{Beside, node_page};
+use crate::cli::render::output::{Document, Output};
 use crate::daemon::now;
-use crate::fleet::{FleetNode, NodeDiskStatus, NodeSelector, NodeState, overview};
+use crate::fleet::{FleetNode, NodeSelector, NodeState, NodeStatus, overview};
 use crate::kubernetes::{ApiResource, Connection, FleetStatus, LabeledObject, list_objects};
 
 /// What `kubegc fleet` shows.
@@ -50,7 +50,7 @@ enum NodeOrder {
 /// The nodes of a cluster, and what their agents show.
 pub(super) struct Fleet {
     pub nodes: Vec<String>,
-    pub disks: BTreeMap<String, NodeDiskStatus>,
+    pub disks: BTreeMap<String, NodeStatus>,
 }
 
 // === impl NodesArgs ===
@@ -125,7 +125,7 @@ impl Fleet {
     pub(super) async fn read(connection: &Connection, selector: Option<&NodeSelector>) -> Result<Self, CliError> {
         let resources = [ApiResource::nodes(), ApiResource::node_disks()];
         let nodes = list_objects::<LabeledObject>(connection, &resources[0], LIMIT);
-        let disks = list_objects::<FleetStatus<NodeDiskStatus>>(connection, &resources[1], LIMIT);
+        let disks = list_objects::<FleetStatus<NodeStatus>>(connection, &resources[1], LIMIT);
         let (nodes, disks) = tokio::try_join!(nodes, disks).map_err(explained)?;
         let is_selected = |node: &LabeledObject| selector.is_none_or(|it| it.matches(&node.labels) == Ok(true));
         let nodes = nodes.into_iter().filter(is_selected).map(|node| node.meta.name.to_string()).collect();
@@ -142,52 +142,13 @@ impl Fleet {
         }
         let rows = overview(std::slice::from_ref(&name), &self.disks, now());
         let status = self.disks.get(&name).cloned().unwrap_or_default();
-        output.result(&status, |_| rows.iter().map(|row| page(row, &status)).collect())
+        output.result(&status, |_| rows.iter().map(|row| node_page(&status, beside(row), now())).collect())
     }
 }
 
-/// Returns the page of a node.
-fn page(node: &FleetNode, status: &NodeDiskStatus) -> String {
-    let mut lines = vec![
-        ("Node".to_owned(), node.node.clone()),
-        ("Status".to_owned(), [word(node.state), node.why.clone()].join(": ").trim_end_matches(": ").to_owned()),
-        ("Heard".to_owned(), node.heard_at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", heard(at)))),
-        ("Agent".to_owned(), format!("{} {}", status.version, status.mode).trim().to_owned()),
-    ];
-    for disk in &status.disks {
-        let free = format::size(disk.available_bytes);
-        let limit = disk.high_threshold_percent.map(|high| format!(", high {high}%")).unwrap_or_default();
-        let eviction = disk
-            .eviction_in_seconds
-            .map(|left| format!(", eviction in about {}", format::age(i64::try_from(left).unwrap_or(i64::MAX))));
-        let (used, all) = (disk.used_percent, format::size(disk.capacity_bytes));
-        let text = format!("{used}% used{limit}, {free} of {all} free{}", eviction.unwrap_or_default());
-        lines.push((format!("Disk ({})", disk.holds), text));
-    }
-    if !status.disks.is_empty() {
-        let short = if node.shortfall_bytes == 0 {
-            String::new()
-        } else {
-            format!(", {} short", format::size(node.shortfall_bytes))
-        };
-        lines.push(("Reclaimable".to_owned(), format!("{}{short}", format::size(node.reclaimable_bytes))));
-    }
-    for pass in &status.passes {
-        let at = pass.at.map(heard).unwrap_or_default();
-        let text = format!(
-            "{at} ago: {} removed, {} failed, {} reclaimed",
-            pass.removed,
-            pass.failed,
-            format::size(pass.freed_bytes)
-        );
-        lines.push((format!("Pass ({})", pass.scope), text));
-    }
-    lines.push(("Policies".to_owned(), status.policies.join(", ")));
-    lines.extend(status.policy_faults.iter().map(|fault| ("Mistake".to_owned(), fault.clone())));
-    for answer in &status.removals {
-        let counts = format!("{} removed, {} absent, {} kept", answer.removed, answer.absent, answer.kept);
-        let text = std::iter::once(counts).chain(answer.notes.iter().cloned()).collect::<Vec<_>>().join("; ");
-        lines.push((format!("Images of {}", answer.policy), text));
-    }
-    format::fields(&lines)
+/// Returns what the cluster shows of a node beside its status.
+fn beside(node: &FleetNode) -> Beside {
+    let state = [word(node.state), node.why.clone()].join(": ").trim_end_matches(": ").to_owned();
+    let heard = node.heard_at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", heard(at)));
+    Beside { node: vec![("Node", node.node.clone()), ("Status", state), ("Heard", heard)], ..Beside::default() }
 }

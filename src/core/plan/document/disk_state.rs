@@ -30,6 +30,39 @@ pub struct DiskState {
     pub forecast: Option<Forecast>,
 }
 
+/// One disk.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DiskSummary {
+    /// The first of what it holds: `images`, `logs` or `kubelet`.
+    #[schemars(length(max = 16))]
+    pub holds: String,
+    /// Used space in percent, rounded up as in the kubelet.
+    #[schemars(with = "i64")]
+    pub used_percent: u64,
+    /// Its size in bytes.
+    #[schemars(with = "i64")]
+    pub capacity_bytes: u64,
+    /// Free bytes.
+    #[schemars(with = "i64")]
+    pub available_bytes: u64,
+    /// Where the removal of images begins, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i64>")]
+    pub high_threshold_percent: Option<u64>,
+    /// Seconds until the kubelet evicts pods, as far as the last hours show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i64>")]
+    pub eviction_in_seconds: Option<u64>,
+    /// How full it is, and its limits, as text; empty if the status would be too large.
+    #[schemars(length(max = 200))]
+    pub text: String,
+    /// How long its space lasts, as text; empty if it is not known yet.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 200))]
+    pub forecast: String,
+}
+
 // === impl DiskState ===
 
 impl DiskState {
@@ -114,6 +147,34 @@ impl DiskState {
         ];
         let limits: Vec<_> = limits.into_iter().flatten().collect();
         if limits.is_empty() { "no limit".to_owned() } else { limits.join(", ") }
+    }
+}
+
+// === impl DiskSummary ===
+
+impl From<&DiskState> for DiskSummary {
+    fn from(state: &DiskState) -> Self {
+        let holds: &'static str = state.disk.name().map_or("", Into::into);
+        let eviction = state.forecast.as_ref().and_then(|forecast| forecast.eviction);
+        Self {
+            holds: holds.to_owned(),
+            used_percent: state.used_percent().unwrap_or_default(),
+            capacity_bytes: state.disk.file_system.capacity_bytes,
+            available_bytes: state.disk.file_system.available_bytes,
+            high_threshold_percent: state.high_threshold_percent,
+            eviction_in_seconds: eviction.map(|left| left.seconds),
+            text: state.text(),
+            forecast: state.forecast.as_ref().map(Forecast::text).unwrap_or_default(),
+        }
+    }
+}
+
+impl DiskSummary {
+    /// Leaves out the texts. Returns whether there were some.
+    pub fn shorten(&mut self) -> bool {
+        let bytes = self.text.len() + self.forecast.len();
+        (self.text, self.forecast) = (String::new(), String::new());
+        bytes > 0
     }
 }
 

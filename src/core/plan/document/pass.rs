@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
@@ -32,6 +33,38 @@ pub struct Pass {
     pub not_recorded: Option<String>,
 }
 
+/// The last pass of a kind, and the counts of its outcomes.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PassCounts {
+    /// `containers`, `images` or `all`.
+    #[schemars(length(max = 16))]
+    pub scope: String,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// Objects removed.
+    #[schemars(with = "i64")]
+    pub removed: u64,
+    /// Objects that an observing agent would have removed.
+    #[schemars(with = "i64")]
+    pub would_remove: u64,
+    /// Failed removals.
+    #[schemars(with = "i64")]
+    pub failed: u64,
+    /// Reclaimed bytes, measured.
+    #[schemars(with = "i64")]
+    pub freed_bytes: u64,
+    /// When the next one is due, on the socket alone; `null` = unknown, because this one failed and has a back-off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub next_at: Option<Timestamp>,
+    /// What the pass could not do, on the socket alone. The condition `Healthy` has the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub errors: Vec<String>,
+}
+
 // === impl Pass ===
 
 impl Pass {
@@ -59,5 +92,31 @@ impl Pass {
     pub fn kept(&self) -> usize {
         let removed = Report::removed(&self.reports);
         self.plan.kept.iter().filter(|kept| !removed.contains(&key(kept.kind, &kept.id))).count()
+    }
+}
+
+// === impl PassCounts ===
+
+impl From<&Pass> for PassCounts {
+    fn from(pass: &Pass) -> Self {
+        let total = pass.summary.total();
+        Self {
+            scope: pass.scope.as_str().to_owned(),
+            at: Some(pass.ended_at),
+            removed: total.removed as u64,
+            would_remove: total.would_remove as u64,
+            failed: total.failed as u64,
+            freed_bytes: pass.summary.total_measured_bytes(),
+            next_at: None,
+            errors: pass.errors().chain(pass.not_recorded.clone()).collect(),
+        }
+    }
+}
+
+impl PassCounts {
+    /// Returns what the pass could not do, the first; `None` = it could do all.
+    pub fn fault(&self) -> Option<String> {
+        let failed = || (self.failed > 0).then(|| format!("{} removals failed", self.failed));
+        self.errors.first().cloned().or_else(failed)
     }
 }

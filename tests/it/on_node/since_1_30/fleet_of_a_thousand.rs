@@ -10,10 +10,9 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, PostParams};
 use kubegc::config::{PodSettings, Settings, StateSettings};
 use kubegc::daemon::{policies, publisher};
-use kubegc::fleet::{
-    DiskSummary, Fates, FleetPart, ImageFate, ListAnswer, NodeDisk, NodeDiskStatus, NodePolicies, SILENT_AFTER,
-};
+use kubegc::fleet::{Fates, FleetPart, ImageFate, ListAnswer, NodeDisk, NodePolicies, NodeStatus, SILENT_AFTER};
 use kubegc::model::Image;
+use kubegc::plan::DiskSummary;
 use serde_json::{Value, json};
 use tokio::task::LocalSet;
 
@@ -209,13 +208,13 @@ async fn agent(settings: Settings) {
         let removals = policies.answers(&images, &fates, &before, now);
         answers.replace(removals.clone());
         let used_percent = 40 + begun.elapsed().as_secs() / (SILENT_AFTER.as_secs() / 3) % 40;
-        let mut status = NodeDiskStatus {
+        let mut status = NodeStatus {
             version: "1.0.0".to_owned(),
             mode: "collect".to_owned(),
             disks: vec![DiskSummary { holds: "images".to_owned(), used_percent, ..DiskSummary::default() }],
             policies: policies.policies.keys().cloned().collect(),
             removals,
-            ..NodeDiskStatus::default()
+            ..NodeStatus::default()
         };
         status.set_collecting(policies.suspension(now).map(|suspension| suspension.to_string()).as_deref());
         status.set_healthy(None);

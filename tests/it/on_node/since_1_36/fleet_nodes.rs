@@ -4,7 +4,7 @@ use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kubegc::fleet::{NodeDisk, NodeDiskPolicy, NodeDiskSpec, NodeDiskStatus, goes_ahead};
+use kubegc::fleet::{NodeDisk, NodeDiskPolicy, NodeDiskSpec, NodeStatus, goes_ahead};
 use serde_json::{Value, json};
 
 use super::start;
@@ -73,7 +73,7 @@ async fn a_node_shows_its_disks(node: &NodeRig, service: &Service<'_>) {
     assert!(lines[2].starts_with(&format!("{} collects", node.name())), "{list}");
     assert!(list.contains("2 nodes: 1 no agent, 1 collects."), "{list}");
     let page = fleet(node, &[node.name()]).stdout;
-    assert!(page.contains("Disk (images):") && page.contains("Pass (images):"), "{page}");
+    assert!(page.contains("Image disk:") && page.contains("Last pass:  images, "), "{page}");
     let json = fleet(node, &["-o", "json", "-l", "!kubernetes.io/hostname"]).stdout;
     let row: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&row["kind"], &row["node"]), (&json!("FleetNode"), &json!("other")));
@@ -210,7 +210,7 @@ fn disks(client: Client) -> Api<NodeDisk> {
     Api::all(client)
 }
 
-async fn status(node: &NodeRig) -> Option<NodeDiskStatus> {
+async fn status(node: &NodeRig) -> Option<NodeStatus> {
     disks(node.kube()).get_opt(node.name()).await.unwrap()?.status
 }
 
