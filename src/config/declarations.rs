@@ -259,7 +259,7 @@ settings! {
     /// Keep images named in specs of pods of this node, and images being pulled.
     "guards.keep_pod_images": SWITCH = policy.guards.keep_pod_images;
 
-    /// Keep images that a CronJob, a StatefulSet or one of the two newest revisions of a Deployment names.
+    /// Keep images that a CronJob, a suspended Job, a StatefulSet or one of the two newest revisions of a Deployment names.
     ///
     /// Their pods may start on this node without a pull. A pass that would remove an image reads the workloads from the API
     /// server, which needs more permissions (packaging/components/workloads). Does not apply under disk pressure.

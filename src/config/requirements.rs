@@ -86,6 +86,7 @@ impl Settings {
             ("fleet", fleet(FleetPart::Disks), Api("kubegc.dev", "nodedisks", &["create", "patch"])),
             ("fleet", fleet(FleetPart::Disks), Api("kubegc.dev", "nodedisks/status", &["patch"])),
             ("guards.keep_workload_images", workloads, Api("batch", "cronjobs", &["list"])),
+            ("guards.keep_workload_images", workloads, Api("batch", "jobs", &["list"])),
             ("guards.keep_workload_images", workloads, Api("apps", "statefulsets", &["list"])),
             ("guards.keep_workload_images", workloads, Api("apps", "replicasets", &["list"])),
         ];

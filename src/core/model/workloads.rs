@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Image;
 
-/// An object of a cluster that creates pods: a CronJob, a StatefulSet, or a Deployment by one of its newest ReplicaSets.
+/// An object of a cluster that creates pods: a CronJob, a suspended Job, a StatefulSet, or a Deployment by one of its newest ReplicaSets.
 #[derive(Clone, Debug, Default, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 pub struct Workload {
     /// As `CronJob`.

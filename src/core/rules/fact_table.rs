@@ -83,7 +83,7 @@ facts! {
     ImageLabels: "image.labels", "map of strings", ImageDetails, "The labels that its builder wrote.", "{'maintainer': 'team@example.com'}";
     ImageLayers: "image.layers", "list of strings", ImageDetails, "The digests of its layers (diff ids), the lowest first.", "['sha256:6b24']";
     ImageTagRank: "image.tag_rank", "int", ImageDetails, "1 = the newest of its repository on this node by `image.created`; those without such a time come last; absent if its configuration was not read.", "2";
-    ImageWorkloads: "image.workloads", "list of strings", Workloads, "The CronJobs, StatefulSets and Deployments that name it; absent without the pod source kube-api.", "['cronjob/shop/report']";
+    ImageWorkloads: "image.workloads", "list of strings", Workloads, "The CronJobs, suspended Jobs, StatefulSets and Deployments that name it; absent without the pod source kube-api.", "['cronjob/shop/report']";
     ImagePinned: "image.pinned", "bool", Lists, "Whether the runtime has pinned it.", "false";
     ImageImported: "image.imported", "bool", Lists, "Whether it has no digest of a registry, so that it cannot be pulled again.", "false";
     ImageFirstSeen: "image.first_seen", "timestamp", Lists, "The first pass that saw it; absent if it was there before all passes.", "timestamp('2026-11-01T00:00:00Z')";

@@ -45,6 +45,11 @@ impl ApiResource {
         Self::known(api_version, "cronjobs", "CronJob", true)
     }
 
+    /// Returns the Jobs.
+    pub(super) fn jobs() -> Self {
+        Self::known("batch/v1", "jobs", "Job", true)
+    }
+
     /// Returns the StatefulSets.
     pub(super) fn stateful_sets() -> Self {
         Self::known("apps/v1", "statefulsets", "StatefulSet", true)

@@ -36,6 +36,7 @@ struct Revision {
 struct Spec {
     template: Option<Template>,
     job_template: Option<JobTemplate>,
+    suspend: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -56,18 +57,19 @@ struct JobSpec {
     template: Option<Template>,
 }
 
-/// Lists the CronJobs, StatefulSets and ReplicaSets of all namespaces. `limit` is the longest wait for a page.
+/// Lists the CronJobs, suspended Jobs, StatefulSets and ReplicaSets of all namespaces. `limit` is the longest wait for a page.
 ///
 /// # Errors
 ///
 /// One of the lists is not complete.
 pub async fn list_workloads(connection: &Connection, limit: Duration) -> Result<Vec<Workload>, KubernetesError> {
     let jobs = cron_jobs(connection, limit).await?.into_iter().map(|job| job.into_workload("CronJob"));
+    let suspended = suspended(list_objects(connection, &ApiResource::jobs(), limit).await?);
     let sets = list_objects::<ApiWorkload>(connection, &ApiResource::stateful_sets(), limit).await?;
     let sets = sets.into_iter().map(|set| set.into_workload("StatefulSet"));
     let replica_sets = list_objects(connection, &ApiResource::replica_sets(), limit).await?;
     let replica_sets = newest(replica_sets).into_iter().map(|set| set.into_workload("ReplicaSet"));
-    Ok(bounded(jobs.chain(sets).chain(replica_sets).collect()))
+    Ok(bounded(jobs.chain(suspended).chain(sets).chain(replica_sets).collect()))
 }
 
 /// Leaves out the images beyond the limits, so that no tenant keeps the disks of all nodes full. Those of other namespaces are not
@@ -98,6 +100,11 @@ async fn cron_jobs(connection: &Connection, limit: Duration) -> Result<Vec<ApiWo
         }
         listed => listed,
     }
+}
+
+/// Returns the Jobs that count: those that wait until someone or a queue resumes them. Others have their pods, or have ended.
+fn suspended(jobs: Vec<ApiWorkload>) -> impl Iterator<Item = Workload> {
+    jobs.into_iter().filter(|job| job.spec.suspend).map(|job| job.into_workload("Job"))
 }
 
 /// Returns the ReplicaSets that count.
@@ -211,5 +218,16 @@ mod tests {
         let job = json!([{ "metadata": { "namespace": "shop", "name": "report" }, "spec": { "jobTemplate": { "spec": { "template": template } } } }]);
         assert_eq!(workloads("CronJob", &job), ["cronjob/shop/report: app init"]);
         assert_eq!(workloads("ReplicaSet", &json!([{ "metadata": { "name": "x" }, "spec": {} }])), ["replicaset//x: "]);
+    }
+
+    #[test]
+    fn a_job_counts_while_it_is_suspended() {
+        let job = |name: &str, suspend: bool| {
+            let template = json!({ "spec": { "containers": [{ "image": "app" }] } });
+            json!({ "metadata": { "namespace": "shop", "name": name }, "spec": { "suspend": suspend, "template": template } })
+        };
+        let jobs = serde_json::from_value(json!([job("waits", true), job("runs", false)])).unwrap();
+        let shown: Vec<_> = suspended(jobs).map(|one| format!("{one}: {}", one.images.join(" "))).collect();
+        assert_eq!(shown, ["job/shop/waits: app"]);
     }
 }

@@ -223,7 +223,7 @@ async fn the_list_confirms_a_deletion_by_name() {
 }
 
 /// The answers to lists of CronJobs, StatefulSets and ReplicaSets.
-fn workloads(job: &str) -> [Answer; 3] {
+fn workloads(job: &str) -> [Answer; 4] {
     let list = |kind: &str, items: serde_json::Value| {
         let metadata = serde_json::json!({ "resourceVersion": "1" });
         Answer::Text(200, serde_json::json!({ "kind": kind, "metadata": metadata, "items": items }).to_string())
@@ -232,6 +232,7 @@ fn workloads(job: &str) -> [Answer; 3] {
     let none = || serde_json::json!([]);
     [
         list("CronJobList", serde_json::json!([{ "metadata": metadata }])),
+        list("JobList", none()),
         list("StatefulSetList", none()),
         list("ReplicaSetList", none()),
     ]
@@ -249,12 +250,12 @@ async fn workloads_are_listed_once_in_some_minutes() {
     api.plan(Call::Get, workloads("first"));
     assert_eq!(named().await, one("first"));
     tokio::time::advance(WORKLOADS.checked_sub(Duration::from_secs(1)).unwrap()).await;
-    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 4));
+    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 5));
 
     tokio::time::advance(SPREAD + Duration::from_secs(1)).await;
     api.plan(Call::Get, [status(403, "Forbidden")]);
-    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 5), "a failed list");
-    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 5), "is not sent again at once");
+    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 6), "a failed list");
+    assert_eq!((named().await, api.count(Call::Get)), (one("first"), 6), "is not sent again at once");
 
     tokio::time::advance(WORKLOADS + SPREAD).await;
     api.plan(Call::Get, workloads("second"));
