@@ -15,12 +15,13 @@ mod verbs;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub(super) use crate::daemon::process::file_limit::raise_file_limit;
 
 use crate::config::Environment;
-use verb::{Start, Verb, VerbFacts};
+use args::kubectl_args::KubectlArgs;
+use verb::{Start, VerbFacts, Word, verbs};
 
 pub use args::global::Global;
 pub use cli_error::{CliError, ErrorKind};
@@ -39,53 +40,32 @@ struct Cli {
     verb: Verbs,
 }
 
-/// Declares the commands.
-macro_rules! verbs {
-    ($($(#[$attribute:meta])* $name:ident($module:ident)),* $(,)?) => {
-        #[derive(Debug, Subcommand)]
-        enum Verbs {
-            $($(#[$attribute])* $name(verbs::$module::Args)),*
-        }
-
-        impl Verbs {
-            fn verb(&self) -> (&dyn Verb, &'static [VerbFacts]) {
-                match self {
-                    $($(#[$attribute])* Self::$name(args) => (args, verbs::$module::Args::facts())),*
-                }
-            }
-
-            fn facts() -> Vec<&'static VerbFacts> {
-                let all: &[&'static [VerbFacts]] = &[$($(#[$attribute])* verbs::$module::Args::facts()),*];
-                all.iter().copied().flatten().collect()
-            }
-        }
-    };
-}
-
 verbs! {
-    Plan(plan),
-    Collect(collect),
-    Run(run),
-    Why(why),
-    Snapshot(snapshot),
-    Images(images),
-    Disk(disk),
-    Logs(container_logs),
-    History(history),
-    Lab(lab),
-    Undo(undo),
-    Report(report),
-    Status(status),
-    Pause(pause),
-    Resume(resume),
-    Fleet(fleet),
-    Config(config),
-    Controller(controller),
-    #[cfg(feature = "sim")]
-    Demo(demo),
-    Version(version),
-    Completions(completions),
-    Man(man),
+    Verbs {
+        Plan(verbs::plan::Args),
+        Collect(verbs::collect::Args),
+        Run(verbs::run::Args),
+        Why(verbs::why::Args),
+        Snapshot(verbs::snapshot::Args),
+        Images(verbs::images::Args),
+        Disk(verbs::disk::Args),
+        Logs(verbs::container_logs::Args),
+        History(verbs::history::Args),
+        Lab(verbs::lab::Args),
+        Undo(verbs::undo::Args),
+        Report(verbs::report::Args),
+        Status(verbs::status::Args),
+        Pause(verbs::pause::Args),
+        Resume(verbs::resume::Args),
+        Fleet(verbs::fleet::Args),
+        Config(verbs::config::Args),
+        Controller(verbs::controller::Args),
+        #[cfg(feature = "sim")]
+        Demo(verbs::demo::Args),
+        Version(verbs::version::Args),
+        Completions(verbs::completions::Args),
+        Man(verbs::man::Args),
+    }
 }
 
 /// Parses the command line, runs the command and reports errors.
@@ -94,7 +74,7 @@ pub fn main() -> ExitCode {
     raise_file_limit();
     let mut cli = parse();
     cli.global = cli.global.with_set_before_verb(std::env::args_os());
-    if let Some(file) = cli.verb.verb().0.config_file() {
+    if let Some(file) = cli.verb.chosen().verb.config_file() {
         cli.global.config = Some(file.clone());
     }
     let environment = Environment::read();
@@ -124,13 +104,15 @@ fn parse() -> Cli {
 
 impl Cli {
     fn run(&self, environment: &Environment, output: &mut Output) -> Result<(), CliError> {
-        let (verb, facts) = self.verb.verb();
-        args::formats::check(verb, facts, self.global.format)?;
-        verb.run(&Start { global: &self.global, environment, verb }, output)
+        let chosen = self.verb.chosen();
+        chosen.check_format(self.global.format)?;
+        let none = KubectlArgs::default();
+        let (global, facts, kubectl) = (&self.global, chosen.facts, chosen.kubectl.unwrap_or(&none));
+        chosen.verb.run(&Start { global, environment, facts, kubectl }, output)
     }
 
     /// Returns what is known of each command.
     fn facts() -> Vec<&'static VerbFacts> {
-        Verbs::facts()
+        Verbs::all()
     }
 }

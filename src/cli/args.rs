@@ -1,6 +1,5 @@
 //! What a command line says: the flags of every command, their help, formats and suggestions.
 
-pub(super) mod formats;
 pub(super) mod global;
 pub(super) mod help;
 pub(super) mod kubectl_args;

@@ -112,7 +112,7 @@ documents! {
     /// Output of `config rules -o json`
     Rules: verbs::config::rules_page::RuleList = ("Rules", 1),
     without a schema
-    verbs::config::ConfigCheck = ("ConfigCheck", 1),
+    verbs::config::config_check::ConfigCheck = ("ConfigCheck", 1),
     verbs::status::Status = ("Status", 2),
 }
 

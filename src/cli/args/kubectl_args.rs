@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::kubernetes::ConfigOverrides;
 
 /// The flags of kubectl that select an API server and an identity.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Access to the API server, as with kubectl")]
 pub struct KubectlArgs {
     /// Context of the kubeconfig to use

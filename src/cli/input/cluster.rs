@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use crate::cli::args::kubectl_args::KubectlArgs;
 use crate::cli::cli_error::note;
+use crate::cli::verb::Start;
 use crate::config::{Loaded, Settings};
 use crate::daemon::node::credential_candidates;
 use crate::kubernetes::{Connection, CredentialCandidates};
@@ -22,8 +23,8 @@ pub(in crate::cli) struct Source<'a> {
 // === impl Source ===
 
 impl<'a> Source<'a> {
-    pub(in crate::cli) fn new(loaded: &'a Loaded, kubectl: &'a KubectlArgs) -> Self {
-        Self { loaded, kubectl, until: None }
+    pub(in crate::cli) fn new(loaded: &'a Loaded, start: &Start<'a>) -> Self {
+        Self { loaded, kubectl: start.kubectl, until: None }
     }
 
     /// Returns the same, for a command that ends after this time, whatever it waits for.

@@ -16,7 +16,6 @@ pub(super) use listed::ListedImage;
 use listed::{ListArgs, Lists};
 use progress::Progress;
 
-use crate::cli::args::formats;
 use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
 use crate::cli::args::values;
@@ -25,7 +24,7 @@ use crate::cli::input::one_document;
 use crate::cli::input::session::{block_on, plan_now, recorded, warn_without_history};
 use crate::cli::render::output::{Document, Output};
 use crate::cli::render::{self, format, reference};
-use crate::cli::verb::{Start, Verb, VerbFacts};
+use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::config::{Loaded, Mode};
 use crate::daemon::agent::lock_and_open;
 use crate::daemon::node::LocalNode;
@@ -91,8 +90,8 @@ pub(in crate::cli) struct Collection<'a> {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "collect",
             examples: &[
                 ("Make one pass", "kubegc collect"),
@@ -102,62 +101,59 @@ impl Verb for Args {
                 ("Free a full disk", "kubegc collect --pressure"),
                 ("Remove the unused images that a scanner lists", "kubegc collect images --remove-list vulnerable.txt"),
             ],
-            formats: formats::LIST,
+            formats: LIST,
             statuses: &[0, 1, 2, 3, 5, 130],
             words: &["prune", "gc", "clean", "cleanup", "rm", "remove", "delete", "purge"],
-        }]
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        run(self, &start.load()?, output)
-    }
-}
-
-/// Makes one pass.
-fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let saved = args.plan.as_deref().map(|path| saved_plan(path, args.max_age, loaded)).transpose()?;
-    let lists = args.lists.read()?;
-    args.only.check_alone(lists.removes())?;
-    let loaded = &lists.applied(args.what_if.applied(loaded));
-    let needs_history = args.wait.is_none() && args.plan.is_none();
-    let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
-    let progress = Progress::new(args, output.format);
-    let (pass, mut listed, written, interrupted_by) = block_on(async {
-        if needs_history {
-            warn_without_history(&loaded.settings, output.format).await?;
+        let loaded = &start.load()?;
+        let saved = self.plan.as_deref().map(|path| saved_plan(path, self.max_age, loaded)).transpose()?;
+        let lists = self.lists.read()?;
+        self.only.check_alone(lists.removes())?;
+        let loaded = &lists.applied(self.what_if.applied(loaded));
+        let needs_history = self.wait.is_none() && self.plan.is_none();
+        let (shutdown, metrics) = (Limits::default().shutdown, AgentMetrics::default());
+        let progress = Progress::new(self, output.format);
+        let (pass, mut listed, written, interrupted_by) = block_on(async {
+            if needs_history {
+                warn_without_history(&loaded.settings, output.format).await?;
+            }
+            let (signals, stop, _) = signals::listen()?;
+            let first = signals.first();
+            let pass = tokio::select! {
+                pass = collect(self, &lists, saved, loaded, &stop, &metrics, &progress) => pass,
+                signal = signals.aborted() => Err(CliError::aborted(signal)),
+                () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
+            };
+            if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
+                metrics.not_passed(self.scope);
+                write_metrics(self, loaded, &metrics).await?;
+            }
+            let pass = pass.map_err(|error| error.ended_by(first.get().copied()));
+            let ((pass, listed), written) = (pass?, write_metrics(self, loaded, &metrics).await);
+            Ok((pass, listed, written, first.get().copied()))
+        })?;
+        if lists.removes() {
+            listed::print(&mut listed, &pass.reports, output)?;
+        } else {
+            print(&pass, self, loaded, output)?;
         }
-        let (signals, stop, _) = signals::listen()?;
-        let first = signals.first();
-        let pass = tokio::select! {
-            pass = collect(args, &lists, saved, loaded, &stop, &metrics, &progress) => pass,
-            signal = signals.aborted() => Err(CliError::aborted(signal)),
-            () = async { stop.cancelled().await; tokio::time::sleep(shutdown).await } => Err(overdue(shutdown)),
-        };
-        if pass.as_ref().is_err_and(|error| error.kind() == ErrorKind::Runtime) {
-            metrics.not_passed(args.scope);
-            write_metrics(args, loaded, &metrics).await?;
+        written?;
+        if is_dry(self.dry_run, loaded) && !self.dry_run {
+            return Err(observing());
         }
-        let pass = pass.map_err(|error| error.ended_by(first.get().copied()));
-        let ((pass, listed), written) = (pass?, write_metrics(args, loaded, &metrics).await);
-        Ok((pass, listed, written, first.get().copied()))
-    })?;
-    if lists.removes() {
-        listed::print(&mut listed, &pass.reports, output)?;
-    } else {
-        print(&pass, args, loaded, output)?;
+        if let Some(cause) = pass.summary.suspended.as_ref().filter(|_| !self.dry_run) {
+            return Err(suspended(cause, pass.summary.not_begun));
+        }
+        let ambiguous = listed.iter().filter(|one| one.is_ambiguous()).count();
+        if ambiguous > 0 {
+            return Err(listed::ambiguous(ambiguous));
+        }
+        verdict(&pass, interrupted_by, failed_sources(&pass.plan, &loaded.settings))
     }
-    written?;
-    if is_dry(args.dry_run, loaded) && !args.dry_run {
-        return Err(observing());
-    }
-    if let Some(cause) = pass.summary.suspended.as_ref().filter(|_| !args.dry_run) {
-        return Err(suspended(cause, pass.summary.not_begun));
-    }
-    let ambiguous = listed.iter().filter(|one| one.is_ambiguous()).count();
-    if ambiguous > 0 {
-        return Err(listed::ambiguous(ambiguous));
-    }
-    verdict(&pass, interrupted_by, failed_sources(&pass.plan, &loaded.settings))
 }
 
 /// Writes the file with the metrics, if one is set. A dry run is no pass of the node.

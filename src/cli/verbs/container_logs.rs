@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::completions;
 use crate::cli::args::namespace::NamespaceArgs;
-use crate::cli::args::{formats, times};
+use crate::cli::args::times;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::lookup::{ambiguous, log_dirs};
 use crate::cli::render::format;
 use crate::cli::render::output::{Format, Output};
-use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
+use crate::cli::verb::{READS_FILES, ROWS, Start, TEXT, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
 use crate::model::{LogDir, PodRef};
 use crate::observe::{LogFile, LogLine, LogLines, LogQuery, LogWatch, LoggedContainer, PodLogs};
@@ -82,8 +82,8 @@ struct LineView<'a> {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "logs",
             examples: &[
                 ("List the pods that have logs", "kubegc logs -n shop"),
@@ -91,10 +91,9 @@ impl Verb for Args {
                 ("Show the last lines of all instances, and wait for more", "kubegc logs web-0 --all --tail 100 -f"),
                 ("Copy the log files of a pod", "kubegc logs web-0 --export web-0-logs"),
             ],
-            formats: formats::ROWS,
-            statuses: READS_FILES,
-            words: &[],
-        }]
+            formats: ROWS,
+            ..READS_FILES
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
@@ -104,7 +103,7 @@ impl Verb for Args {
     }
 
     fn formats(&self) -> Option<(&'static str, &'static [Format])> {
-        self.pod.is_some().then_some(("logs POD", formats::TEXT))
+        self.pod.is_some().then_some(("logs POD", TEXT))
     }
 
     fn config_file(&self) -> Option<&PathBuf> {

@@ -43,8 +43,8 @@ struct Inventory {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts { name: "demo", examples: &[], formats: &[], statuses: READS_FILES, words: &[] }]
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts { name: "demo", ..READS_FILES }
     }
 
     fn run(&self, _: &Start<'_>, output: &mut Output) -> Result<(), CliError> {

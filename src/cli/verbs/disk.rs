@@ -5,14 +5,13 @@ mod by_pod;
 
 use std::path::PathBuf;
 
-use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{Accounted, account, all_seen, block_on};
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
-use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
+use crate::cli::verb::{LOOKS, ROWS, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
 use crate::model::{DirUsage, Seen, at_least_text};
 use crate::observe::Part;
@@ -67,17 +66,16 @@ struct Style {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "disk",
             examples: &[
                 ("Show what fills the disks", "kubegc disk"),
                 ("Show every image, layer and blob", "kubegc disk --top 0 -o wide"),
             ],
-            formats: formats::ROWS,
-            statuses: LOOKS,
-            words: &[],
-        }]
+            formats: ROWS,
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {

@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now};
@@ -17,8 +16,7 @@ use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
 use crate::cli::render::screen::Screen;
 use crate::cli::render::{format, reference};
-use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
-use crate::config::Loaded;
+use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::model::{FileSystem, Image, Seen, Snapshot};
 use crate::plan::{Decision, ImageUsers, KeepReason, Kept, Kind, Plan, Policy, Scope, images, key};
 
@@ -102,40 +100,36 @@ pub(super) struct User {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "images",
             examples: &[
                 ("List the images by size", "kubegc images"),
                 ("List those that were used least recently first", "kubegc images --sort-by last-used"),
                 ("Print only ids", "kubegc images -q"),
             ],
-            formats: formats::LIST,
-            statuses: LOOKS,
+            formats: LIST,
             words: &["ls", "list", "get", "ps"],
-        }]
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        run(self, &start.load()?, output)
+        let loaded = &start.load()?;
+        let policy = &loaded.settings.policy;
+        let (snapshot, plan) = match &self.snapshot {
+            Some(file) => Snapshots::open(file)?.planned(policy)?,
+            None => block_on(plan_now(loaded, Scope::All))?,
+        };
+        let images = Images::new(&snapshot, &plan, policy, self.sort_by);
+        let ids = images.entries.iter().map(|image| image.id.as_str());
+        if self.quiet {
+            output.names(ids.map(str::to_owned))?;
+        } else {
+            output.list(&Document::of(&images), ids.map(|id| reference(Kind::Image, id)), |wide| images.text(wide))?;
+        }
+        all_seen(&plan)
     }
-}
-
-/// Prints the images.
-fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let policy = &loaded.settings.policy;
-    let (snapshot, plan) = match &args.snapshot {
-        Some(file) => Snapshots::open(file)?.planned(policy)?,
-        None => block_on(plan_now(loaded, Scope::All))?,
-    };
-    let images = Images::new(&snapshot, &plan, policy, args.sort_by);
-    let ids = images.entries.iter().map(|image| image.id.as_str());
-    if args.quiet {
-        output.names(ids.map(str::to_owned))?;
-    } else {
-        output.list(&Document::of(&images), ids.map(|id| reference(Kind::Image, id)), |wide| images.text(wide))?;
-    }
-    all_seen(&plan)
 }
 
 /// Returns the containers that use an image.

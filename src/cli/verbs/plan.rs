@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::cli::args::formats;
 use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;
 use crate::cli::args::values;
@@ -11,7 +10,7 @@ use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now, warn_without_history};
 use crate::cli::render::output::{Document, Format, Output};
 use crate::cli::render::{self, reference};
-use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
+use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::daemon::{failed_sources, now, suspension_of_files};
 use crate::model::Snapshot;
@@ -37,8 +36,8 @@ pub struct Args {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "plan",
             examples: &[
                 ("Show what a pass would remove now, and why", "kubegc plan"),
@@ -46,43 +45,39 @@ impl Verb for Args {
                 ("Show only the containers of one namespace", "kubegc plan --kind container -n shop"),
                 ("Save a plan, to carry it out later", "kubegc plan -o json > plan.json"),
             ],
-            formats: formats::LIST,
-            statuses: LOOKS,
+            formats: LIST,
             words: &["ls", "list", "get", "ps", "preview", "diff", "dry-run"],
-        }]
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        run(self, &start.load()?, output)
+        let loaded = &start.load()?;
+        let loaded = self.only.applied(self.what_if.applied(loaded));
+        let under_pressure = |plan: Plan| Plan { pressure: self.what_if.pressure().or(plan.pressure.clone()), ..plan };
+        if let Some(file) = &self.snapshot {
+            let decide = |snapshot: &Snapshot| {
+                warn_of_patterns(snapshot, &loaded);
+                let policy = &loaded.settings.policy;
+                self.only.limit(under_pressure(decide(snapshot, policy, self.scope)), snapshot, policy)
+            };
+            return offline(Snapshots::open(file)?, decide, output);
+        }
+        let (snapshot, plan) = block_on(async {
+            let planned = plan_now(&loaded, self.scope).await?;
+            warn_without_history(&loaded.settings, output.format).await?;
+            Ok(planned)
+        })?;
+        warn_of_patterns(&snapshot, &loaded);
+        if let Some(cause) = suspension_of_files(&loaded.settings, now()) {
+            warn(&format!("{cause}; until then a pass removes nothing"));
+        }
+        let plan = self.only.limit(under_pressure(plan), &snapshot, &loaded.settings.policy)?;
+        print(&plan, output)?;
+        all_seen(&plan)?;
+        let failed = failed_sources(&plan, &loaded.settings);
+        failed.map_or(Ok(()), |failed| Err(CliError::message(ErrorKind::Partial, failed)))
     }
-}
-
-/// Makes a plan and prints it.
-fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let loaded = args.only.applied(args.what_if.applied(loaded));
-    let under_pressure = |plan: Plan| Plan { pressure: args.what_if.pressure().or(plan.pressure.clone()), ..plan };
-    if let Some(file) = &args.snapshot {
-        let decide = |snapshot: &Snapshot| {
-            warn_of_patterns(snapshot, &loaded);
-            let policy = &loaded.settings.policy;
-            args.only.limit(under_pressure(decide(snapshot, policy, args.scope)), snapshot, policy)
-        };
-        return offline(Snapshots::open(file)?, decide, output);
-    }
-    let (snapshot, plan) = block_on(async {
-        let planned = plan_now(&loaded, args.scope).await?;
-        warn_without_history(&loaded.settings, output.format).await?;
-        Ok(planned)
-    })?;
-    warn_of_patterns(&snapshot, &loaded);
-    if let Some(cause) = suspension_of_files(&loaded.settings, now()) {
-        warn(&format!("{cause}; until then a pass removes nothing"));
-    }
-    let plan = args.only.limit(under_pressure(plan), &snapshot, &loaded.settings.policy)?;
-    print(&plan, output)?;
-    all_seen(&plan)?;
-    let failed = failed_sources(&plan, &loaded.settings);
-    failed.map_or(Ok(()), |failed| Err(CliError::message(ErrorKind::Partial, failed)))
 }
 
 /// Prints a warning for each keep rule that keeps nothing now: it may have a typing error.

@@ -9,7 +9,7 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::{Accounted, account, all_seen, block_on, recorded_blocking};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
-use crate::config::{Loaded, Settings};
+use crate::config::Settings;
 use crate::daemon::now;
 use crate::observe::Part;
 use crate::page::{Contents, Document, Facts, Outlook, Past, html};
@@ -32,51 +32,46 @@ pub struct Args {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "report",
             examples: &[("Write the page to a file", "kubegc report node.html")],
             formats: &[Format::Html, Format::Json],
-            statuses: LOOKS,
-            words: &[],
-        }]
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        run(self, &start.load()?, output)
-    }
-}
-
-/// Prints or writes the page. It is written as far as it can be known, and then the error is returned.
-fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let planned = block_on(async {
-        let Accounted { snapshot, plan, runtime } =
-            account(loaded, [Part::PodUsage, Part::DiskContents].into()).await?;
-        if let Some(error) = runtime {
-            return Err(error);
+        let loaded = &start.load()?;
+        let planned = block_on(async {
+            let Accounted { snapshot, plan, runtime } =
+                account(loaded, [Part::PodUsage, Part::DiskContents].into()).await?;
+            if let Some(error) = runtime {
+                return Err(error);
+            }
+            let under_pressure =
+                decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
+            // Without an account the page has no such section.
+            let contents = disk_account(&snapshot, &plan).map(|account| Contents::new(account, disk_by_pod(&snapshot)));
+            let outlook = Outlook::new(&plan, Some(&under_pressure), &[]).with_contents(contents.unwrap_or_default());
+            Ok((plan, outlook))
+        });
+        let (plan, outlook, error) = match planned {
+            Ok((plan, outlook)) => (Some(plan), Ok(outlook), None),
+            Err(error) => (None, Err(error.to_string()), Some(error)),
+        };
+        let node = plan.as_ref().map_or(&loaded.settings.node, |plan| &plan.node);
+        let document = document(&loaded.settings, node, outlook);
+        let text = match output.format.unwrap_or(Format::Html) {
+            Format::Json => serde_json::to_string(&document)? + "\n",
+            _ => html(&document),
+        };
+        match &self.file {
+            None => output.text(&text)?,
+            Some(file) => fs::write(file, text).map_err(|error| cannot_write(file, &error))?,
         }
-        let under_pressure =
-            decide(&snapshot, &loaded.settings.policy.under_pressure(Pressure::Requested {}), Scope::All);
-        // Without an account the page has no such section.
-        let contents = disk_account(&snapshot, &plan).map(|account| Contents::new(account, disk_by_pod(&snapshot)));
-        let outlook = Outlook::new(&plan, Some(&under_pressure), &[]).with_contents(contents.unwrap_or_default());
-        Ok((plan, outlook))
-    });
-    let (plan, outlook, error) = match planned {
-        Ok((plan, outlook)) => (Some(plan), Ok(outlook), None),
-        Err(error) => (None, Err(error.to_string()), Some(error)),
-    };
-    let node = plan.as_ref().map_or(&loaded.settings.node, |plan| &plan.node);
-    let document = document(&loaded.settings, node, outlook);
-    let text = match output.format.unwrap_or(Format::Html) {
-        Format::Json => serde_json::to_string(&document)? + "\n",
-        _ => html(&document),
-    };
-    match &args.file {
-        None => output.text(&text)?,
-        Some(file) => fs::write(file, text).map_err(|error| cannot_write(file, &error))?,
+        error.map_or_else(|| plan.map_or(Ok(()), |plan| all_seen(&plan)), Err)
     }
-    error.map_or_else(|| plan.map_or(Ok(()), |plan| all_seen(&plan)), Err)
 }
 
 fn cannot_write(file: &std::path::Path, error: &std::io::Error) -> CliError {

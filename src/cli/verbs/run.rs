@@ -4,7 +4,7 @@ use super::report::document;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::Output;
-use crate::cli::verb::{Start, Verb, VerbFacts};
+use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
 use crate::config::Mode;
 use crate::daemon::agent;
 pub(super) use crate::daemon::process::file_watch::FileWatch;
@@ -23,25 +23,22 @@ pub struct Args {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "run",
             examples: &[
                 ("Run the agent with the settings of a file", "kubegc run --config /etc/kubegc/kubegc.toml"),
                 ("Log what it would remove, without removing it", "kubegc run --mode observe"),
             ],
-            formats: &[],
             statuses: &[0, 1, 2, 5, 130],
             words: &["start", "serve", "agent", "daemon"],
-        }]
+            is_service: true,
+            ..READS_FILES
+        }
     }
 
     fn run(&self, start: &Start<'_>, _: &mut Output) -> Result<(), CliError> {
         run(self, start)
-    }
-
-    fn is_service(&self) -> bool {
-        true
     }
 }
 

@@ -1,11 +1,9 @@
 //! `kubegc snapshot`.
 
-use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::session::{self, all_seen, block_on};
 use crate::cli::render::output::{Document, Output};
-use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
-use crate::config::Loaded;
+use crate::cli::verb::{DOCUMENT, LOOKS, Start, Verb, VerbFacts};
 
 /// Print the observed state of this node, for `plan --snapshot`
 #[derive(Debug, clap::Args)]
@@ -18,30 +16,25 @@ pub struct Args {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "snapshot",
             examples: &[
                 ("Save the state of this node, for `plan --snapshot` elsewhere", "kubegc snapshot > node.json"),
                 ("Save what happened to its images too, for `lab --snapshot`", "kubegc snapshot --trace > node.json"),
             ],
-            formats: formats::DOCUMENT,
-            statuses: LOOKS,
-            words: &[],
-        }]
+            formats: DOCUMENT,
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        run(self, &start.load()?, output)
+        let loaded = &start.load()?;
+        let (mut snapshot, plan) = block_on(session::snapshot(loaded))?;
+        if self.trace {
+            snapshot.trace = Some(session::recorded_blocking(&loaded.settings)?.trace()?);
+        }
+        output.document(&Document::of(&snapshot))?;
+        all_seen(&plan)
     }
-}
-
-/// Takes a snapshot and prints it.
-fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let (mut snapshot, plan) = block_on(session::snapshot(loaded))?;
-    if args.trace {
-        snapshot.trace = Some(session::recorded_blocking(&loaded.settings)?.trace()?);
-    }
-    output.document(&Document::of(&snapshot))?;
-    all_seen(&plan)
 }

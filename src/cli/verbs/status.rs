@@ -9,14 +9,13 @@ use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
-use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::{self, block_on};
 use crate::cli::render::node_page::{Beside, node_page};
 use crate::cli::render::output::{Document, Output};
 use crate::cli::render::plan_tables::log_limits;
 use crate::cli::render::{format, pod_text as pods};
-use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
+use crate::cli::verb::{LOOKS, Start, TEXT, Verb, VerbFacts};
 use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
 use crate::daemon::{failed_sources, now, suspension_of_files};
 use crate::fleet::NodeStatus;
@@ -91,17 +90,17 @@ pub(in crate::cli) struct Status {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "status",
             examples: &[
                 ("Show the agent and its last passes", "kubegc status"),
                 ("Show them every 5 seconds", "kubegc status --watch=5s"),
             ],
-            formats: formats::TEXT,
-            statuses: LOOKS,
+            formats: TEXT,
             words: &["info", "health"],
-        }]
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {

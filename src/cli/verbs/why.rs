@@ -12,7 +12,6 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
 use super::completions;
-use crate::cli::args::formats;
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
@@ -22,7 +21,7 @@ use crate::cli::input::session::{block_on, explain};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::pod_text::{self as pods, PodAnswer};
 use crate::cli::render::{Paint, format};
-use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
+use crate::cli::verb::{LOOKS, Start, TEXT, Verb, VerbFacts};
 use crate::config::{Loaded, MAX_SHOWN};
 use crate::model::{Seen, Snapshot};
 use crate::plan::{Decision, Kind, Plan, PodKnowledge, RemoveReason};
@@ -95,53 +94,53 @@ struct Setting {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "why",
             examples: &[
                 ("Explain an image", "kubegc why registry.example.com/web:1.0"),
                 ("Explain all objects of a pod", "kubegc why pod web-0 -n shop"),
                 ("Explain a container by the beginning of its id", "kubegc why 509b9c7"),
             ],
-            formats: formats::TEXT,
-            statuses: LOOKS,
+            formats: TEXT,
             words: &["describe", "explain", "inspect"],
-        }]
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        run(self, &start.load()?, output)
-    }
-}
-
-/// Runs the command.
-fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let policy = &loaded.settings.policy;
-    let what = args.word()?;
-    let (snapshot, plan) = match &args.snapshot {
-        Some(file) => Snapshots::open(file)?.planned(policy)?,
-        None => block_on(args.planned(&what, loaded))?,
-    };
-    let search = Search { snapshot: &snapshot, namespace: &args.namespace };
-    let word = what.strip_prefix("pod/").unwrap_or(&what);
-    let pods: Vec<_> = pods::answers(search.pods(), word, &plan).into_iter().map(Answer::Pod).collect();
-    let found = match search.find(&policy.logs, &what) {
-        Finding::Objects(found) => found,
-        Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
-        Finding::Nothing(similar) if pods.is_empty() => {
-            let removed = if args.snapshot.is_none() { removed::newest(&what, &args.namespace, loaded)? } else { None };
-            return Err(removed.map_or_else(|| nothing(&what, &similar), |entry| removed::error(&what, &entry)));
+        let loaded = &start.load()?;
+        let policy = &loaded.settings.policy;
+        let what = self.word()?;
+        let (snapshot, plan) = match &self.snapshot {
+            Some(file) => Snapshots::open(file)?.planned(policy)?,
+            None => block_on(self.planned(&what, loaded))?,
+        };
+        let search = Search { snapshot: &snapshot, namespace: &self.namespace };
+        let word = what.strip_prefix("pod/").unwrap_or(&what);
+        let pods: Vec<_> = pods::answers(search.pods(), word, &plan).into_iter().map(Answer::Pod).collect();
+        let found = match search.find(&policy.logs, &what) {
+            Finding::Objects(found) => found,
+            Finding::Ambiguous(candidates) => return Err(ambiguous(&what, &candidates)),
+            Finding::Nothing(similar) if pods.is_empty() => {
+                let removed =
+                    if self.snapshot.is_none() { removed::newest(&what, &self.namespace, loaded)? } else { None };
+                return Err(removed.map_or_else(|| nothing(&what, &similar), |entry| removed::error(&what, &entry)));
+            }
+            Finding::Nothing(_) => Vec::new(),
+        };
+        let namesakes = search.namesakes(&what, &found);
+        let objects = found
+            .into_iter()
+            .filter_map(|found| answer(found, &snapshot, &plan, loaded))
+            .map(Box::new)
+            .map(Answer::Object);
+        let answers: Vec<_> = pods.into_iter().chain(objects).collect();
+        print(&answers, &plan, output)?;
+        match output.format {
+            None | Some(Format::Table) if namesakes > 0 => output.page(&others(&what, namesakes)),
+            _ => Ok(()),
         }
-        Finding::Nothing(_) => Vec::new(),
-    };
-    let namesakes = search.namesakes(&what, &found);
-    let objects =
-        found.into_iter().filter_map(|found| answer(found, &snapshot, &plan, loaded)).map(Box::new).map(Answer::Object);
-    let answers: Vec<_> = pods.into_iter().chain(objects).collect();
-    print(&answers, &plan, output)?;
-    match output.format {
-        None | Some(Format::Table) if namesakes > 0 => output.page(&others(&what, namesakes)),
-        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `kubegc config rules`.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,9 +12,18 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
 use crate::cli::render::plan_tables::rule_note;
-use crate::config::{Loaded, then_text};
+use crate::cli::verb::{READS_FILES, ROWS, Start, Verb, VerbFacts};
+use crate::config::then_text;
 use crate::plan::{RuleNote, Scope};
 use crate::rules::RuleText;
+
+/// Show each rule, and what it decides now
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Use a snapshot instead of this node (- for standard input)
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+}
 
 /// The rules, and what each decides now, for programs.
 #[derive(JsonSchema, Serialize)]
@@ -42,17 +51,30 @@ struct RuleEntry {
     now: RuleNote,
 }
 
-/// Prints the rules with what they decide on this node, or on that of a snapshot.
-pub(super) fn run(snapshot: Option<&Path>, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let (_, plan) = match snapshot {
-        Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,
-        None => block_on(plan_now(loaded, Scope::All))?,
-    };
-    let rules = loaded.settings.policy.rules.iter().map(crate::rules::Rule::text);
-    let rules = rules.zip(&plan.rules).map(|(text, now)| RuleEntry::new(text, now.clone())).collect();
-    let list = RuleList { rules };
-    output.result(&Document::of(&list), |wide| list.text(wide))?;
-    all_seen(&plan)
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "config rules",
+            examples: &[("Show what each rule decides now", "kubegc config rules")],
+            formats: ROWS,
+            ..READS_FILES
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let loaded = start.load()?;
+        let (_, plan) = match &self.snapshot {
+            Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,
+            None => block_on(plan_now(&loaded, Scope::All))?,
+        };
+        let rules = loaded.settings.policy.rules.iter().map(crate::rules::Rule::text);
+        let rules = rules.zip(&plan.rules).map(|(text, now)| RuleEntry::new(text, now.clone())).collect();
+        let list = RuleList { rules };
+        output.result(&Document::of(&list), |wide| list.text(wide))?;
+        all_seen(&plan)
+    }
 }
 
 // === impl RuleEntry ===

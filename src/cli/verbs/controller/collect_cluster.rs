@@ -18,6 +18,7 @@ use super::{cluster_tables as render, pod_tables as render_pods};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::render::output::{Document, Output};
+use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::cli::verbs::collect::{is_dry, observing};
 use crate::controller::{ClusterOutcome, CollectOptions, Keep, PodCollector, SaveOptions, collect};
 use crate::daemon::now;
@@ -59,15 +60,32 @@ pub struct Args {
     save_secrets: bool,
 }
 
-/// Collects and prints what was done.
-pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let (dry_run, source) = (is_dry(args.change.dry_run, source.loaded), source.within(args.change.timeout));
-    if args.pods_only {
-        pods(args, dry_run, source, output)?;
-    } else {
-        objects(args, dry_run, source, output)?;
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "controller collect",
+            examples: &[
+                ("Make all checks, but change nothing", "kubegc controller collect --dry-run"),
+                ("Delete at most 100 objects", "kubegc controller collect --max 100"),
+            ],
+            formats: LIST,
+            ..LOOKS
+        }
     }
-    if dry_run && !args.change.dry_run { Err(observing()) } else { Ok(()) }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let loaded = start.load()?;
+        let source = Source::new(&loaded, start);
+        let (dry_run, source) = (is_dry(self.change.dry_run, source.loaded), source.within(self.change.timeout));
+        if self.pods_only {
+            pods(self, dry_run, source, output)?;
+        } else {
+            objects(self, dry_run, source, output)?;
+        }
+        if dry_run && !self.change.dry_run { Err(observing()) } else { Ok(()) }
+    }
 }
 
 fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {

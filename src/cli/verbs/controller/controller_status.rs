@@ -9,6 +9,7 @@ use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::{Document, Output};
+use crate::cli::verb::{LOOKS, Start, TEXT, Verb, VerbFacts};
 use crate::controller::{ClusterStatus, Collector, Leader};
 use crate::daemon::now;
 
@@ -22,15 +23,29 @@ const ANSWER: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// Reads and prints the status.
-pub(super) fn run(Args {}: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let connection = source.patient_connection();
-    let lease = &source.settings().controller.lease;
-    let status = block_on(async { Ok(ClusterStatus::read(&connection, lease, ANSWER, now).await?) })?;
-    output.result(&Document::of(&status), |_| text(&status))?;
-    match status.faults().as_slice() {
-        [] => Ok(()),
-        faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "controller status",
+            examples: &[("Show which process collects", "kubegc controller status")],
+            formats: TEXT,
+            ..LOOKS
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let loaded = start.load()?;
+        let source = Source::new(&loaded, start);
+        let connection = source.patient_connection();
+        let lease = &source.settings().controller.lease;
+        let status = block_on(async { Ok(ClusterStatus::read(&connection, lease, ANSWER, now).await?) })?;
+        output.result(&Document::of(&status), |_| text(&status))?;
+        match status.faults().as_slice() {
+            [] => Ok(()),
+            faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),
+        }
     }
 }
 

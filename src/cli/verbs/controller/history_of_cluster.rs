@@ -5,6 +5,7 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
+use crate::cli::verb::{LIST, READS_FILES, Start, Verb, VerbFacts};
 use crate::record::{DeletionEntry, DeletionLog};
 
 /// Show what collect and run deleted and changed, and why, newest first
@@ -19,15 +20,32 @@ pub struct Args {
     namespace: NamespaceArgs,
 }
 
-/// Reads and prints the history.
-pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let Some(path) = &source.settings().controller_history else {
-        let error = CliError::message(ErrorKind::Usage, "controller.history names no file");
-        return Err(error.hint("--controller-history FILE names one"));
-    };
-    let entries = DeletionLog::read(path, args.limit, args.namespace.get())?;
-    let names = entries.iter().map(|it| format!("{}/{}", it.kind.to_lowercase(), it.name)).collect::<Vec<_>>();
-    output.entries(&entries, names, |wide| text(&entries, wide))
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "controller history",
+            examples: &[(
+                "Show what was deleted last",
+                "kubegc controller history --controller-history /var/lib/kubegc/controller.jsonl",
+            )],
+            formats: LIST,
+            ..READS_FILES
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let loaded = start.load()?;
+        let source = Source::new(&loaded, start);
+        let Some(path) = &source.settings().controller_history else {
+            let error = CliError::message(ErrorKind::Usage, "controller.history names no file");
+            return Err(error.hint("--controller-history FILE names one"));
+        };
+        let entries = DeletionLog::read(path, self.limit, self.namespace.get())?;
+        let names = entries.iter().map(|it| format!("{}/{}", it.kind.to_lowercase(), it.name)).collect::<Vec<_>>();
+        output.entries(&entries, names, |wide| text(&entries, wide))
+    }
 }
 
 fn text(entries: &[DeletionEntry], wide: bool) -> String {

@@ -17,6 +17,7 @@ use crate::cli::input::cluster::Source;
 use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::{Document, Format, Output};
+use crate::cli::verb::{CLUSTER_PLAN, LOOKS, Start, Verb, VerbFacts};
 use crate::controller::{ObjectFilter, PodCollector};
 use crate::daemon::now;
 use crate::model::Identity;
@@ -86,26 +87,48 @@ pub enum Condition {
     Unreadable,
 }
 
-/// Makes a plan and prints it.
-pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    if args.pods_only {
-        return pods(args, source, output);
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "controller plan",
+            examples: &[
+                ("Show what would be deleted in a cluster", "kubegc controller plan"),
+                ("Fail if all owners of an object are absent", "kubegc controller plan --fail-on dangling"),
+                (
+                    "Show only the orphaned, unscheduled and surplus terminated pods",
+                    "kubegc controller plan --pods-only",
+                ),
+            ],
+            formats: CLUSTER_PLAN,
+            statuses: &[0, 1, 2, 3, 4, 130],
+            ..LOOKS
+        }
     }
-    let WholePlan { objects: plan, pods } = &whole(args, source, output)?;
-    let known = args.baseline.as_deref().map(one_document::cluster_plan).transpose()?;
-    let new = known.map(|known| without(plan.clone(), &known));
-    let new = new.as_ref().unwrap_or(plan);
-    let met: Vec<_> = args.fail_on.iter().filter(|condition| condition.is_met(new)).collect();
-    if met.is_empty() {
-        let of_pods = pods.iter().flat_map(|pods| &pods.errors);
-        return source::all_listed(&plan.errors.iter().chain(of_pods).cloned().collect::<Vec<_>>());
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let loaded = start.load()?;
+        let source = Source::new(&loaded, start);
+        if self.pods_only {
+            return pods(self, source, output);
+        }
+        let WholePlan { objects: plan, pods } = &whole(self, source, output)?;
+        let known = self.baseline.as_deref().map(one_document::cluster_plan).transpose()?;
+        let new = known.map(|known| without(plan.clone(), &known));
+        let new = new.as_ref().unwrap_or(plan);
+        let met: Vec<_> = self.fail_on.iter().filter(|condition| condition.is_met(new)).collect();
+        if met.is_empty() {
+            let of_pods = pods.iter().flat_map(|pods| &pods.errors);
+            return source::all_listed(&plan.errors.iter().chain(of_pods).cloned().collect::<Vec<_>>());
+        }
+        let met: Vec<_> = met.into_iter().filter_map(ValueEnum::to_possible_value).collect();
+        let met: Vec<_> = met.iter().map(clap::builder::PossibleValue::get_name).collect();
+        // What could not be read does not make it uncertain.
+        let errors = source::all_listed(&plan.errors).err().map(|error| format!("; {error}")).unwrap_or_default();
+        let message = format!("the plan has a condition of --fail-on: {}{errors}", met.join(", "));
+        Err(CliError::message(ErrorKind::Condition, message))
     }
-    let met: Vec<_> = met.into_iter().filter_map(ValueEnum::to_possible_value).collect();
-    let met: Vec<_> = met.iter().map(clap::builder::PossibleValue::get_name).collect();
-    // What could not be read does not make it uncertain.
-    let errors = source::all_listed(&plan.errors).err().map(|error| format!("; {error}")).unwrap_or_default();
-    let message = format!("the plan has a condition of --fail-on: {}{errors}", met.join(", "));
-    Err(CliError::message(ErrorKind::Condition, message))
 }
 
 /// Makes both plans and prints them.

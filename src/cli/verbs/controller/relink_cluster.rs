@@ -10,6 +10,7 @@ use crate::cli::input::cluster::Source;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
+use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::cli::verbs::collect::{is_dry, observing};
 use crate::controller::{CollectOptions, RelinkReport, RelinkResult, RelinkedReference, relink};
 use crate::owners::plan_under;
@@ -30,26 +31,43 @@ pub struct Args {
     change: ChangeArgs,
 }
 
-/// Relinks and prints what was done.
-pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let (dry_run, source) = (is_dry(args.change.dry_run, source.loaded), source.within(args.change.timeout));
-    let ChangeArgs { max: max_objects, only: selected, .. } = &args.change;
-    let (max_objects, only, settings) = (*max_objects, selected.filter(source)?, &source.settings().controller);
-    let plan = plan_under(&source::observe(source, selected.namespace.get(), None)?, &settings.guards);
-    let options = CollectOptions { dry_run, max_objects, timeout: source.left(), only, save: None };
-    let connection = Arc::new(source.patient_connection());
-    let asks = args.change.asks(dry_run, source) && plan.stale_references().next().is_some();
-    let report = until_aborted(async |stop| {
-        QUESTION.confirm(&connection, asks, &stop).await?;
-        Ok(relink(connection, &plan, settings, &options, stop).await?)
-    })?;
-    let relinked = report.references.iter().filter(|it| is_relinked(it));
-    output.list(&Document::of(&report), relinked.map(|it| render::name(&it.object)), |wide| {
-        text(&report, dry_run, wide)
-    })?;
-    let failures = report.failures.iter().map(|failure| (&failure.object, &*failure.cause));
-    args.change.verdict(report.interrupted, failures, &report.errors)?;
-    if dry_run && !args.change.dry_run { Err(observing()) } else { Ok(()) }
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "controller relink",
+            examples: &[
+                ("Show what would be changed after a restore", "kubegc controller relink -n shop --dry-run"),
+                ("Change at most 100 objects", "kubegc controller relink -n shop --max 100"),
+            ],
+            formats: LIST,
+            ..LOOKS
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let loaded = start.load()?;
+        let source = Source::new(&loaded, start);
+        let (dry_run, source) = (is_dry(self.change.dry_run, source.loaded), source.within(self.change.timeout));
+        let ChangeArgs { max: max_objects, only: selected, .. } = &self.change;
+        let (max_objects, only, settings) = (*max_objects, selected.filter(source)?, &source.settings().controller);
+        let plan = plan_under(&source::observe(source, selected.namespace.get(), None)?, &settings.guards);
+        let options = CollectOptions { dry_run, max_objects, timeout: source.left(), only, save: None };
+        let connection = Arc::new(source.patient_connection());
+        let asks = self.change.asks(dry_run, source) && plan.stale_references().next().is_some();
+        let report = until_aborted(async |stop| {
+            QUESTION.confirm(&connection, asks, &stop).await?;
+            Ok(relink(connection, &plan, settings, &options, stop).await?)
+        })?;
+        let relinked = report.references.iter().filter(|it| is_relinked(it));
+        output.list(&Document::of(&report), relinked.map(|it| render::name(&it.object)), |wide| {
+            text(&report, dry_run, wide)
+        })?;
+        let failures = report.failures.iter().map(|failure| (&failure.object, &*failure.cause));
+        self.change.verdict(report.interrupted, failures, &report.errors)?;
+        if dry_run && !self.change.dry_run { Err(observing()) } else { Ok(()) }
+    }
 }
 
 fn is_relinked(reference: &RelinkedReference) -> bool {

@@ -10,8 +10,10 @@ use super::source;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
+use crate::cli::render::output::Output;
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::cli::verbs::collect::is_dry;
-use crate::config::{ConfigFiles, Loaded, Settings};
+use crate::config::{Loaded, Settings};
 use crate::controller::{
     Attention, Candidate, OwnersService, PodCollector, PodNotice, PodsService, ResourceFilter, ResourceName,
 };
@@ -70,17 +72,29 @@ pub struct Args {
     namespaces: bool,
 }
 
-/// Runs the service. `load` loads the settings from `files` and all other sources.
-pub(super) fn run(
-    args: &Args,
-    source: Source<'_>,
-    files: ConfigFiles,
-    load: impl Fn() -> Result<Loaded, CliError>,
-) -> Result<(), CliError> {
-    let files = FileWatch::new(files);
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "controller run",
+            examples: &[("Run the controller", "kubegc controller run --kubeconfig admin.conf")],
+            is_service: true,
+            ..LOOKS
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, _: &mut Output) -> Result<(), CliError> {
+        run(self, Source::new(&start.load()?, start), start)
+    }
+}
+
+/// Runs the service.
+fn run(args: &Args, source: Source<'_>, start: &Start<'_>) -> Result<(), CliError> {
+    let files = FileWatch::new(start.files());
     let load = || {
         files.before_load();
-        load()
+        start.load()
     };
     block_on(async {
         let (signals, stop, reload) = signals::listen()?;

@@ -13,6 +13,7 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::render::output::{Document, Output};
 use crate::cli::render::{Paint, format};
+use crate::cli::verb::{LOOKS, Start, TEXT, Verb, VerbFacts};
 use crate::model::Identity;
 use crate::owners::{
     ClusterAction, ClusterExplanation, ClusterSnapshot, DependentNode, OwnerFinding, OwnerNode, Propagation, explain,
@@ -45,31 +46,52 @@ pub(in crate::cli) struct Answer {
     if_deleted: Option<Vec<ClusterAction>>,
 }
 
-/// Explains each object of that name.
-pub(super) fn run(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let object = args.object.join("/");
-    let Some((kind, name)) = object.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty()) else {
-        let message = format!("cannot explain {object:?}: not of the form KIND/NAME");
-        return Err(CliError::message(ErrorKind::Usage, message).hint("write for example deployment/web"));
-    };
-    let namespace = args.namespace.get();
-    // What is around an object of a namespace is in it. Only its owners can be outside, and they are read by themselves.
-    let mut snapshot = source.snapshot(args.snapshot.as_ref(), namespace)?;
-    let mut found = find_objects(&snapshot, kind, name, namespace);
-    if found.is_empty() && namespace.is_some() && args.snapshot.is_none() {
-        snapshot = source.snapshot(None, None)?;
-        found = find_objects(&snapshot, kind, name, namespace);
-    }
-    if found.is_empty() {
-        return Err(not_found(args, &snapshot));
-    }
-    for object in &found {
-        if let Some(answer) = answer(&snapshot, object, args.if_deleted) {
-            let paint = output.paint;
-            output.result(&Document::of(&answer), |_| text(&answer, paint))?;
+// === impl Args: the command ===
+
+impl Verb for Args {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "controller why",
+            examples: &[
+                ("Explain an object", "kubegc controller why deployment/web -n shop"),
+                (
+                    "Show what would follow from its deletion",
+                    "kubegc controller why deployment/web --if-deleted foreground",
+                ),
+            ],
+            formats: TEXT,
+            ..LOOKS
         }
     }
-    Ok(())
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let loaded = start.load()?;
+        let source = Source::new(&loaded, start);
+        let object = self.object.join("/");
+        let Some((kind, name)) = object.split_once('/').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
+        else {
+            let message = format!("cannot explain {object:?}: not of the form KIND/NAME");
+            return Err(CliError::message(ErrorKind::Usage, message).hint("write for example deployment/web"));
+        };
+        let namespace = self.namespace.get();
+        // What is around an object of a namespace is in it. Only its owners can be outside, and they are read by themselves.
+        let mut snapshot = source.snapshot(self.snapshot.as_ref(), namespace)?;
+        let mut found = find_objects(&snapshot, kind, name, namespace);
+        if found.is_empty() && namespace.is_some() && self.snapshot.is_none() {
+            snapshot = source.snapshot(None, None)?;
+            found = find_objects(&snapshot, kind, name, namespace);
+        }
+        if found.is_empty() {
+            return Err(not_found(self, &snapshot));
+        }
+        for object in &found {
+            if let Some(answer) = answer(&snapshot, object, self.if_deleted) {
+                let paint = output.paint;
+                output.result(&Document::of(&answer), |_| text(&answer, paint))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn answer(snapshot: &ClusterSnapshot, object: &Identity, policy: Option<Propagation>) -> Option<Answer> {

@@ -11,7 +11,8 @@ use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
-use crate::cli::render::output::{Document, Output};
+use crate::cli::render::output::{Document, Format, Output};
+use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::daemon::now;
 use crate::fleet::{FleetImage, ImageList, ImageState, NodeDiskPolicySpec, StatusImages};
 use crate::kubernetes::{
@@ -38,15 +39,31 @@ pub(super) struct ImagesArgs {
     nodes: SelectorArgs,
     /// Wait for the answers of the agents too, at most this long
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, num_args = 0..=1, default_missing_value = "15m")]
-    pub wait: Option<Duration>,
+    wait: Option<Duration>,
 }
 
-// === impl ImagesArgs ===
+// === impl ImagesArgs: the command ===
 
-impl ImagesArgs {
-    pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+impl Verb for ImagesArgs {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "fleet images",
+            examples: &[
+                ("Show which nodes have an image", "kubegc fleet images registry.example.com/app:1.2"),
+                (
+                    "Let the agents of a pool answer for a repository",
+                    "kubegc fleet images docker.io/library/redis -l pool=gpu --wait",
+                ),
+            ],
+            formats: LIST,
+            words: &["which nodes", "inventory"],
+            ..LOOKS
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
         let list = ImageList::of([self.image.clone()]).map_err(|fault| CliError::message(ErrorKind::Usage, fault))?;
-        let connection = source.patient_connection();
+        let connection = Source::new(&start.load()?, start).patient_connection();
         block_on(async {
             let nodes = self.look(&connection).await.map_err(explained)?;
             show(nodes, output)?;
@@ -58,6 +75,12 @@ impl ImagesArgs {
         })
     }
 
+    fn formats(&self) -> Option<(&'static str, &'static [Format])> {
+        self.wait.is_some().then_some(("fleet images --wait", &[]))
+    }
+}
+
+impl ImagesArgs {
     /// Reads what the Nodes list, and the pods of those that may have the image.
     async fn look(&self, connection: &Connection) -> Result<Vec<FleetImage>, KubernetesError> {
         let wanted = ImageName::from(self.image.as_str());

@@ -14,6 +14,7 @@ use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::daemon::now;
 use crate::fleet::{
     FleetNode, NodeDiskPolicy, NodeDiskPolicySpec, NodeState, PolicyMode, SILENT_AFTER, goes_ahead, overview,
@@ -79,15 +80,31 @@ fn share(text: &str) -> Result<u8, String> {
     percent.ok_or_else(|| "expected a share of the nodes from 1% to 99%".to_owned())
 }
 
-// === impl ModeArgs ===
+// === impl ModeArgs: the command ===
 
-impl ModeArgs {
-    pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+impl Verb for ModeArgs {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "fleet mode",
+            examples: &[
+                ("Let all nodes only observe", "kubegc fleet mode observe"),
+                (
+                    "Let them collect in steps of two hours",
+                    "kubegc fleet mode collect --canary 5% --then 25% --every 2h",
+                ),
+                ("Print the policies of the steps", "kubegc fleet mode collect --canary 5% --then 25% --plan"),
+            ],
+            words: &["rollout", "canary"],
+            ..LOOKS
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let connection = Source::new(&start.load()?, start).patient_connection();
         let shares = self.shares()?;
         if self.plan {
             return self.print(&shares, output);
         }
-        let connection = source.patient_connection();
         block_on(async {
             let mut confirmed = Confirmed::default();
             for (step, share) in shares.iter().enumerate() {
@@ -107,7 +124,9 @@ impl ModeArgs {
             Ok(())
         })
     }
+}
 
+impl ModeArgs {
     /// Returns the share of the nodes that goes ahead in each step with a policy.
     fn shares(&self) -> Result<Vec<u8>, CliError> {
         let steps: Vec<_> = self.canary.iter().chain(&self.then).copied().collect();

@@ -16,6 +16,7 @@ use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::node_page::{Beside, node_page};
 use crate::cli::render::output::{Document, Output};
+use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::daemon::now;
 use crate::fleet::{FleetNode, NodeSelector, NodeState, NodeStatus, overview};
 use crate::kubernetes::{ApiResource, Connection, FleetStatus, LabeledObject, list_objects};
@@ -53,18 +54,34 @@ pub(super) struct Fleet {
     pub disks: BTreeMap<String, NodeStatus>,
 }
 
-// === impl NodesArgs ===
+// === impl NodesArgs: the command ===
 
-impl NodesArgs {
-    pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-        let connection = source.patient_connection();
+impl Verb for NodesArgs {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "fleet",
+            examples: &[
+                ("List the nodes, worst first", "kubegc fleet"),
+                ("List the fullest nodes of a pool first", "kubegc fleet -l pool=gpu --sort-by used"),
+                ("Show what the agent of a node shows", "kubegc fleet node-7"),
+            ],
+            formats: LIST,
+            words: &["nodes", "cluster", "top"],
+            ..LOOKS
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let connection = Source::new(&start.load()?, start).patient_connection();
         let fleet = block_on(Fleet::read(&connection, self.nodes.selector.as_ref()))?;
         match &self.node {
             Some(node) => fleet.page(node, output),
             None => self.list(&fleet, output),
         }
     }
+}
 
+impl NodesArgs {
     fn list(&self, fleet: &Fleet, output: &mut Output) -> Result<(), CliError> {
         let mut nodes = overview(&fleet.nodes, &fleet.disks, now());
         match self.sort_by {

@@ -35,17 +35,16 @@ pub struct Args {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "pause",
             examples: &[
                 ("Stop all removals until kubegc resume", "kubegc pause --reason incident-7"),
                 ("Stop all removals for an hour", "kubegc pause --until 1h"),
             ],
-            formats: &[],
-            statuses: READS_FILES,
             words: &["stop", "suspend", "hold", "cordon", "freeze"],
-        }]
+            ..READS_FILES
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {

@@ -9,6 +9,7 @@ use crate::cli::cli_error::CliError;
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::Output;
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::fleet::{NodeDiskPolicySpec, PolicyPause};
 
 /// Stop all removals on nodes until `kubegc fleet resume`
@@ -37,24 +38,42 @@ pub(super) struct ResumeArgs {
     name: String,
 }
 
-// === impl PauseArgs ===
+// === impl PauseArgs: the command ===
 
-impl PauseArgs {
-    pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+impl Verb for PauseArgs {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "fleet pause",
+            examples: &[
+                ("Stop all removals on all nodes", "kubegc fleet pause --reason incident-7"),
+                (
+                    "Stop them for four hours on some nodes",
+                    "kubegc fleet pause --reason rollout -l pool=gpu --until 4h --name gpu",
+                ),
+            ],
+            ..LOOKS
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let connection = Source::new(&start.load()?, start).patient_connection();
         let paused = Some(PolicyPause { reason: self.reason.clone(), until: self.until });
         let spec = NodeDiskPolicySpec { node_selector: self.nodes.selector.clone(), paused, ..Default::default() };
-        let connection = source.patient_connection();
         block_on(write_policy(&connection, &self.name, &spec))?;
         let until = self.until.map(|until| format!(" until {until:.0}")).unwrap_or_default();
         output.text(&format!("nodediskpolicy.kubegc.dev/{} applied: paused{until}\n", self.name))
     }
 }
 
-// === impl ResumeArgs ===
+// === impl ResumeArgs: the command ===
 
-impl ResumeArgs {
-    pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-        let connection = source.patient_connection();
+impl Verb for ResumeArgs {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts { name: "fleet resume", examples: &[("End the pause of all nodes", "kubegc fleet resume")], ..LOOKS }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
+        let connection = Source::new(&start.load()?, start).patient_connection();
         let is_deleted = block_on(delete_policy(&connection, &self.name))?;
         let result = if is_deleted { "deleted" } else { "not found" };
         output.text(&format!("nodediskpolicy.kubegc.dev/{} {result}\n", self.name))

@@ -14,6 +14,7 @@ use crate::cli::input::cluster::Source;
 use crate::cli::input::listed_images;
 use crate::cli::input::session::block_on;
 use crate::cli::render::output::Output;
+use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::fleet::{ImageList, NodeDiskPolicySpec};
 
 /// Remove unused images from all nodes, until a time
@@ -42,14 +43,26 @@ pub(super) struct RemoveArgs {
     wait: Option<Duration>,
 }
 
-// === impl RemoveArgs ===
+// === impl RemoveArgs: the command ===
 
-impl RemoveArgs {
-    pub(super) fn run(&self, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
+impl Verb for RemoveArgs {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
+            name: "fleet remove",
+            examples: &[
+                ("Remove an image from all nodes, and wait for their answers", "kubegc fleet remove app:1.2 --wait"),
+                ("Remove what a scanner found", "kubegc fleet remove --list report.json --name scan"),
+            ],
+            words: &["purge", "rmi", "prune"],
+            ..LOOKS
+        }
+    }
+
+    fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
         let list = self.image_list()?;
+        let connection = Source::new(&start.load()?, start).patient_connection();
         let (node_selector, remove_images) = (self.nodes.selector.clone(), Some(list));
         let spec = NodeDiskPolicySpec { node_selector, remove_images, ..NodeDiskPolicySpec::default() };
-        let connection = source.patient_connection();
         block_on(async {
             let written = write_policy(&connection, &self.name, &spec).await?;
             output.text(&format!("nodediskpolicy.kubegc.dev/{} applied until {:.0}\n", self.name, self.expires))?;
@@ -60,7 +73,9 @@ impl RemoveArgs {
             }
         })
     }
+}
 
+impl RemoveArgs {
     /// Returns the list.
     fn image_list(&self) -> Result<ImageList, CliError> {
         let mut words = self.images.clone();

@@ -12,14 +12,13 @@ pub struct Args {}
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "resume",
             examples: &[("End the pause", "kubegc resume")],
-            formats: &[],
-            statuses: READS_FILES,
             words: &["unpause", "continue", "uncordon", "start"],
-        }]
+            ..READS_FILES
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {

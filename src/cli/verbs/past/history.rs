@@ -9,12 +9,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::args::{formats, times, values};
+use crate::cli::args::{times, values};
 use crate::cli::cli_error::CliError;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::{format, more_tags, object, reference};
-use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
+use crate::cli::verb::{HISTORY, READS_FILES, ROWS, Start, TEXT, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::plan::Kind;
 use crate::record::{HistoryEntry, HistoryFilter, RunEntry, StoreReader};
@@ -93,8 +93,8 @@ impl Args {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "history",
             examples: &[
                 ("Show the last removals", "kubegc history"),
@@ -105,43 +105,39 @@ impl Verb for Args {
                 ("Show the runs", "kubegc history --runs"),
                 ("Show the run with number 12 and its removals", "kubegc history 12"),
             ],
-            formats: formats::HISTORY,
-            statuses: READS_FILES,
+            formats: HISTORY,
             words: &["events"],
-        }]
+            ..READS_FILES
+        }
     }
 
     fn formats(&self) -> Option<(&'static str, &'static [Format])> {
         match self {
-            Self { runs: true, .. } => Some(("history --runs", formats::ROWS)),
-            Self { sums: true, .. } => Some(("history --sums", formats::TEXT)),
+            Self { runs: true, .. } => Some(("history --runs", ROWS)),
+            Self { sums: true, .. } => Some(("history --sums", TEXT)),
             _ => None,
         }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        run(self, &start.load()?, output)
-    }
-}
-
-/// Reads the store and prints the history.
-fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
-    let path = &loaded.settings.state.path;
-    let Some(store) = StoreReader::open(path)? else {
-        return match output.format {
-            None | Some(Format::Table | Format::Wide) => {
-                output.text(&format!("no removals recorded: no store at {}\n", path.display()))
-            }
-            _ => Ok(()),
+        let loaded = &start.load()?;
+        let path = &loaded.settings.state.path;
+        let Some(store) = StoreReader::open(path)? else {
+            return match output.format {
+                None | Some(Format::Table | Format::Wide) => {
+                    output.text(&format!("no removals recorded: no store at {}\n", path.display()))
+                }
+                _ => Ok(()),
+            };
         };
-    };
-    let run = args.text.as_deref().and_then(|text| text.parse().ok());
-    match run.map(|number| store.run(number)).transpose()?.flatten() {
-        Some(run) => one_run(&run, &store, output),
-        None if args.runs => runs(args, &store, output),
-        None if args.sums => sums::print(args, &store, output),
-        None if args.follow => follow(args, loaded, store, output),
-        None => removals(args, &store, output),
+        let run = self.text.as_deref().and_then(|text| text.parse().ok());
+        match run.map(|number| store.run(number)).transpose()?.flatten() {
+            Some(run) => one_run(&run, &store, output),
+            None if self.runs => runs(self, &store, output),
+            None if self.sums => sums::print(self, &store, output),
+            None if self.follow => follow(self, loaded, store, output),
+            None => removals(self, &store, output),
+        }
     }
 }
 

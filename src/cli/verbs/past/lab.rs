@@ -7,14 +7,14 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::args::{formats, times};
+use crate::cli::args::times;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::recorded_blocking;
 use crate::cli::render::format;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
-use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
+use crate::cli::verb::{READS_FILES, Start, TEXT, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::lab::{Replay, Ruler, Suggestion, Totals, all_unused, of_kubelet, suggest};
 use crate::model::{Pulls, Trace};
@@ -74,8 +74,8 @@ struct PolicyReplay {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "lab",
             examples: &[
                 ("Compare the settings in force with others", "kubegc lab --set images.high_threshold_percent=70"),
@@ -83,10 +83,10 @@ impl Verb for Args {
                 ("Search for better settings", "kubegc lab --suggest"),
                 ("Replay the trace of another machine", "kubegc lab --snapshot node.json"),
             ],
-            formats: formats::TEXT,
-            statuses: READS_FILES,
+            formats: TEXT,
             words: &["replay", "simulate"],
-        }]
+            ..READS_FILES
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {

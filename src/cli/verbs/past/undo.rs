@@ -6,12 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use crate::cli::args::formats;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::block_on;
 use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
-use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
+use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::cri::{CriError, RuntimeReader, UndoLease};
 use crate::daemon::node::LocalNode;
@@ -50,18 +49,18 @@ struct KeptImage<'a> {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "undo",
             examples: &[
                 ("List the images that can be restored", "kubegc undo"),
                 ("Restore an image", "kubegc undo registry.example.com/app:1.2"),
                 ("Restore all images that the last pass removed", "kubegc undo --last"),
             ],
-            formats: formats::LIST,
-            statuses: LOOKS,
+            formats: LIST,
             words: &["restore", "revert", "rollback"],
-        }]
+            ..LOOKS
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {

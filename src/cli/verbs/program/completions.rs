@@ -37,14 +37,12 @@ pub struct Args {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "completions",
             examples: &[("Complete commands in this shell", "source <(kubegc completions bash)")],
-            formats: &[],
-            statuses: READS_FILES,
-            words: &[],
-        }]
+            ..READS_FILES
+        }
     }
 
     fn run(&self, _: &Start<'_>, output: &mut Output) -> Result<(), CliError> {

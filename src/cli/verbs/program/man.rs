@@ -20,8 +20,8 @@ pub struct Args {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts { name: "man", examples: &[], formats: &[], statuses: READS_FILES, words: &[] }]
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts { name: "man", ..READS_FILES }
     }
 
     fn run(&self, _: &Start<'_>, _: &mut Output) -> Result<(), CliError> {

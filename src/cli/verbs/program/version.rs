@@ -2,12 +2,11 @@
 
 use serde::Serialize;
 
-use crate::cli::args::formats;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
 use crate::cli::render::output::Output;
-use crate::cli::verb::{READS_FILES, Start, Verb, VerbFacts};
+use crate::cli::verb::{READS_FILES, Start, TEXT, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::daemon::node::LocalNode;
 use crate::model::{Runtime, Seen};
@@ -32,14 +31,13 @@ struct Versions {
 // === impl Args: the command ===
 
 impl Verb for Args {
-    fn facts() -> &'static [VerbFacts] {
-        &[VerbFacts {
+    fn facts() -> &'static VerbFacts {
+        &VerbFacts {
             name: "version",
             examples: &[("Print the versions for a program", "kubegc version -o json")],
-            formats: formats::TEXT,
-            statuses: READS_FILES,
-            words: &[],
-        }]
+            formats: TEXT,
+            ..READS_FILES
+        }
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
