@@ -73,7 +73,6 @@ const MEASURING: Duration = Duration::from_secs(2);
 const WALK: Duration = Duration::from_secs(3);
 const UNLIMITED: Duration = Duration::from_hours(24);
 
-/// Paths on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
     /// The host. Default: the agent's own root is the host's.

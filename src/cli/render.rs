@@ -19,7 +19,6 @@ pub(super) use collection::{collection, named, totals};
 pub(super) use plan_tables::plan;
 pub(super) use screen::Screen;
 
-/// Whether text has color.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint {
     /// Whether color is on.

@@ -69,7 +69,6 @@ pub(in crate::cli) trait Verb {
     where
         Self: Sized;
 
-    /// Runs the command.
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError>;
 
     /// Returns the name of the command with a flag that decides the output formats, and those; `None` = none does.
@@ -168,7 +167,6 @@ impl Chosen<'_> {
 // === impl Start ===
 
 impl Start<'_> {
-    /// Loads the settings.
     pub fn load(&self) -> Result<Loaded, CliError> {
         self.global.load(self.environment).map(|loaded| self.begin(loaded))
     }
@@ -184,7 +182,6 @@ impl Start<'_> {
         Ok((self.begin(loaded), faults))
     }
 
-    /// Returns the configuration files.
     pub fn files(&self) -> ConfigFiles {
         self.global.files(self.environment)
     }

@@ -34,7 +34,6 @@ pub enum Origin {
     SameAs(&'static str),
 }
 
-/// One fault.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfigFault {
     /// The source of the value.
@@ -45,7 +44,6 @@ pub struct ConfigFault {
     pub right: String,
 }
 
-/// The configuration has faults.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", list(faults))]
 pub struct ConfigError {

@@ -8,7 +8,6 @@ use super::entry::WrongValue;
 use super::settings::Settings;
 use super::values::Allowed;
 
-/// One setting.
 pub struct Key {
     /// The dotted name, as `images.min_age`.
     pub name: &'static str,
@@ -44,7 +43,6 @@ impl Key {
         self.doc.lines().map(|line| line.strip_prefix(' ').unwrap_or(line))
     }
 
-    /// Returns the whole description.
     pub fn description(&self) -> String {
         self.lines().collect::<Vec<_>>().join("\n")
     }

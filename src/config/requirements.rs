@@ -13,7 +13,6 @@ use crate::host_path::{HostFs, Resolved};
 use crate::model::{LeftoverKind, PodSourceName};
 use crate::rules::{Fact, RuleSubject, RuleText, Then};
 
-/// What a setting needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Need {
     /// A directory of the host that kubegc writes to.

@@ -16,7 +16,6 @@ use crate::model::PodSourceName;
 use crate::plan::Policy;
 use crate::pod_gc::PodGcPolicy;
 
-/// All settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// `mode`
@@ -105,7 +104,6 @@ pub struct KubeletSettings {
     pub client_key: Option<PathBuf>,
 }
 
-/// The store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateSettings {
     /// `state.path`
@@ -116,7 +114,6 @@ pub struct StateSettings {
     pub history_max_age: Duration,
 }
 
-/// The metrics.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricsSettings {
     /// `metrics.address`

@@ -23,7 +23,6 @@ use crate::model::{ImageName, LeftoverKind, PodSourceName, duration_text, exact_
 use crate::plan::{AgeFrom, ArchiveLimit, ImageOrder, ImageTarget, Leftovers, LogLimit, Pace, Profile};
 use crate::rules::Rules;
 
-/// A type of setting.
 pub(super) struct ValueType<T> {
     /// Reads a value from TOML.
     pub(super) read: fn(&Value) -> Result<T, WrongValue>,

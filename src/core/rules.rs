@@ -132,7 +132,6 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules(Vec<Rule>);
 
-/// What an evaluation says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Whether the condition holds.
@@ -144,7 +143,6 @@ pub enum Verdict {
 // === impl Rules ===
 
 impl Rules {
-    /// Returns the rules.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.0.iter()
     }

@@ -74,7 +74,6 @@ pub trait Answer: Message + Default + 'static {}
 /// Prost's codec, which also returns the encoded size of each answer. The decoded message may have fewer fields.
 struct Measuring<Q, A>(PhantomData<(Q, A)>);
 
-/// The decoder of [`Measuring`].
 struct MeasuringDecoder<A>(PhantomData<A>);
 
 /// The error that the connector adds to the status: this connect failed, so no request was sent.

@@ -18,7 +18,6 @@ pub trait RuntimeList: Answer {
     /// The call that streams the list in batches.
     const STREAM: Method;
 
-    /// Returns the entries.
     fn into_items(self) -> impl Iterator<Item = Self::Item>;
 
     /// Returns the id of an entry.

@@ -170,7 +170,6 @@ impl RuntimeReader {
         }
     }
 
-    /// Lists images.
     pub async fn images(&self) -> Result<Vec<Image>, CriError> {
         self.image_list().await?.complete()
     }

@@ -69,7 +69,6 @@ pub struct Limits {
     pub first_images: Duration,
 }
 
-/// One of the loops.
 struct Timer {
     job: Job,
     /// The first wait is the interval.

@@ -16,7 +16,6 @@ pub struct Done {
     pub note: Option<String>,
 }
 
-/// Why an action failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
     /// A call to the runtime failed.

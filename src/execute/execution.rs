@@ -140,7 +140,6 @@ impl Run<'_> {
         self.state().summary.is_stopped = self.stop.is_cancelled();
     }
 
-    /// Carries out one action.
     pub(super) async fn act(&self, action: &Action) -> Report {
         let (stop, wait, begun) = (self.stop, self.exec.options.stop_wait, Instant::now());
         let result = tokio::select! {

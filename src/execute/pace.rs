@@ -14,7 +14,6 @@ const BUSY_PERCENT: f64 = 10.0;
 /// A shorter removal does not show a busy runtime.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// How long removals took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RemovalTimes {
     quickest: Option<Duration>,

@@ -61,7 +61,6 @@ impl Remover {
         writer.stop_container(id, grace).await
     }
 
-    /// Removes a container.
     pub(super) async fn remove_container(&self, id: &ContainerId) -> Result<(), CriError> {
         let Self::Live { writer, .. } = self else { return Ok(()) };
         writer.remove_container(id).await

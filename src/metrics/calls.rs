@@ -28,7 +28,6 @@ pub struct CallTimer<'a> {
 // === impl CriCalls ===
 
 impl CriCalls {
-    /// Begins a call.
     pub fn begin(&self, method: &'static str) -> CallTimer<'_> {
         CallTimer { calls: self, method, begun: tokio::time::Instant::now(), has_ended: false }
     }

@@ -1,6 +1,5 @@
 //! Every metric: name, type, labels and meaning.
 
-/// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
     /// The name, without the suffix `_total` of a counter.

@@ -23,7 +23,6 @@ impl Exposition {
         if wants { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// Returns the media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

@@ -12,7 +12,6 @@ use crate::model::{Image, ImageDetails, ImageId, Seen, Snapshot};
 /// The most calls at the same time.
 const AT_ONCE: usize = 8;
 
-/// The configurations so far.
 #[derive(Debug, Default)]
 pub struct DetailsReader {
     known: Mutex<HashMap<ImageId, ImageDetails>>,

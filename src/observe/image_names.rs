@@ -21,7 +21,6 @@ const AT_ONCE: usize = 16;
 /// The most calls of one pass: what pods name is up to tenants. The next pass resolves more names.
 const MOST_CALLS: usize = if cfg!(test) { 50 } else { 2_000 };
 
-/// The results so far.
 #[derive(Debug, Default)]
 pub struct ImageNames {
     known: Mutex<Known>,

@@ -22,7 +22,6 @@ pub(super) const LONGEST: usize = 1000;
 /// The days of the chart of reclaimed bytes.
 const DAYS: usize = 30;
 
-/// What the page shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Document {
     /// The node and its agent.
@@ -52,7 +51,6 @@ pub struct Facts {
     pub low_percent: u64,
 }
 
-/// What the store has.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Past {
     /// The use of file systems, oldest first.

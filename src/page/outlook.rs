@@ -43,7 +43,6 @@ pub struct Removals {
     pub first: Vec<Line>,
 }
 
-/// One object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// The kind of the object.

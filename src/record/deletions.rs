@@ -53,7 +53,6 @@ pub struct DeletionEntry {
     pub result: String,
 }
 
-/// Writes the history.
 #[derive(Debug)]
 pub struct DeletionLog {
     sender: Option<SyncSender<DeletionEntry>>,

@@ -32,7 +32,6 @@ pub struct RunStart {
     pub triggered_by: Option<String>,
 }
 
-/// How a run ended.
 #[derive(Clone, Debug)]
 pub struct RunEnd {
     /// When it ended.

@@ -63,7 +63,6 @@ pub struct Global {
     overrides: Overrides,
 }
 
-/// The flags for settings.
 #[derive(Debug, Default)]
 struct Overrides(Vec<(&'static str, String)>);
 

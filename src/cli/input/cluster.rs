@@ -41,7 +41,6 @@ impl<'a> Source<'a> {
 // === impl Source: what a command reads ===
 
 impl Source<'_> {
-    /// Returns the settings.
     pub(in crate::cli) fn settings(&self) -> &Settings {
         &self.loaded.settings
     }

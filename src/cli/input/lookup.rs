@@ -46,7 +46,6 @@ pub(in crate::cli) enum Object<'a> {
     Image(&'a Image),
 }
 
-/// An object that matches.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::cli) struct Found<'a> {
     pub(in crate::cli) object: Object<'a>,

@@ -50,7 +50,6 @@ pub enum Color {
     Never,
 }
 
-/// The output of commands.
 pub struct Output {
     /// The requested format; `None` = the default of the command.
     pub format: Option<Format>,
@@ -152,7 +151,6 @@ impl Output {
         }
     }
 
-    /// Prints text unchanged.
     pub fn text(&mut self, text: &str) -> Result<(), CliError> {
         self.bytes(text.as_bytes())
     }
@@ -189,7 +187,6 @@ impl Output {
         self.flush()
     }
 
-    /// Flushes the output.
     pub fn flush(&mut self) -> Result<(), CliError> {
         Ok(self.out.flush()?)
     }

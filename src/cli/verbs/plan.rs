@@ -110,7 +110,6 @@ fn offline(
     seen
 }
 
-/// Prints one plan.
 fn print(plan: &Plan, output: &mut Output) -> Result<(), CliError> {
     let names = plan.actions.iter().map(|action| reference(action.target.kind(), &action.target.id()));
     let paint = output.paint;

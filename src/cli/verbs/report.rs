@@ -93,7 +93,6 @@ pub(super) fn document(settings: &Settings, node: &str, outlook: Result<Outlook,
     Document { facts, past: past(settings, at), outlook }
 }
 
-/// Reads the store.
 fn past(settings: &Settings, at: Timestamp) -> Past {
     let read = || -> Result<Past, CliError> {
         let store = recorded_blocking(settings)?;

@@ -83,7 +83,6 @@ struct ObjectAnswer<'a> {
     pods: Option<Seen<PodKnowledge>>,
 }
 
-/// The setting that decides.
 #[derive(Debug, Serialize)]
 struct Setting {
     key: &'static str,
@@ -245,7 +244,6 @@ impl ObjectAnswer<'_> {
         lines.map(|line| format::printable(&line) + "\n").collect()
     }
 
-    /// Formats the decision.
     fn explanation(&self, paint: Paint) -> String {
         let decision = match self.decision {
             Decision::Remove(_) => paint.yellow("remove"),

@@ -51,7 +51,6 @@ impl ConfigFiles {
         Self { versions, ..self.clone() }
     }
 
-    /// Returns the configuration file.
     pub fn main(&self) -> &Path {
         &self.main
     }

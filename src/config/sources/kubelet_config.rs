@@ -93,7 +93,6 @@ impl KubeletFiles {
         Ok(merged)
     }
 
-    /// Returns the settings.
     pub(super) fn entries(&mut self) -> Vec<Entry> {
         let (mut entries, mut faults) = (Vec::new(), Vec::new());
         for (name, key, read) in FIELDS {

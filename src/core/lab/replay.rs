@@ -64,7 +64,6 @@ pub struct Removal {
     pub image: usize,
 }
 
-/// What a replay did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replay {
     /// Its counts.
@@ -73,7 +72,6 @@ pub struct Replay {
     pub removals: Vec<Removal>,
 }
 
-/// A replay in progress.
 struct Driver<'a> {
     ruler: &'a Ruler,
     policy: &'a Policy,

@@ -161,7 +161,6 @@ impl JsonSchema for Uid {
 // === impl ApiKind ===
 
 impl ApiKind {
-    /// Creates a kind.
     pub fn new(api_version: &str, kind: &str) -> Self {
         Self { api_version: api_version.into(), kind: kind.into() }
     }

@@ -9,7 +9,6 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use super::{Container, ContainerState, PodRef, PodUid, Sandbox, SandboxState};
 
-/// A pod source.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case")]
 pub enum PodSourceName {

@@ -51,7 +51,6 @@ struct Slot<'a> {
     status: PodStatus,
 }
 
-/// Decides all containers.
 pub(super) fn decide(step: &mut Step) {
     let context = step.context;
     let partial = context.snapshot.partial.containers.as_ref();

@@ -7,7 +7,6 @@ use super::step::{Context, Step};
 use super::{images, leftover, logs};
 use crate::model::Snapshot;
 
-/// Decides one pass.
 pub fn decide(snapshot: &Snapshot, policy: &Policy, scope: Scope) -> Plan {
     let context = Context::new(snapshot, policy);
     let mut step = Step::first(&context);

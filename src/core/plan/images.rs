@@ -33,7 +33,6 @@ use reclaim::Estimates;
 use uses::by_id;
 use volumes::UnknownVolumes;
 
-/// Decides all images.
 pub(super) fn decide(step: &mut Step) {
     let context = step.context;
     let Some(images) = step.need("images", &context.snapshot.images) else { return };

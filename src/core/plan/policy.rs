@@ -98,7 +98,6 @@ pub enum AgeFrom {
 /// The directories of the archive, beside the pod log root.
 pub const ARCHIVE: [&str; 2] = ["kubegc", "archive"];
 
-/// The directories with logs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogPolicy {
     /// `logs.pods_root`

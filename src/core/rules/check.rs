@@ -45,7 +45,6 @@ const FUNCTIONS: &[&str] = &[
 /// The names of types, for `type(x) == int`.
 const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
-/// The faults so far.
 struct Check<'a> {
     of: RuleSubject,
     program: &'a Program,

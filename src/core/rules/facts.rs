@@ -104,7 +104,6 @@ fn add(context: &mut Context<'_, '_>, objects: impl IntoIterator<Item = &'static
 // === impl Facts ===
 
 impl Facts<'_> {
-    /// Evaluates a condition.
     pub(super) fn evaluate(&self, condition: &IdedExpr) -> Verdict {
         match self.value(condition) {
             Ok(Value::Bool(holds)) => Verdict::Holds(holds),
@@ -120,7 +119,6 @@ impl Facts<'_> {
         rule.work.steps(used.fold(Extent::default(), Extent::max))
     }
 
-    /// Evaluates an expression.
     pub(super) fn value(&self, expression: &IdedExpr) -> Result<Value, String> {
         Value::resolve(expression, &self.0).map_err(|error| shown(&error))
     }

@@ -65,7 +65,6 @@ pub struct CategoryEntry {
 // === impl DiskAccount ===
 
 impl DiskAccount {
-    /// Lists all file systems.
     pub fn disks(&self) -> impl Iterator<Item = &DiskSpace> {
         std::iter::once(&self.first).chain(&self.other_disks)
     }

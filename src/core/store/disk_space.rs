@@ -319,7 +319,6 @@ mod tests {
         account(snapshot, BTreeMap::new()).unwrap()
     }
 
-    /// The categories with bytes.
     fn bytes(space: &DiskSpace) -> Vec<(&'static str, u64)> {
         let filled = space.categories.iter().filter(|entry| entry.bytes > 0);
         filled.map(|entry| (entry.category.into(), entry.bytes)).collect()

@@ -28,7 +28,6 @@ const BLOCK_BYTES: u64 = 4096;
 /// The labels of an object.
 type Labels = HashMap<String, String>;
 
-/// What a reference names.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Name {
     /// The record of a blob in a namespace.
@@ -36,7 +35,6 @@ enum Name {
     Snapshot(SnapshotKey),
 }
 
-/// The lists so far.
 #[derive(Default)]
 pub(super) struct GraphBuilder {
     /// Parts, each with what it refers to.

@@ -54,7 +54,6 @@ struct PauseFiles {
     policies: Option<PathBuf>,
 }
 
-/// What the files say.
 #[derive(Default)]
 pub(super) struct PauseState {
     pause: Option<Pause>,
@@ -151,7 +150,6 @@ impl Cycle {
 // === impl ReceivedPolicies ===
 
 impl ReceivedPolicies {
-    /// Sets the policies.
     pub(in crate::daemon) fn set(&self, policies: &NodePolicies) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(policies.clone());
     }

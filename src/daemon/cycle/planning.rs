@@ -10,7 +10,6 @@ use crate::plan::{
 };
 use crate::rules::{Need, Rule};
 
-/// What a pass removes.
 #[derive(Clone, Debug)]
 pub enum PassKind {
     /// What the policy in force says.

@@ -114,7 +114,6 @@ fn without_effect(signal: &str) {
 // === impl Signal ===
 
 impl Signal {
-    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Terminate => "SIGTERM",
@@ -134,7 +133,6 @@ impl Signal {
 // === impl Reload ===
 
 impl Reload {
-    /// Requests a reload.
     pub fn request(&self) {
         self.0.notify_one();
     }
@@ -149,7 +147,6 @@ impl Reload {
         }
     }
 
-    /// Waits for a request.
     pub async fn requested(&self) {
         self.0.notified().await;
     }

@@ -150,7 +150,6 @@ impl Dir {
         self.unlink_as(name, AtFlags::empty(), entry.reclaims())
     }
 
-    /// Removes an empty directory.
     pub fn unlink_dir(&self, name: &OsStr) -> Result<RemovedStats, LogError> {
         self.unlink_as(name, AtFlags::REMOVEDIR, 0)
     }

@@ -29,7 +29,6 @@ pub struct Archive {
 // === impl Observer ===
 
 impl Observer {
-    /// Reads the archive.
     pub(in crate::observe) async fn read_archive(&self, snapshot: &mut Snapshot, with_pods: bool) {
         let read = move |_: &HostFs, archive: &Path| Archive::read(archive, with_pods);
         let archive = self.measure(self.places.archive.clone(), READING, read).await;

@@ -50,7 +50,6 @@ impl LogFiles {
         Ok(found)
     }
 
-    /// Returns the regular files.
     pub fn files(self) -> impl Iterator<Item = (String, DirEntry)> {
         self.entries.into_iter().filter(|(_, entry)| entry.kind == EntryKind::File)
     }

@@ -23,7 +23,6 @@ pub struct CombinedPods {
     clock: Clock,
 }
 
-/// The sources in use.
 struct Chosen {
     /// Their names, as `kube-api+kubelet`.
     name: String,
@@ -39,7 +38,6 @@ struct Search {
     is_logged: Once,
 }
 
-/// One of several sources.
 pub struct SourceEntry {
     pub source: Arc<dyn PodSource>,
     /// The setting that selected it, such as `auto` or `pods.source`.

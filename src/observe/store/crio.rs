@@ -73,7 +73,6 @@ enum Entry<T> {
     Unreadable(IgnoredAny),
 }
 
-/// What to measure.
 pub(super) struct Wanted {
     /// The sizes so far.
     pub sizes: Sizes,

@@ -17,7 +17,6 @@ pub(in crate::record) fn nanos_before(at: Timestamp, ago: Duration) -> i64 {
     nanos(at).saturating_sub(i64::try_from(ago.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Converts a stored time.
 pub(in crate::record) fn moment(nanos: i64) -> Timestamp {
     Timestamp::from_nanosecond(nanos.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }

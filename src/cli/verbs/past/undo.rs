@@ -69,7 +69,6 @@ impl Verb for Args {
     }
 }
 
-/// Lists or restores images.
 async fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let node = LocalNode::find(loaded).await?;
     let reader = node.reader(&loaded.settings);

@@ -50,7 +50,6 @@ impl Verb for Args {
     }
 }
 
-/// Prints the completions.
 fn run(args: &Args, output: &mut Output) -> Result<(), CliError> {
     let name = args.shell.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
     let unknown = || CliError::message(ErrorKind::Usage, format!("no completions for {name}"));

@@ -15,7 +15,6 @@ use crate::model::{Runtime, Seen};
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
-/// The versions.
 #[derive(Serialize)]
 struct Versions {
     kind: &'static str,

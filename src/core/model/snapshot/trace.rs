@@ -103,7 +103,6 @@ impl TracedImage {
         self.disk_bytes.unwrap_or(self.image.size_bytes)
     }
 
-    /// Returns its id.
     pub fn id(&self) -> &ImageId {
         &self.image.id
     }

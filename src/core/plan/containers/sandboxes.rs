@@ -18,7 +18,6 @@ use crate::plan::step::{Context, Step};
 /// The number of containers that this pass keeps, by sandbox.
 pub(super) type ContainersBySandbox<'a> = HashMap<&'a SandboxId, usize>;
 
-/// Decides all sandboxes.
 pub(in crate::plan) fn decide(step: &mut Step) {
     let context = step.context;
     let partial = context.snapshot.partial.sandboxes.as_ref();

@@ -55,7 +55,6 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// Explains the reason.
     pub fn explain(self) -> Explanation {
         match self {
             Self::Remove(action) | Self::IfNeeded(action) => action.reason.explain(),

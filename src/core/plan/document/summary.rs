@@ -83,7 +83,6 @@ pub struct Halt {
 // === impl Summary ===
 
 impl Summary {
-    /// Counts a report.
     pub fn add(&mut self, report: &Report) {
         let kind = report.action.target.kind();
         self.outcomes.entry(kind).or_default().add(&report.outcome);

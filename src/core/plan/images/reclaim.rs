@@ -18,7 +18,6 @@ const NOTHING_BYTES: u64 = 64 << 10;
 #[derive(Default)]
 pub(super) struct Estimates<'a>(Option<StoreIndex<'a>>);
 
-/// What a removal reclaims.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reclaimed {
     pub bytes: u64,

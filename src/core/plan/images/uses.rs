@@ -67,7 +67,6 @@ impl<'a> Uses<'a> {
 // === impl Use ===
 
 impl<'a> Use<'a> {
-    /// Returns the container.
     pub fn container(&self) -> &'a Container {
         match self {
             Self::Container(container) | Self::Volume(container) => container,
