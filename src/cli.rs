@@ -79,7 +79,8 @@ pub fn main() -> ExitCode {
     }
     let environment = Environment::read();
     let color = cli.global.color;
-    render::Screen::set(cli.global.no_headers, cli.global.no_trunc, environment.columns);
+    let (global, wide) = (&cli.global, cli.global.format == Some(Format::Wide));
+    render::Screen::of_stdout(global.no_headers, global.no_trunc, environment.columns, wide).set();
     let mut output = Output::of_process(cli.global.format, color, &environment);
     match cli.run(&environment, &mut output).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,

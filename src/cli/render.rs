@@ -8,6 +8,7 @@ pub(super) mod output;
 pub(super) mod plan_tables;
 pub(super) mod pod_text;
 pub(super) mod screen;
+pub(super) mod tables;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -27,8 +28,12 @@ pub(super) struct Paint {
 
 /// Formats the kind, id, name and pod of an object. In a table that is not wide, or on a narrow terminal, the name contains the pod, and the id
 /// of a log directory is the uid of its pod.
-pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>, wide: bool) -> [String; 4] {
-    let wide = wide && Screen::of_process().has_room();
+pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>) -> [String; 4] {
+    let screen = Screen::current();
+    object_on(screen.wide && screen.has_room(), kind, id, name, pod)
+}
+
+fn object_on(wide: bool, kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodRef>) -> [String; 4] {
     let name = name.filter(|name| !name.is_empty());
     let name = name.unwrap_or(if kind == Kind::Image { "<none>" } else { "" });
     let of = pod.map(ToString::to_string).unwrap_or_default();
@@ -56,7 +61,7 @@ pub(super) fn object(kind: Kind, id: &str, name: Option<&str>, pod: Option<&PodR
 pub(super) fn action(action: &Action) -> String {
     let (target, pod) = (&action.target, action.pod.as_ref());
     let has_name = pod.is_some() || target.name().is_some_and(|name| !name.is_empty());
-    let [kind, id, name, _] = object(target.kind(), &target.id(), target.name(), pod, false);
+    let [kind, id, name, _] = object_on(false, target.kind(), &target.id(), target.name(), pod);
     format!("{kind} {}", if has_name && !name.is_empty() { name } else { id })
 }
 

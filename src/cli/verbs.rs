@@ -1,5 +1,5 @@
-//! The commands. Each has one file, with its arguments, whose doc comments are the help text, and all that is known of it as a
-//! [`Verb`](super::verb::Verb). `src/cli.rs` lists them.
+//! The commands. Each has its arguments, whose doc comments are the help text, and all that is known of it as a
+//! [`Verb`](super::verb::Verb). `src/cli.rs` lists them; a group, such as `fleet`, lists its own.
 
 pub(super) mod collect;
 pub(super) mod config;

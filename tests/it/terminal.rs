@@ -1,4 +1,4 @@
-//! The output on a terminal of 80 and of 200 columns: a real pseudo-terminal, and a simulated node of 60 objects with
+//! The output on a terminal of 60 to 200 columns: a real pseudo-terminal, and a simulated node of 60 objects with
 //! long names. `tests/data/screens.md` shows the screens, and is checked here.
 
 use std::fmt::Write as _;
@@ -150,13 +150,16 @@ fn stable(text: &str, dir: &str) -> String {
     lines.join("\n").replace(dir, "DIR")
 }
 
-/// Replaces each time, as `2026-11-21T12:00:00Z`, by one time.
+/// Replaces each time, as `2026-11-21T12:00:00Z` or `11-21T12:00`, by one time.
 fn without_times(line: &str) -> String {
     let mut line = line.to_owned();
-    let is_time = |part: &str| part.parse::<Timestamp>().is_ok();
-    for start in 0..line.len().saturating_sub(19) {
-        if line.get(start..start + 20).is_some_and(is_time) {
-            line.replace_range(start..start + 20, "2026-11-22T12:00:00Z");
+    let is_time =
+        |part: &str| part.parse::<Timestamp>().is_ok() || format!("2026-{part}:00Z").parse::<Timestamp>().is_ok();
+    for time in ["2026-11-22T12:00:00Z", "11-22T12:00"] {
+        for start in 0..=line.len().saturating_sub(time.len()) {
+            if line.get(start..start + time.len()).is_some_and(is_time) {
+                line.replace_range(start..start + time.len(), time);
+            }
         }
     }
     line
@@ -183,18 +186,18 @@ fn rows(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    for columns in [80, 200] {
+    for columns in [60, 80, 100, 120, 200] {
         let host = Host::new();
         for command in COMMANDS {
             let text = host.on_terminal(columns, command);
             let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(longest <= usize::from(columns), "{command:?}: {longest}\n{text}");
-            if command[0] == "demo" {
+            if command[0] == "demo" || columns < 80 {
                 continue;
             }
             for row in rows(&text) {
                 let starts: &[&str] = &["payments", "platform", "search/", "batch-pr"];
-                let starts: Vec<_> = starts.iter().map(|start| &start[..if columns == 80 { 4 } else { 7 }]).collect();
+                let starts: Vec<_> = starts.iter().map(|start| &start[..if columns < 200 { 4 } else { 7 }]).collect();
                 assert!(starts.iter().any(|start| row.contains(start)), "{command:?}\n{row}\n{text}");
             }
         }
@@ -206,8 +209,8 @@ fn at_80_columns_the_repository_and_the_tag_of_an_image_can_be_read() {
     let host = Host::new();
     for command in [&["plan"][..], &["images"], &["collect", "--dry-run"]] {
         let text = host.on_terminal(80, command);
-        let row = text.lines().find(|line| line.contains("…sessi")).unwrap_or_else(|| panic!("{command:?}\n{text}"));
-        assert!(row.contains("store:2026.") && !row.contains("regis"), "{command:?}\n{text}");
+        let row = text.lines().find(|line| line.contains("session-store:2026.")).unwrap_or_else(|| panic!("{command:?}\n{text}"));
+        assert!(!row.contains("regis"), "{command:?}\n{text}");
     }
 }
 

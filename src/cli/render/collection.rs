@@ -1,39 +1,40 @@
 //! Formats the result of a pass for display.
 
-use super::grid::table;
 use super::plan_tables::{log_limits, more_tags};
+use super::screen::is_wide;
+use super::tables::{REMOVED, REMOVED_BY_KIND};
 use super::{Paint, counts, format, line, object};
 use crate::plan::{Action, Kept, Kind, Measure, Outcome, Pass, Report, Summary};
 
-/// Formats each object with its result, then the totals. With `wide`, it names images whose removal was not needed too.
-pub(in crate::cli) fn collection(pass: &Pass, wide: bool, paint: Paint) -> String {
-    details(&pass.reports, wide) + &totals(pass, paint)
+/// Formats each object with its result, then the totals. A wide table names images whose removal was
+/// not needed too.
+pub(in crate::cli) fn collection(pass: &Pass, paint: Paint) -> String {
+    details(&pass.reports) + &totals(pass, paint)
 }
 
 /// Formats the kept objects that the command names, and why each is kept.
-pub(in crate::cli) fn named(kept: &[Kept], wide: bool) -> String {
+pub(in crate::cli) fn named(kept: &[Kept]) -> String {
     let rows = kept.iter().map(|one| {
-        let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), wide);
-        [kind, id, name, pod, "kept".to_owned(), one.reason.explain().phrase.into_owned()]
+        let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref());
+        [kind, id, name, pod, "kept".to_owned(), String::new(), one.reason.explain().phrase.into_owned()]
     });
-    let titles = ["KIND", "ID", "NAME", "POD", "OUTCOME", "WHY"];
-    if kept.is_empty() { String::new() } else { table(titles, rows) + "\n" }
+    if kept.is_empty() { String::new() } else { REMOVED.text(rows) + "\n" }
 }
 
 /// Formats the counts by kind, then the sum.
 pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
     let mut text = String::new();
-    let removed = if pass.summary.total().would_remove > 0 { "WOULD REMOVE" } else { "REMOVED" };
+    let is_dry = pass.summary.total().would_remove > 0;
     let rows = pass.summary.outcomes.iter().map(|(&kind, tally)| {
         let freed = freed(pass.summary.freed_bytes.get(&kind).copied(), pass.summary.measure.get(&kind).copied());
-        let numbers =
-            [tally.removed + tally.would_remove, tally.already_removed, tally.refused, tally.failed, tally.not_needed];
+        let removed = tally.removed + tally.would_remove;
+        let numbers = [removed, tally.already_removed, tally.refused, tally.failed, tally.not_needed];
         let [removed, already, refused, failed, not_needed] = numbers.map(|number| number.to_string());
-        [kind.noun().to_owned(), removed, already, refused, failed, not_needed, freed]
+        let [removed, predicted] = if is_dry { [String::new(), removed] } else { [removed, String::new()] };
+        [kind.noun().to_owned(), removed, predicted, already, refused, failed, not_needed, freed]
     });
-    let titles = ["KIND", removed, "ALREADY REMOVED", "REFUSED", "FAILED", "NOT NEEDED", "FREED"];
     if !pass.reports.is_empty() {
-        text += &table(titles, rows);
+        text += &REMOVED_BY_KIND.text(rows);
         text.push('\n');
     }
     text.extend(pass.errors().map(|error| line(&paint.red("Error:"), &error)));
@@ -42,11 +43,11 @@ pub(in crate::cli) fn totals(pass: &Pass, paint: Paint) -> String {
     text + &sum(pass, paint) + "\n"
 }
 
-fn details(reports: &[Report], wide: bool) -> String {
-    let is_shown = |report: &&Report| wide || report.outcome != (Outcome::NotNeeded {});
+fn details(reports: &[Report]) -> String {
+    let is_shown = |report: &&Report| is_wide() || report.outcome != (Outcome::NotNeeded {});
     let rows = reports.iter().filter(is_shown).map(|report| {
         let Action { target, pod, .. } = &report.action;
-        let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), pod.as_ref(), wide);
+        let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), pod.as_ref());
         [
             kind,
             id,
@@ -58,8 +59,7 @@ fn details(reports: &[Report], wide: bool) -> String {
         ]
     });
     let rows: Vec<_> = rows.collect();
-    let titles = ["KIND", "ID", "NAME", "POD", "OUTCOME", "FREED", "WHY"];
-    if rows.is_empty() { String::new() } else { table(titles, rows) + "\n" }
+    if rows.is_empty() { String::new() } else { REMOVED.text(rows) + "\n" }
 }
 
 /// Formats a number of bytes, and how it was determined unless it was measured. `measure` is that of removed objects

@@ -24,13 +24,18 @@ pub(in crate::cli) fn list(things: &[String]) -> String {
 
 /// Shortens text to at most `width` characters. It leaves out the middle, because both ends distinguish names.
 fn middle(text: &str, width: usize) -> String {
+    ends(text, width, width / 2)
+}
+
+/// Shortens text to at most `width` characters, of which `head` are its first ones.
+fn ends(text: &str, width: usize, head: usize) -> String {
     let length = text.chars().count();
     if length <= width {
         return text.to_owned();
     }
-    let head: String = text.chars().take(width / 2).collect();
-    let tail: String = text.chars().skip(length + 1 + width / 2 - width).collect();
-    format!("{head}…{tail}")
+    let first: String = text.chars().take(head).collect();
+    let last: String = text.chars().skip(length + 1 + head - width).collect();
+    format!("{first}…{last}")
 }
 
 /// Formats lines of a name and a value, with the values in one column. A line without a value is left out.
@@ -52,10 +57,14 @@ pub(super) fn id(text: &str, width: usize) -> String {
 }
 
 /// Shortens a name to at most `width` characters. Each part between slashes keeps both ends, and short parts are whole:
-/// of `namespace/pod/container` every part can be recognized. A kind before the name stays, as in `image app:1`.
+/// of `namespace/pod/container` every part can be recognized. A kind before the name stays, as in `image app:1`. A path has no
+/// directories then: most paths differ at their ends.
 pub(in crate::cli) fn name(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
+    }
+    if let Some((_, file)) = text.rsplit_once('/').filter(|_| text.starts_with('/')) {
+        return name(&format!("…/{file}"), width);
     }
     if let Some((kind, name_of)) = text.split_once(' ').filter(|(kind, _)| kind.chars().all(|c| c.is_ascii_lowercase()))
     {
@@ -95,13 +104,9 @@ fn image(text: &str, width: usize) -> Option<String> {
     let last = path.rsplit('/').next()?;
     let widths = shares(&[last.chars().count(), tag.chars().count()], width.checked_sub(5)? + 4);
     let [last_width, tag_width] = widths.try_into().ok()?;
-    Some(format!("…{}{}", middle(last, last_width), part(&tag, tag_width)))
-}
-
-/// Leaves out the directories of a path: most paths differ at their ends.
-pub(super) fn without_directories(name: &str) -> String {
-    name.strip_prefix('/')
-        .map_or_else(|| name.to_owned(), |path| format!("…/{}", path.rsplit('/').next().unwrap_or(path)))
+    // A version begins the tag, and tells it from the other tags.
+    let tag = if tag.starts_with('@') { end(&tag, tag_width) } else { ends(&tag, tag_width, tag_width * 2 / 3) };
+    Some(format!("…{}{tag}", middle(last, last_width)))
 }
 
 /// Divides a width between parts: what a short part does not need goes to the long ones.
@@ -128,6 +133,15 @@ pub(super) fn end(text: &str, width: usize) -> String {
     }
     let kept: String = text.chars().take(width.saturating_sub(1)).collect();
     format!("{}…", kept.trim_end())
+}
+
+/// Wraps text between words into two lines of at most `width` characters. What is left is cut.
+pub(super) fn two_lines(text: &str, width: usize) -> Vec<String> {
+    let lines = textwrap::wrap(text, width);
+    match lines.as_slice() {
+        [first, second, third, ..] => vec![first.to_string(), end(&format!("{second} {third}"), width)],
+        lines => lines.iter().map(ToString::to_string).collect(),
+    }
 }
 
 /// Wraps lines that are longer than `width` between words. The lines that follow are indented.
@@ -195,8 +209,7 @@ mod tests {
         assert_eq!(name(long, 100), long);
         assert_eq!(name(long, 40), "paymen…uction/checkou…-x2x4z/istio-proxy");
         assert_eq!(name("shop/old-6c5b9-of-a-long-name/app", 20), "shop/old-6…-name/app");
-        assert_eq!(without_directories("/var/log/pods/default_web-0_0a1b2c3d"), "…/default_web-0_0a1b2c3d");
-        assert_eq!(without_directories("shop/web-0"), "shop/web-0");
+        assert_eq!(name("/var/log/pods/default_web-0_0a1b2c3d", 30), "…/default_web-0_0a1b2c3d");
         let image = "registry.example.com/teams/checkout-frontend:2026.11.1";
         assert_eq!(name(image, 54), image);
         assert_eq!(name(image, 53), "…/teams/checkout-frontend:2026.11.1");

@@ -98,12 +98,12 @@ impl Output {
         Self { format, paint, out: Box::new(BufWriter::new(stdout.lock())) }
     }
 
-    /// Prints a result as a document or as text. `text` is called with whether the table is wide.
-    pub fn result(&mut self, document: &impl Serialize, text: impl FnOnce(bool) -> String) -> Result<(), CliError> {
+    /// Prints a result as a document or as text.
+    pub fn result(&mut self, document: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), CliError> {
         match self.format.unwrap_or(Format::Table) {
             Format::Json => self.json(document),
             Format::Yaml => self.yaml(document),
-            format => self.page(&text(format == Format::Wide)),
+            _ => self.page(&text()),
         }
     }
 
@@ -112,7 +112,7 @@ impl Output {
         &mut self,
         document: &impl Serialize,
         names: impl IntoIterator<Item = String>,
-        text: impl FnOnce(bool) -> String,
+        text: impl FnOnce() -> String,
     ) -> Result<(), CliError> {
         match self.format {
             Some(Format::Name) => self.names(names),
@@ -125,7 +125,7 @@ impl Output {
         &mut self,
         entries: &[impl Serialize],
         names: impl IntoIterator<Item = String>,
-        text: impl FnOnce(bool) -> String,
+        text: impl FnOnce() -> String,
     ) -> Result<(), CliError> {
         match self.format {
             Some(Format::Json) => entries.iter().try_for_each(|entry| self.json(entry)),
@@ -145,7 +145,7 @@ impl Output {
 
     /// Prints text for people. On a terminal, lines that are too long are wrapped between words.
     pub fn page(&mut self, text: &str) -> Result<(), CliError> {
-        match Screen::of_process().width {
+        match Screen::current().width {
             Some(width) => self.text(&format::wrapped(text, width)),
             None => self.text(text),
         }
@@ -203,7 +203,7 @@ mod tests {
         for format in [Format::Json, Format::Yaml] {
             let out = Box::new(path.reopen().unwrap());
             let mut output = Output { format: Some(format), paint: Paint { on: false }, out };
-            output.result(&document, |_| unreachable!("a document is no text")).unwrap();
+            output.result(&document, || unreachable!("a document is no text")).unwrap();
             let text = std::fs::read_to_string(path.path()).unwrap();
             assert!(!text.contains(|c| c != '\n' && is_harmful(c)) && text.contains('é'), "{text:?}");
             let read: serde_json::Value = serde_saphyr::from_str(&text).unwrap();

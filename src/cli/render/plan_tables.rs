@@ -6,7 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::grid::table;
+use super::screen::is_wide;
+use super::tables::PLAN;
 use super::{Paint, format, line, object, planned, pod_text as pods};
 use crate::model::ImageId;
 use crate::plan::{
@@ -16,26 +17,24 @@ use crate::plan::{
 
 /// The most workloads that are named.
 const MOST_NOTES: usize = 10;
-/// The columns of removals and of kept objects.
-const TITLES: [&str; 7] = ["KIND", "ID", "NAME", "POD", "AGE", "SIZE", "WHY"];
 /// The number of removals beyond which the sum comes first, because it has left the screen at the end of the table.
 const MANY: usize = 100;
 
-/// Formats the plan as a table. With `wide`, it names every kept object and shortens no name.
-pub(in crate::cli) fn plan(plan: &Plan, wide: bool, paint: Paint) -> String {
+/// Formats the plan as a table. A wide one names every kept object and shortens no name.
+pub(in crate::cli) fn plan(plan: &Plan, paint: Paint) -> String {
     let mut text = String::new();
     if plan.actions.len() > MANY {
         let removals = plan.actions.iter().map(|action| (action.target.kind(), action.reason.explain().phrase));
         let _ = writeln!(text, "{}\n{}", summary(plan, paint), by_reason(removals));
     }
     if !plan.actions.is_empty() {
-        text += &actions(plan, wide);
+        text += &actions(plan);
         text.push('\n');
     }
     if !plan.kept.is_empty() {
         let _ = writeln!(text, "{}", paint.bold("Kept:"));
         let kept = || by_reason(plan.kept.iter().map(|one| (one.kind, one.reason.explain().phrase)));
-        text += &if wide { all_kept(plan) } else { kept() };
+        text += &if is_wide() { all_kept(plan) } else { kept() };
         text.push('\n');
     }
     if let Some(pressure) = &plan.pressure {
@@ -69,10 +68,10 @@ pub fn log_limits(plan: &Plan) -> impl Iterator<Item = String> {
     notes.into_iter().take(MOST_NOTES).map(|note| format::printable(&note.to_string()))
 }
 
-fn actions(plan: &Plan, wide: bool) -> String {
+fn actions(plan: &Plan) -> String {
     let rows = plan.actions.iter().map(|action| {
         let target = &action.target;
-        let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), action.pod.as_ref(), wide);
+        let [kind, id, name, pod] = object(target.kind(), &target.id(), target.name(), action.pod.as_ref());
         [
             kind,
             id,
@@ -83,7 +82,7 @@ fn actions(plan: &Plan, wide: bool) -> String {
             action.reason.explain().phrase.into_owned() + &score(&plan.images, &target.id()),
         ]
     });
-    table(TITLES, rows)
+    PLAN.text(rows)
 }
 
 /// Formats the score of an image by `images.order`.
@@ -121,7 +120,7 @@ fn all_kept(plan: &Plan) -> String {
     kept.sort_by_key(|one| (one.kind, one.pod.as_ref().map(ToString::to_string), &one.name, &one.id));
     let rows = kept.into_iter().map(|one| {
         let reason = one.reason.explain();
-        let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref(), true);
+        let [kind, id, name, pod] = object(one.kind, &one.id, one.name.as_deref(), one.pod.as_ref());
         let to_go = one.seconds_to_go(plan.taken_at).map(|seconds| format!(", {} to go", format::age(seconds)));
         let score = score(&plan.images, &one.id);
         let why = reason.phrase.to_string() + &to_go.unwrap_or_default() + &score;
@@ -130,7 +129,7 @@ fn all_kept(plan: &Plan) -> String {
         let size = one.size.known().map(format::size).unwrap_or_default();
         [kind, id, name, pod, age, size, why]
     });
-    table(TITLES, rows)
+    PLAN.text(rows)
 }
 
 fn images(images: &ImageSummary, has_image: bool, paint: Paint) -> String {

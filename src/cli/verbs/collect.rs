@@ -309,12 +309,8 @@ fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Resu
     let removed = |report: &&Report| matches!(report.outcome, Outcome::Removed {} | Outcome::WouldRemove {});
     let targets = pass.reports.iter().filter(removed).map(|report| &report.action.target);
     let names = targets.map(|target| reference(target.kind(), &target.id()));
-    output.list(&Document::of(&collection), names, |wide| {
-        if args.quiet {
-            render::totals(pass, paint)
-        } else {
-            render::named(named, wide) + &render::collection(pass, wide, paint)
-        }
+    output.list(&Document::of(&collection), names, || {
+        if args.quiet { render::totals(pass, paint) } else { render::named(named) + &render::collection(pass, paint) }
     })
 }
 

@@ -19,6 +19,7 @@ use crate::cli::args::kubectl_args::KubectlArgs;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::cluster::Source;
 use crate::cli::render::output::{Document, Output};
+use crate::cli::render::tables::tables;
 use crate::cli::verb::{Chosen, DOCUMENT, LOOKS, Start, Verb, VerbFacts, Word, verbs};
 
 /// Collect the garbage of a cluster: objects whose owners are deleted
@@ -45,6 +46,22 @@ verbs! {
         History(history_of_cluster::Args),
         Status(controller_status::Args),
     }
+}
+
+tables! {
+    ACTIONS: Brief "ACTION", Holder "KIND", Holder "NAMESPACE", Name "NAME", Detail "AGE", Detail "CHANGED BY",
+        Detail "LABELS", Reason "WHY";
+    FINDINGS: Brief "FINDING", Holder "KIND", Holder "NAMESPACE", Name "NAME", Detail "AGE", Detail "CHANGED BY",
+        Detail "LABELS", Reason "DETAIL";
+    GROUPS: Brief "ACTION", Brief "FINDING", "OBJECTS", Holder "KIND", Name "NAMESPACE", Reason "WHY";
+    CHANGES: Brief "ACTION", Holder "KIND", Holder "NAMESPACE", Name "NAME", "RESULT", Reason "WHY";
+    WAITING: Holder "KIND", Holder "NAMESPACE", Name "NAME", Reason "WAITS FOR";
+    RELINKED: Holder "KIND", Holder "NAMESPACE", Name "NAME", Holder "OWNER", Id "OLD UID", Id "NEW UID", "RESULT";
+    DELETIONS: Time "TIME", Detail "COMMAND", Detail "CLUSTER" wide, Brief "ACTION", Holder "KIND",
+        Holder "NAMESPACE", Name "NAME", Detail "RESULT", Reason "WHY";
+    PODS: Brief "ACTION", Holder "NAMESPACE", Name "NAME", Holder "NODE", Reason "WHY";
+    KEPT_PODS: Holder "NAMESPACE", Name "NAME", Holder "NODE", Reason "WHY";
+    DELETED_PODS: Holder "NAMESPACE", Name "NAME", Holder "NODE", "RESULT", Reason "WHY";
 }
 
 /// Print the metadata of all objects, for `plan --snapshot`

@@ -71,10 +71,10 @@ async fn show(sim: &Sim, pods: PodList, memory: &Memory, output: &mut Output) ->
     let (_, plan) = cycle.plan_now(Scope::All, Needs::new()).await;
     // The socket of the simulated runtime says nothing.
     let plan = Plan { endpoint: String::new(), ..plan };
-    output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, false, paint)))?;
+    output.page(&format!("\n{}\n{}\n", paint.bold("$ kubegc plan"), render::plan(&plan, paint)))?;
 
     let pass = cycle.pass(PassKind::Regular(Scope::All), &CancellationToken::new(), |_, _| {}).await;
-    output.page(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, false, paint)))?;
+    output.page(&format!("{}\n{}\n", paint.bold("$ kubegc collect"), render::collection(&pass, paint)))?;
     title("The node after", &Inventory::of(sim), paint, output)?;
     output.text("\nOn a real node, as root: kubegc plan   (changes nothing)\n")
 }

@@ -9,8 +9,9 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{Accounted, account, all_seen, block_on};
 use crate::cli::render::format;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
+use crate::cli::render::screen::is_wide;
+use crate::cli::render::tables::{DISK, DISK_IMAGES, DISK_LARGEST, DISK_LAYERS, DISK_OTHERS, DISK_SHARED};
 use crate::cli::verb::{LOOKS, ROWS, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
 use crate::model::{DirUsage, Seen, at_least_text};
@@ -52,15 +53,6 @@ enum By {
     Pod,
     /// One row for each namespace
     Namespace,
-}
-
-/// How the account is printed.
-#[derive(Clone, Copy)]
-struct Style {
-    /// The most entries of a list.
-    most: usize,
-    /// Whether ids are whole, and inodes are shown.
-    wide: bool,
 }
 
 // === impl Args: the command ===
@@ -108,7 +100,7 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
             return Err(CliError::message(ErrorKind::Partial, format!("cannot account for the disks: {cause}")));
         }
     };
-    output.result(&Document::of(&account), |wide| text(&account, &plan, Style { most, wide }))?;
+    output.result(&Document::of(&account), || text(&account, &plan, most))?;
     if let Some(error) = runtime {
         return Err(error);
     }
@@ -120,13 +112,13 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
     Err(CliError::message(ErrorKind::Partial, format!("cannot account for the images: {cause}")))
 }
 
-fn text(account: &DiskAccount, plan: &Plan, style: Style) -> String {
-    let sections = account.disks().flat_map(|disk| [disk_text(disk, style), largest(disk, style)]);
+fn text(account: &DiskAccount, plan: &Plan, most: usize) -> String {
+    let sections = account.disks().flat_map(|disk| [disk_text(disk), largest(disk, most)]);
     let sections = sections.chain([
-        images(account, style),
-        shared(account, style),
-        writable_layers(account, style),
-        others(account, style),
+        images(account, most),
+        shared(account, most),
+        writable_layers(account, most),
+        others(account, most),
         unlisted(account),
     ]);
     let missing = account.missing.iter().map(|missing| format!("Not read: {}\n", format::printable(missing)));
@@ -135,7 +127,7 @@ fn text(account: &DiskAccount, plan: &Plan, style: Style) -> String {
 }
 
 /// Returns how full a disk is, and the categories.
-fn disk_text(space: &DiskSpace, style: Style) -> String {
+fn disk_text(space: &DiskSpace) -> String {
     let DiskSpace { holds, disk, used_bytes, used_inodes, .. } = space;
     let holds: Vec<_> = holds.iter().map(|of| of.phrase().to_owned()).collect();
     let inodes = disk.inodes.zip(*used_inodes).map(|(all, used)| format!(", {used} of {all} inodes"));
@@ -148,11 +140,11 @@ fn disk_text(space: &DiskSpace, style: Style) -> String {
         percent(*used_bytes, disk.capacity_bytes),
         inodes.unwrap_or_default(),
     );
-    format!("{head}\n\n{}", categories(space, style))
+    format!("{head}\n\n{}", categories(space))
 }
 
 /// Returns the largest besides the store of the runtime.
-fn largest(space: &DiskSpace, style: Style) -> String {
+fn largest(space: &DiskSpace, most: usize) -> String {
     let row = |entry: &LargeEntry| {
         let DirUsage { bytes, inodes: count, at_least: is_least } = entry.usage;
         let held_by = if entry.held_by.is_empty() { "-" } else { &entry.held_by };
@@ -161,15 +153,14 @@ fn largest(space: &DiskSpace, style: Style) -> String {
             held_by.to_owned(),
             at_least_text(is_least, bytes),
             entry.category.phrase().to_owned(),
-            inodes(style, Some(count)),
+            count.to_string(),
         ]
     };
-    let titles = ["LARGEST BESIDES THE RUNTIME", "HELD BY", "SIZE", "WHAT", "INODES"];
     let rows = space.largest.iter().map(row);
-    section(space.largest.len(), style.most, "directories, volumes and files", |most| table(titles, rows.take(most)))
+    section(space.largest.len(), most, "directories, volumes and files", |most| DISK_LARGEST.text(rows.take(most)))
 }
 
-fn categories(space: &DiskSpace, style: Style) -> String {
+fn categories(space: &DiskSpace) -> String {
     let mut entries: Vec<_> = space.categories.iter().filter(|entry| entry.bytes > 0 || entry.objects > 0).collect();
     entries.sort_by_key(|entry| std::cmp::Reverse(entry.bytes));
     let row = |entry: &&CategoryEntry| {
@@ -180,49 +171,47 @@ fn categories(space: &DiskSpace, style: Style) -> String {
             at_least_text(entry.at_least, entry.bytes),
             disk,
             objects,
-            inodes(style, Some(entry.inodes)),
+            entry.inodes.to_string(),
         ]
     };
-    table(["WHAT", "SIZE", "OF DISK", "OBJECTS", "INODES"], entries.iter().map(row))
+    DISK.text(entries.iter().map(row))
 }
 
-fn images(account: &DiskAccount, style: Style) -> String {
+fn images(account: &DiskAccount, most: usize) -> String {
     let rows = account.images.iter().map(|image| {
         [
             image.name.clone().unwrap_or_else(|| "<none>".to_owned()),
-            id(style, image.id.as_str()),
+            id(image.id.as_str()),
             known(image.own_bytes),
             known(image.all_bytes),
             format!("{}: {}", image.category.phrase(), image.reason),
-            inodes(style, Some(image.own_inodes)),
+            image.own_inodes.to_string(),
         ]
     });
-    let titles = ["IMAGE", "ID", "HOLDS ALONE", "WITH SHARED", "STATE", "INODES ALONE"];
-    section(account.images.len(), style.most, "images", |most| table(titles, rows.take(most)))
+    section(account.images.len(), most, "images", |most| DISK_IMAGES.text(rows.take(most)))
 }
 
-fn shared(account: &DiskAccount, style: Style) -> String {
+fn shared(account: &DiskAccount, most: usize) -> String {
     let rows = account.shared.iter().map(|set| {
         let names = match set.images.as_slice() {
-            [first, others @ ..] if !style.wide && others.len() > 1 => format!("{first} +{}", others.len()),
+            [first, others @ ..] if !is_wide() && others.len() > 1 => format!("{first} +{}", others.len()),
             names => names.join(", "),
         };
         let state = if set.removable { "all removable" } else { "in use or kept" };
-        [names, format::size(set.bytes), state.to_owned(), inodes(style, Some(set.inodes))]
+        [names, format::size(set.bytes), state.to_owned(), set.inodes.to_string()]
     });
-    let titles = ["HELD TOGETHER BY", "SIZE", "STATE", "INODES"];
-    section(account.shared.len(), style.most, "sets of images", |most| table(titles, rows.take(most)))
+    section(account.shared.len(), most, "sets of images", |most| DISK_SHARED.text(rows.take(most)))
 }
 
-fn writable_layers(account: &DiskAccount, style: Style) -> String {
-    let rows = account.writable_layers.iter().map(|layer| {
-        [layer.name.clone(), id(style, layer.id.as_str()), known(layer.bytes), inodes(style, layer.inodes)]
-    });
-    let titles = ["WRITABLE LAYER OF", "ID", "SIZE", "INODES"];
-    section(account.writable_layers.len(), style.most, "writable layers", |most| table(titles, rows.take(most)))
+fn writable_layers(account: &DiskAccount, most: usize) -> String {
+    let rows = account
+        .writable_layers
+        .iter()
+        .map(|layer| [layer.name.clone(), id(layer.id.as_str()), known(layer.bytes), inodes(layer.inodes)]);
+    section(account.writable_layers.len(), most, "writable layers", |most| DISK_LAYERS.text(rows.take(most)))
 }
 
-fn others(account: &DiskAccount, style: Style) -> String {
+fn others(account: &DiskAccount, most: usize) -> String {
     let row = |part: &LeftEntry| {
         let kind: &str = part.kind.into();
         let held_by = if part.held_by.is_empty() { "nothing" } else { &part.held_by };
@@ -233,12 +222,11 @@ fn others(account: &DiskAccount, style: Style) -> String {
             held_by.to_owned(),
             known(part.bytes),
             part.age_seconds.map_or_else(|| "-".to_owned(), format::age),
-            inodes(style, part.inodes),
+            inodes(part.inodes),
         ]
     };
-    let titles = ["NOT LISTED BY THE CRI", "NAMESPACE", "HELD BY", "SIZE", "AGE", "INODES"];
     let rows = account.others.iter().map(row);
-    section(account.others.len(), style.most, "objects", |most| table(titles, rows.take(most)))
+    section(account.others.len(), most, "objects", |most| DISK_OTHERS.text(rows.take(most)))
 }
 
 /// Says what to do with images that the runtime has, and the CRI does not list.
@@ -263,21 +251,16 @@ fn section(all: usize, most: usize, what: &str, list: impl FnOnce(usize) -> Stri
     format!("{}\n{more}", list(most).trim_end())
 }
 
-fn id(style: Style, id: &str) -> String {
-    if style.wide { id.to_owned() } else { crate::model::short_id(id).to_owned() }
+fn id(id: &str) -> String {
+    if is_wide() { id.to_owned() } else { crate::model::short_id(id).to_owned() }
 }
 
 fn known(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "unknown".to_owned(), format::size)
 }
 
-/// Only the wide table has inodes; a column without text is not printed.
-fn inodes(style: Style, inodes: Option<u64>) -> String {
-    match inodes {
-        _ if !style.wide => String::new(),
-        Some(inodes) => inodes.to_string(),
-        None => "-".to_owned(),
-    }
+fn inodes(inodes: Option<u64>) -> String {
+    inodes.map_or_else(|| "-".to_owned(), |inodes| inodes.to_string())
 }
 
 fn percent(bytes: u64, of: u64) -> String {

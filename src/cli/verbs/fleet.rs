@@ -13,6 +13,7 @@ mod written_policy;
 
 use crate::cli::args::kubectl_args::KubectlArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
+use crate::cli::render::tables::tables;
 use crate::cli::verb::{Chosen, VerbFacts, Word, verbs};
 use crate::kubernetes::KubernetesError;
 
@@ -40,6 +41,12 @@ verbs! {
         Remove(remove::RemoveArgs),
         Resume(pause_nodes::ResumeArgs),
     }
+}
+
+tables! {
+    NODES: Name "NODE", "STATUS", "USED", Detail "RECLAIMABLE", Detail "SHORTFALL", Detail "HEARD", Detail "VERSION",
+        Brief "WHY";
+    NODES_OF_IMAGE: Name "NODE", "IMAGE", Holder "USED BY";
 }
 
 // === impl Args ===

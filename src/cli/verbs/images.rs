@@ -12,9 +12,9 @@ use serde::Serialize;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now};
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
-use crate::cli::render::screen::Screen;
+use crate::cli::render::screen::{Screen, is_wide};
+use crate::cli::render::tables::IMAGES;
 use crate::cli::render::{format, reference};
 use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::model::{FileSystem, Image, Seen, Snapshot};
@@ -126,7 +126,7 @@ impl Verb for Args {
         if self.quiet {
             output.names(ids.map(str::to_owned))?;
         } else {
-            output.list(&Document::of(&images), ids.map(|id| reference(Kind::Image, id)), |wide| images.text(wide))?;
+            output.list(&Document::of(&images), ids.map(|id| reference(Kind::Image, id)), || images.text())?;
         }
         all_seen(&plan)
     }
@@ -172,10 +172,9 @@ impl Images {
         Self { at: snapshot.taken_at, image_filesystem, entries }
     }
 
-    fn text(&self, wide: bool) -> String {
-        let titles = ["NAME", "ID", "SIZE", "FIRST SEEN", "LAST USED", "USED BY", "TAGS", "PINNED", "DECISION"];
-        let rows = self.entries.iter().map(|image| image.row(self.at, wide));
-        format!("{}\n{}\n", table(titles, rows), self.sum())
+    fn text(&self) -> String {
+        let rows = self.entries.iter().map(|image| image.row(self.at));
+        format!("{}\n{}\n", IMAGES.text(rows), self.sum())
     }
 
     /// Formats the numbers that answer what fills the disk.
@@ -219,35 +218,36 @@ fn sort(images: &mut [ImageEntry], order: Order) {
 // === impl ImageEntry ===
 
 impl ImageEntry {
-    fn row(&self, now: Timestamp, wide: bool) -> [String; 9] {
+    fn row(&self, now: Timestamp) -> [String; 9] {
+        let wide = is_wide();
         let ago = |at: Timestamp| format::age(now.duration_since(at).as_secs());
         let name = self.tags.first().cloned().unwrap_or_else(|| "<none>".to_owned());
         let more = if self.tags.len() > 1 && !wide { format!(" +{}", self.tags.len() - 1) } else { String::new() };
         let last_used = if self.users.is_empty() { self.last_used.map_or("-".to_owned(), ago) } else { "now".into() };
         let tags = self.tags.get(1..).unwrap_or_default();
-        let only_wide = |text: String| if wide { text } else { String::new() };
         [
             name + &more,
             if wide { self.id.clone() } else { crate::model::short_id(&self.id).to_owned() },
             format::size(self.size_bytes),
-            only_wide(self.first_seen.map(ago).unwrap_or_default()),
+            self.first_seen.map(ago).unwrap_or_default(),
             last_used,
-            self.used_by(wide),
-            only_wide(tags.join(",")),
-            only_wide(if self.pinned { "pinned".to_owned() } else { String::new() }),
+            self.used_by(),
+            tags.join(","),
+            if self.pinned { "pinned".to_owned() } else { String::new() },
             format!("{}: {}", self.decision.replace('_', " "), self.reason),
         ]
     }
 
     /// Names the containers that use the image, without repeating a container with several instances. A narrow terminal
     /// has room only for their number. The wide table also names the last user of an unused image.
-    fn used_by(&self, wide: bool) -> String {
+    fn used_by(&self) -> String {
+        let Screen { wide, .. } = Screen::current();
         if let (true, true, Some(last)) = (wide, self.users.is_empty(), &self.last_used_by) {
             return format!("last: {last}");
         }
         let mut names: Vec<_> = self.users.iter().map(|user| user.name.as_str()).collect();
         names.dedup();
-        if !Screen::of_process().has_room() && !names.is_empty() {
+        if !Screen::current().has_room() && !names.is_empty() {
             return names.len().to_string();
         }
         match names.as_slice() {

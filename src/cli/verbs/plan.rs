@@ -113,5 +113,5 @@ fn offline(
 fn print(plan: &Plan, output: &mut Output) -> Result<(), CliError> {
     let names = plan.actions.iter().map(|action| reference(action.target.kind(), &action.target.id()));
     let paint = output.paint;
-    output.list(&Document::of(plan), names, |wide| render::plan(plan, wide, paint))
+    output.list(&Document::of(plan), names, || render::plan(plan, paint))
 }

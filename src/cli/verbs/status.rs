@@ -134,7 +134,7 @@ fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<
         None => block_on(session::plan_now(loaded, Scope::All)),
     };
     let status = Status { config_faults, ..Status::new(loaded, &planned) };
-    output.result(&Document::of(&status), |_| status.text())?;
+    output.result(&Document::of(&status), || status.text())?;
     if let Some(error) = faulty(faults) {
         return Err(error.hint("`kubegc config check` checks the configuration"));
     }

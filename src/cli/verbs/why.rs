@@ -277,7 +277,7 @@ fn setting(kind: Kind, name: &str, loaded: &Loaded) -> Option<Setting> {
 
 fn print(answers: &[Answer<'_>], plan: &Plan, output: &mut Output) -> Result<(), CliError> {
     let paint = output.paint;
-    output.result(&answers, |_| text(answers, plan, paint))
+    output.result(&answers, || text(answers, plan, paint))
 }
 
 fn text(answers: &[Answer<'_>], plan: &Plan, paint: Paint) -> String {

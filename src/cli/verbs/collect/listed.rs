@@ -15,8 +15,8 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::listed_images;
 use crate::cli::input::lookup::Search;
 use crate::cli::input::session::plan_now;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
+use crate::cli::render::tables::LISTED;
 use crate::cli::render::{format, reference};
 use crate::config::Loaded;
 use crate::model::{Image, ImageId, Snapshot, full_image_name};
@@ -214,11 +214,11 @@ pub(super) fn print(listed: &mut [ListedImage], reports: &[Report], output: &mut
     let removed = listed.iter().filter(|one| matches!(one.outcome, "removed" | "would_remove"));
     let names = removed.filter_map(|one| Some(reference(Kind::Image, one.id.as_ref()?.as_str())));
     let documents: Vec<_> = listed.iter().map(Document::of).collect();
-    output.entries(&documents, names, |_| {
+    output.entries(&documents, names, || {
         let row = |one: &ListedImage| {
             let freed = one.freed_bytes.map(format::size).unwrap_or_default();
             [one.name.clone(), one.outcome.replace('_', " "), freed, one.note()]
         };
-        table(["IMAGE", "RESULT", "FREED", "WHY"], listed.iter().map(row))
+        LISTED.text(listed.iter().map(row))
     })
 }

@@ -9,9 +9,9 @@ use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now};
 use crate::cli::render::format;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
 use crate::cli::render::plan_tables::rule_note;
+use crate::cli::render::tables::RULES;
 use crate::cli::verb::{READS_FILES, ROWS, Start, Verb, VerbFacts};
 use crate::config::then_text;
 use crate::plan::{RuleNote, Scope};
@@ -72,7 +72,7 @@ impl Verb for Args {
         let rules = loaded.settings.policy.rules.iter().map(crate::rules::Rule::text);
         let rules = rules.zip(&plan.rules).map(|(text, now)| RuleEntry::new(text, now.clone())).collect();
         let list = RuleList { rules };
-        output.result(&Document::of(&list), |wide| list.text(wide))?;
+        output.result(&Document::of(&list), || list.text())?;
         all_seen(&plan)
     }
 }
@@ -92,8 +92,7 @@ impl RuleEntry {
         }
     }
 
-    fn row(&self, wide: bool) -> [String; 8] {
-        let only_wide = |text: &str| if wide { text.to_owned() } else { String::new() };
+    fn row(&self) -> [String; 8] {
         let bytes = self.now.total_bytes.unwrap_or(self.now.bytes);
         let size = Some(bytes).filter(|bytes| *bytes > 0).map(format::size);
         [
@@ -103,8 +102,8 @@ impl RuleEntry {
             self.now.objects.to_string(),
             size.unwrap_or_else(|| "-".to_owned()),
             self.until.clone().unwrap_or_else(|| "-".to_owned()),
-            only_wide(&self.when),
-            only_wide(&self.note),
+            self.when.clone(),
+            self.note.clone(),
         ]
     }
 }
@@ -112,14 +111,13 @@ impl RuleEntry {
 // === impl RuleList ===
 
 impl RuleList {
-    fn text(&self, wide: bool) -> String {
+    fn text(&self) -> String {
         if self.rules.is_empty() {
             return "No rules. docs/rules.md has examples.\n".to_owned();
         }
-        let titles = ["RULE", "FOR", "THEN", "OBJECTS", "SIZE", "UNTIL", "WHEN", "NOTE"];
         let notes = self.rules.iter().filter_map(|rule| rule_note(&rule.now)).map(|note| format!("Rule: {note}\n"));
         let notes: String = notes.collect();
         let gap = if notes.is_empty() { "" } else { "\n" };
-        format!("{}{gap}{notes}", table(titles, self.rules.iter().map(|rule| rule.row(wide))))
+        format!("{}{gap}{notes}", RULES.text(self.rules.iter().map(RuleEntry::row)))
     }
 }

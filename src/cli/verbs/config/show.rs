@@ -4,8 +4,8 @@ use clap_complete::ArgValueCompleter;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::block_on;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
+use crate::cli::render::tables::{SETTINGS, SETTINGS_IN_FORCE};
 use crate::cli::verb::{SHOWS, Start, TEXT, Verb, VerbFacts};
 use crate::cli::verbs::completions;
 use crate::config::{KEYS, Key, Loaded, default_toml, find, nearest};
@@ -49,7 +49,7 @@ impl Verb for ShowArgs {
                 let rows = KEYS.iter().map(|key| {
                     [key.name.to_owned(), key.get(&loaded.settings).to_string(), loaded.origin(key).to_string()]
                 });
-                output.text(&table(["KEY", "VALUE", "ORIGIN"], rows))
+                output.text(&SETTINGS_IN_FORCE.text(rows))
             }
         }
     }
@@ -104,7 +104,7 @@ pub(super) fn as_used(loaded: Loaded) -> Result<Loaded, CliError> {
 fn settings() -> String {
     let flags = |key: &Key| key.flags.iter().map(|flag| format!("--{flag}")).collect::<Vec<_>>().join(", ");
     let rows = KEYS.iter().map(|key| [key.name.to_owned(), flags(key), key.default().to_string(), key.summary()]);
-    table(["KEY", "FLAG", "DEFAULT", "MEANING"], rows)
+    SETTINGS.text(rows)
 }
 
 /// Prints what a setting means, and its value in force.

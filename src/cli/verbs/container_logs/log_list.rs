@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::cli::cli_error::CliError;
 use crate::cli::render::format;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
+use crate::cli::render::tables::LOGS;
 use crate::config::Settings;
 use crate::daemon::now;
 use crate::model::{ArchivedContainer, PodRef, Seen, Snapshot};
@@ -52,7 +52,7 @@ pub(super) fn print(
             rows.push(row);
         }
     }
-    output.result(&rows, |wide| if rows.is_empty() { "no logs\n".to_owned() } else { text(&rows, wide) })
+    output.result(&rows, || if rows.is_empty() { "no logs\n".to_owned() } else { text(&rows) })
 }
 
 /// Reads until when the archive keeps logs.
@@ -74,14 +74,14 @@ fn ends(settings: &Settings, left_out: &mut Vec<String>) -> Ends {
     ends
 }
 
-fn text(rows: &[Row<'_>], wide: bool) -> String {
+fn text(rows: &[Row<'_>]) -> String {
     let now = now();
     let since = |at: Option<Timestamp>| at.map(|at| format::age(now.duration_since(at).as_secs()));
     let cells = rows.iter().map(|row| {
         let instance = row.instance.as_ref();
         [
             row.pod.name_or_uid(),
-            if wide { row.pod.uid.to_string() } else { String::new() },
+            row.pod.uid.to_string(),
             row.container.clone(),
             attempts_text(&row.attempts),
             row.files.to_string(),
@@ -92,8 +92,7 @@ fn text(rows: &[Row<'_>], wide: bool) -> String {
             row.kept_until.map(|at| format::age(at.duration_since(now).as_secs())).unwrap_or_default(),
         ]
     });
-    let columns = ["POD", "UID", "CONTAINER", "ATTEMPTS", "FILES", "SIZE", "LAST WRITTEN", "ENDED", "EXIT", "KEPT FOR"];
-    table(columns, cells)
+    LOGS.text(cells)
 }
 
 /// Formats how an instance exited: `137 (OOMKilled)`.

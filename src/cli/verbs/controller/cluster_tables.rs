@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::cluster_groups::{GroupBy, groups};
-use crate::cli::render::grid::table;
+use super::{ACTIONS, CHANGES, FINDINGS, WAITING};
+use crate::cli::render::screen::is_wide;
 use crate::cli::render::{Paint, format};
 use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
 use crate::model::{Identity, ObjectDetails};
@@ -18,10 +19,10 @@ const PREDICTED: usize = 20;
 const ERRORS: usize = 5;
 
 /// Formats a plan as tables. `content` is what the API server deletes with the objects.
-pub(super) fn plan(plan: &ClusterPlan, content: usize, wide: bool, by: Option<GroupBy>, paint: Paint) -> String {
+pub(super) fn plan(plan: &ClusterPlan, content: usize, by: Option<GroupBy>, paint: Paint) -> String {
     let mut text = format!("Cluster: {}\n\n", format::printable(&plan.server));
-    text += &by.map_or_else(|| objects(plan, wide, paint), |by| groups(plan, by, paint));
-    let shown = if wide { plan.errors.len() } else { plan.errors.len().min(ERRORS) };
+    text += &by.map_or_else(|| objects(plan, paint), |by| groups(plan, by, paint));
+    let shown = if is_wide() { plan.errors.len() } else { plan.errors.len().min(ERRORS) };
     for error in plan.errors.get(..shown).unwrap_or_default() {
         let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(error));
     }
@@ -32,16 +33,16 @@ pub(super) fn plan(plan: &ClusterPlan, content: usize, wide: bool, by: Option<Gr
 }
 
 /// Formats a row for each object.
-fn objects(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
+fn objects(plan: &ClusterPlan, paint: Paint) -> String {
     let mut text = String::new();
     if !plan.actions.is_empty() {
-        text += &actions(&plan.actions, wide, |object| details(plan, object));
+        text += &actions(&plan.actions, |object| details(plan, object));
         text.push('\n');
     }
     if !plan.predicted.is_empty() {
-        let shown = if wide { plan.predicted.len() } else { plan.predicted.len().min(PREDICTED) };
+        let shown = if is_wide() { plan.predicted.len() } else { plan.predicted.len().min(PREDICTED) };
         let _ = writeln!(text, "{}", paint.bold("Then (predicted):"));
-        text += &actions(plan.predicted.get(..shown).unwrap_or_default(), wide, |object| details(plan, object));
+        text += &actions(plan.predicted.get(..shown).unwrap_or_default(), |object| details(plan, object));
         if shown < plan.predicted.len() {
             let _ = writeln!(text, "and {} more; -o wide shows all", plan.predicted.len() - shown);
         }
@@ -49,20 +50,20 @@ fn objects(plan: &ClusterPlan, wide: bool, paint: Paint) -> String {
     }
     if !plan.findings.is_empty() {
         let _ = writeln!(text, "{}", paint.bold("Findings:"));
-        text += &findings(plan, wide);
+        text += &findings(plan);
         text.push('\n');
     }
     text
 }
 
 /// Formats actions. `details` returns the age, the last manager and the labels of an object, as far as they are known.
-pub(super) fn actions(actions: &[ClusterAction], wide: bool, details: impl Fn(&Identity) -> [String; 3]) -> String {
+pub(super) fn actions(actions: &[ClusterAction], details: impl Fn(&Identity) -> [String; 3]) -> String {
     let rows = actions.iter().map(|action| {
-        let [kind, namespace, name] = columns(&action.object, wide);
+        let [kind, namespace, name] = columns(&action.object);
         let [age, manager, labels] = details(&action.object);
         [action_text(action), kind, namespace, name, age, manager, labels, reason(action)]
     });
-    table(["ACTION", "KIND", "NAMESPACE", "NAME", "AGE", "CHANGED BY", "LABELS", "WHY"], rows)
+    ACTIONS.text(rows)
 }
 
 /// Returns the age, the last manager and the labels of an object. Columns without a value are not shown.
@@ -151,13 +152,13 @@ fn state(word: &str) -> &str {
     }
 }
 
-fn findings(plan: &ClusterPlan, wide: bool) -> String {
+fn findings(plan: &ClusterPlan) -> String {
     let rows = plan.findings.iter().map(|finding| {
-        let [kind, namespace, name] = columns(&finding.object, wide);
+        let [kind, namespace, name] = columns(&finding.object);
         let [age, manager, labels] = details(plan, &finding.object);
         [finding_text(finding.kind).to_owned(), kind, namespace, name, age, manager, labels, detail(finding)]
     });
-    table(["FINDING", "KIND", "NAMESPACE", "NAME", "AGE", "CHANGED BY", "LABELS", "DETAIL"], rows)
+    FINDINGS.text(rows)
 }
 
 pub(super) fn finding_text(kind: FindingKind) -> &'static str {
@@ -226,15 +227,15 @@ fn summary(plan: &ClusterPlan, content: usize) -> String {
 }
 
 /// Formats a report: one line for each change, then what is left, then the totals.
-pub(super) fn report(report: &ClusterReport, dry_run: bool, wide: bool, paint: Paint) -> String {
+pub(super) fn report(report: &ClusterReport, dry_run: bool, paint: Paint) -> String {
     let mut text = String::new();
     if !report.outcomes.is_empty() {
-        text += &outcomes(&report.outcomes, wide);
+        text += &outcomes(&report.outcomes);
         text.push('\n');
     }
     if !report.waiting.is_empty() {
         let _ = writeln!(text, "{}", paint.bold("Being deleted:"));
-        text += &waiting(&report.waiting, wide);
+        text += &waiting(&report.waiting);
         text.push('\n');
     }
     let of = |action| report.outcomes.iter().filter(|outcome| outcome.action == action).count();
@@ -244,26 +245,26 @@ pub(super) fn report(report: &ClusterReport, dry_run: bool, wide: bool, paint: P
     text
 }
 
-fn outcomes(outcomes: &[ClusterOutcome], wide: bool) -> String {
+fn outcomes(outcomes: &[ClusterOutcome]) -> String {
     let rows = outcomes.iter().map(|outcome| {
-        let [kind, namespace, name] = columns(&outcome.object, wide);
+        let [kind, namespace, name] = columns(&outcome.object);
         let (action, result) = (words(outcome.action, outcome.propagation), outcome.result.to_string());
         [action, kind, namespace, name, result.replace('_', " "), reason_text(&outcome.reason)]
     });
-    table(["ACTION", "KIND", "NAMESPACE", "NAME", "RESULT", "WHY"], rows)
+    CHANGES.text(rows)
 }
 
-fn waiting(waiting: &[WaitingObject], wide: bool) -> String {
+fn waiting(waiting: &[WaitingObject]) -> String {
     let rows = waiting.iter().map(|WaitingObject { object, finalizers, grace_seconds }| {
         let grace = grace_seconds.map(|seconds| format!("its grace period of {seconds} s"));
         let finalizers = finalizers.iter().map(|finalizer| format!("finalizer {finalizer}"));
         let is_namespace = grace_seconds.is_none() && *object.kind.kind == *"Namespace";
         let content = is_namespace.then(|| "its content".to_owned());
         let causes: Vec<_> = grace.into_iter().chain(finalizers).chain(content).collect();
-        let [kind, namespace, name] = columns(object, wide);
+        let [kind, namespace, name] = columns(object);
         [kind, namespace, name, format::list(&causes)]
     });
-    table(["KIND", "NAMESPACE", "NAME", "WAITS FOR"], rows)
+    WAITING.text(rows)
 }
 
 /// Formats a reason: a word, or the rule that selects an object.
@@ -279,8 +280,8 @@ pub(super) fn name(object: &Identity) -> String {
 }
 
 /// Returns the kind, the namespace and the name. Only a wide table shows the group and the version of the kind.
-pub(super) fn columns(object: &Identity, wide: bool) -> [String; 3] {
-    let kind = if wide { object.kind.to_string() } else { object.kind.kind.to_string() };
+pub(super) fn columns(object: &Identity) -> [String; 3] {
+    let kind = if is_wide() { object.kind.to_string() } else { object.kind.kind.to_string() };
     [kind, object.namespace.to_string(), object.name.to_string()]
 }
 

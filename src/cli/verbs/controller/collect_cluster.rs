@@ -110,7 +110,7 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
     bar.finish_and_clear();
     let deleted = report.outcomes.iter().filter(|outcome| outcome.action == ActionWord::Delete);
     let (names, paint) = (deleted.map(|outcome| render::name(&outcome.object)), output.paint);
-    output.list(&Document::of(&report), names, |wide| render::report(&report, dry_run, wide, paint))?;
+    output.list(&Document::of(&report), names, || render::report(&report, dry_run, paint))?;
     let failures = report.failures.iter().map(|failure| (&failure.object, &*failure.cause));
     args.change.verdict(report.interrupted, failures, &report.errors)
 }
@@ -130,7 +130,7 @@ fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> 
     })?;
     let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion());
     let names = deleted.map(|outcome| render_pods::name(&outcome.action));
-    output.list(&Document::of(&report), names, |_| render_pods::report(&report))?;
+    output.list(&Document::of(&report), names, || render_pods::report(&report))?;
     match report.failures.first().map(|failure| &failure.cause).or(report.errors.first()) {
         _ if report.interrupted => Err(CliError::message(ErrorKind::Partial, "stopped before all objects were done")),
         None => Ok(()),

@@ -41,7 +41,7 @@ impl Verb for Args {
         let connection = source.patient_connection();
         let lease = &source.settings().controller.lease;
         let status = block_on(async { Ok(ClusterStatus::read(&connection, lease, ANSWER, now).await?) })?;
-        output.result(&Document::of(&status), |_| text(&status))?;
+        output.result(&Document::of(&status), || text(&status))?;
         match status.faults().as_slice() {
             [] => Ok(()),
             faults => Err(CliError::message(ErrorKind::Partial, faults.join("; "))),

@@ -1,9 +1,9 @@
 //! `kubegc controller history`.
 
+use super::DELETIONS;
 use crate::cli::args::namespace::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
 use crate::cli::verb::{LIST, READS_FILES, Start, Verb, VerbFacts};
 use crate::record::{DeletionEntry, DeletionLog};
@@ -44,17 +44,16 @@ impl Verb for Args {
         };
         let entries = DeletionLog::read(path, self.limit, self.namespace.get())?;
         let names = entries.iter().map(|it| format!("{}/{}", it.kind.to_lowercase(), it.name)).collect::<Vec<_>>();
-        output.entries(&entries, names, |wide| text(&entries, wide))
+        output.entries(&entries, names, || text(&entries))
     }
 }
 
-fn text(entries: &[DeletionEntry], wide: bool) -> String {
+fn text(entries: &[DeletionEntry]) -> String {
     if entries.is_empty() {
         return "Nothing was deleted.\n".to_owned();
     }
     let words = |text: &str| text.replace('_', " ");
     let rows = entries.iter().map(|it| {
-        let cluster = if wide { it.cluster.clone() } else { String::new() };
         let why =
             if it.owners.is_empty() { words(&it.reason) } else { format!("{}: {}", words(&it.reason), it.owners) };
         let of_object = [it.kind.clone(), it.namespace.clone(), it.name.clone()];
@@ -62,7 +61,7 @@ fn text(entries: &[DeletionEntry], wide: bool) -> String {
         [
             it.at.to_string(),
             it.command.clone(),
-            cluster,
+            it.cluster.clone(),
             words(&it.action),
             kind,
             namespace,
@@ -71,5 +70,5 @@ fn text(entries: &[DeletionEntry], wide: bool) -> String {
             why,
         ]
     });
-    table(["TIME", "COMMAND", "CLUSTER", "ACTION", "KIND", "NAMESPACE", "NAME", "RESULT", "WHY"], rows)
+    DELETIONS.text(rows)
 }

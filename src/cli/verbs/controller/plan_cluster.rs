@@ -155,9 +155,9 @@ fn whole(args: &Args, source: Source<'_>, output: &mut Output) -> Result<WholePl
             let names = deleted(&plan.actions).map(render::name);
             let names = names.chain(pods.iter().flat_map(|pods| &pods.actions).map(render_pods::name));
             let paint = output.paint;
-            output.list(&Document::of(&whole), names, |wide| {
-                let pods = pods.as_ref().map(|pods| render_pods::part(pods, wide, paint)).unwrap_or_default();
-                render::plan(plan, content, wide, by, paint) + &pods
+            output.list(&Document::of(&whole), names, || {
+                let pods = pods.as_ref().map(|pods| render_pods::part(pods, paint)).unwrap_or_default();
+                render::plan(plan, content, by, paint) + &pods
             })?;
         }
     }
@@ -217,9 +217,8 @@ fn without(mut plan: ClusterPlan, known: &ClusterPlan) -> ClusterPlan {
 
 fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let (plan, paint) = (pod_plan(&args.only.filter(source)?, source)?, output.paint);
-    output.list(&Document::of(&plan), plan.actions.iter().map(render_pods::name), |wide| {
-        render_pods::plan(&plan, wide, paint)
-    })?;
+    output
+        .list(&Document::of(&plan), plan.actions.iter().map(render_pods::name), || render_pods::plan(&plan, paint))?;
     source::all_listed(&plan.errors)
 }
 

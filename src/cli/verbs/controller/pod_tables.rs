@@ -3,32 +3,33 @@
 use std::fmt::Write as _;
 
 use super::cluster_tables as render;
-use crate::cli::render::grid::table;
+use super::{DELETED_PODS, KEPT_PODS, PODS};
+use crate::cli::render::screen::is_wide;
 use crate::cli::render::{Paint, format};
 use crate::controller::{PodOutcome, PodReport};
 use crate::model::{ApiKind, Identity, Uid};
 use crate::pod_gc::{PodAction, PodKeepReason, PodKept, PodPlan, PodReason};
 
 /// Formats a plan as a table.
-pub(super) fn plan(plan: &PodPlan, wide: bool, paint: Paint) -> String {
-    format!("Cluster: {}\n\n", format::printable(&plan.server)) + &body(plan, wide, paint)
+pub(super) fn plan(plan: &PodPlan, paint: Paint) -> String {
+    format!("Cluster: {}\n\n", format::printable(&plan.server)) + &body(plan, paint)
 }
 
 /// Formats a plan as the last part of a plan of a cluster; empty = it has nothing.
-pub(super) fn part(plan: &PodPlan, wide: bool, paint: Paint) -> String {
+pub(super) fn part(plan: &PodPlan, paint: Paint) -> String {
     if plan.actions.is_empty() && plan.kept.is_empty() && plan.errors.is_empty() {
         return String::new();
     }
-    format!("\n{}\n{}", paint.bold("Orphaned, unscheduled and surplus terminated pods:"), body(plan, wide, paint))
+    format!("\n{}\n{}", paint.bold("Orphaned, unscheduled and surplus terminated pods:"), body(plan, paint))
 }
 
-fn body(plan: &PodPlan, wide: bool, paint: Paint) -> String {
+fn body(plan: &PodPlan, paint: Paint) -> String {
     let mut text = String::new();
     if !plan.actions.is_empty() {
         text += &actions(&plan.actions);
         text.push('\n');
     }
-    if wide && !plan.kept.is_empty() {
+    if is_wide() && !plan.kept.is_empty() {
         let _ = writeln!(text, "{}", paint.bold("Kept:"));
         text += &kept(&plan.kept);
         text.push('\n');
@@ -45,8 +46,7 @@ pub(super) fn report(report: &PodReport) -> String {
         let [namespace, name, node] = columns(action);
         [namespace, name, node, result.to_string().replace('_', " "), reason(action)]
     });
-    let titles = ["NAMESPACE", "NAME", "NODE", "RESULT", "WHY"];
-    let table = if report.outcomes.is_empty() { String::new() } else { table(titles, rows) + "\n" };
+    let table = if report.outcomes.is_empty() { String::new() } else { DELETED_PODS.text(rows) + "\n" };
     let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion()).count();
     format!("{table}{} deleted.\n", format::count(deleted, "pod"))
 }
@@ -61,7 +61,7 @@ fn actions(actions: &[PodAction]) -> String {
         let [namespace, name, node] = columns(action);
         [action_text(action).to_owned(), namespace, name, node, reason(action)]
     });
-    table(["ACTION", "NAMESPACE", "NAME", "NODE", "WHY"], rows)
+    PODS.text(rows)
 }
 
 /// Formats what is done.
@@ -95,7 +95,7 @@ fn kept(kept: &[PodKept]) -> String {
         let why = format!("{}{since}", keep_reason(pod.reason));
         [pod.namespace.clone(), pod.name.clone(), pod.node.clone(), why]
     });
-    table(["NAMESPACE", "NAME", "NODE", "WHY"], rows)
+    KEPT_PODS.text(rows)
 }
 
 fn keep_reason(reason: PodKeepReason) -> &'static str {
@@ -122,6 +122,7 @@ fn summary(plan: &PodPlan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::render::Screen;
     use crate::pod_gc::PodMark;
 
     fn action(name: &str, node: &str, reason: PodReason) -> PodAction {
@@ -149,20 +150,19 @@ mod tests {
             delete               default    old   n1    over per_namespace\n\
             mark failed, delete  default    web   gone  node deleted\n\n";
         let rest = "Error: cannot read node \"n4\": down\n2 pods to delete; kept: 1 node missing, in quarantine.\n";
-        assert_eq!(super::plan(&plan, false, Paint { on: false }), format!("{table}{rest}"));
+        assert_eq!(super::plan(&plan, Paint { on: false }), format!("{table}{rest}"));
         let kept = "Kept:\nNAMESPACE  NAME  NODE  WHY\n\
             default    db    n3    node missing, in quarantine since 2026-01-02T03:04:05Z\n\n";
-        assert_eq!(super::plan(&plan, true, Paint { on: false }), format!("{table}{kept}{rest}"));
+        Screen { wide: true, ..Screen::default() }.set();
+        assert_eq!(super::plan(&plan, Paint { on: false }), format!("{table}{kept}{rest}"));
+        Screen::default().set();
         let part = format!(
             "\nOrphaned, unscheduled and surplus terminated pods:\n{}{rest}",
             &table["Cluster: https://api.example\n\n".len()..]
         );
-        assert_eq!(super::part(&plan, false, Paint { on: false }), part);
+        assert_eq!(super::part(&plan, Paint { on: false }), part);
         let empty = PodPlan { actions: vec![], kept: vec![], errors: vec![], ..plan };
-        assert_eq!(
-            super::plan(&empty, false, Paint { on: false }),
-            "Cluster: https://api.example\n\nNo pod to delete.\n"
-        );
-        assert_eq!(super::part(&empty, false, Paint { on: false }), "");
+        assert_eq!(super::plan(&empty, Paint { on: false }), "Cluster: https://api.example\n\nNo pod to delete.\n");
+        assert_eq!(super::part(&empty, Paint { on: false }), "");
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use super::RELINKED;
 use super::change_args::{ChangeArgs, Question, until_aborted};
 use super::cluster_tables as render;
 use super::source;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::cluster::Source;
 use crate::cli::render::format;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
 use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::cli::verbs::collect::{is_dry, observing};
@@ -61,9 +61,7 @@ impl Verb for Args {
             Ok(relink(connection, &plan, settings, &options, stop).await?)
         })?;
         let relinked = report.references.iter().filter(|it| is_relinked(it));
-        output.list(&Document::of(&report), relinked.map(|it| render::name(&it.object)), |wide| {
-            text(&report, dry_run, wide)
-        })?;
+        output.list(&Document::of(&report), relinked.map(|it| render::name(&it.object)), || text(&report, dry_run))?;
         let failures = report.failures.iter().map(|failure| (&failure.object, &*failure.cause));
         self.change.verdict(report.interrupted, failures, &report.errors)?;
         if dry_run && !self.change.dry_run { Err(observing()) } else { Ok(()) }
@@ -75,15 +73,14 @@ fn is_relinked(reference: &RelinkedReference) -> bool {
 }
 
 /// Formats a report: one line for each reference, then the totals.
-fn text(report: &RelinkReport, dry_run: bool, wide: bool) -> String {
+fn text(report: &RelinkReport, dry_run: bool) -> String {
     let rows = report.references.iter().map(|RelinkedReference { object, owner, old_uid, result }| {
-        let [kind, namespace, name] = render::columns(object, wide);
+        let [kind, namespace, name] = render::columns(object);
         let owner_name = format!("{}/{}", owner.kind.kind, owner.name);
         let result = result.to_string().replace('_', " ");
         [kind, namespace, name, owner_name, old_uid.to_string(), owner.uid.to_string(), result]
     });
-    let titles = ["KIND", "NAMESPACE", "NAME", "OWNER", "OLD UID", "NEW UID", "RESULT"];
-    let table = if report.references.is_empty() { String::new() } else { table(titles, rows) + "\n" };
+    let table = if report.references.is_empty() { String::new() } else { RELINKED.text(rows) + "\n" };
     let verb = if dry_run { "would be relinked" } else { "relinked" };
     let relinked = report.references.iter().filter(|it| is_relinked(it)).count();
     let skipped = report.references.len() - relinked;

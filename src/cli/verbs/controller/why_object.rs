@@ -12,7 +12,7 @@ use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::render::output::{Document, Output};
-use crate::cli::render::{Paint, format};
+use crate::cli::render::{Paint, Screen, format};
 use crate::cli::verb::{LOOKS, Start, TEXT, Verb, VerbFacts};
 use crate::model::Identity;
 use crate::owners::{
@@ -84,10 +84,12 @@ impl Verb for Args {
         if found.is_empty() {
             return Err(not_found(self, &snapshot));
         }
+        // The objects are few, so their kinds are whole.
+        Screen { wide: true, ..Screen::current() }.set();
         for object in &found {
             if let Some(answer) = answer(&snapshot, object, self.if_deleted) {
                 let paint = output.paint;
-                output.result(&Document::of(&answer), |_| text(&answer, paint))?;
+                output.result(&Document::of(&answer), || text(&answer, paint))?;
             }
         }
         Ok(())
@@ -143,7 +145,7 @@ fn consequences(actions: &[ClusterAction], content: Option<usize>) -> String {
     let rest = match (actions, &content) {
         ([], None) => "If it were deleted: nothing else would change\n".to_owned(),
         ([], Some(_)) => String::new(),
-        _ => format!("If it were deleted (predicted):\n{}", render::actions(actions, true, |_| Default::default())),
+        _ => format!("If it were deleted (predicted):\n{}", render::actions(actions, |_| Default::default())),
     };
     content.unwrap_or_default() + &rest
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::NODES_OF_IMAGE;
 use super::answers::show_answers;
 use super::explained;
 use super::selector::SelectorArgs;
@@ -10,8 +11,8 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Format, Output};
+use crate::cli::render::screen::is_wide;
 use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::daemon::now;
 use crate::fleet::{FleetImage, ImageList, ImageState, NodeDiskPolicySpec, StatusImages};
@@ -124,9 +125,8 @@ fn show(nodes: Vec<FleetImage>, output: &mut Output) -> Result<(), CliError> {
     let (absent, mut nodes): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| node.state == ImageState::Absent);
     nodes.sort_by(|one, other| (one.state, &one.node).cmp(&(other.state, &other.node)));
     let names = nodes.iter().map(|node| format!("node/{}", node.node));
-    output.entries(&nodes.iter().map(Document::of).collect::<Vec<_>>(), names, |is_wide| {
-        let rows = nodes.iter().map(|node| row(node, is_wide));
-        format!("{}\n{}\n", table(["NODE", "IMAGE", "USED BY"], rows), summary(&nodes, absent.len()))
+    output.entries(&nodes.iter().map(Document::of).collect::<Vec<_>>(), names, || {
+        format!("{}\n{}\n", NODES_OF_IMAGE.text(nodes.iter().map(row)), summary(&nodes, absent.len()))
     })
 }
 
@@ -143,8 +143,8 @@ async fn users_on(connection: &Connection, nodes: &[FleetImage]) -> Result<Vec<I
     Ok(users)
 }
 
-fn row(node: &FleetImage, is_wide: bool) -> [String; 3] {
-    let most = if is_wide { node.used_by.len() } else { MOST_PODS };
+fn row(node: &FleetImage) -> [String; 3] {
+    let most = if is_wide() { node.used_by.len() } else { MOST_PODS };
     let more = node.used_by.len().saturating_sub(most);
     let pods = node.used_by.iter().take(most).cloned().chain((more > 0).then(|| format!("{more} more")));
     [node.node.clone(), <&str>::from(node.state).to_owned(), pods.collect::<Vec<_>>().join(", ")]

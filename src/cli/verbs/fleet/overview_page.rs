@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 use jiff::Timestamp;
 
+use super::NODES;
 use super::explained;
 use super::selector::SelectorArgs;
 use super::written_policy::LIMIT;
@@ -13,9 +14,9 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
 use crate::cli::render::format;
-use crate::cli::render::grid::table;
 use crate::cli::render::node_page::{Beside, node_page};
 use crate::cli::render::output::{Document, Output};
+use crate::cli::render::screen::is_wide;
 use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::daemon::now;
 use crate::fleet::{FleetNode, NodeSelector, NodeState, NodeStatus, overview};
@@ -92,16 +93,15 @@ impl NodesArgs {
             NodeOrder::Heard => nodes.sort_by_key(|node| node.heard_at),
         }
         let names = nodes.iter().map(|node| format!("node/{}", node.node));
-        output.entries(&nodes.iter().map(Document::of).collect::<Vec<_>>(), names, |is_wide| {
-            let titles = ["NODE", "STATUS", "USED", "RECLAIMABLE", "SHORTFALL", "HEARD", "VERSION", "WHY"];
-            format!("{}\n{}\n", table(titles, nodes.iter().map(|node| row(node, is_wide))), summary(&nodes))
+        output.entries(&nodes.iter().map(Document::of).collect::<Vec<_>>(), names, || {
+            format!("{}\n{}\n", NODES.text(nodes.iter().map(row)), summary(&nodes))
         })
     }
 }
 
-fn row(node: &FleetNode, is_wide: bool) -> [String; 8] {
+fn row(node: &FleetNode) -> [String; 8] {
     let size = |bytes: u64| if bytes == 0 { String::new() } else { format::size(bytes) };
-    let shows_version = is_wide || node.state == NodeState::Old;
+    let shows_version = is_wide() || node.state == NodeState::Old;
     [
         node.node.clone(),
         word(node.state),
@@ -159,7 +159,7 @@ impl Fleet {
         }
         let rows = overview(std::slice::from_ref(&name), &self.disks, now());
         let status = self.disks.get(&name).cloned().unwrap_or_default();
-        output.result(&status, |_| rows.iter().map(|row| node_page(&status, beside(row), now())).collect())
+        output.result(&status, || rows.iter().map(|row| node_page(&status, beside(row), now())).collect())
     }
 }
 

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use crate::cli::args::{times, values};
 use crate::cli::cli_error::CliError;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Format, Output};
+use crate::cli::render::tables::{REMOVALS, RUNS};
 use crate::cli::render::{format, more_tags, object, reference};
 use crate::cli::verb::{HISTORY, READS_FILES, ROWS, Start, TEXT, Verb, VerbFacts};
 use crate::config::Loaded;
@@ -145,9 +145,9 @@ impl Verb for Args {
 fn one_run(run: &RunEntry, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let mut entries = store.history(&HistoryFilter { run: Some(run.id), ..HistoryFilter::default() })?;
     entries.reverse();
-    output.list(&RunView { run, removals: &entries }, names(&entries), |wide| {
-        let removals = if entries.is_empty() { "no removals\n".to_owned() } else { removals_table(&entries, wide) };
-        format!("{}\n{removals}", runs_table(std::slice::from_ref(run), wide))
+    output.list(&RunView { run, removals: &entries }, names(&entries), || {
+        let removals = if entries.is_empty() { "no removals\n".to_owned() } else { removals_table(&entries) };
+        format!("{}\n{removals}", runs_table(std::slice::from_ref(run)))
     })
 }
 
@@ -160,7 +160,7 @@ fn follow(args: &Args, loaded: &Loaded, store: StoreReader, output: &mut Output)
         entries.reverse();
         entries.retain(|entry| known.insert((entry.run, entry.at, entry.kind, entry.id.clone())));
         if !entries.is_empty() {
-            output.entries(&entries, names(&entries), |wide| removals_table(&entries, wide))?;
+            output.entries(&entries, names(&entries), || removals_table(&entries))?;
             output.flush()?;
         }
         std::thread::sleep(FOLLOW);
@@ -177,17 +177,17 @@ fn removals(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(),
     if output.format == Some(Format::Crictl) {
         return output.text(&pull_commands::of(&entries));
     }
-    output.entries(&entries, names(&entries), |wide| match entries.as_slice() {
+    output.entries(&entries, names(&entries), || match entries.as_slice() {
         [] => args.nothing().to_owned(),
-        entries => removals_table(entries, wide),
+        entries => removals_table(entries),
     })
 }
 
 fn runs(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.runs(args.limit)?;
-    output.entries(&entries, [], |wide| match entries.as_slice() {
+    output.entries(&entries, [], || match entries.as_slice() {
         [] => "no runs\n".to_owned(),
-        entries => runs_table(entries, wide),
+        entries => runs_table(entries),
     })
 }
 
@@ -195,11 +195,10 @@ fn names(entries: &[HistoryEntry]) -> impl Iterator<Item = String> {
     entries.iter().map(|entry| reference(entry.kind, &entry.id))
 }
 
-fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
+fn removals_table(entries: &[HistoryEntry]) -> String {
     let rows = entries.iter().map(|entry| {
         let HistoryEntry { kind, id, name, pod, estimated_bytes, .. } = entry;
-        let [kind, id, name, pod] = object(*kind, id, name.as_deref(), pod.as_ref(), wide);
-        let estimated = estimated_bytes.filter(|_| wide).map(format::size).unwrap_or_default();
+        let [kind, id, name, pod] = object(*kind, id, name.as_deref(), pod.as_ref());
         [
             second(entry.at),
             kind,
@@ -207,12 +206,12 @@ fn removals_table(entries: &[HistoryEntry], wide: bool) -> String {
             name + &more_tags(&entry.tags),
             pod,
             entry.outcome.replace('_', " "),
-            estimated,
+            estimated_bytes.map(format::size).unwrap_or_default(),
             entry.freed_bytes.map(format::size).unwrap_or_default(),
             why(entry),
         ]
     });
-    table(["TIME", "KIND", "ID", "NAME", "POD", "OUTCOME", "ESTIMATED", "FREED", "WHY"], rows)
+    REMOVALS.text(rows)
 }
 
 /// Returns that an image was pulled again after this removal, if so.
@@ -229,38 +228,24 @@ fn why(entry: &HistoryEntry) -> String {
 }
 
 /// Formats one line for each run. The numbers that are nearly always 0 are in the wide table only.
-fn runs_table(entries: &[RunEntry], wide: bool) -> String {
-    let titles = [
-        "RUN",
-        "STARTED",
-        "TOOK",
-        "SCOPE",
-        "REMOVED",
-        "ALREADY REMOVED",
-        "REFUSED",
-        "FAILED",
-        "FREED",
-        "TRIGGER",
-        "ERROR",
-    ];
+fn runs_table(entries: &[RunEntry]) -> String {
     let rows = entries.iter().map(|entry| {
         let took = |end: Timestamp| format::age(end.duration_since(entry.started_at).as_secs());
-        let rare = |number: u64| if wide { number.to_string() } else { String::new() };
         [
             entry.id.to_string(),
             second(entry.started_at),
             entry.finished_at.map_or_else(|| "in progress".to_owned(), took),
             if entry.dry { format!("{} (dry)", entry.scope) } else { entry.scope.clone() },
             entry.removed.to_string(),
-            rare(entry.already_removed),
-            rare(entry.refused),
+            entry.already_removed.to_string(),
+            entry.refused.to_string(),
             entry.failed.to_string(),
             format::size(entry.freed_bytes),
             entry.triggered_by.clone().unwrap_or_default(),
             entry.error.clone().unwrap_or_default(),
         ]
     });
-    table(titles, rows)
+    RUNS.text(rows)
 }
 
 /// Formats a time to the second.

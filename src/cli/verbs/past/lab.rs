@@ -12,8 +12,8 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::recorded_blocking;
 use crate::cli::render::format;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::{Document, Output};
+use crate::cli::render::tables::LAB;
 use crate::cli::verb::{READS_FILES, Start, TEXT, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::lab::{Replay, Ruler, Suggestion, Totals, all_unused, of_kubelet, suggest};
@@ -38,9 +38,6 @@ pub struct Args {
     #[arg(long)]
     suggest: bool,
 }
-
-/// The disk at its fullest, and for how long it was above the high threshold in force and below the kubelet's eviction limit.
-const TITLES: [&str; 7] = ["SETTINGS", "PEAK", "ABOVE HIGH", "EVICTION", "REMOVED", "PULLED AGAIN", "PULL TIME"];
 
 /// What replays of a trace show.
 #[derive(JsonSchema, Serialize)]
@@ -93,7 +90,7 @@ impl Verb for Args {
         let tried = start.load()?;
         let (trace, pulls) = self.read(&tried)?;
         let lab = Lab::new(self, &trace, pulls, &start.load_in_force()?.settings.policy, &tried.settings.policy)?;
-        output.result(&Document::of(&lab), |_| lab.text())
+        output.result(&Document::of(&lab), || lab.text())
     }
 }
 
@@ -148,7 +145,7 @@ impl Lab {
         let days = format::age(self.until.duration_since(self.since).as_secs());
         let (passes, images) = (self.passes, format::count(self.images, "image"));
         let rows = self.replays.iter().map(|replay| row(replay.policy.replace('_', " "), &replay.totals));
-        let table = table(TITLES, rows);
+        let table = LAB.text(rows);
         let suggestion = self.suggestion.as_ref().map(suggestion).unwrap_or_default();
         let high = self.high_threshold_percent;
         format!(
@@ -185,7 +182,7 @@ fn suggestion(of: &Suggestion) -> String {
     format!(
         "\nSuggested, chosen by the first half:\n  {settings}\n\n{}\nThe second half, since {:.0}, did not choose them: its rows \
          show what to expect. Other days may differ.\n",
-        table(TITLES, rows),
+        LAB.text(rows),
         of.second_half_since
     )
 }

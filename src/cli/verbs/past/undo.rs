@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::session::block_on;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
+use crate::cli::render::tables::UNDO;
 use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::cri::{CriError, RuntimeReader, UndoLease};
@@ -153,9 +153,9 @@ async fn until_listed(reader: &RuntimeReader, lease: &UndoLease) -> Result<(), C
 fn show(leases: &[UndoLease], restored: bool, output: &mut Output) -> Result<(), CliError> {
     let rows: Vec<_> = leases.iter().map(|lease| KeptImage::of(lease, restored)).collect();
     let names = leases.iter().map(|lease| format!("image/{}", lease.image));
-    output.entries(&rows, names, |_| match rows.as_slice() {
+    output.entries(&rows, names, || match rows.as_slice() {
         [] => "no removed image is kept for undo\n".to_owned(),
-        rows => table(["IMAGE", "ID", "REMOVED", "EXPIRES", "RESTORED"], rows.iter().map(KeptImage::row)),
+        rows => UNDO.text(rows.iter().map(KeptImage::row)),
     })
 }
 

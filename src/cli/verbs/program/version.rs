@@ -51,7 +51,7 @@ fn run(Args {}: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliEr
     let version = env!("CARGO_PKG_VERSION");
     let commit = option_env!("KUBEGC_COMMIT").filter(|commit| !commit.is_empty());
     let versions = Versions { kind: "Version", version, commit, cri: "v1", runtime };
-    output.result(&versions, |_| versions.text())
+    output.result(&versions, || versions.text())
 }
 
 // === impl Versions ===

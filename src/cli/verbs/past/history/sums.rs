@@ -14,8 +14,8 @@ use serde::Serialize;
 use super::Args;
 use crate::cli::cli_error::CliError;
 use crate::cli::render::format;
-use crate::cli::render::grid::table;
 use crate::cli::render::output::Output;
+use crate::cli::render::tables::SUMS;
 use crate::plan::{Kind, Pressure, RemoveWord};
 use crate::record::{HistoryEntry, HistoryFilter, RunId, StoreReader};
 
@@ -97,7 +97,7 @@ pub(super) fn print(args: &Args, store: &StoreReader, output: &mut Output) -> Re
         }
     }
     let sums: Vec<_> = sums.into_values().collect();
-    output.entries(&sums, [], |_| match sums.as_slice() {
+    output.entries(&sums, [], || match sums.as_slice() {
         [] => args.nothing().to_owned(),
         sums => rows(sums),
     })
@@ -131,7 +131,7 @@ fn rows(sums: &[Sum]) -> String {
         let freed = sum.freed_bytes.map(format::size).unwrap_or_default();
         [sum.day.to_string(), kind, removed, freed, sum.pulled_again(), rule(sum)]
     });
-    table(["DAY", "KIND", "REMOVED", "FREED", "PULLED AGAIN", "WHY"], rows)
+    SUMS.text(rows)
 }
 
 /// Returns the words of a rule without its values, which differ between the removals of a day.
