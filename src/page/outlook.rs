@@ -51,7 +51,7 @@ pub struct Line {
     pub name: String,
     /// The pod, as namespace/name; empty = none.
     pub pod: String,
-    /// Bytes, estimated; `None` = not known.
+    /// Its size; `None` = not known.
     pub bytes: Option<u64>,
     /// Why it is removed.
     pub reason: String,
@@ -122,7 +122,7 @@ impl Line {
             kind: action.target.kind(),
             name: action.target.name().map_or_else(|| action.target.id(), str::to_owned),
             pod: action.pod.as_ref().map(ToString::to_string).unwrap_or_default(),
-            bytes: action.bytes(),
+            bytes: action.size(),
             reason: action.reason.explain().phrase.into_owned(),
         }
     }

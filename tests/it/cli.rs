@@ -5,6 +5,7 @@ mod habits;
 mod images;
 mod lab;
 mod past;
+mod sizes;
 mod times;
 
 use std::io::{BufRead, BufReader, Write as _};

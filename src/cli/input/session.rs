@@ -25,10 +25,15 @@ pub(in crate::cli) fn block_on<T>(work: impl Future<Output = Result<T, CliError>
     done
 }
 
-/// Takes a snapshot of this node and plans what the agent would do now: under disk pressure it removes more. It
-/// changes nothing, not even the memory.
-pub(in crate::cli) async fn plan_now(loaded: &Loaded, scope: Scope) -> Result<(Snapshot, Plan), CliError> {
-    Ok(dry_cycle(loaded).await?.plan_now(scope, [Part::LogSizes].into()).await)
+/// Takes a snapshot of this node, with these parts for display, and plans what the agent would do now: under disk pressure it removes
+/// more. It changes nothing, not even the memory.
+pub(in crate::cli) async fn plan_now(
+    loaded: &Loaded,
+    scope: Scope,
+    shown: impl IntoIterator<Item = Part>,
+) -> Result<(Snapshot, Plan), CliError> {
+    let needs = shown.into_iter().chain([Part::LogSizes]).collect();
+    Ok(dry_cycle(loaded).await?.plan_now(scope, needs).await)
 }
 
 /// What a command knows of the disks.
@@ -54,12 +59,6 @@ impl From<(Snapshot, Plan)> for Accounted {
     fn from((snapshot, plan): (Snapshot, Plan)) -> Self {
         Self { snapshot, plan, runtime: None }
     }
-}
-
-/// As [`plan_now`], with the exit of each exited container and, if wanted, with the store of the runtime.
-pub(in crate::cli) async fn explain(loaded: &Loaded, store: bool) -> Result<(Snapshot, Plan), CliError> {
-    let needs = wanted([(Part::Ends, true), (Part::LogSizes, true), (Part::Store, store)]);
-    Ok(dry_cycle(loaded).await?.plan_now(Scope::All, needs).await)
 }
 
 /// Takes a snapshot with the lists alone, for completions.

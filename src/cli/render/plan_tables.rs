@@ -78,7 +78,7 @@ fn actions(plan: &Plan) -> String {
             name + &more_tags(target),
             pod,
             action.age_seconds.map(format::age).unwrap_or_default(),
-            action.size.known().or(action.bytes()).map(format::size).unwrap_or_default(),
+            action.size().map(format::size).unwrap_or_default(),
             action.reason.explain().phrase.into_owned() + &score(&plan.images, &target.id()),
         ]
     });

@@ -36,11 +36,11 @@ tables! {
         Detail "PULL TIME";
 
     // What fills a node.
-    IMAGES: Name "NAME", Id "ID", "SIZE", "FIRST SEEN" wide, Detail "LAST USED", Holder "USED BY", Detail "TAGS" wide,
-        Detail "PINNED" wide, Reason "DECISION";
+    IMAGES: Name "NAME", Id "ID", "SIZE", "REPORTED" wide, "FIRST SEEN" wide, Detail "LAST USED", Holder "USED BY",
+        Detail "TAGS" wide, Detail "PINNED" wide, Reason "DECISION";
     DISK: Name "WHAT", "SIZE", "OF DISK", Detail "OBJECTS", "INODES" wide;
     DISK_LARGEST: Name "LARGEST BESIDES THE RUNTIME", Holder "HELD BY", "SIZE", Reason "WHAT", "INODES" wide;
-    DISK_IMAGES: Name "IMAGE", Id "ID", "HOLDS ALONE", "WITH SHARED", Reason "STATE", "INODES ALONE" wide;
+    DISK_IMAGES: Name "IMAGE", Id "ID", "SIZE", "HOLDS ALONE", Reason "STATE", "INODES ALONE" wide;
     DISK_SHARED: Name "HELD TOGETHER BY", "SIZE", Reason "STATE", "INODES" wide;
     DISK_LAYERS: Name "WRITABLE LAYER OF", Id "ID", "SIZE", "INODES" wide;
     DISK_OTHERS: Name "NOT LISTED BY THE CRI", Detail "NAMESPACE", Holder "HELD BY", "SIZE", Detail "AGE",

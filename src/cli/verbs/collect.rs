@@ -268,7 +268,7 @@ async fn pass(
 /// Returns a plan of the objects that the flags name. It is carried out like a saved plan, so every guard applies again.
 async fn limited(args: &Args, saved: Option<Plan>, loaded: &Loaded) -> Result<Plan, CliError> {
     let loaded = &args.only.applied(loaded.clone());
-    let (snapshot, plan) = plan_now(loaded, args.scope).await?;
+    let (snapshot, plan) = plan_now(loaded, args.scope, []).await?;
     args.only.limit(saved.unwrap_or(plan), &snapshot, &loaded.settings.policy)
 }
 

@@ -182,8 +182,8 @@ fn images(account: &DiskAccount, most: usize) -> String {
         [
             image.name.clone().unwrap_or_else(|| "<none>".to_owned()),
             id(image.id.as_str()),
-            known(image.own_bytes),
             known(image.all_bytes),
+            known(image.own_bytes),
             format!("{}: {}", image.category.phrase(), image.reason),
             image.own_inodes.to_string(),
         ]

@@ -13,16 +13,19 @@ use crate::cli::cli_error::CliError;
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now};
 use crate::cli::render::output::{Document, Output};
-use crate::cli::render::screen::{Screen, is_wide};
+use crate::cli::render::screen::is_wide;
 use crate::cli::render::tables::IMAGES;
 use crate::cli::render::{format, reference};
 use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
-use crate::model::{FileSystem, Image, Seen, Snapshot};
+use crate::model::{FileSystem, Image, ImageId, Seen, Snapshot};
+use crate::observe::Part;
 use crate::plan::{Decision, ImageUsers, KeepReason, Kept, Kind, Plan, Policy, Scope, images, key};
+use crate::store::{Size, SnapshotIndex};
 
 /// List images by size or last use, with their users
 ///
-/// The sizes are those that the runtime reports. A shared layer counts in each of its images.
+/// SIZE is what an image takes on the disk. A shared layer counts in each of its images, and once in the sum. With -o wide, REPORTED is
+/// the size that the runtime reports: containerd that in the registry. Where the store of the runtime cannot be read, both are the same.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Order of the images
@@ -57,17 +60,20 @@ pub(in crate::cli) struct Images {
     /// The images, in the order of `--sort-by`.
     #[serde(rename = "images")]
     entries: Vec<ImageEntry>,
+    /// Bytes of all images, and of those that no container uses without what they share with others.
+    #[serde(skip)]
+    sums: [u64; 2],
 }
 
 /// One image.
 #[derive(JsonSchema, Serialize)]
 struct ImageEntry {
     /// The ID.
-    id: String,
+    id: ImageId,
     /// Names of the image, `repository:tag`.
     tags: Vec<String>,
-    /// Bytes as the runtime counts them.
-    size_bytes: u64,
+    #[serde(flatten)]
+    size: Size,
     /// Whether the runtime marks the image as not to be removed.
     pinned: bool,
     /// The first pass that listed the image; `null` = not recorded.
@@ -119,7 +125,7 @@ impl Verb for Args {
         let policy = &loaded.settings.policy;
         let (snapshot, plan) = match &self.snapshot {
             Some(file) => Snapshots::open(file)?.planned(policy)?,
-            None => block_on(plan_now(loaded, Scope::All))?,
+            None => block_on(plan_now(loaded, Scope::All, [Part::Store]))?,
         };
         let images = Images::new(&snapshot, &plan, policy, self.sort_by);
         let ids = images.entries.iter().map(|image| image.id.as_str());
@@ -146,17 +152,17 @@ pub(super) fn users(users: &ImageUsers, image: &Image) -> Vec<User> {
 
 impl Images {
     fn new(snapshot: &Snapshot, plan: &Plan, policy: &Policy, order: Order) -> Self {
-        let index = ImageUsers::new(snapshot);
+        let (containers, store) = (ImageUsers::new(snapshot), SnapshotIndex::new(snapshot));
         let past: HashMap<_, _> = snapshot.memory.images.iter().map(|past| (past.id.as_str(), past)).collect();
         let decisions = plan.by_key();
         let entry = |image: Image| {
             let decision = decisions.get(&key(Kind::Image, image.id.as_str())).copied();
             let past = past.get(image.id.as_str());
             ImageEntry {
-                users: users(&index, &image),
-                id: image.id.to_string(),
+                users: users(&containers, &image),
+                size: store.size_of(&image),
+                id: image.id.clone(),
                 tags: image.tags,
-                size_bytes: image.size_bytes,
                 pinned: image.pinned,
                 first_seen: past.and_then(|past| past.first_seen),
                 last_used: past.and_then(|past| past.last_used),
@@ -168,8 +174,8 @@ impl Images {
         };
         let mut entries: Vec<_> = images(snapshot, &policy.guards).into_iter().map(entry).collect();
         sort(&mut entries, order);
-        let image_filesystem = snapshot.image_filesystem.clone();
-        Self { at: snapshot.taken_at, image_filesystem, entries }
+        let (image_filesystem, sums) = (snapshot.image_filesystem.clone(), sums(&entries, &store));
+        Self { at: snapshot.taken_at, image_filesystem, entries, sums }
     }
 
     fn text(&self) -> String {
@@ -179,14 +185,12 @@ impl Images {
 
     /// Formats the numbers that answer what fills the disk.
     fn sum(&self) -> String {
-        let bytes = |images: &mut dyn Iterator<Item = &ImageEntry>| -> u64 { images.map(|one| one.size_bytes).sum() };
-        let unused: Vec<_> = self.entries.iter().filter(|image| image.users.is_empty()).collect();
+        let unused = self.entries.iter().filter(|image| image.users.is_empty()).count();
+        let [all_bytes, unused_bytes] = self.sums.map(format::size);
         let all = format!(
-            "{}, {}. Not used by any container: {}, {}.",
+            "{}, {all_bytes}. Not used by any container: {}, {unused_bytes}.",
             format::count(self.entries.len(), "image"),
-            format::size(bytes(&mut self.entries.iter())),
-            format::count(unused.len(), "image"),
-            format::size(bytes(&mut unused.into_iter())),
+            format::count(unused, "image"),
         );
         match &self.image_filesystem {
             Seen::Seen(disk) if disk.capacity_bytes > 0 => {
@@ -199,6 +203,14 @@ impl Images {
     }
 }
 
+/// Returns the bytes of all images, and of those that no container uses: each part once, where the store is known.
+fn sums(entries: &[ImageEntry], store: &SnapshotIndex<'_>) -> [u64; 2] {
+    let (used, unused): (Vec<_>, Vec<_>) = entries.iter().partition(|image| !image.users.is_empty());
+    let sum = |of: &[&ImageEntry]| of.iter().filter_map(|image| image.size.known()).fold(0, u64::saturating_add);
+    let on_disk = |without: &[&ImageEntry]| store.get()?.bytes_without(without.iter().map(|image| &image.id));
+    [on_disk(&[]).unwrap_or(sum(&used) + sum(&unused)), on_disk(&used).unwrap_or(sum(&unused))]
+}
+
 /// Returns the pattern of `images.keep` that matches, if it decides.
 fn keep_rule(decision: Decision<'_>) -> Option<String> {
     let Decision::Keep(Kept { reason: KeepReason::KeepPattern { pattern }, .. }) = decision else { return None };
@@ -208,7 +220,7 @@ fn keep_rule(decision: Decision<'_>) -> Option<String> {
 fn sort(images: &mut [ImageEntry], order: Order) {
     images.sort_by(|a, b| (&a.tags, &a.id).cmp(&(&b.tags, &b.id)));
     match order {
-        Order::Size => images.sort_by_key(|image| Reverse(image.size_bytes)),
+        Order::Size => images.sort_by_key(|image| Reverse(image.size.known())),
         // An image in use was used last.
         Order::LastUsed => images.sort_by_key(|image| (!image.users.is_empty(), image.last_used)),
         Order::FirstSeen => images.sort_by_key(|image| image.first_seen.unwrap_or(Timestamp::MAX)),
@@ -218,7 +230,7 @@ fn sort(images: &mut [ImageEntry], order: Order) {
 // === impl ImageEntry ===
 
 impl ImageEntry {
-    fn row(&self, now: Timestamp) -> [String; 9] {
+    fn row(&self, now: Timestamp) -> [String; 10] {
         let wide = is_wide();
         let ago = |at: Timestamp| format::age(now.duration_since(at).as_secs());
         let name = self.tags.first().cloned().unwrap_or_else(|| "<none>".to_owned());
@@ -227,8 +239,9 @@ impl ImageEntry {
         let tags = self.tags.get(1..).unwrap_or_default();
         [
             name + &more,
-            if wide { self.id.clone() } else { crate::model::short_id(&self.id).to_owned() },
-            format::size(self.size_bytes),
+            if wide { self.id.to_string() } else { crate::model::short_id(self.id.as_str()).to_owned() },
+            self.size.known().map(format::size).unwrap_or_default(),
+            self.size.reported.map(format::size).unwrap_or_default(),
             self.first_seen.map(ago).unwrap_or_default(),
             last_used,
             self.used_by(),
@@ -238,21 +251,15 @@ impl ImageEntry {
         ]
     }
 
-    /// Names the containers that use the image, without repeating a container with several instances. A narrow terminal
-    /// has room only for their number. The wide table also names the last user of an unused image.
+    /// Names the containers that use the image, without repeating a container with several instances. The wide table also names
+    /// the last user of an unused image.
     fn used_by(&self) -> String {
-        let Screen { wide, .. } = Screen::current();
-        if let (true, true, Some(last)) = (wide, self.users.is_empty(), &self.last_used_by) {
-            return format!("last: {last}");
-        }
         let mut names: Vec<_> = self.users.iter().map(|user| user.name.as_str()).collect();
         names.dedup();
-        if !Screen::current().has_room() && !names.is_empty() {
-            return names.len().to_string();
-        }
-        match names.as_slice() {
-            [first, others @ ..] if !wide && !others.is_empty() => format!("{first} +{}", others.len()),
-            names => names.join(","),
+        match (names.as_slice(), &self.last_used_by) {
+            ([], Some(last)) if is_wide() => format!("last: {last}"),
+            ([first, others @ ..], _) if !is_wide() && !others.is_empty() => format!("{first} +{}", others.len()),
+            (names, _) => names.join(","),
         }
     }
 }

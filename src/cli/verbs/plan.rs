@@ -9,11 +9,13 @@ use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::session::{all_seen, block_on, plan_now, warn_without_history};
 use crate::cli::render::output::{Document, Format, Output};
+use crate::cli::render::screen::is_wide;
 use crate::cli::render::{self, reference};
 use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
 use crate::daemon::{failed_sources, now, suspension_of_files};
 use crate::model::Snapshot;
+use crate::observe::Part;
 use crate::plan::{Plan, Scope, decide};
 
 /// Show what would be removed, and why (read-only)
@@ -64,7 +66,7 @@ impl Verb for Args {
             return offline(Snapshots::open(file)?, decide, output);
         }
         let (snapshot, plan) = block_on(async {
-            let planned = plan_now(&loaded, self.scope).await?;
+            let planned = plan_now(&loaded, self.scope, is_wide().then_some(Part::Store)).await?;
             warn_without_history(&loaded.settings, output.format).await?;
             Ok(planned)
         })?;

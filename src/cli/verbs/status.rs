@@ -131,7 +131,7 @@ fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<
     let config_faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
     let planned = match faulty(faults) {
         Some(error) => Err(error),
-        None => block_on(session::plan_now(loaded, Scope::All)),
+        None => block_on(session::plan_now(loaded, Scope::All, [])),
     };
     let status = Status { config_faults, ..Status::new(loaded, &planned) };
     output.result(&Document::of(&status), || status.text())?;

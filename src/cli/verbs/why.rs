@@ -17,14 +17,15 @@ use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
 use crate::cli::input::lookup::{Finding, Found, Search, ambiguous, nothing, with_kind};
-use crate::cli::input::session::{block_on, explain};
+use crate::cli::input::session::{block_on, plan_now};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::render::pod_text::{self as pods, PodAnswer};
 use crate::cli::render::{Paint, format};
 use crate::cli::verb::{LOOKS, Start, TEXT, Verb, VerbFacts};
 use crate::config::{Loaded, MAX_SHOWN};
 use crate::model::{Seen, Snapshot};
-use crate::plan::{Decision, Kind, Plan, PodKnowledge, RemoveReason};
+use crate::observe::Part;
+use crate::plan::{Decision, Kind, Plan, PodKnowledge, RemoveReason, Scope};
 use facts::{Facts, seconds_to_go};
 
 /// Explain why an object is kept or removed
@@ -197,14 +198,14 @@ impl Args {
     /// image does not read it, but the answer about an image needs it.
     async fn planned(&self, what: &str, loaded: &Loaded) -> Result<(Snapshot, Plan), CliError> {
         let policy = &loaded.settings.policy;
-        let (snapshot, plan) = explain(loaded, false).await?;
+        let (snapshot, plan) = plan_now(loaded, Scope::All, [Part::Ends]).await?;
         let search = Search { snapshot: &snapshot, namespace: &self.namespace };
         let is_about_image = match search.find(&policy.logs, what) {
             Finding::Objects(found) => found.iter().any(|found| found.kind == Kind::Image),
             _ => false,
         };
         if is_about_image && snapshot.store.is_not_read() && policy.guards.keep_images_of_other_clients {
-            return explain(loaded, true).await;
+            return plan_now(loaded, Scope::All, [Part::Ends, Part::Store]).await;
         }
         Ok((snapshot, plan))
     }

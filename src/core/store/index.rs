@@ -159,7 +159,13 @@ impl<'a> StoreIndex<'a> {
 
     /// Returns the bytes of all images, each part once; `None` = not all are known.
     pub fn all_bytes(&self) -> Option<u64> {
-        let parts: BTreeSet<_> = self.images.values().flatten().copied().collect();
+        self.bytes_without(std::iter::empty())
+    }
+
+    /// Returns the same without what these images hold.
+    pub fn bytes_without<'i>(&self, holders: impl Iterator<Item = &'i ImageId>) -> Option<u64> {
+        let held: BTreeSet<_> = holders.filter_map(|image| self.parts_of(image)).flatten().collect();
+        let parts: BTreeSet<_> = self.images.values().flatten().filter(|part| !held.contains(part)).copied().collect();
         self.bytes(parts)
     }
 

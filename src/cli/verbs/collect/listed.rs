@@ -101,7 +101,7 @@ impl Lists {
 
     /// Plans the removal of the named images, and says what is known of each name.
     pub(super) async fn plan(&self, loaded: &Loaded) -> Result<(Plan, Vec<ListedImage>), CliError> {
-        let (snapshot, mut plan) = plan_now(loaded, Scope::Images).await?;
+        let (snapshot, mut plan) = plan_now(loaded, Scope::Images, []).await?;
         let names = self.remove.iter().flatten();
         let known = Known::new(&snapshot, &plan, &loaded.settings.policy.logs);
         let listed: Vec<_> = names.map(|name| ListedImage::new(name, &known)).collect();

@@ -67,7 +67,7 @@ impl Verb for Args {
         let loaded = start.load()?;
         let (_, plan) = match &self.snapshot {
             Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?,
-            None => block_on(plan_now(&loaded, Scope::All))?,
+            None => block_on(plan_now(&loaded, Scope::All, []))?,
         };
         let rules = loaded.settings.policy.rules.iter().map(crate::rules::Rule::text);
         let rules = rules.zip(&plan.rules).map(|(text, now)| RuleEntry::new(text, now.clone())).collect();

@@ -8,6 +8,7 @@ use crate::cli::render::format;
 use crate::cli::verbs::images::{User, users};
 use crate::model::{Image, RemovedImage, Seen, Snapshot};
 use crate::plan::{ImageUsers, KeepReason, Kept, Kind, OtherClients, known_time};
+use crate::store::{Size, SnapshotIndex};
 
 /// The containers that are named in a text.
 const NAMED_USERS: usize = 5;
@@ -27,9 +28,8 @@ pub(super) struct Facts {
     /// The exit code of a container.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
-    /// Bytes of an image, a log directory, or the logs of a container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size_bytes: Option<u64>,
+    #[serde(flatten)]
+    size: Size,
     /// The first pass that listed an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_seen: Option<Timestamp>,
@@ -69,24 +69,24 @@ impl Facts {
                 age_seconds: age(one.created_at),
                 finished_at: one.finished_at,
                 exit_code: one.exit_code,
-                size_bytes: one.log_bytes,
+                size: one.log_bytes.into(),
                 ..Self::default()
             },
             Object::Sandbox(one) => Self { age_seconds: age(one.created_at), ..Self::default() },
             Object::Image(image) => Self::of_image(image, snapshot),
-            Object::LogDir(dir) => Self { size_bytes: dir.size_bytes, ..Self::default() },
+            Object::LogDir(dir) => Self { size: dir.size_bytes.into(), ..Self::default() },
             Object::LogFile(log) => {
-                Self { attempt: Some(log.attempt), size_bytes: Some(log.size_bytes), ..Self::default() }
+                Self { attempt: Some(log.attempt), size: Some(log.size_bytes).into(), ..Self::default() }
             }
             Object::LogLink(_) => Self::default(),
-            Object::Leftover(leftover) => Self { size_bytes: Some(leftover.at.usage.bytes), ..Self::default() },
+            Object::Leftover(leftover) => Self { size: Some(leftover.at.usage.bytes).into(), ..Self::default() },
         }
     }
 
     fn of_image(image: &Image, snapshot: &Snapshot) -> Self {
         let past = snapshot.memory.images.iter().find(|past| past.id == image.id);
         Self {
-            size_bytes: Some(image.size_bytes),
+            size: SnapshotIndex::new(snapshot).size_of(image),
             first_seen: past.and_then(|past| past.first_seen),
             last_used: past.and_then(|past| past.last_used),
             last_used_by: past.and_then(|past| past.last_used_by.clone()),
@@ -126,7 +126,7 @@ impl Facts {
             self.age_seconds.map(|age| format!("created {} ago", format::age(age))),
             self.exit_code.map(|code| format!("exit code {code}")),
             self.finished_at.map(|at| format!("finished {}", ago(at))),
-            self.size_bytes.map(|bytes| format!("{size} {}", format::size(bytes))),
+            self.size.known().map(|bytes| format!("{size} {}", format::size(bytes))),
             self.first_seen.map(|at| format!("first seen {}", ago(at))),
             self.last_used.map(|at| format!("last used {}{}", ago(at), self.last_user())),
         ];

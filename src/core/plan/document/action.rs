@@ -222,6 +222,11 @@ impl Object {
 // === impl Action ===
 
 impl Action {
+    /// Returns the size of the object: of an image what it takes on the disk, with all that it shares.
+    pub fn size(&self) -> Option<u64> {
+        self.size.known().or(self.bytes())
+    }
+
     /// Returns what the removal reclaims, as far as it is known: of an image the estimate, of other objects that of their log files.
     pub fn bytes(&self) -> Option<u64> {
         match self.target {
