@@ -4,7 +4,7 @@
 mod mirror;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::Api;
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use self::mirror::{GROUP, MirrorApi};
@@ -19,9 +19,8 @@ fn to(name: &str, uid: &str) -> Value {
 }
 
 async fn create(node: &NodeRig, name: &str, owners: &[Value]) -> String {
-    let metadata = json!({"name": name, "namespace": "default", "ownerReferences": owners});
-    node.create_object(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await;
-    maps(node).get(name).await.unwrap().metadata.uid.unwrap()
+    let map = serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": owners}})).unwrap();
+    maps(node).create(&PostParams::default(), &map).await.unwrap().metadata.uid.unwrap()
 }
 
 async fn exists(node: &NodeRig, name: &str) -> bool {
