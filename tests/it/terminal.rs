@@ -209,7 +209,10 @@ fn at_80_columns_the_repository_and_the_tag_of_an_image_can_be_read() {
     let host = Host::new();
     for command in [&["plan"][..], &["images"], &["collect", "--dry-run"]] {
         let text = host.on_terminal(80, command);
-        let row = text.lines().find(|line| line.contains("session-store:2026.")).unwrap_or_else(|| panic!("{command:?}\n{text}"));
+        let row = text
+            .lines()
+            .find(|line| line.contains("session-store:2026."))
+            .unwrap_or_else(|| panic!("{command:?}\n{text}"));
         assert!(!row.contains("regis"), "{command:?}\n{text}");
     }
 }
