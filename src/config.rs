@@ -14,7 +14,6 @@ mod key;
 mod loaded;
 mod parse;
 mod position;
-mod reference;
 mod requirements;
 mod resolve;
 mod rule_tables;
@@ -30,7 +29,6 @@ pub use declarations::KEYS;
 pub use key::{Key, find, nearest};
 pub use loaded::Loaded;
 pub use position::Position;
-pub use reference::{default_toml, reference};
 pub use requirements::{Need, Requirement};
 pub use resolve::{load, load_in_part};
 pub use rule_tables::then_text;
@@ -39,6 +37,7 @@ pub use settings::{
     StateSettings,
 };
 pub use show::schema;
+pub use show::{default_toml, reference};
 pub use sources::environment::Environment;
 pub use sources::files::ConfigFiles;
 pub use sources::layers::Typed;

@@ -18,9 +18,7 @@ mod leftover_files;
 mod log_entries;
 mod logs;
 mod pace;
-mod quiet;
 mod remover;
-mod sandboxes;
 mod side_by_side;
 mod space;
 #[cfg(test)]

@@ -5,18 +5,20 @@
 //! only for finding and reading files. For removals, `execute` opens files without following symlinks.
 //!
 //! All access from async code uses [`HostFs::run`], or [`BoundedCalls`] for calls that need no path of the host.
+//!
+//! It also replaces files in one step: the text is written beside the file, which then gets its name.
 
-mod beside;
 mod bounded;
-
-pub use beside::written_beside;
-pub use bounded::{BoundedCalls, CallError};
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
+
+use tempfile::NamedTempFile;
+
+pub use bounded::{BoundedCalls, CallError};
 
 /// The limit on followed symlinks, the same as in Linux.
 const MOST_LINKS: usize = 40;
@@ -194,6 +196,19 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> {
         Component::ParentDir => Some("..".into()),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     })
+}
+
+/// Writes a text into a temporary file in the directory of `path`. The caller sets what else it needs, and then replaces `path` with
+/// [`NamedTempFile::persist`]. A reader sees the old text or the new one.
+///
+/// # Errors
+/// The directory does not exist, or cannot be written.
+pub fn written_beside(path: &Path, text: &str) -> io::Result<NamedTempFile> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The collector of node_exporter reads files that end in .prom, and this one does not.
+    let mut file = tempfile::Builder::new().prefix(".kubegc-").suffix(".tmp").tempfile_in(dir)?;
+    file.write_all(text.as_bytes())?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ mod contents;
 mod controller_metrics;
 mod definitions;
 mod file;
-mod page;
 mod process;
 mod registry;
 mod text;
@@ -20,8 +19,8 @@ mod usage;
 pub use agent::AgentMetrics;
 pub use calls::{CallTimer, CriCalls};
 pub use controller_metrics::{ControllerMetrics, EngineFigures, QueueTimings};
+#[doc(hidden)]
+pub use definitions::page;
 pub use definitions::{AGENT, CONTROLLER, Definition, MetricType, PROCESS};
 pub use file::{FileError, write_text_file};
-#[doc(hidden)]
-pub use page::page;
 pub use text::Exposition;

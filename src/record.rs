@@ -39,15 +39,15 @@ mod tests;
 mod trace;
 mod usage;
 
-pub use database::reader::{StoreReader, read_within};
+pub use database::copy::{StoreReader, read_within};
 pub use deletions::{DeletionEntry, DeletionLog};
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub use faults::StoreFault;
 pub use history::{HistoryEntry, HistoryFilter};
 pub use lock::{Lock, LockError};
-pub use log::outcome_log::{OUTCOMES, count_and_log_outcome, count_and_log_pulled_again};
-pub use log::pass_log::log_pass;
+pub use log::log_pass;
+pub use log::{OUTCOMES, count_and_log_outcome, count_and_log_pulled_again};
 pub use runs::{Retention, Run, RunEnd, RunEntry, RunId, RunStart};
 pub use state::StoreState;
 pub use state_store::{STORE_LIMIT, Store};

@@ -18,7 +18,6 @@ mod address;
 mod client;
 mod files;
 mod health;
-mod html;
 mod pages;
 mod progress;
 mod server;
@@ -26,8 +25,8 @@ mod state;
 
 pub use client::{ServeError, node_status, request_pass};
 pub use health::Health;
-pub use html::ReportPage;
 pub use pages::Pages;
+pub use pages::ReportPage;
 pub use progress::{Progress, Stalled};
 pub use server::Server;
 pub use state::{Inbox, Live, Order, PassEvent, PassRequest};

@@ -3,7 +3,6 @@
 pub(super) mod global;
 pub(super) mod help;
 pub(super) mod kubectl_args;
-pub(super) mod namespace;
 pub(super) mod only;
 pub(super) mod overrides;
 pub(super) mod suggestions;

@@ -7,7 +7,6 @@ pub(super) mod node_page;
 pub(super) mod output;
 pub(super) mod plan_tables;
 pub(super) mod pod_text;
-pub(super) mod screen;
 pub(super) mod tables;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -17,8 +16,8 @@ use crate::model::{PodRef, container_of_link, short_id};
 use crate::plan::{Action, Kind, Plan};
 
 pub(super) use collection::{collection, named, totals};
+pub(super) use output::Screen;
 pub(super) use plan_tables::plan;
-pub(super) use screen::Screen;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint {

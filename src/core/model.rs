@@ -16,7 +16,6 @@ mod memory;
 mod object_meta;
 mod objects;
 mod odd_entries;
-mod outage;
 mod pod;
 mod runtime_store;
 mod seen;
@@ -25,6 +24,7 @@ mod text;
 mod workloads;
 
 pub use backoff::Backoff;
+pub use backoff::Outage;
 pub use identity::{ApiKind, Identity, OwnerReference, Uid};
 pub use ids::{ContainerId, ImageId, PodRef, PodUid, SandboxId, canonical_image_id, short_id};
 pub use image_name::ImageName;
@@ -35,7 +35,7 @@ pub use log_names::{
     is_current_log, is_log_link, is_log_link_without_id, log_dir_name, log_dir_of, log_file_name, log_link_name,
     pod_of_dir, pod_uid_of_dir, rotated_log,
 };
-pub use memory::pulls::{Pulls, RepositoryPulls};
+pub use memory::removed_image::{Pulls, RepositoryPulls};
 pub use memory::removed_image::{RemovedImage, RemovedImages, manifest_digests};
 pub use memory::{
     Absence, BaselineLoss, Failure, ImageMemory, ImageVolumes, ListCounts, ListFall, Memory, NamedImages, RecentCounts,
@@ -49,19 +49,18 @@ pub use objects::{
     Runtime, Sandbox, SandboxState,
 };
 pub use odd_entries::MOST_OWNERS;
-pub use outage::Outage;
 pub use pod::{
     Confirms, Phase, Pod, PodDetails, PodList, PodSourceName, PodSourceReport, is_object_name, running_pods,
 };
 pub use runtime_store::{CRI_NAMESPACE, HolderKind, PartKind, RuntimeStore, StoreHolder, StorePart, UNDO_LEASES};
 pub use seen::Seen;
 pub use snapshot::Snapshot;
-pub use snapshot::archived_log::{ArchivedContainer, ArchivedLog, ArchivedPod};
+pub use snapshot::container_logs::{ArchivedContainer, ArchivedLog, ArchivedPod};
 pub use snapshot::container_logs::{ContainerLog, ContainerLogs, LogFacts};
 pub use snapshot::disk_content::{DeletedFile, DiskContent, PathUsage};
+pub use snapshot::disk_content::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::leftover::{Leftover, LeftoverKind, PullRecord, is_checkpoint, is_termination_log, termination_logs};
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, NodeDisk};
-pub use snapshot::pod_usage::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::trace::{DiskSample, ImageEvent, Trace, TraceEvent, TracedImage};
 pub use text::{
     age_text, at_least_text, bytes_of_text, count_text, cut_text, duration_text, exact_range_text, exact_size_text,

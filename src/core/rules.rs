@@ -10,14 +10,11 @@
 
 #![cfg_attr(not(test), forbid(clippy::disallowed_methods, clippy::disallowed_types))]
 
-mod budget;
 mod check;
 mod compile;
-mod doubts;
 mod fact_table;
 mod facts;
 mod fault;
-mod parts;
 mod prepare;
 mod score;
 #[cfg(test)]
@@ -31,7 +28,6 @@ use std::time::Duration;
 use jiff::civil::Date;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-pub use budget::Budget;
 pub use cel::Value;
 use compile::Compiled;
 pub use compile::MAX_LENGTH;
@@ -39,6 +35,7 @@ pub use fact_table::{Fact, Need, Uses};
 pub use facts::{Facts, MAX_LIST, PassFacts, Values, labels, number, seconds, texts, time};
 pub use fault::Fault;
 pub use score::Score;
+pub use work::Budget;
 use work::Work;
 
 /// What a rule is about.

@@ -11,7 +11,6 @@ mod category;
 mod disk_space;
 mod entries;
 mod index;
-mod runtime_dir;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,16 +1,11 @@
 //! The life cycle of the agent: it waits for the lock of the node and for the runtime, and then runs the loops, again after
 //! each reload of the settings, until a signal stops it.
 
-mod agent_error;
 mod monitoring;
 mod reload;
 mod start;
 
-pub use agent_error::AgentError;
-pub use monitoring::PageOf;
-pub use reload::Load;
-pub use start::lock_and_open;
-
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,14 +26,17 @@ use super::schedule::Limits;
 use super::service::{self, Requests};
 use super::{Cycle, now};
 use crate::config::{Environment, Loaded, Mode, Settings};
-use crate::cri::InProgress;
+use crate::cri::{CriError, InProgress};
 use crate::fleet::DeferredPass;
 use crate::model::size_text;
 use crate::observe::ClockJumps;
 use crate::plan::{Pace, Pass, Scope, is_emergency};
 use crate::record::events::Events;
-use crate::record::{Lock, Store};
+use crate::record::{Lock, LockError, Store, StoreError};
 use crate::serve::{Inbox, Progress};
+pub use monitoring::PageOf;
+pub use reload::Load;
+pub use start::lock_and_open;
 
 /// The longest look at the image disk before the loops begin.
 const LOOK: Duration = Duration::from_secs(5);
@@ -262,4 +260,21 @@ fn status(pass: &Pass) -> String {
         "{what}: removed {removed}, failed {failed}, kept {kept}, {} freed{store}",
         size_text(pass.summary.total_measured_bytes())
     )
+}
+
+/// Why an agent cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The system refuses a handler of signals.
+    #[error(transparent)]
+    Signals(#[from] io::Error),
+    /// The lock of the node cannot be taken.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The runtime cannot be used.
+    #[error(transparent)]
+    Runtime(#[from] CriError),
 }

@@ -1,4 +1,4 @@
-//! Removes containers. The order is: stop a container in state unknown, delete its log files, delete its log symlink,
+//! Removes containers and sandboxes. The order for a container is: stop a container in state unknown, delete its log files, delete its log symlink,
 //! remove the container.
 //!
 //! The container is last, as in the kubelet, because only its status contains the log path. If an earlier step fails,
@@ -12,9 +12,10 @@ use tokio::time::Instant;
 
 use super::action_result::{Done, ExecuteError};
 use super::execution::Run;
-use super::quiet::POLL;
+use super::space::POLL;
 use super::{LogNames, RemovedLogs, RemovedStats};
-use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, log_link_name};
+use crate::cri::Only;
+use crate::model::{ContainerId, ContainerState, LinkTarget, PodRef, SandboxId, SandboxState, log_link_name};
 use crate::plan::{Action, Measure, Refusal, Target};
 
 /// The time between the stop signal and the kill, for a container in state unknown: the minimum of the kubelet.
@@ -109,5 +110,29 @@ impl Run<'_> {
         let pod = pod.filter(|pod| !pod.name.is_empty())?;
         let link = log_link_name(&pod.name, &pod.namespace, name, id);
         Some(self.exec.roots.policy.containers_root.join(link))
+    }
+}
+
+impl Run<'_> {
+    /// Removes a sandbox that is not ready and has no containers (I1). The removal of a sandbox also removes its
+    /// containers, so the containers are listed last, right before it.
+    pub(super) async fn sandbox(&self, id: &SandboxId) -> Result<Done, ExecuteError> {
+        let reader = &self.exec.reader;
+        let sandboxes = reader.sandboxes(Only::Sandbox(id.clone())).await?;
+        let Some(sandbox) = sandboxes.into_iter().find(|sandbox| sandbox.id == *id) else {
+            return Ok(Done::already_removed());
+        };
+        if sandbox.state == SandboxState::Ready {
+            return Ok(Done::refused(Refusal::Ready));
+        }
+        let containers = reader.containers(Only::Sandbox(id.clone())).await?;
+        if containers.iter().any(|container| !self.state().noted.containers.contains(&container.id)) {
+            return Ok(Done::refused(Refusal::HasContainers));
+        }
+        self.exec.remover.remove_sandbox(id).await?;
+        if self.exec.remover.is_dry() {
+            self.state().noted.sandboxes.insert(id.clone());
+        }
+        Ok(self.removed(None))
     }
 }

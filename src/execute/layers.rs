@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::Executor;
-use super::quiet::{LastChange, NOISE_BYTES, POLL};
+use super::space::{LastChange, NOISE_BYTES, POLL};
 use crate::model::ContainerId;
 use crate::plan::{Kind, Measure, Outcome, Report, Target};
 

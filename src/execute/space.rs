@@ -1,6 +1,8 @@
 //! Measures the free space for images (I9). The sizes of removed images are not summed up.
 //!
 //! `observe` measures with the same reader of disks, so both measure the same.
+//!
+//! A removal is over when the disk has changed for the last time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +12,6 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::Executor;
-use super::quiet::{LastChange, NOISE_BYTES, POLL};
 use crate::model::FileSystem;
 use crate::plan::ImageSummary;
 
@@ -97,5 +98,47 @@ impl Space {
     async fn is_short(&self, exec: &Executor) -> bool {
         let disk = self.measure(exec).await;
         self.target > 0 && disk.is_some() && !self.is_enough(disk.as_ref())
+    }
+}
+
+/// The interval between measurements while the runtime may still delete data.
+pub(super) const POLL: Duration = Duration::from_millis(50);
+/// The wait for space whose amount is not known, or of which less came than expected, ends when the disk has not changed
+/// for this long: the runtime deletes nothing more.
+const QUIET: Duration = Duration::from_millis(200);
+/// A difference of this size may come from other writers, so no wait continues for it.
+pub(super) const NOISE_BYTES: u64 = 1 << 20;
+
+/// When the available bytes changed last, and their value since.
+#[derive(Default)]
+pub(super) struct LastChange(Option<(Instant, u64)>);
+
+// === impl LastChange ===
+
+impl LastChange {
+    /// Returns whether the bytes have not changed for `QUIET`.
+    pub(super) fn is_over(&mut self, bytes: u64, now: Instant) -> bool {
+        match self.0 {
+            Some((since, same)) if same.abs_diff(bytes) <= NOISE_BYTES => now.duration_since(since) >= QUIET,
+            _ => {
+                self.0 = Some((now, bytes));
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_without_sizes_ends_when_the_disk_is_quiet() {
+        let (begun, mut last) = (Instant::now(), LastChange::default());
+        let mut is_over = |bytes, millis| last.is_over(bytes, begun + Duration::from_millis(millis));
+        assert!(!is_over(0, 0) && !is_over(0, 150));
+        assert!(!is_over(2 * NOISE_BYTES, 190), "the runtime deletes");
+        assert!(!is_over(3 * NOISE_BYTES, 380), "others write");
+        assert!(is_over(3 * NOISE_BYTES, 390));
     }
 }

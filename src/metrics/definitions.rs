@@ -1,4 +1,4 @@
-//! Every metric: name, type, labels and meaning.
+//! Every metric: name, type, labels and meaning, and the tables of `docs/metrics.md` that list them.
 
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
@@ -178,4 +178,21 @@ definitions! {
     PROCESS_FDS = Gauge "process_open_fds" [] "Open file descriptors of the process";
     PROCESS_MAX_FDS = Gauge "process_max_fds" [] "Limit on open file descriptors; absent = no limit";
     PROCESS_START = Gauge "process_start_time_seconds" [] "When the process started";
+}
+
+/// Returns the tables, between the headings of the page.
+pub fn page() -> String {
+    let [agent, controller, process] = [AGENT, CONTROLLER, PROCESS].map(table);
+    format!("## Agent\n\n{agent}\n## Controller\n\n{controller}\n## Process\n\nOf both services:\n\n{process}")
+}
+
+fn table(definitions: &[Definition]) -> String {
+    let rows: String = definitions.iter().map(row).collect();
+    format!("| metric | type | labels | meaning |\n|---|---|---|---|\n{rows}")
+}
+
+fn row(definition: &Definition) -> String {
+    let labels: Vec<_> = definition.labels.iter().map(|label| format!("`{label}`")).collect();
+    let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
+    format!("| `{}` | {} | {labels} | {} |\n", definition.sample(), definition.of.as_str(), definition.help)
 }

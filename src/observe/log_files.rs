@@ -4,7 +4,6 @@
 //! entries only by name. So they are never removed and never counted.
 
 mod archived_logs;
-mod file_order;
 mod listed_logs;
 mod log_events;
 mod log_lines;

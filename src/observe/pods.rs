@@ -10,7 +10,6 @@ mod combined;
 mod dirs;
 mod kube_api;
 mod kubelet;
-mod machine;
 mod select;
 
 pub use combined::{CombinedPods, SourceEntry};

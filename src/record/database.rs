@@ -5,6 +5,4 @@ pub(super) mod fault;
 pub(super) mod file;
 pub(super) mod migrations;
 pub(super) mod mirror;
-pub(super) mod reader;
 pub(super) mod rows;
-pub(super) mod sql_types;

@@ -5,9 +5,9 @@ use rusqlite::types::Value;
 use rusqlite::{Row, Transaction, params_from_iter};
 use serde::Serialize;
 
-use super::database::reader::StoreReader;
-use super::database::sql_types::{count, from_json, integer, json, moment, nanos};
-use super::log::reason_values::word_and_values;
+use super::database::copy::StoreReader;
+use super::database::rows::{count, from_json, integer, json, moment, nanos};
+use super::log::word_and_values;
 use super::runs::RunId;
 use super::store_error::StoreError;
 use crate::model::{ImageId, PodRef, RemovedImage};

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::database::sql_types::{count, from_json, integer, json, moment, nanos};
+use super::database::rows::{count, from_json, integer, json, moment, nanos};
 use crate::model::{Absence, ContainerId, Failure, ImageMemory, ImageVolumes, Memory};
 
 /// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use serde::Serialize;
 
-use super::database::reader::StoreReader;
-use super::database::sql_types::{count, integer, json, moment, nanos};
+use super::database::copy::StoreReader;
+use super::database::rows::{count, integer, json, moment, nanos};
 use super::store_error::StoreError;
 use crate::plan::{Scope, Summary};
 

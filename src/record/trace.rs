@@ -10,8 +10,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
-use super::database::reader::StoreReader;
-use super::database::sql_types::{count, from_json, integer, json, moment, nanos, nanos_before};
+use super::database::copy::StoreReader;
+use super::database::rows::{count, from_json, integer, json, moment, nanos, nanos_before};
 use super::memory::STAMP;
 use super::store_error::StoreError;
 use crate::model::{

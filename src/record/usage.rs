@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use rusqlite::{Row, Transaction};
 use serde::Serialize;
 
-use super::database::reader::StoreReader;
-use super::database::sql_types::{count, integer, moment, nanos};
+use super::database::copy::StoreReader;
+use super::database::rows::{count, integer, moment, nanos};
 use super::store_error::StoreError;
 use crate::model::FileSystem;
 

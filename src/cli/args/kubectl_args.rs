@@ -1,8 +1,9 @@
-//! The flags of kubectl that select an API server and an identity.
+//! The flags of kubectl that select an API server, an identity and namespaces.
 
 use std::time::Duration;
 
 use crate::kubernetes::ConfigOverrides;
+use crate::model::PodRef;
 
 /// The flags of kubectl that select an API server and an identity.
 #[derive(Debug, Default, clap::Args)]
@@ -68,5 +69,30 @@ fn request_timeout(text: &str) -> Result<Duration, humantime::DurationError> {
     match text.parse() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),
         Err(_) => humantime::parse_duration(text),
+    }
+}
+
+/// Flags that limit a command to a namespace.
+#[derive(Debug, Default, clap::Args)]
+pub struct NamespaceArgs {
+    /// Include only objects of this namespace; images have none
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub(in crate::cli) namespace: Option<String>,
+    /// Include objects of all namespaces (default)
+    #[arg(short = 'A', long)]
+    pub(in crate::cli) all_namespaces: bool,
+}
+
+// === impl NamespaceArgs ===
+
+impl NamespaceArgs {
+    /// Returns the namespace; `None` = all. As in kubectl, `-A` overrides `-n`.
+    pub(in crate::cli) fn get(&self) -> Option<&str> {
+        self.namespace.as_deref().filter(|_| !self.all_namespaces)
+    }
+
+    /// Returns whether an object of this pod is meant. One without a pod is meant only without a namespace.
+    pub(in crate::cli) fn includes(&self, pod: Option<&PodRef>) -> bool {
+        self.get().is_none_or(|namespace| pod.is_some_and(|pod| pod.namespace == namespace))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use clap_complete::ArgValueCompleter;
 
-use super::namespace::NamespaceArgs;
+use super::kubectl_args::NamespaceArgs;
 use super::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::lookup::{Finding, Search, ambiguous, nothing, with_kind};

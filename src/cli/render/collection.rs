@@ -1,7 +1,7 @@
 //! Formats the result of a pass for display.
 
+use super::output::is_wide;
 use super::plan_tables::{log_limits, more_tags};
-use super::screen::is_wide;
 use super::tables::{REMOVED, REMOVED_BY_KIND};
 use super::{Paint, counts, format, line, object};
 use crate::plan::{Action, Kept, Kind, Measure, Outcome, Pass, Report, Summary};

@@ -5,7 +5,7 @@
 //! read it. Only a cell that is longer than any name of Kubernetes and any path is cut: the API server stores names of a MiB (G5).
 
 use super::format;
-use super::screen::Screen;
+use super::output::Screen;
 use crate::model::cut_text;
 
 /// The longest cell in characters, beside the mark of its end.

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::screen::is_wide;
+use super::output::is_wide;
 use super::tables::PLAN;
 use super::{Paint, format, line, object, planned, pod_text as pods};
 use crate::model::ImageId;

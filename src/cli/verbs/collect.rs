@@ -1,7 +1,6 @@
 //! `kubegc collect`.
 
 pub(in crate::cli) mod listed;
-mod progress;
 mod remote;
 mod wait;
 
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use listed::ListedImage;
 use listed::{ListArgs, Lists};
-use progress::Progress;
+use remote::Progress;
 
 use crate::cli::args::only::OnlyArgs;
 use crate::cli::args::overrides::Overrides;

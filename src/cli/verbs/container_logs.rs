@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::completions;
-use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::kubectl_args::NamespaceArgs;
 use crate::cli::args::times;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::lookup::{ambiguous, log_dirs};

@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
 use super::completions;
-use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::kubectl_args::NamespaceArgs;
 use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;

@@ -1,6 +1,5 @@
 //! The memory of earlier passes. It is loaded before planning; later steps return it as new data.
 
-pub mod pulls;
 pub mod removed_image;
 
 use std::collections::BTreeMap;
@@ -13,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ContainerId, DiskMemory, Image, ImageId, Pod, PodUid, Seen};
-use pulls::Pulls;
+use removed_image::Pulls;
 use removed_image::{RemovedImage, RemovedImages};
 
 /// What earlier passes learned. An object without an entry counts as seen just now, not as never used.

@@ -1,11 +1,9 @@
 //! A snapshot of the node at one time, as plain data.
 
-pub(super) mod archived_log;
 pub(super) mod container_logs;
 pub(super) mod disk_content;
 pub(super) mod leftover;
 pub(super) mod node_disk;
-pub(super) mod pod_usage;
 pub(super) mod trace;
 
 use std::collections::{BTreeMap, HashSet};

@@ -6,7 +6,6 @@ pub(super) mod decision;
 pub(super) mod disk_state;
 pub(super) mod explain;
 pub(super) mod forecast;
-pub(super) mod image_states;
 pub(super) mod kept_for;
 pub(super) mod log_limit_note;
 pub(super) mod pass;

@@ -11,10 +11,8 @@ pub(super) mod goal;
 pub(super) mod keep;
 pub(super) mod other_clients;
 pub(super) mod pace;
-pub(super) mod quick;
 pub(super) mod reclaim;
 mod totals;
-pub(super) mod users;
 pub(super) mod uses;
 pub(super) mod volumes;
 

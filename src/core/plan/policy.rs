@@ -1,6 +1,5 @@
 //! What a plan depends on besides the snapshot: the settings of its steps, and which steps there are.
 
-pub(super) mod eviction;
 pub(super) mod guards;
 pub(super) mod image_policy;
 pub(super) mod image_target;
@@ -16,9 +15,9 @@ use strum::{EnumString, IntoStaticStr, VariantNames};
 
 use crate::model::{ImageName, LeftoverKind};
 use crate::rules::{Rules, Uses};
-use eviction::EvictionLimits;
 use guards::{Guards, Profile};
 use image_policy::{ImageOrder, ImagePolicy};
+use image_target::EvictionLimits;
 use log_limit::{ArchiveLimit, LogLimit};
 use pressure::{Pressure, PressurePolicy};
 

@@ -3,4 +3,3 @@
 pub(super) mod book;
 pub(super) mod image_rules;
 pub(super) mod object_facts;
-pub(super) mod ranks;

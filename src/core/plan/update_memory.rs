@@ -3,15 +3,16 @@
 //! An unknown image is first seen now, and an image in use is last used now. Removed images are deleted from the
 //! memory. A pod is absent since the first of an unbroken series of snapshots without it. A snapshot that does not show
 //! whether the pod exists changes nothing.
+//!
+//! The memory also has the pods that rules for logs ask about. Such a rule decides when a pod is deleted, so what it asks must be known from before.
 
 mod disk_growth;
-mod log_pods;
 pub(super) mod outcomes;
 mod pulled_again;
 mod pulls;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::model::{
     Absence, ImageMemory, ListCounts, ListFall, LogDir, Memory, NamedImages, Pod, PodUid, RecentCounts, RuntimeMemory,
     Seen, Snapshot,
 };
+use crate::rules::Rule;
 
 /// The time of an unchanged list of pods is written again after this long. That saves writes to the store, and the plan
 /// still shows the age of the list to within minutes.
@@ -45,7 +47,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
         fall: lists.fall,
         runtime: runtime(snapshot),
         named_images: named_images(snapshot),
-        log_pods: log_pods::remember(snapshot, policy),
+        log_pods: remember(snapshot, policy),
         disks: disk_growth::remember(snapshot),
         removed_images: pulled_again::removed_images(snapshot),
         pulling_since: pulls::pulling_since(snapshot),
@@ -168,6 +170,35 @@ fn uids(snapshot: &Snapshot) -> BTreeSet<PodUid> {
     let sandboxes = snapshot.listed_sandboxes().into_iter().flatten().map(|sandbox| sandbox.pod_uid());
     let dirs = snapshot.log_dirs.as_ref().into_iter().flatten().map(LogDir::pod_uid);
     containers.chain(sandboxes).map(|uid| uid.cloned().unwrap_or_default()).chain(dirs).chain(before).collect()
+}
+
+/// The most deleted pods. More log directories of that many deleted pods are rare, and the memory is copied for each change.
+const MOST_DELETED: usize = 1_000;
+
+/// Returns the listed pods, and the deleted ones that have a log directory, each as it was last seen.
+fn remember(snapshot: &Snapshot, policy: &Policy) -> Arc<Vec<Pod>> {
+    let before = &snapshot.memory.log_pods;
+    if !policy.rules.iter().any(Rule::asks_pods_of_logs) {
+        return Arc::default();
+    }
+    let mut pods: BTreeMap<&PodUid, Pod> = before.iter().map(|pod| (&pod.uid, pod.clone())).collect();
+    let listed = snapshot.pods.as_ref().map(|list| &list.pods[..]).unwrap_or_default();
+    let mut exist = HashSet::new();
+    for pod in listed {
+        exist.insert(&pod.uid);
+        let known = pods.remove(&pod.uid).filter(|known| known.identity() == pod.identity());
+        // Not every pass reads the details.
+        let details = pod.details.clone().or_else(|| known.and_then(|known| known.details));
+        pods.insert(&pod.uid, Pod { details, images: Vec::new(), ..pod.clone() });
+    }
+    if let Seen::Seen(dirs) = &snapshot.log_dirs {
+        let has_logs: HashSet<PodUid> = dirs.iter().map(LogDir::pod_uid).collect();
+        pods.retain(|uid, _| exist.contains(uid) || has_logs.contains(uid));
+    }
+    let mut left = MOST_DELETED;
+    pods.retain(|uid, _| exist.contains(uid) || left.checked_sub(1).map(|rest| left = rest).is_some());
+    let pods: Vec<_> = pods.into_values().collect();
+    if pods == **before { Arc::clone(before) } else { Arc::new(pods) }
 }
 
 #[cfg(test)]

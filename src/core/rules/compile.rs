@@ -8,9 +8,9 @@ use std::any::Any;
 
 use cel::{IdedExpr, ParseErrors, Program};
 
-use super::doubts::doubts;
 use super::facts::{PassFacts, Wants};
 use super::fault::Fault;
+use super::fault::doubts;
 use super::work::{Work, work};
 use super::{RuleSubject, Uses, check, prepare};
 

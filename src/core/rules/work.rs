@@ -2,12 +2,18 @@
 //!
 //! Steps are counted before an evaluation and not timed, so that a plan depends on its input alone. A loop takes as many rounds as
 //! its list has elements, and a comparison reads its lists. A list that an expression joins has the elements of all its parts.
+//!
+//! The conditions of each object have the same budget, whatever the others are and however many. So a plan depends on its input alone, on
+//! no order and no clock; and an object with long lists, which a tenant may write, takes nothing from another.
+
+use std::cell::Cell;
 
 use cel::Value;
 use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedExpr};
 
 use super::fact_table::Fact;
 use super::facts::Values;
+use super::{Facts, Rule, Then, Verdict};
 
 /// The elements of an object such as `image`, as a map of its facts.
 const FACTS: u64 = 32;
@@ -175,5 +181,49 @@ impl Extent {
     fn of_all<'v>(elements: usize, values: impl Iterator<Item = &'v Value>) -> Self {
         let whole = Self { elements: elements as u64, parts: 0 };
         values.map(Self::of_value).fold(whole, Self::max)
+    }
+}
+
+/// The steps of an object. A comparison has 4, and a loop over ten names about 100, so 64 conditions have 156 each. A pass over
+/// containers is due every minute, and 10,000 objects that use all of it take some seconds.
+const SHARE: u64 = 10_000;
+
+/// What is left for the conditions of one object. One that takes more is not evaluated: what a rule might keep is kept.
+#[derive(Debug)]
+pub struct Budget(Cell<u64>);
+
+// === impl Budget ===
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(Cell::new(SHARE))
+    }
+}
+
+impl Budget {
+    /// Returns the first rule whose condition holds for an object, with its place. One that cannot be evaluated holds if the rule keeps;
+    /// `fault` receives the place and the cause.
+    pub fn first<'r>(
+        &self,
+        rules: impl IntoIterator<Item = (usize, &'r Rule)>,
+        facts: &Facts<'_>,
+        mut fault: impl FnMut(usize, String),
+    ) -> Option<(usize, &'r Rule)> {
+        rules.into_iter().find(|(place, rule)| match self.evaluate(rule, facts) {
+            Verdict::Holds(holds) => holds,
+            Verdict::Error(error) => {
+                fault(*place, error);
+                rule.text().then == Then::Keep
+            }
+        })
+    }
+
+    /// Evaluates the condition of a rule for the object, if enough is left. One that is too much takes nothing from those behind it.
+    pub fn evaluate(&self, rule: &Rule, facts: &Facts<'_>) -> Verdict {
+        let Some(left) = self.0.get().checked_sub(facts.steps(rule)) else {
+            return Verdict::Error(format!("not evaluated: the conditions for it take more than {SHARE} steps"));
+        };
+        self.0.set(left);
+        rule.evaluate(facts)
     }
 }

@@ -9,7 +9,7 @@ use strum::IntoEnumIterator;
 
 use super::account::{Accounting, CategoryEntry};
 use super::category::Category;
-use super::runtime_dir::{unknown_to_runtime, unlisted};
+use super::entries::{unknown_to_runtime, unlisted};
 use crate::model::{
     DirUsage, DiskUse, FileSystem, LeftoverKind, LogDir, NodeDisk, PathUsage, PodDirUsage, PodRef, PodUid, Snapshot,
     VolumeUsage,

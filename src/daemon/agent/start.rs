@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::agent_error::AgentError;
+use super::AgentError;
 use super::monitoring::{Monitoring, RUNTIME};
 use crate::config::{KEYS, Loaded, Origin, Settings};
 use crate::daemon::node::LocalNode;

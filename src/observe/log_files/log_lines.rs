@@ -11,7 +11,7 @@ use flate2::bufread::MultiGzDecoder;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::file_order::in_order;
+use super::log_tree::in_order;
 use super::pod_logs::{Limited, LogFile};
 use super::sparse::Sparse;
 use crate::model::LogFileName;

@@ -1,17 +1,24 @@
-//! The kubelet's directories of pods, and whether they belong to the kubelet that runs here.
+//! The kubelet's directories of pods and whether they belong to the kubelet that runs here, and the identity of the machine.
 //!
 //! With a wrong `kubelet_root` no pod has a directory, and one of the proofs that a pod is deleted is lost (I11). The
 //! running pods show it: the kubelet creates a pod's directory before its sandbox and keeps it while anything of the
 //! pod runs.
 //!
 //! Where nothing runs, at least the directory of pods must exist.
+//!
+//! The identity of this machine, compared with that of a Node object, proves the node name where an empty list of pods meets running pods.
+//! Boot id and machine id are compared, and neither may differ: nodes that are containers of one host share the boot id, cloned disks share
+//! the machine id.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::known_running;
 use crate::host_path::{HostFs, Resolved};
+use crate::kubernetes::NodeInfo;
 use crate::model::{Container, PodUid, Sandbox, Seen};
 use crate::observe::{ObserveError, log_files as logs};
 
@@ -88,4 +95,48 @@ pub fn uids(directory: &Path) -> Result<Vec<PodUid>, ObserveError> {
     let mut uids: Vec<PodUid> = logs::entries(directory)?.into_iter().map(|(name, _)| name.into()).collect();
     uids.sort();
     Ok(uids)
+}
+
+/// The kernel's id of this boot, the same in every container.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Where the kubelet reads the machine id by default (`--machine-id-file`).
+const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
+/// Longer than any of these ids.
+const LONGEST_ID_BYTES: u64 = 256;
+
+/// The ids of this machine, as far as they can be read.
+#[derive(Debug)]
+pub(super) struct Machine {
+    boot: Option<String>,
+    machine: Option<String>,
+}
+
+// === impl Machine ===
+
+impl Machine {
+    /// Reads the ids of the host.
+    pub fn of_host(host: &HostFs) -> Self {
+        let on_host = |path: &&str| id(&host.resolve(path.as_ref()).ok()?.existing()?);
+        Self { boot: id(BOOT_ID.as_ref()), machine: MACHINE_IDS.iter().find_map(on_host) }
+    }
+
+    /// Returns whether the Node object belongs to this machine: at least one id is the same, and none differs. One id
+    /// alone may be shared: nodes that are containers of one host share the boot id, and cloned disks share the machine
+    /// id.
+    pub fn is(&self, node: &NodeInfo) -> bool {
+        let compared = [same(self.boot.as_ref(), &node.boot_id), same(self.machine.as_ref(), &node.machine_id)];
+        compared.contains(&Some(true)) && !compared.contains(&Some(false))
+    }
+}
+
+/// Returns whether two ids are the same; `None` = one of them is unknown.
+fn same(here: Option<&String>, there: &str) -> Option<bool> {
+    let there = there.trim();
+    here.filter(|_| !there.is_empty()).map(|here| here.eq_ignore_ascii_case(there))
+}
+
+fn id(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(LONGEST_ID_BYTES).read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }

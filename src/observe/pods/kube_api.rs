@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::{Instant, timeout};
 
-use super::machine::Machine;
+use super::dirs::Machine;
 use super::{PodSource, known_running};
 use crate::host_path::HostFs;
 use crate::kubernetes::{Clock, Connection, KnownPods, NodeInfo, PodWatch, Timing, list_workloads, pod_exists};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::HistoryEntry;
-use crate::record::log::outcome_log::log_outcome;
+use crate::record::log::log_outcome;
 
 fn store() -> TestStore {
     let store = TestStore::fresh();

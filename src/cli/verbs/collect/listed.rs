@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::kubectl_args::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::listed_images;
 use crate::cli::input::lookup::Search;

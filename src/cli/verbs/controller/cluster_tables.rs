@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::cluster_groups::{GroupBy, groups};
 use super::{ACTIONS, CHANGES, FINDINGS, WAITING};
-use crate::cli::render::screen::is_wide;
+use crate::cli::render::output::is_wide;
 use crate::cli::render::{Paint, format};
 use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
 use crate::model::{Identity, ObjectDetails};

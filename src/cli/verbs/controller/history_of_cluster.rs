@@ -1,7 +1,7 @@
 //! `kubegc controller history`.
 
 use super::DELETIONS;
-use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::kubectl_args::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::render::output::Output;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::source::observer;
-use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::kubectl_args::NamespaceArgs;
 use crate::cli::cli_error::{CliError, note};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::one_document;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::cluster_tables as render;
 use super::{DELETED_PODS, KEPT_PODS, PODS};
-use crate::cli::render::screen::is_wide;
+use crate::cli::render::output::is_wide;
 use crate::cli::render::{Paint, format};
 use crate::controller::{PodOutcome, PodReport};
 use crate::model::{ApiKind, Identity, Uid};

@@ -3,8 +3,8 @@
 use super::{By, section};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::format;
+use crate::cli::render::output::is_wide;
 use crate::cli::render::output::{Document, Output};
-use crate::cli::render::screen::is_wide;
 use crate::cli::render::tables::{DISK_BY_NAMESPACE, DISK_BY_POD};
 use crate::model::at_least_text;
 use crate::store::{DiskByPod, NamespaceSpace, PodSpace, Space};

@@ -1,6 +1,5 @@
-//! `kubegc history`.
+//! `kubegc history`, and commands that pull removed images again.
 
-mod pull_commands;
 mod sums;
 
 use std::collections::HashSet;
@@ -175,7 +174,7 @@ fn follow(args: &Args, loaded: &Loaded, store: StoreReader, output: &mut Output)
 fn removals(args: &Args, store: &StoreReader, output: &mut Output) -> Result<(), CliError> {
     let entries = store.history(&args.filter())?;
     if output.format == Some(Format::Crictl) {
-        return output.text(&pull_commands::of(&entries));
+        return output.text(&of(&entries));
     }
     output.entries(&entries, names(&entries), || match entries.as_slice() {
         [] => args.nothing().to_owned(),
@@ -251,4 +250,26 @@ fn runs_table(entries: &[RunEntry]) -> String {
 /// Formats a time to the second.
 fn second(moment: Timestamp) -> String {
     format!("{moment:.0}")
+}
+
+/// Returns a command for each name of each removed image. A name that is no reference becomes a comment, because a shell runs the lines.
+fn of(entries: &[HistoryEntry]) -> String {
+    let is_reference = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
+        name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain)
+    };
+    let removed = entries.iter().filter(|entry| entry.kind == Kind::Image && entry.outcome == "removed");
+    let lines = removed.flat_map(|entry| {
+        let unnamed = entry.tags.is_empty().then(|| format!("# {} had no tag\n", format::printable(&entry.id)));
+        let line = |name: &String| {
+            if is_reference(name) {
+                format!("crictl pull {name}\n")
+            } else {
+                format!("# no reference: {}\n", format::printable(name))
+            }
+        };
+        entry.tags.iter().map(line).chain(unnamed).collect::<Vec<_>>()
+    });
+    let mut known = HashSet::new();
+    lines.filter(|line| known.insert(line.clone())).collect()
 }

@@ -9,7 +9,7 @@ use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, CompletionCandidate};
 
 use crate::cli::Cli;
-use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::kubectl_args::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::lookup::Search;
 use crate::cli::input::session::{block_on, lists};

@@ -1,6 +1,6 @@
 //! Why an object is no longer on the node: the history has its removal.
 
-use crate::cli::args::namespace::NamespaceArgs;
+use crate::cli::args::kubectl_args::NamespaceArgs;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::lookup::{MIN_ID, missing, without_kind};
 use crate::cli::input::session;

@@ -1,4 +1,4 @@
-//! The images that kubegc removed, and which of them were pulled again.
+//! The images that kubegc removed, which of them were pulled again, and the pulls that passes saw, by repository.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,4 +84,29 @@ impl RemovedImage {
 /// Returns the digests in names such as `repository@sha256:…`.
 pub fn manifest_digests(names: &[String]) -> impl Iterator<Item = &str> {
     names.iter().filter_map(|name| name.rsplit_once('@')).map(|(_, digest)| digest)
+}
+
+/// What passes saw of the pulls of images, by the full name of the repository.
+pub type Pulls = BTreeMap<String, RepositoryPulls>;
+
+/// The pulls of images of one repository.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct RepositoryPulls {
+    /// How often a pass found an image that the pass before did not have.
+    pub pulls: u64,
+    /// How long the last pull took that a pass saw in progress, at least 1, and too long by at most the time between two passes;
+    /// `null` = none was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
+    /// The pass that saw the last pull.
+    pub last: Timestamp,
+}
+
+// === impl RepositoryPulls ===
+
+impl RepositoryPulls {
+    /// The most repositories that are remembered. Those whose last pull is the oldest leave first.
+    pub const MOST: usize = 1_000;
+    /// The longest name of a repository that is remembered, as in registries: a pod may name any other one.
+    pub const LONGEST_NAME: usize = 255;
 }

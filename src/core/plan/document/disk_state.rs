@@ -1,12 +1,16 @@
-//! The disks of the node, and the limits that apply to them.
+//! The disks of the node, the limits that apply to them, and the account of a disk after the decisions of a plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Plan;
+use super::action::Kind;
+use super::decision::Decision;
 use super::forecast::{Forecast, TimeLeft};
 use crate::model::{DiskMemory, DiskUse, FileSystem, NodeDisk, Snapshot, exact_size_text, size_text};
 use crate::plan::disk_usage::Usage;
 use crate::plan::policy::Policy;
+use crate::store::{Category, DiskAccount, ImageStates, account};
 
 /// A disk of the node, and the limits that apply to it.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -182,6 +186,28 @@ impl DiskSummary {
 fn exact_or_rounded(bytes: u64) -> String {
     let exact = exact_size_text(bytes);
     if exact.len() > 8 { size_text(bytes) } else { exact }
+}
+
+/// Makes the account of a snapshot, with the decisions of its plan about the images.
+///
+/// # Errors
+/// Why there is none: the file system or the store of the runtime is unavailable.
+pub fn disk_account(snapshot: &Snapshot, plan: &Plan) -> Result<DiskAccount, String> {
+    account(snapshot, states(plan))
+}
+
+fn states(plan: &Plan) -> ImageStates {
+    let images = plan.decisions().filter(|decision| decision.kind() == Kind::Image);
+    let categories = images.filter_map(|decision| {
+        let category = match decision {
+            Decision::Remove(_) => Category::ImagesRemovable,
+            // The reason why it is kept first says more.
+            Decision::IfNeeded(_) => return None,
+            Decision::Keep(kept) => kept.reason.explain().category,
+        };
+        Some((decision.id().as_ref().into(), (category, decision.explain().phrase.into_owned())))
+    });
+    categories.collect()
 }
 
 #[cfg(test)]

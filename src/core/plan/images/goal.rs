@@ -2,6 +2,11 @@
 //!
 //! Each has a limit where removal begins and another where it ends. If several have begun, all of them must be reached. The
 //! plan names the first.
+//!
+//! A replay has thousands of passes, most of which remove nothing. So it first asks whether one must free space, and whether it can
+//! remove an image at all.
+
+use jiff::Timestamp;
 
 use crate::model::FileSystem;
 use crate::plan::disk_usage::Usage;
@@ -10,6 +15,7 @@ use crate::plan::document::reason::RemoveReason;
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_target::ImageTarget;
 use crate::plan::policy::pressure::Pressure;
+use crate::rules::RuleSubject;
 
 /// What a pass must reclaim.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,6 +128,30 @@ impl ImageTarget {
         let (target, capacity_bytes) = (self.to_string(), disk.capacity_bytes);
         (self.is_beyond(disk) && has_begun()).then_some(PlanError::TargetBeyondDisk { target, capacity_bytes })
     }
+}
+
+/// Returns whether a pass at `now` may remove one of the unused images. `false` is certain; `true` only means that a plan must decide.
+/// `unused_since` is the earliest time since which an image is unused that may be old enough, `None` = there is none. `all_images` are
+/// the bytes of all images.
+pub fn may_remove_images(
+    policy: &Policy,
+    disk: &FileSystem,
+    all_images: u64,
+    unused_since: Option<Timestamp>,
+    now: Timestamp,
+) -> bool {
+    let max_age = policy.images.max_age;
+    let is_old = |since: Timestamp| now.duration_since(since).unsigned_abs() > max_age;
+    policy.rules.iter().any(|rule| rule.text().subject == RuleSubject::Image)
+        || policy.all_unused().is_some()
+        || !policy.pass.listed.is_empty()
+        || (!max_age.is_zero() && unused_since.is_some_and(is_old))
+        || is_over_goal(policy, disk, all_images)
+}
+
+/// Returns whether the images have more of a disk than the thresholds and the targets permit. `all_images` are the bytes of all images.
+pub fn is_over_goal(policy: &Policy, disk: &FileSystem, all_images: u64) -> bool {
+    Usage::of_disk(disk).is_some_and(|usage| Goal::of(policy, disk, &usage, all_images).is_some())
 }
 
 #[cfg(test)]

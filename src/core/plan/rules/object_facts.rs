@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::ranks::{Ranks, build_time};
+use super::image_rules::{Ranks, build_time};
 use crate::model::{
     Container, FileSystem, Image, ImageDetails, ImageMemory, Leftover, LeftoverLog, LogDir, Phase, Pod, PodRef,
     RuntimeStore, Sandbox, Seen, Snapshot, full_image_name,
