@@ -49,7 +49,6 @@ pub struct Executor {
     pub disks: Arc<dyn Disks>,
     /// Caches the image ids to which the runtime resolves image names.
     pub image_names: Arc<ImageNames>,
-    /// The log roots.
     pub roots: LogRoots,
     /// Options of the execution.
     pub options: ExecuteOptions,

@@ -125,6 +125,23 @@ fn no_module_is_a_mod_rs() {
     assert!(old.is_empty(), "{old:?}");
 }
 
+/// A file that no other one declares is compiled by nothing.
+#[test]
+fn each_file_is_declared_beside_it() {
+    let mut paths = Vec::new();
+    gather(&root().join("src"), &mut paths);
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let is_declared = |path: &PathBuf| {
+        let (dir, name) = (path.parent().unwrap(), path.file_stem().unwrap().to_str().unwrap());
+        let above = [dir.with_extension("rs"), dir.join("lib.rs"), dir.join("main.rs")];
+        let declares = |line: &str| line.ends_with(&format!("mod {name};"));
+        let reads = |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.lines().any(declares));
+        ["lib", "main"].contains(&name) || above.iter().any(reads)
+    };
+    paths.retain(|path| !is_declared(path));
+    assert!(paths.is_empty(), "{paths:?}");
+}
+
 /// Each wing has a limit of lines, by the counting of `scripts/count.sh`.
 #[test]
 fn no_wing_is_over_its_limit() {

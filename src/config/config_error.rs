@@ -10,7 +10,6 @@ use crate::plan::Profile;
 /// The origin of a value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Origin {
-    /// The built-in default.
     BuiltIn,
     /// The profile sets it.
     Profile(Profile),

@@ -21,7 +21,6 @@ pub(super) enum WrongValue {
 /// One value from a source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
-    /// The dotted key.
     pub(super) key: String,
     /// The value, of any type.
     pub(super) value: Value,

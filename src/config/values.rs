@@ -57,7 +57,6 @@ pub(super) const INTERVAL: ValueType<Duration> = ValueType {
     ..DURATION
 };
 
-/// On or off.
 pub(super) const SWITCH: ValueType<bool> = ValueType::other(
     "true or false",
     || json!({"type": "boolean"}),
@@ -73,7 +72,6 @@ pub(super) const LIMIT: ValueType<Option<u64>> = ValueType::other(
     |limit| limit.map_or_else(|| (-1).into(), integer),
 );
 
-/// A percentage.
 pub(super) const PERCENT: ValueType<u64> = ValueType::other(
     "an integer from 0 to 100",
     || json!({"type": "integer", "minimum": 0, "maximum": 100}),
@@ -97,7 +95,6 @@ pub(super) const BYTES: ValueType<u64> = ValueType::other(
     |bytes| bytes_text(*bytes).into(),
 );
 
-/// Any text.
 pub(super) const TEXT: ValueType<String> = ValueType::text(
     "a string",
     |value| value.as_str().map(str::to_owned).ok_or(NotAllowed),
@@ -121,7 +118,6 @@ pub(super) const SOCKET: ValueType<Option<String>> = ValueType::text(
     |socket| socket.clone().unwrap_or_default().into(),
 );
 
-/// An absolute path.
 pub(super) const DIRECTORY: ValueType<PathBuf> = ValueType::text(
     "an absolute path without \"..\"",
     |value| absolute(value).ok_or(NotAllowed),

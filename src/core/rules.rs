@@ -42,11 +42,8 @@ use work::Work;
 #[derive(Clone, Copy, Debug, Eq, PartialEq, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum RuleSubject {
-    /// Images.
     Image,
-    /// Dead containers.
     Container,
-    /// Dead sandboxes.
     Sandbox,
     /// Log directories of deleted pods, and their logs in the archive.
     Log,
@@ -105,9 +102,7 @@ pub struct RuleText {
     pub subject: RuleSubject,
     /// Of a rule for objects: their resource, as `jobs.batch`. Empty otherwise.
     pub resource: String,
-    /// The condition.
     pub when: String,
-    /// What follows.
     pub then: Then,
     /// The day, in UTC, on which it no longer applies; `None` = it always applies.
     pub until: Option<Date>,

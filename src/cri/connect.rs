@@ -35,7 +35,6 @@ pub struct Socket {
     channel: Channel,
     connections: Connections,
     lookups: BoundedCalls,
-    /// Counts the calls.
     calls: CriCalls,
     /// The namespace of containerd's own calls. The CRI has none.
     namespace: Option<MetadataValue<Ascii>>,

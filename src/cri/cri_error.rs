@@ -17,7 +17,6 @@ pub enum CriError {
     /// No connection was established, so nothing was sent.
     #[error("{}: {}", endpoint.display(), why_unconnected(cause))]
     Unconnected {
-        /// The socket.
         endpoint: PathBuf,
         /// The error of the system.
         cause: io::Error,
@@ -31,11 +30,9 @@ pub enum CriError {
         endpoint.display()
     )]
     Unanswered {
-        /// The socket.
         endpoint: PathBuf,
         /// The name of the call in the CRI.
         call: &'static str,
-        /// The time limit.
         seconds: u64,
     },
     /// The runtime is too old.
@@ -43,26 +40,19 @@ pub enum CriError {
         "{}: the runtime supports only CRI v1alpha2, and kubegc needs v1; upgrade it (containerd 1.6 or CRI-O 1.23, or newer)",
         endpoint.display()
     )]
-    OnlyV1alpha2 {
-        /// The socket.
-        endpoint: PathBuf,
-    },
+    OnlyV1alpha2 { endpoint: PathBuf },
     /// A server answers, but it does not serve the CRI.
     #[error(
         "{}: the server answers, but has no CRI service; name the socket that the kubelet uses with --runtime-endpoint or runtime.endpoint. \
          Where Docker runs this containerd, that is the socket of cri-dockerd",
         endpoint.display()
     )]
-    NotCri {
-        /// The socket.
-        endpoint: PathBuf,
-    },
+    NotCri { endpoint: PathBuf },
     /// The connection broke before the answer was complete: the runtime stopped, or the server does not use gRPC.
     #[error("{}: {call}: the connection broke: {}", endpoint.display(), status.message())]
     Broken {
         /// The name of the call in the CRI.
         call: &'static str,
-        /// The socket.
         endpoint: PathBuf,
         /// The status from the transport.
         status: Box<Status>,
@@ -80,7 +70,6 @@ pub enum CriError {
     Timeout {
         /// The name of the call in the CRI.
         call: &'static str,
-        /// The time limit.
         seconds: u64,
     },
     /// The call was not sent, because the runtime hangs.
@@ -96,7 +85,6 @@ pub enum CriError {
     InProgress {
         /// The name of the call in the CRI.
         call: &'static str,
-        /// The object.
         id: String,
     },
     /// A list is too large for one message, and so are some of its parts.
@@ -109,7 +97,6 @@ pub enum CriError {
         call: &'static str,
         /// The answer to the call for the whole list.
         refused: String,
-        /// The missing parts.
         missing: String,
     },
     /// The answer lacks something that the CRI requires.
@@ -150,10 +137,7 @@ pub enum CriError {
         "several runtimes are on this host: {}; name the one that the kubelet uses with --runtime-endpoint or runtime.endpoint",
         endpoints.join(", ")
     )]
-    SeveralRuntimes {
-        /// Their sockets.
-        endpoints: Vec<String>,
-    },
+    SeveralRuntimes { endpoints: Vec<String> },
 }
 
 // === impl CriError ===

@@ -43,7 +43,6 @@ pub struct RuntimeReader {
 /// Restricts a list to one object or to the objects that belong to it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Only {
-    /// All objects.
     All,
     /// The sandbox with this id, or its containers.
     Sandbox(SandboxId),
@@ -60,7 +59,6 @@ pub struct ContainerStatus {
     pub name: String,
     /// The pod, from the labels.
     pub pod: Option<PodRef>,
-    /// The current state.
     pub state: ContainerState,
     /// When the container finished.
     pub finished_at: Option<Timestamp>,

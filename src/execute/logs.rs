@@ -39,7 +39,6 @@ pub enum LogError {
     /// The entry is not one that kubegc removes.
     #[error("{} is kept: {what}", path.display())]
     Foreign {
-        /// The entry.
         path: PathBuf,
         /// Why the entry is kept.
         what: &'static str,
@@ -55,7 +54,6 @@ pub enum LogError {
     /// A system call failed.
     #[error("cannot {act} {}: {source}", path.display())]
     Io {
-        /// The operation.
         act: &'static str,
         /// The path of the entry.
         path: PathBuf,

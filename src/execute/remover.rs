@@ -23,11 +23,9 @@ const LEASE: SignedDuration = SignedDuration::from_hours(1);
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each executor")]
 pub enum Remover {
-    /// Removes objects.
     Live {
         /// Removes objects of the runtime.
         writer: RuntimeWriter,
-        /// Removes log entries.
         roots: LogRoots,
     },
     /// Removes nothing, so that nothing is measured or verified afterwards (I8).

@@ -29,11 +29,7 @@ pub struct BoundedCalls {
 pub enum CallError {
     /// The limit passed. The call continues in its thread.
     #[error("cannot access {}: file system did not respond within {seconds} s; the call continues", place.display())]
-    TimedOut {
-        place: PathBuf,
-        /// The limit.
-        seconds: u64,
-    },
+    TimedOut { place: PathBuf, seconds: u64 },
     /// An earlier call to the same place has not returned since its limit passed, so this one was not started.
     #[error("cannot access {}: an earlier call is still blocked in the file system", place.display())]
     StillBlocked { place: PathBuf },

@@ -4,7 +4,6 @@
 pub struct Definition {
     /// The name, without the suffix `_total` of a counter.
     pub name: &'static str,
-    /// The type.
     pub of: MetricType,
     /// The names of its labels.
     pub labels: &'static [&'static str],
@@ -17,7 +16,6 @@ pub struct Definition {
 pub enum MetricType {
     /// It only grows, until a restart.
     Counter,
-    /// The last value.
     Gauge,
     /// Counts in buckets.
     Histogram,

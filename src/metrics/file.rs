@@ -18,7 +18,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write metrics to {}: {cause}", path.display())]
 pub struct FileError {
-    /// The file.
     pub path: PathBuf,
     pub cause: io::Error,
 }

@@ -34,7 +34,6 @@ impl Exposition {
 /// A metric in a text: its description and its samples.
 struct Family<'a> {
     name: Cow<'a, str>,
-    /// The type.
     of: &'a str,
     help: Option<&'a str>,
     /// Series and value.

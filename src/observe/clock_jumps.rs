@@ -18,7 +18,6 @@ const MOST: usize = 16;
 /// A reading of both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockReading {
-    /// The wall clock.
     pub wall: Timestamp,
     /// The time of a monotonic clock, since any start.
     pub monotonic: Duration,

@@ -13,11 +13,7 @@ pub enum ObserveError {
     Access(#[from] CallError),
     /// A directory could not be listed.
     #[error("cannot list {}: {source}", path.display())]
-    List {
-        /// The directory.
-        path: PathBuf,
-        source: io::Error,
-    },
+    List { path: PathBuf, source: io::Error },
     /// A file system could not be measured.
     #[error("cannot measure the file system of {}: {source}", path.display())]
     Measure {
@@ -27,11 +23,7 @@ pub enum ObserveError {
     },
     /// The kubelet pulls an image, and its record does not name the image.
     #[error("{} does not name the image that is being pulled: {cause}", path.display())]
-    ReadPull {
-        /// The record.
-        path: PathBuf,
-        cause: String,
-    },
+    ReadPull { path: PathBuf, cause: String },
     /// The runtime does not report the location of its images.
     #[error("ImageFsInfo names no file system")]
     NoImageFilesystem,

@@ -34,7 +34,6 @@ pub struct DirEntry {
     pub length: u64,
     /// The number of its names.
     pub names: u64,
-    /// Its inode.
     pub inode: u64,
     /// When it was last written; `None` = no time that a document can have.
     pub modified_at: Option<Timestamp>,

@@ -18,7 +18,6 @@ use crate::plan::{Kind, Outcome, RemoveReason, Report, Target};
 pub struct HistoryEntry {
     /// The run that made it.
     pub run: RunId,
-    /// When it happened.
     pub at: Timestamp,
     /// The kind of the object.
     pub kind: Kind,

@@ -42,35 +42,19 @@ pub enum LockError {
     /// Another agent holds the lock.
     #[error("another kubegc{} holds {}; one agent collects on a node", holder_text(holder), path.display())]
     Held {
-        /// The lock file.
         path: PathBuf,
         /// The text in the file, as `pid 123, run`; empty if there is none.
         holder: String,
     },
     /// The directory of the lock cannot be created.
     #[error("cannot create the lock directory {}: {cause}", dir.display())]
-    Dir {
-        /// The directory.
-        dir: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    Dir { dir: PathBuf, cause: io::Error },
     /// The lock file cannot be opened.
     #[error("cannot open the lock {}: {cause}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    Open { path: PathBuf, cause: io::Error },
     /// The file system does not support locks.
     #[error("cannot lock {}: {cause}", path.display())]
-    Take {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    Take { path: PathBuf, cause: io::Error },
 }
 
 // === impl Lock ===

@@ -34,7 +34,6 @@ pub struct RunStart {
 
 #[derive(Clone, Debug)]
 pub struct RunEnd {
-    /// When it ended.
     pub at: Timestamp,
     /// The counts of its outcomes.
     pub summary: Summary,

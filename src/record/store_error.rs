@@ -10,32 +10,16 @@ use thiserror::Error;
 pub enum StoreError {
     /// The state directory does not exist and cannot be created.
     #[error("cannot create the state directory {}: {cause}; create it, or set state.path to another place", dir.display())]
-    CreateDir {
-        /// The directory.
-        dir: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    CreateDir { dir: PathBuf, cause: io::Error },
     /// The state directory is not writable: no permission, or a read-only file system.
     #[error("the state directory {} cannot be written: {cause}; make it writable for this user, or set state.path to another place", dir.display())]
-    ReadOnly {
-        /// The directory.
-        dir: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    ReadOnly { dir: PathBuf, cause: io::Error },
     /// The file cannot be opened.
     #[error("cannot open the store {}: {cause}", path.display())]
-    Access {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    Access { path: PathBuf, cause: io::Error },
     /// A newer version of kubegc created the store.
     #[error("the store {} has schema version {found}, but this kubegc supports versions up to {known}; run a newer kubegc, or move the file away", path.display())]
     Newer {
-        /// The file.
         path: PathBuf,
         /// The schema version of the file.
         found: u32,
@@ -44,30 +28,20 @@ pub enum StoreError {
     },
     /// The file is the database of another program.
     #[error("{} is a database of another program; set state.path to another place", path.display())]
-    NotOurs {
-        /// The file.
-        path: PathBuf,
-    },
+    NotOurs { path: PathBuf },
     /// The file is damaged, and this caller may not rename it.
     #[error("the store {} is damaged ({detail}); the next run that collects renames it and creates a new one", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// SQLite's description of the damage.
         detail: String,
     },
     /// The history of deletions cannot be read or written.
     #[error("the history of deletions {} cannot be used: {cause}", path.display())]
-    History {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    History { path: PathBuf, cause: io::Error },
     /// The disk is full, and the file cannot be read without free space.
     #[error("no space to read the store {} ({detail}); free some space, or set state.path to another place", path.display())]
     NoSpace {
-        /// The file.
         path: PathBuf,
         /// The error of SQLite or of the system.
         detail: String,
@@ -75,31 +49,17 @@ pub enum StoreError {
     /// The file is damaged and cannot be renamed.
     #[error("the store {} is damaged and cannot be moved to {}: {cause}", path.display(), to.display())]
     SetAside {
-        /// The file.
         path: PathBuf,
         /// The new name that was tried.
         to: PathBuf,
-        /// The system's error.
         cause: io::Error,
     },
     /// The file cannot be opened or migrated to the current schema.
     #[error("cannot open the store {}: {cause}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// SQLite's error.
-        cause: rusqlite::Error,
-    },
+    Open { path: PathBuf, cause: rusqlite::Error },
     /// A value cannot be read from the store.
     #[error("cannot read {what} from the store {}: {cause}", path.display())]
-    Read {
-        /// The value.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// SQLite's error.
-        cause: rusqlite::Error,
-    },
+    Read { what: &'static str, path: PathBuf, cause: rusqlite::Error },
 }
 
 // === impl StoreError ===

@@ -33,13 +33,11 @@ use crate::model::Seen;
 const RETRY: Duration = Duration::from_secs(10);
 /// The wait after a connection that could not be accepted, such as for want of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_secs(1);
-/// Connections at once.
 const CONNECTIONS: usize = 64;
 /// Those of one client address.
 const SHARE: usize = 8;
 /// The longest wait for the head of a request.
 const HEAD_WAIT: Duration = Duration::from_secs(2);
-/// The longest connection.
 const CONNECTION: Duration = Duration::from_secs(10);
 /// The largest head of a request, in bytes.
 const HEAD: usize = 8 << 10;

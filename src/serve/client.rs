@@ -21,26 +21,13 @@ use crate::plan::{Pass, Report};
 pub enum ServeError {
     /// The socket cannot be connected.
     #[error("cannot connect to the agent at {}: {cause}", path.display())]
-    Connect {
-        /// The socket.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
+    Connect { path: PathBuf, cause: io::Error },
     /// The connection ended early.
     #[error("the agent at {} did not answer: {cause}", path.display())]
-    Call {
-        /// The socket.
-        path: PathBuf,
-        cause: String,
-    },
+    Call { path: PathBuf, cause: String },
     /// The agent refused the request, or its pass could not be made.
     #[error("the agent at {} refused: {cause}", path.display())]
-    Refused {
-        /// The socket.
-        path: PathBuf,
-        cause: String,
-    },
+    Refused { path: PathBuf, cause: String },
 }
 
 /// Returns the status of the node, as its agent shows it.

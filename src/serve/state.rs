@@ -30,14 +30,12 @@ pub struct PassRequest {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum PassEvent {
-    /// An action ended.
     Report {
         /// How many objects the plan removes.
         planned: usize,
         /// The action and its outcome.
         report: Box<Report>,
     },
-    /// The pass ended.
     Done {
         /// Whether the agent only observes, so that nothing was removed.
         observes: bool,
@@ -49,7 +47,6 @@ pub enum PassEvent {
 #[derive(Debug)]
 pub struct Order {
     pub request: PassRequest,
-    /// Receives the events.
     pub events: mpsc::UnboundedSender<PassEvent>,
 }
 
@@ -76,7 +73,6 @@ impl Live {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the state.
     pub fn update(&self, change: impl FnOnce(&mut NodeStatus)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }

@@ -32,7 +32,6 @@ pub struct Policy {
     pub logs: LogPolicy,
     /// The kinds of leftovers that are removed: `leftovers.remove`.
     pub leftovers: Leftovers,
-    /// Rules for images.
     pub images: ImagePolicy,
     /// The limits below which a disk has disk pressure.
     pub pressure: PressurePolicy,
@@ -122,7 +121,6 @@ pub struct Leftovers(pub BTreeSet<LeftoverKind>);
 pub enum Scope {
     /// Containers, sandboxes and logs.
     Containers,
-    /// Images.
     Images,
     /// All steps, as for a command in a shell.
     All,

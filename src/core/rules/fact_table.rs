@@ -11,7 +11,6 @@ pub struct FactRow {
     pub kind: &'static str,
     /// What must be observed for it.
     pub need: Need,
-    /// What it is.
     pub meaning: &'static str,
     /// An example, in CEL. It shows the type.
     pub example: &'static str,
@@ -49,7 +48,6 @@ pub type Uses = BTreeSet<Fact>;
 
 macro_rules! facts {
     ($($fact:ident: $name:literal, $kind:literal, $need:ident, $meaning:literal, $example:literal;)+) => {
-        /// A fact.
         #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
         pub enum Fact {
             $(#[doc = concat!("`", $name, "`")] $fact,)+

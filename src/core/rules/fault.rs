@@ -19,7 +19,6 @@ use super::prepare::literal;
 pub struct Fault {
     /// Line and column in the expression, from 1; `None` = the expression as a whole.
     pub at: Option<(usize, usize)>,
-    /// What is wrong.
     pub what: String,
 }
 

@@ -27,13 +27,10 @@ const LONGEST_LABEL: usize = 4_096;
 /// A lease on a removed image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UndoLease {
-    /// Its name.
     pub name: String,
-    /// The image.
     pub image: ImageId,
     /// The time of the pass that removed the image.
     pub pass: Timestamp,
-    /// When it ends.
     pub expires_at: Timestamp,
     /// The records of the image.
     pub records: Vec<ImageRecord>,
@@ -44,11 +41,9 @@ pub struct UndoLease {
 /// A record of containerd: a name of an image, and its manifest.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ImageRecord {
-    /// The name.
     pub name: String,
     /// The digest of the manifest or index.
     pub digest: String,
-    /// Its media type.
     pub media_type: String,
     /// Its size in bytes.
     pub size: i64,

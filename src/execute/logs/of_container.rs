@@ -23,7 +23,6 @@ pub struct LogNames {
 /// The result for the log entries of a container.
 #[derive(Debug, Default)]
 pub struct RemovedLogs {
-    /// What was removed.
     pub stats: RemovedStats,
     /// The entries that kubegc must not remove, each with the reason.
     pub left: Vec<String>,

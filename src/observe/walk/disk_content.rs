@@ -28,7 +28,6 @@ const GROWTH: u32 = 4;
 
 /// A disk to look at.
 pub(super) struct Disk {
-    /// What names it.
     pub of: DiskUse,
     /// Directories on it.
     pub directories: Vec<PathBuf>,

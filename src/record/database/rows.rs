@@ -21,18 +21,32 @@ const DAY: Duration = Duration::from_hours(24);
 /// One addition to the history.
 #[derive(Debug)]
 pub(in crate::record) enum Row {
-    /// A run begins.
     Begin(Run),
     /// An action of a run ended.
-    Removal { run: Run, at: Timestamp, report: Report },
-    /// A run ended.
-    End { run: Run, end: RunEnd },
+    Removal {
+        run: Run,
+        at: Timestamp,
+        report: Report,
+    },
+    End {
+        run: Run,
+        end: RunEnd,
+    },
     /// An image that was removed is in the runtime again.
-    PulledAgain { id: ImageId, image: Arc<RemovedImage> },
+    PulledAgain {
+        id: ImageId,
+        image: Arc<RemovedImage>,
+    },
     /// What happened to images, and what is known of those that are new.
-    Trace { images: Vec<TracedImage>, events: Vec<trace::Event> },
+    Trace {
+        images: Vec<TracedImage>,
+        events: Vec<trace::Event>,
+    },
     /// The use of file systems.
-    Usage { at: Timestamp, file_systems: Vec<FileSystem> },
+    Usage {
+        at: Timestamp,
+        file_systems: Vec<FileSystem>,
+    },
 }
 
 // === impl Row ===

@@ -11,11 +11,9 @@ use crate::model::PodRef;
 /// The decision about one object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Decision<'a> {
-    /// It is removed.
     Remove(&'a Action),
     /// It is removed if the removals before it reclaim too little.
     IfNeeded(&'a Action),
-    /// It is kept.
     Keep(&'a Kept),
 }
 

@@ -21,7 +21,6 @@ pub struct KeptFor {
     pub reason: String,
     /// Whether it is a guard: a rule that keeps what the kubelet would remove.
     pub is_guard: bool,
-    /// How many.
     pub count: usize,
     /// Their bytes, where known.
     pub bytes: u64,
