@@ -61,6 +61,10 @@ fn the_newest_instance_an_earlier_one_or_all_are_shown() {
         (&["--all", "-c", "app"], "1\n2\n3\n4th\n5\n6\n7\n"),
         (&["--tail=1", "--timestamps"], "2026-11-21T12:00:00.500000000Z 7\n"),
         (&["--tail=1", "--all-containers"], "[pod/web-0/app] 7\n"),
+        (&["--tail=-1"], "6\n7\n"),
+        (&["app", "--tail=1", "--prefix"], "[pod/web-0/app] 7\n"),
+        (&["--limit-bytes=3"], "6\n7"),
+        (&["--since-time=2026-11-21T12:00:00Z"], "6\n7\n"),
         (&["--since=2026-11-22"], ""),
         (&["--since=2026-11-21T12:00:00Z"], "6\n7\n"),
     ] {

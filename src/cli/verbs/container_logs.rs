@@ -36,6 +36,9 @@ pub struct Args {
     /// Of several pods that match, the one is taken that alone has logs of the time of --since. Otherwise they are listed.
     #[arg(add = ArgValueCompleter::new(completions::objects))]
     pod: Option<String>,
+    /// Show this container, as with -c
+    #[arg(value_name = "CONTAINER", conflicts_with_all = ["container", "all_containers"])]
+    of: Option<String>,
     /// Show this container
     #[arg(short, long, value_name = "CONTAINER", requires = "pod")]
     container: Option<String>,
@@ -49,11 +52,17 @@ pub struct Args {
     #[arg(long, requires = "pod", conflicts_with = "previous")]
     all: bool,
     /// Show lines since a duration (1h), a date (2026-11-21) or a time (2026-11-21T12:00, UTC without a zone)
-    #[arg(long, value_name = "WHEN", value_parser = times::before_now, requires = "pod")]
+    #[arg(long, visible_alias = "since-time", value_name = "WHEN", value_parser = times::before_now, requires = "pod")]
     since: Option<Timestamp>,
-    /// Show the last N lines of each container
+    /// Show the last N lines of each container; -1 for all
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..), requires = "pod")]
+    tail: Option<i64>,
+    /// Show at most N bytes
     #[arg(long, value_name = "N", requires = "pod")]
-    tail: Option<usize>,
+    limit_bytes: Option<usize>,
+    /// Begin each line with its pod and container
+    #[arg(long, requires = "pod")]
+    prefix: bool,
     /// Begin each line with its time (UTC)
     #[arg(long, requires = "pod")]
     timestamps: bool,
@@ -61,7 +70,7 @@ pub struct Args {
     #[arg(short, long, requires = "pod", conflicts_with = "previous")]
     follow: bool,
     /// Copy the log files of the pod, and what is known of it, to a new directory instead
-    #[arg(long, value_name = "DIR", requires = "pod", conflicts_with_all = ["all_containers", "previous", "all", "tail", "timestamps", "follow"])]
+    #[arg(long, value_name = "DIR", requires = "pod", conflicts_with_all = ["all_containers", "previous", "all", "tail", "limit_bytes", "prefix", "timestamps", "follow"])]
     export: Option<PathBuf>,
     #[command(flatten)]
     namespace: NamespaceArgs,
@@ -166,8 +175,9 @@ impl Args {
     fn chosen(&self, pod: &PodRef, mut containers: Vec<LoggedContainer>) -> Result<Vec<LoggedContainer>, CliError> {
         let names: Vec<_> = containers.iter().map(|container| container.name.clone()).collect();
         let names = format::printable(&format::list(&names));
-        containers.retain(|container| self.container.as_ref().is_none_or(|name| container.name == *name));
-        match (containers.len(), &self.container) {
+        let wanted = self.container.as_ref().or(self.of.as_ref());
+        containers.retain(|container| wanted.is_none_or(|name| container.name == *name));
+        match (containers.len(), wanted) {
             (0, Some(name)) => {
                 Err(usage(format!("pod {pod} has no logs of a container {name:?}"), format!("it has those of {names}")))
             }
@@ -182,12 +192,21 @@ impl Args {
 
     fn print(&self, pod: &PodLogs, containers: &[LoggedContainer], output: &mut Output) -> Result<(), CliError> {
         let watch = self.follow.then(|| LogWatch::new(pod, containers));
-        let query = LogQuery { since: self.since, tail: self.tail, follows: self.follow };
+        let tail = self.tail.and_then(|lines| usize::try_from(lines).ok());
+        let query = LogQuery { since: self.since, tail, follows: self.follow };
+        let mut left = self.limit_bytes.unwrap_or(usize::MAX);
         let shown = |container| Ok((container, LogLines::new(&self.files(&pod.pod, container)?, query)));
         let mut shown = containers.iter().map(shown).collect::<Result<Vec<_>, CliError>>()?;
         loop {
             for (container, lines) in &mut shown {
-                lines.try_for_each(|line| self.line(&pod.pod, &container.name, &line, output))?;
+                while left > 0
+                    && let Some(line) = lines.next()
+                {
+                    self.line(&pod.pod, &container.name, &line, &mut left, output)?;
+                }
+            }
+            if left == 0 {
+                return Ok(());
             }
             let Some(watch) = watch.as_ref().filter(|_| !containers.iter().all(LoggedContainer::is_removed)) else {
                 return ended(shown);
@@ -216,18 +235,30 @@ impl Args {
         Ok(files)
     }
 
-    fn line(&self, pod: &PodRef, container: &str, line: &LogLine, output: &mut Output) -> Result<(), CliError> {
+    /// Prints a line, of which at most `left` bytes, and takes them from it.
+    fn line(
+        &self,
+        pod: &PodRef,
+        container: &str,
+        line: &LogLine,
+        left: &mut usize,
+        output: &mut Output,
+    ) -> Result<(), CliError> {
         if matches!(output.format, Some(Format::Json | Format::Yaml)) {
             return output.document(&LineView { pod, container, line });
         }
-        if self.all_containers {
-            output.text(&format!("[pod/{}/{}] ", pod.name, format::printable(container)))?;
+        let mut text = Vec::new();
+        if self.all_containers || self.prefix {
+            text.extend(format!("[pod/{}/{}] ", pod.name, format::printable(container)).into_bytes());
         }
         if self.timestamps {
-            output.text(&format!("{:.9} ", line.time))?;
+            text.extend(format!("{:.9} ", line.time).into_bytes());
         }
-        output.bytes(&line.message)?;
-        output.bytes(b"\n")
+        text.extend_from_slice(&line.message);
+        text.push(b'\n');
+        text.truncate(*left);
+        *left -= text.len();
+        output.bytes(&text)
     }
 }
 
