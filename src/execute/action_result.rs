@@ -2,7 +2,6 @@
 
 use crate::cri::CriError;
 use crate::host_path::CallError;
-use crate::model::ImageId;
 
 use super::LogError;
 use crate::plan::{FailureCause, Measure, Outcome, Refusal};
@@ -24,24 +23,15 @@ pub enum ExecuteError {
     /// Log entries could not be removed.
     #[error(transparent)]
     RemoveLogs(#[from] LogError),
-    /// The runtime reported the removal of an image as successful, but still lists the image (containerd#7698).
-    #[error("the runtime reported image {id} as removed, but still lists it")]
-    VerifyImage {
-        /// The image.
-        id: ImageId,
-    },
+    /// The runtime reported a removal as successful, but still lists the object (containerd#7698).
+    #[error("the runtime reported {id} as removed, but still lists it")]
+    StillListed { id: String },
     /// containerd collected its garbage, and still has what nothing refers to.
     #[error("containerd's garbage collection left {left} of what nothing refers to")]
-    Uncollected {
-        /// The number of blobs and snapshots.
-        left: usize,
-    },
+    Uncollected { left: usize },
     /// A shutdown ended the wait for the action. The runtime may still complete the request.
     #[error("no answer within {seconds} s of the shutdown")]
-    Shutdown {
-        /// The limit that passed.
-        seconds: u64,
-    },
+    Shutdown { seconds: u64 },
     /// A file system did not respond.
     #[error(transparent)]
     Access(#[from] CallError),
@@ -58,7 +48,7 @@ impl ExecuteError {
             Self::CallRuntime(error) if error.is_hang() || error.is_removal_in_progress() => FailureCause::Timeout,
             Self::CallRuntime(error) if error.is_unreachable() => FailureCause::Unreachable,
             Self::CallRuntime(_) => FailureCause::Runtime,
-            Self::VerifyImage { .. } | Self::Uncollected { .. } => FailureCause::StillListed,
+            Self::StillListed { .. } | Self::Uncollected { .. } => FailureCause::StillListed,
             Self::RemoveLogs(_) | Self::Access(_) | Self::LookForPod { .. } => FailureCause::FileSystem,
             Self::Shutdown { .. } => FailureCause::Shutdown,
         }
@@ -110,7 +100,7 @@ mod tests {
         };
         assert_eq!(cause(refused), FailureCause::Unreachable);
         assert_eq!(cause(CriError::Defective { call, defect: "empty".to_owned() }), FailureCause::Runtime);
-        assert_eq!(ExecuteError::VerifyImage { id: "sha256:a".into() }.cause(), FailureCause::StillListed);
+        assert_eq!(ExecuteError::StillListed { id: "sha256:a".into() }.cause(), FailureCause::StillListed);
         assert_eq!(ExecuteError::Shutdown { seconds: 1 }.cause(), FailureCause::Shutdown);
     }
 }

@@ -2,7 +2,7 @@
 
 mod halt;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ pub(super) struct State {
     /// How long the removals of images took.
     pub image_times: RemovalTimes,
     pub summary: Summary,
+    /// The removals of this step, which are verified at its end.
+    removed: Vec<Report>,
 }
 
 /// Objects that a dry run would have removed so far. Later rechecks treat them as removed. Empty unless this is a dry
@@ -93,17 +95,17 @@ impl Run<'_> {
             if let Some(first) = actions.first()
                 && self.may_begin(first.target.kind()).await
             {
-                self.begin_or_end_step(first).await;
+                self.begin_or_end_step(first, queue).await;
             }
             self.side_by_side(actions, queue).await;
         }
-        self.end_step().await;
+        self.end_step(queue).await;
     }
 
     /// Begins a step of removals before the first container or sandbox, and ends it before any other kind of object.
-    async fn begin_or_end_step(&self, action: &Action) {
+    async fn begin_or_end_step(&self, action: &Action, queue: &ReportQueue<'_, impl ReportSink>) {
         if !matches!(action.target.kind(), Kind::Container | Kind::Sandbox) {
-            return self.end_step().await;
+            return self.end_step(queue).await;
         }
         // No action is in progress between two kinds.
         let mut layers = std::mem::take(&mut self.state().layers);
@@ -111,10 +113,34 @@ impl Run<'_> {
         self.state().layers = layers;
     }
 
-    async fn end_step(&self) {
+    async fn end_step(&self, queue: &ReportQueue<'_, impl ReportSink>) {
         let mut layers = std::mem::take(&mut self.state().layers);
         if let Some((kind, bytes, measure)) = layers.end(self.exec, self.stop).await {
             self.state().summary.add_step(kind, bytes, measure);
+        }
+        self.verify(queue).await;
+    }
+
+    /// Lists what the runtime reported as removed in a step. What is listed all the same was not removed, and gets another report. If a
+    /// list is unavailable, the next pass has it.
+    async fn verify(&self, queue: &ReportQueue<'_, impl ReportSink>) {
+        let removed = std::mem::take(&mut self.state().removed);
+        if removed.is_empty() || self.exec.remover.is_dry() || self.stop.is_cancelled() {
+            return;
+        }
+        let reader = &self.exec.reader;
+        let (Ok(containers), Ok(sandboxes)) = tokio::join!(reader.containers(Only::All), reader.sandboxes(Only::All))
+        else {
+            return;
+        };
+        let ids = containers.iter().map(|one| one.id.as_str()).chain(sandboxes.iter().map(|one| one.id.as_str()));
+        let listed: HashSet<_> = ids.collect();
+        for report in removed.into_iter().filter(|report| listed.contains(&*report.action.target.id())) {
+            let error = ExecuteError::StillListed { id: report.action.target.id() };
+            let outcome = Done::failed(&error).outcome;
+            let failed = Report { outcome, freed_bytes: None, measure: Measure::Unknown, ..report };
+            self.state().summary.was_not_removed(&failed);
+            queue.write(failed).await;
         }
     }
 
@@ -157,6 +183,9 @@ impl Run<'_> {
         }
         state.layers.count(&report);
         state.summary.add(&report);
+        if report.outcome == (Outcome::Removed {}) && matches!(action.target.kind(), Kind::Container | Kind::Sandbox) {
+            state.removed.push(report.clone());
+        }
         report
     }
 

@@ -76,7 +76,7 @@ impl Run<'_> {
             let _ = self.exec.remover.delete_lease(&lease.name, false).await; // it ends by itself
         }
         if !removed? {
-            return Err(ExecuteError::VerifyImage { id: id.clone() });
+            return Err(ExecuteError::StillListed { id: id.to_string() });
         }
         if self.exec.remover.is_dry() {
             return Ok(self.removed(None));

@@ -13,7 +13,7 @@ use crate::cri::generated as pb;
 pub(super) type Layers = Arc<[(String, u64)]>;
 
 /// All images and all layers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Images {
     by_id: BTreeMap<String, StoredImage>,
     /// Image ids by tag and by digest.
@@ -26,7 +26,7 @@ pub(super) struct Images {
 }
 
 /// One image.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct StoredImage {
     pub(super) listed: pb::Image,
     pub(super) layers: Layers,

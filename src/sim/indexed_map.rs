@@ -15,7 +15,7 @@ pub(super) trait Labeled {
 }
 
 /// Objects by id.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct IndexedMap<T> {
     /// The kind of the objects, for error messages.
     kind: &'static str,

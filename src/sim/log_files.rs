@@ -22,7 +22,7 @@ pub struct LogPaths {
 }
 
 /// A log file or symlink to write.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum LogEntry {
     /// A log file, relative to the pod log root or absolute, and the name of a symlink to it.
     File { path: PathBuf, bytes: usize, link: Option<String> },

@@ -62,6 +62,8 @@ pub enum Fault {
     Fail(Code),
     /// The call is not carried out; the answer is that of containerd while another removal of the container is in progress.
     InRemoval,
+    /// The call is not carried out, and answered as if it was.
+    Pretend,
     /// The call is not carried out and never answered.
     Hang,
     /// The call starts after this delay. It is not carried out if the caller gives up before.

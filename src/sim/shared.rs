@@ -92,7 +92,8 @@ impl Shared {
         }
         self.arrivals.send_replace(());
         self.before(fault).await?;
-        let mut answer = act(&mut self.node());
+        let is_pretended = fault == Some(Fault::Pretend);
+        let mut answer = if is_pretended { act(&mut self.node().clone()) } else { act(&mut self.node()) };
         self.after(fault).await;
         if let (Some(Fault::Answer(defect)), Ok(answer)) = (fault, &mut answer) {
             answer.apply(defect);

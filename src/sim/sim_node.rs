@@ -16,7 +16,7 @@ use crate::model::{ContainerState, FileSystem, SandboxState};
 pub(super) const NOON: i64 = 1_795_262_400;
 
 /// The state of a node. Builder methods, calls, hooks and tests change it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     pub(super) sandboxes: IndexedMap<SimSandbox>,
     pub(super) containers: IndexedMap<SimContainer>,
@@ -41,7 +41,7 @@ pub struct Node {
 }
 
 /// The last objects that the builder methods added.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Cursor {
     pub(super) next_id: Option<String>,
     pub(super) sandbox: String,
@@ -50,7 +50,7 @@ pub(super) struct Cursor {
 }
 
 /// The properties of the runtime.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RuntimeProperties {
     pub(super) name: String,
     pub(super) version: String,
@@ -67,7 +67,7 @@ pub(super) struct RuntimeProperties {
 }
 
 /// The disk with the images.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Disk {
     pub(super) capacity_bytes: u64,
     pub(super) other_bytes: u64,
@@ -86,7 +86,7 @@ pub enum Streaming {
 }
 
 /// A container.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SimContainer {
     pub(super) listed: pb::Container,
     pub(super) started_at: i64,
@@ -102,7 +102,7 @@ pub(super) struct SimContainer {
 }
 
 /// A sandbox.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SimSandbox {
     pub(super) listed: pb::PodSandbox,
     pub(super) log_directory: PathBuf,

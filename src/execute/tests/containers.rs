@@ -44,6 +44,19 @@ async fn a_container_goes_after_its_logs_and_its_link() {
     assert_eq!(reports[0].note, None);
 }
 
+/// As images are (containerd#7698): one list at the end of the step finds what the runtime has after all.
+#[tokio::test]
+async fn a_removal_that_the_runtime_only_reported_is_a_failure() {
+    let bench = Bench::new(finished());
+    bench.sim.fault(Rpc::RemoveContainer, Fault::Pretend, Times::N(1));
+    let (lines, _, summary) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    assert_eq!(lines, ["c1 removed", "c1 failed: the runtime reported c1 as removed, but still lists it"]);
+    assert_eq!((summary.total().removed, summary.total().failed), (0, 1));
+    assert_eq!(bench.sim.calls_of(Rpc::ListContainers).len(), 1, "one list for all");
+    let (lines, _, summary) = bench.carry_out_plan(&plan(vec![exited("c1")])).await;
+    assert_eq!((lines, summary.total().removed), (vec!["c1 removed".to_owned()], 1));
+}
+
 #[tokio::test]
 async fn a_container_whose_state_changed_is_kept_with_logs() {
     use ContainerState::*;

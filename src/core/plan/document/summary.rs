@@ -95,6 +95,13 @@ impl Summary {
         }
     }
 
+    /// Counts a failure in place of the removal that was reported before.
+    pub fn was_not_removed(&mut self, failed: &Report) {
+        let counts = self.outcomes.entry(failed.action.target.kind()).or_default();
+        counts.removed = counts.removed.saturating_sub(1);
+        counts.add(&failed.outcome);
+    }
+
     /// Adds a step over containers and sandboxes, which is measured as a whole.
     pub fn add_step(&mut self, kind: Kind, bytes: u64, measure: Measure) {
         *self.freed_bytes.entry(kind).or_default() += bytes;
