@@ -5,6 +5,7 @@
 //! The kubelet removes a termination log with its pod only (kubernetes#121180). The record of an image stays when something
 //! else removes the image, and then the kubelet refuses the same image if it is loaded without a pull (kubernetes#138175).
 
+pub(super) mod pod_directory;
 mod search;
 
 use std::borrow::Cow;
@@ -23,9 +24,7 @@ use super::pods::LARGEST_RECORD_BYTES;
 use super::walk::BLOCK;
 use super::{ObserveError, log_files};
 use crate::host_path::HostFs;
-use crate::model::{
-    DirUsage, Image, Leftover, LeftoverKind, PathUsage, PodRef, PodUid, PullRecord, is_checkpoint, is_termination_log,
-};
+use crate::model::{DirUsage, Image, Leftover, LeftoverKind, PathUsage, PullRecord, is_checkpoint, is_termination_log};
 
 /// The directory of the records beneath that of the kubelet.
 const RECORDS: &str = "image_manager/pulled";
@@ -126,14 +125,6 @@ fn is_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// Returns the kubelet's directory of a pod.
-fn pod_directory(uid: &PodUid) -> Leftover {
-    let path = Path::new("pods").join(uid.as_str()).display().to_string();
-    let at = PathUsage { path, is_kubelets: true, ..PathUsage::default() };
-    let pod = Some(PodRef { uid: uid.clone(), ..PodRef::default() });
-    Leftover { kind: LeftoverKind::PodDirectory, at, pod, image: None, modified_at: None }
-}
-
 fn read(path: &Path) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path).ok()?.take(LARGEST_RECORD_BYTES).read_to_end(&mut text).ok()?;
@@ -145,7 +136,7 @@ fn leftover(kind: LeftoverKind, path: &Path, metadata: &Metadata) -> Leftover {
     let (path, is_kubelets) = (path.display().to_string(), kind != LeftoverKind::Address);
     let at = PathUsage { path, is_kubelets, usage, ..PathUsage::default() };
     let modified_at = metadata.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
-    Leftover { kind, at, pod: None, image: None, modified_at }
+    Leftover { kind, at, pod: None, image: None, modified_at, obstacle: None }
 }
 
 #[cfg(test)]

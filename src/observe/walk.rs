@@ -8,7 +8,7 @@
 mod deleted_files;
 mod disk_content;
 mod node_walk;
-mod pod_usage;
+pub(super) mod pod_usage;
 mod turns;
 
 use std::collections::HashSet;

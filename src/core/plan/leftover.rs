@@ -41,7 +41,11 @@ fn proof(context: &Context, in_runtime: &InRuntime, leftover: &Leftover) -> Opti
     match leftover.kind {
         LeftoverKind::PullRecord => Some(Err(KeepReason::ProtectsImage {})),
         LeftoverKind::TerminationLog => Some(instance_is_gone(context, leftover)),
-        LeftoverKind::PodDirectory => pod_is_gone(context, in_runtime, &leftover.pod.as_ref()?.uid),
+        LeftoverKind::PodDirectory => {
+            let is_gone = pod_is_gone(context, in_runtime, &leftover.pod.as_ref()?.uid)?;
+            let obstacle = leftover.obstacle.clone().map(|cause| KeepReason::ForeignPath { cause });
+            Some(is_gone.and_then(|reason| obstacle.map_or(Ok(reason), Err)))
+        }
         LeftoverKind::Checkpoint => Some(rule_removes(context, leftover)),
         LeftoverKind::Address => Some(Err(KeepReason::ShownOnly {})),
         // It is no file.
@@ -82,7 +86,7 @@ fn settled(context: &Context, leftover: &Leftover) -> Result<(), KeepReason> {
 /// Returns why nothing of a kind is removed, if so.
 fn selected(context: &Context, kind: LeftoverKind) -> Result<(), KeepReason> {
     let is_selected = context.policy.leftovers.0.contains(&kind) || kind == LeftoverKind::Checkpoint;
-    if is_selected { Ok(()) } else { Err(KeepReason::NotSelected {}) }
+    if is_selected { Ok(()) } else { Err(KeepReason::NotSelected { leftover: kind }) }
 }
 
 fn pod_is_gone(context: &Context, in_runtime: &InRuntime, uid: &PodUid) -> Option<Result<RemoveReason, KeepReason>> {
@@ -173,6 +177,9 @@ mod tests {
     fn the_directory_of_a_deleted_pod_goes_if_asked_for() {
         let source = |name: &'static str| move |snapshot: &mut Snapshot| if let Seen::Seen(list) = &mut snapshot.pods { list.source = name.to_owned() };
         let since = |minutes: i64| move |snapshot: &mut Snapshot| _ = snapshot.memory.orphaned_since.insert("u-gone".into(), ago(minutes));
+        let obstacle = |snapshot: &mut Snapshot| {
+            if let Seen::Seen(leftovers) = &mut snapshot.leftovers { leftovers[0].obstacle = Some("a mount".to_owned()); }
+        };
         hold(&[Kind::Leftover], [
             ("it is asked for", orphan(), "", "u-gone: pod_deleted") as Row,
             ("the default", orphan().set(|policy| policy.leftovers = Leftovers::default()), "u-gone: not_selected", ""),
@@ -186,6 +193,7 @@ mod tests {
             ("the API server gave its uid", orphan_of(OF_API).but(source("kube-api")), "", "247610f4-dedd-4ab7-a47d-07dbda19c81c: pod_deleted"),
             ("deletions need no proof", orphan().set(|policy| policy.guards.gone_after = std::time::Duration::ZERO),
                 "u-gone: pod_not_confirmable", ""),
+            ("something is mounted in it", orphan().but(obstacle), "u-gone: foreign_path", ""),
             ("something of it runs", orphan().running("u-gone/app", "c", 9), "", ""),
             ("the runtime still has something of it", orphan().exited("u-gone/app", "c", 30), "u-gone: pod_in_runtime", ""),
             ("the runtime has just started",

@@ -146,13 +146,13 @@ impl Filling {
         for dir in snapshot.pod_usage.as_ref().into_iter().flatten() {
             let held_by = pods.text(&dir.uid);
             if pods.is_missing(&dir.uid) {
-                let usage = on_kubelet_disk(dir);
+                let usage = dir.on_kubelet_disk();
                 let name = LeftoverKind::PodDirectory.phrase().to_owned();
                 self.add_named(Category::Leftovers, name, held_by, usage);
                 continue;
             }
             self.add_named(Category::PodVolumes, "files of the kubelet".to_owned(), held_by.clone(), dir.other);
-            volumes_on_kubelet_disk(dir).for_each(|volume| self.volume(Category::PodVolumes, held_by.clone(), volume));
+            dir.volumes_on_kubelet_disk().for_each(|volume| self.volume(Category::PodVolumes, held_by.clone(), volume));
         }
     }
 
@@ -205,14 +205,6 @@ pub(super) fn volumes(snapshot: &Snapshot) -> impl Iterator<Item = (&PodDirUsage
     pods.flat_map(|pod| pod.volumes.iter().map(move |volume| (pod, volume)))
 }
 
-fn volumes_on_kubelet_disk(pod: &PodDirUsage) -> impl Iterator<Item = &VolumeUsage> {
-    pod.volumes.iter().filter(|volume| !volume.of_image)
-}
-
-fn on_kubelet_disk(pod: &PodDirUsage) -> DirUsage {
-    volumes_on_kubelet_disk(pod).fold(pod.other, |sum, volume| sum.and(volume.usage))
-}
-
 /// Returns what is left over on all disks: how many of each kind, and their size. A kind is absent if it is not known.
 pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)> {
     let (pods, dirs) = (KnownPods::new(snapshot), snapshot.pod_usage.as_ref());
@@ -230,7 +222,7 @@ pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)>
     let mut all: BTreeMap<_, (u64, DirUsage)> =
         known.into_iter().filter_map(|(kind, is_known)| is_known.then_some((kind, Default::default()))).collect();
     let gone = dirs.into_iter().flatten().filter(|dir| pods.is_missing(&dir.uid));
-    let gone = gone.map(|dir| (LeftoverKind::PodDirectory, on_kubelet_disk(dir)));
+    let gone = gone.map(|dir| (LeftoverKind::PodDirectory, dir.on_kubelet_disk()));
     let files = snapshot.leftovers.as_ref().into_iter().flatten();
     let files = files.filter(|leftover| leftover.kind != LeftoverKind::PodDirectory);
     let unreferenced = store.into_iter().flat_map(|store| store.unreferenced(snapshot.taken_at));

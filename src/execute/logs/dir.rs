@@ -54,6 +54,11 @@ impl Dir {
         }
     }
 
+    /// Returns the directory, to read it.
+    pub fn as_open(&self) -> &OpenDir {
+        &self.open
+    }
+
     /// Returns the path of a name in this directory, for messages.
     pub fn path_of(&self, name: &OsStr) -> PathBuf {
         self.open.path_of(name)

@@ -1,30 +1,17 @@
 //! Single files beneath a directory of the kubelet, and its directories of pods.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-
-use procfs::FromRead as _;
-use procfs::process::MountInfos;
 
 use super::dir::Dir;
 use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats, tree};
 use crate::model::EntryKind;
-use crate::observe::DirEntry;
+use crate::observe::{DirEntry, Obstacle, obstacle};
 
 /// The highest number of bytes that are read of a file.
 const LARGEST_BYTES: u64 = 1 << 20;
-
-/// What the kubelet creates in the directory of a pod (1.36, `kubelet_getters.go` and `userns_manager.go`). Block devices are missing:
-/// they are in use by what the kubelet maps.
-const OF_POD: [&str; 6] = ["containers", "etc-hosts", "plugins", "userns", "volumes", "volume-subpaths"];
-/// The plugins whose volumes are plain directories on the disk of the kubelet.
-const PLAIN_VOLUMES: [&str; 5] = ["configmap", "downward-api", "empty-dir", "projected", "secret"];
-/// What their directories begin with.
-const PLUGIN: &str = "kubernetes.io~";
-/// The mounts of this process, and of the first process of the host.
-const MOUNTS: [&str; 2] = ["/proc/thread-self/mountinfo", "/proc/1/mountinfo"];
 
 /// A file of the kubelet: a directory of the host, and the names from there.
 #[derive(Clone, Debug)]
@@ -89,28 +76,13 @@ impl LogRoots {
         }
     }
 
-    /// Checks the directory of a pod: nothing is mounted beneath it, and it has only what the kubelet creates, with volumes that are
-    /// plain directories. An `rm -rf` of such a directory has wiped a volume (kubernetes#60987).
+    /// Checks that the directory of a pod can be removed. A missing one can.
     pub fn check_pod_directory(&self, file: &KubeletFile) -> Result<(), LogError> {
-        let Some(root) = self.resolve(&file.root)? else { return Ok(()) };
-        let path = root.join(&file.name);
-        if self.host.root() != Path::new("/") {
-            return Err(LogError::foreign(path, "an agent in a container does not see the mounts of the host"));
-        }
-        if let Some(mount) = mount_beneath(&path)? {
-            return Err(LogError::foreign(mount, "something is mounted there"));
-        }
-        let Some(pod) = self.open(&file.root)?.map_or(Ok(None), |root| root.enter(&file.name))? else {
-            return Ok(());
-        };
-        if let Some(name) = pod.names(1, |name| !OF_POD.iter().any(|known| name == *known))?.first() {
-            return Err(LogError::foreign(pod.path_of(name), "the kubelet does not create it"));
-        }
-        let Some(volumes) = pod.enter("volumes".as_ref())? else { return Ok(()) };
-        match volumes.names(1, |name| !is_plain(name))?.first() {
-            Some(name) => {
-                Err(LogError::foreign(volumes.path_of(name), "its volumes may be more than plain directories"))
-            }
+        let pod = self.open(&file.root)?.map_or(Ok(None), |root| root.enter(&file.name))?;
+        let Some(pod) = pod else { return Ok(()) };
+        let found = obstacle(&self.host, pod.as_open());
+        match found.map_err(|error| LogError::io("look at", pod.as_open().path(), error))? {
+            Some(Obstacle { at, what }) => Err(LogError::foreign(at, what)),
             None => Ok(()),
         }
     }
@@ -132,21 +104,4 @@ impl LogRoots {
             Some(_) => Err(LogError::foreign(dir.path_of(&file.name), "it is not a file")),
         }
     }
-}
-
-fn is_plain(plugin: &OsStr) -> bool {
-    let name = plugin.to_str().and_then(|plugin| plugin.strip_prefix(PLUGIN));
-    name.is_some_and(|name| PLAIN_VOLUMES.contains(&name))
-}
-
-/// Returns a mount point at or beneath a directory of the host, if there is one.
-fn mount_beneath(directory: &Path) -> Result<Option<PathBuf>, LogError> {
-    for file in MOUNTS {
-        let mounts = MountInfos::from_file(file).map_err(|error| std::io::Error::other(error.to_string()));
-        let mounts = mounts.map_err(|error| LogError::io("read", Path::new(file), error))?;
-        if let Some(mount) = mounts.0.into_iter().find(|mount| mount.mount_point.starts_with(directory)) {
-            return Ok(Some(mount.mount_point));
-        }
-    }
-    Ok(None)
 }

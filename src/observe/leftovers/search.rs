@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::{checkpoints, pod_directory, pull_records, reservations, termination_logs};
+use super::{checkpoints, pull_records, reservations, termination_logs};
 use crate::host_path::HostFs;
 use crate::model::{Leftover, PodUid, Seen, Snapshot};
 use crate::observe::Observer;
@@ -16,6 +16,7 @@ impl Observer {
     pub(in crate::observe) async fn find_leftovers(&self, snapshot: &mut Snapshot) {
         let mut found = self.leftovers_of_kubelet(snapshot).await;
         if let Seen::Seen(found) = &mut found {
+            found.extend(self.pod_directories(unlisted_pod_dirs(snapshot)).await);
             found.extend(self.leaked_addresses(snapshot).await);
         }
         snapshot.leftovers = found;
@@ -25,13 +26,12 @@ impl Observer {
     async fn leftovers_of_kubelet(&self, snapshot: &Snapshot) -> Seen<Vec<Leftover>> {
         let restarted = snapshot.containers.as_ref().map(|containers| restarted_containers(containers));
         let (restarted, images) = (restarted.unwrap_or_default(), snapshot.images.as_ref().cloned());
-        let (orphans, shown) = (unlisted_pod_dirs(snapshot), self.places.kubelet_root.clone());
+        let shown = self.places.kubelet_root.clone();
         let find = move |_: &HostFs, root: &Path| {
             let mut found = images.map_or(Ok(Vec::new()), |images| pull_records(root, &images))?;
             for container in restarted {
                 found.extend(termination_logs(root, &container)?);
             }
-            found.extend(orphans.iter().map(pod_directory));
             found.extend(checkpoints(root)?);
             for leftover in &mut found {
                 leftover.at.path = shown.join(&leftover.at.path).display().to_string();

@@ -26,7 +26,7 @@ const PLUGIN: &str = "kubernetes.io~";
 ///
 /// # Errors
 /// The directory cannot be read.
-pub(super) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration) -> io::Result<Vec<PodDirUsage>> {
+pub(in crate::observe) fn measure(pods: &Path, uids: Vec<PodUid>, time: Duration) -> io::Result<Vec<PodDirUsage>> {
     in_background(|| {
         let root = open_directory(CWD, pods)?;
         let end = Instant::now() + time;

@@ -122,6 +122,20 @@ pub struct DirUsage {
     pub at_least: bool,
 }
 
+// === impl PodDirUsage ===
+
+impl PodDirUsage {
+    /// Returns its volumes on the disk of the kubelet.
+    pub fn volumes_on_kubelet_disk(&self) -> impl Iterator<Item = &VolumeUsage> {
+        self.volumes.iter().filter(|volume| !volume.of_image)
+    }
+
+    /// Returns what it takes on the disk of the kubelet.
+    pub fn on_kubelet_disk(&self) -> DirUsage {
+        self.volumes_on_kubelet_disk().fold(self.other, |sum, volume| sum.and(volume.usage))
+    }
+}
+
 // === impl DirUsage ===
 
 impl DirUsage {

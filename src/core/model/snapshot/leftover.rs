@@ -30,6 +30,9 @@ pub struct Leftover {
     /// When it was last written; `null` = not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_at: Option<Timestamp>,
+    /// What is in it and keeps it from being removed, such as a mount; `null` = nothing was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
 }
 
 /// What is left over.
@@ -72,7 +75,7 @@ struct ImagePulledRecord {
 // === impl Leftover ===
 
 impl Leftover {
-    /// Returns its bytes; `None` = not measured, as of directories.
+    /// Returns its bytes; `None` = not measured.
     pub fn size(&self) -> Option<u64> {
         (self.at.usage != DirUsage::default()).then_some(self.at.usage.bytes)
     }

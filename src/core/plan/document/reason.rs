@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{EnumDiscriminants, EnumString, IntoStaticStr, VariantArray};
 
-use crate::model::ContainerState;
+use crate::model::{ContainerState, LeftoverKind};
 use crate::plan::policy::image_target::ImageTarget;
 use crate::plan::policy::log_limit::{ArchiveLimit, LogLimit};
 
@@ -242,7 +242,15 @@ pub enum KeepReason {
     FreesNothing {},
 
     /// `leftovers.remove` does not name its kind.
-    NotSelected {},
+    NotSelected {
+        /// Its kind, as the setting names it.
+        leftover: LeftoverKind,
+    },
+    /// The kubelet's directory of a pod has a mount, or what the kubelet does not create.
+    ForeignPath {
+        /// What it is, and where.
+        cause: String,
+    },
     /// kubegc shows it and never removes it.
     ShownOnly {},
     /// No rule removes it: a checkpoint is what a person asked for.

@@ -263,7 +263,8 @@ impl Node {
     /// Adds a file that is left over, written so many minutes ago.
     pub fn left_over(mut self, kind: LeftoverKind, name: &str, age: i64) -> Self {
         let at = PathUsage { path: format!("/var/lib/kubelet/{name}"), is_kubelets: true, ..PathUsage::default() };
-        let leftover = Leftover { kind, at, pod: pod_ref("web"), image: None, modified_at: Some(ago(age)) };
+        let leftover =
+            Leftover { kind, at, pod: pod_ref("web"), image: None, modified_at: Some(ago(age)), obstacle: None };
         seen(&mut self.snapshot.leftovers).push(leftover);
         self
     }

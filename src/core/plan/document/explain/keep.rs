@@ -48,12 +48,21 @@ impl KeepReason {
             }
 
             // --- leftovers ---
-            Self::NotSelected {} => rule(
-                "shown only (leftovers.remove)",
-                "leftovers.remove does not have its kind",
-                "leftovers.remove has its kind",
+            Self::NotSelected { leftover } => {
+                let kind: &str = leftover.into();
+                rule(
+                    format!("shown only (leftovers.remove without \"{kind}\")"),
+                    format!("leftovers.remove does not have \"{kind}\""),
+                    "leftovers.remove has it",
+                )
+                .set_by("leftovers.remove")
+            }
+            Self::ForeignPath { cause } => rule(
+                "has more than the kubelet creates",
+                "a removal could reach data that is mounted there, or that something else keeps there",
+                "that is unmounted or removed",
             )
-            .set_by("leftovers.remove"),
+            .detail(cause.clone()),
             Self::ShownOnly {} => rule(
                 "shown only",
                 "kubegc shows it and never removes it: only the program that made it can do so safely",

@@ -105,7 +105,8 @@ fn keeps() -> Value {
     // One list of all would be too long for the macro.
     let of_leftovers = [
         json!({ "reason": "within_leftover_max_age", "max_age_seconds": 86400 }),
-        json!({ "reason": "not_selected" }),
+        json!({ "reason": "not_selected", "leftover": "pod_directory" }),
+        json!({ "reason": "foreign_path", "cause": "something is mounted at /p" }),
         json!({ "reason": "shown_only" }),
         json!({ "reason": "no_rule" }),
         json!({ "reason": "protects_image" }),
