@@ -11,7 +11,7 @@ use crate::cli::input::lookup::{Finding, Search, ambiguous, nothing, with_kind};
 use crate::cli::verbs::completions;
 use crate::config::Loaded;
 use crate::model::Snapshot;
-use crate::plan::{Kind, NamedBy, Pace, Plan, Policy};
+use crate::plan::{Kept, Kind, NamedBy, Pace, Plan, Policy};
 
 /// Flags that limit a plan.
 #[derive(Debug, clap::Args)]
@@ -51,12 +51,21 @@ impl OnlyArgs {
 
     /// Checks that no object is named beside a list of images. The kind may be named, as in `collect images --remove-list`.
     pub(in crate::cli) fn check_alone(&self, has_list: bool) -> Result<(), CliError> {
-        let names_none =
-            matches!(self.objects.iter().map(String::as_str).collect::<Vec<_>>()[..], [] | ["image" | "images"]);
-        if has_list && !names_none {
+        if has_list && self.names_single() {
             return Err(CliError::message(ErrorKind::Usage, "--remove-list names the images; omit OBJECT"));
         }
         Ok(())
+    }
+
+    /// Returns whether more than the kind `images` is named.
+    fn names_single(&self) -> bool {
+        !matches!(self.objects.iter().map(String::as_str).collect::<Vec<_>>()[..], [] | ["image" | "images"])
+    }
+
+    /// Returns how many named objects a plan keeps: named images, and all of them if it removes none.
+    pub(in crate::cli) fn kept(&self, plan: &Plan) -> usize {
+        let is_missed = |one: &&Kept| one.kind == Kind::Image || plan.actions.is_empty();
+        if self.names_single() { plan.kept.iter().filter(is_missed).count() } else { 0 }
     }
 
     /// Returns the plan without the other objects.

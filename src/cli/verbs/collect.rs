@@ -151,7 +151,8 @@ impl Verb for Args {
         if ambiguous > 0 {
             return Err(listed::ambiguous(ambiguous));
         }
-        verdict(&pass, interrupted_by, failed_sources(&pass.plan, &loaded.settings))
+        let failed_sources = failed_sources(&pass.plan, &loaded.settings);
+        verdict(&pass, interrupted_by, failed_sources, self.only.kept(&pass.plan))
     }
 }
 
@@ -313,8 +314,13 @@ fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Resu
     })
 }
 
-/// Returns an error if a part of the pass failed: cron and scripts check only the exit status.
-fn verdict(pass: &Pass, interrupted_by: Option<Signal>, failed_sources: Option<String>) -> Result<(), CliError> {
+/// Returns an error if a part of the pass failed, or if it kept objects that were named: cron and scripts check only the exit status.
+fn verdict(
+    pass: &Pass,
+    interrupted_by: Option<Signal>,
+    failed_sources: Option<String>,
+    named_and_kept: usize,
+) -> Result<(), CliError> {
     let blind = pass.plan.errors.iter().filter(|error| !matches!(error, PlanError::FreeDiskSpaceFailed { .. }));
     let (total, left, blind) = (pass.summary.total(), pass.summary.not_begun, blind.count());
     let mut faults = Vec::new();
@@ -337,6 +343,9 @@ fn verdict(pass: &Pass, interrupted_by: Option<Signal>, failed_sources: Option<S
         faults.push(format!("the image disk still needs {} of free space", format::size(pass.summary.shortfall_bytes)));
     }
     faults.extend(failed_sources);
+    if named_and_kept > 0 {
+        faults.push(format!("{} kept", format::count(named_and_kept, "named object")));
+    }
     if let Some(cause) = &pass.not_recorded {
         faults.push(format!("{cause}, so this pass is not in the history"));
     }

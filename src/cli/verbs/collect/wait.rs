@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
-use crate::cli::render::progress;
+use crate::cli::render::{format, progress};
 use crate::daemon::Cycle;
 pub(super) use crate::daemon::process::signals::Signal;
 use crate::plan::{Scope, wait_for_ages};
@@ -43,7 +43,7 @@ pub(super) fn interrupted() -> CliError {
 async fn show(wait: Duration, stop: &CancellationToken) {
     let bar = progress(wait.as_secs(), "{bar:20} {wide_msg}");
     if bar.is_hidden() {
-        warn(&format!("waiting {} for the ages of images and missing pods", humantime::format_duration(wait)));
+        warn(&format!("waiting {} for the ages of images and missing pods", format::age(wait.as_secs().cast_signed())));
     }
     let mut left = wait;
     while !left.is_zero() && !stop.is_cancelled() {

@@ -2,7 +2,7 @@
 
 mod sums;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -194,23 +194,43 @@ fn names(entries: &[HistoryEntry]) -> impl Iterator<Item = String> {
     entries.iter().map(|entry| reference(entry.kind, &entry.id))
 }
 
+/// Formats a row for each removal. Those of the same kind in one hour are one row for a pod, where the row would say the same: a crash loop
+/// leaves a termination log each minute.
 fn removals_table(entries: &[HistoryEntry]) -> String {
-    let rows = entries.iter().map(|entry| {
-        let HistoryEntry { kind, id, name, pod, estimated_bytes, .. } = entry;
-        let [kind, id, name, pod] = object(*kind, id, name.as_deref(), pod.as_ref());
-        [
-            second(entry.at),
-            kind,
-            id,
-            name + &more_tags(&entry.tags),
-            pod,
-            entry.outcome.replace('_', " "),
-            estimated_bytes.map(format::size).unwrap_or_default(),
-            entry.freed_bytes.map(format::size).unwrap_or_default(),
-            why(entry),
-        ]
-    });
-    REMOVALS.text(rows)
+    let mut groups: Vec<Vec<&HistoryEntry>> = Vec::new();
+    let mut known = HashMap::new();
+    for entry in entries {
+        let hour = entry.at.as_second() / 3600;
+        let same = (hour, entry.kind, &entry.pod, &entry.outcome, why(entry));
+        let is_alone = entry.kind != Kind::Leftover || entry.pod.is_none();
+        let group = if is_alone { groups.len() } else { *known.entry(same).or_insert(groups.len()) };
+        match groups.get_mut(group) {
+            Some(group) => group.push(entry),
+            None => groups.push(vec![entry]),
+        }
+    }
+    REMOVALS.text(groups.iter().map(|group| row(group)))
+}
+
+/// Formats removals as one row, with the time of the newest.
+fn row(group: &[&HistoryEntry]) -> [String; 9] {
+    let entry = group[0];
+    let sum = |of: fn(&HistoryEntry) -> Option<u64>| {
+        let known = group.iter().filter_map(|entry| of(entry));
+        known.reduce(u64::saturating_add).map(format::size).unwrap_or_default()
+    };
+    let [kind, id, name, pod] = object(entry.kind, &entry.id, entry.name.as_deref(), entry.pod.as_ref());
+    [
+        second(entry.at),
+        kind,
+        if group.len() == 1 { id } else { format!("{} in this hour", format::count(group.len(), "file")) },
+        name + &more_tags(&entry.tags),
+        pod,
+        entry.outcome.replace('_', " "),
+        sum(|entry| entry.estimated_bytes),
+        sum(|entry| entry.freed_bytes),
+        why(entry),
+    ]
 }
 
 /// Returns that an image was pulled again after this removal, if so.
