@@ -26,7 +26,6 @@ pub enum ErrorKind {
     BrokenPipe,
     /// Some of the work failed; the rest was done.
     Partial,
-    /// Any other error.
     Internal,
     /// The command line or a document named there is invalid.
     Usage,
@@ -106,7 +105,6 @@ impl CliError {
         }
     }
 
-    /// Sets the hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

@@ -17,7 +17,7 @@ use crate::plan::{Action, Kind, Plan};
 
 pub(super) use collection::{collection, named, totals};
 pub(super) use output::Screen;
-pub(super) use plan_tables::plan;
+pub(super) use plan_tables::{disks, plan};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint {

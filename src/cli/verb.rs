@@ -13,6 +13,7 @@ use super::logging;
 use super::render::format;
 use super::render::output::{Format, Output};
 use crate::config::{ConfigFault, ConfigFiles, Environment, Loaded};
+use crate::model::PodSourceName;
 
 /// The formats of a list of objects.
 pub(in crate::cli) const LIST: &[Format] = &[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name];
@@ -176,9 +177,13 @@ impl Start<'_> {
         Global::load_in_force(self.environment)
     }
 
-    /// Loads the settings without those that have faults, and returns the faults.
+    /// Loads the settings without those that have faults, and returns the faults. With faults the pods are those of the runtime: what is
+    /// left of the settings could send a credential where it is not to be sent.
     pub fn load_in_part(&self) -> Result<(Loaded, Vec<ConfigFault>), CliError> {
-        let (loaded, faults) = self.global.load_in_part(self.environment)?;
+        let (mut loaded, faults) = self.global.load_in_part(self.environment)?;
+        if !faults.is_empty() {
+            loaded.settings.pods.sources = [PodSourceName::Runtime].into();
+        }
         Ok((self.begin(loaded), faults))
     }
 

@@ -1,10 +1,11 @@
 //! The settings in force, the origin of each, and the sockets that they result in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::config_error::{ConfigFault, Origin};
+use super::declarations::KEYS;
 use super::key::{Key, find, is_of_profile};
 use super::settings::Settings;
 use super::sources::environment::Environment;
@@ -20,13 +21,29 @@ const IMAGES: &str = "runtime.image_endpoint";
 /// The settings in force, and the origin of each.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// The resolved settings.
     pub settings: Settings,
     pub(super) origins: BTreeMap<&'static str, Origin>,
     /// What the sources have that is allowed and doubtful.
     pub(super) warnings: Vec<String>,
     /// What the rules in force have that is allowed and doubtful.
     pub(super) doubts_of_rules: Vec<String>,
+}
+
+/// The tables and keys that decide what is removed.
+const DECIDING: &str = "profile quiet fleet rule kubelet_root containers images pressure logs leftovers guards";
+
+fn decides(key: &str) -> bool {
+    key.split('.').next().is_some_and(|table| DECIDING.split(' ').any(|one| one == table))
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Returns the settings that decide what is removed, as TOML, without those that are the defaults.
+    pub fn that_decide(&self) -> BTreeMap<String, String> {
+        let keys = KEYS.iter().filter(|key| decides(key.name) && key.get(self) != key.default());
+        keys.map(|key| (key.name.to_owned(), key.get(self).to_string())).collect()
+    }
 }
 
 // === impl Loaded ===
@@ -83,9 +100,19 @@ impl Loaded {
 
     /// Returns whether a flag or `--set` sets a key that decides what is removed.
     pub fn has_rules_of_command_line(&self) -> bool {
-        let tables = ["profile", "rule", "containers", "images", "pressure", "logs", "guards"];
-        let is_rule = |key: &str| key.split('.').next().is_some_and(|table| tables.contains(&table));
-        self.origins.iter().any(|(key, origin)| is_rule(key) && origin.is_command_line())
+        self.origins.iter().any(|(key, origin)| decides(key) && origin.is_command_line())
+    }
+
+    /// Returns the settings that decide what is removed and that differ from those of an agent, as `KEY = VALUE (here VALUE)`. `agent` are
+    /// the agent's [`Settings::that_decide`].
+    pub fn other_than(&self, agent: &BTreeMap<String, String>) -> Vec<String> {
+        let here = self.settings.that_decide();
+        let value = |of: &BTreeMap<String, String>, key: &str| {
+            of.get(key).cloned().or_else(|| Some(find(key)?.default().to_string())).unwrap_or_default()
+        };
+        let keys: BTreeSet<_> =
+            agent.keys().chain(here.keys()).filter(|key| agent.get(*key) != here.get(*key)).collect();
+        keys.into_iter().map(|key| format!("{key} = {} (here {})", value(agent, key), value(&here, key))).collect()
     }
 
     /// Returns the settings for a command, which a person runs. It ends after one pass: it does not retry while the runtime

@@ -44,7 +44,7 @@ pub(super) fn show_namespaces(values: &Values, namespaces: &[NamespaceSpace]) {
 
 fn samples(namespace: &str, space: Space) -> [(OwnedLabels, f64); 4] {
     let parts = [
-        ("writable_layers", space.writable_layer_bytes),
+        ("writable_layers", space.writable_layer_bytes.unwrap_or_default()),
         ("volumes", space.volume_bytes),
         ("logs", space.log_bytes),
         ("other", space.other_bytes),

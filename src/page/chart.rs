@@ -20,7 +20,6 @@ pub(super) struct Mark {
     pub(super) class: &'static str,
     /// The height of the mark, of 100.
     pub(super) height: f64,
-    /// What it did.
     pub(super) text: String,
 }
 

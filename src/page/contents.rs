@@ -93,7 +93,7 @@ fn row(pod: &PodSpace) -> Markup {
     html! {
         tr {
             (line(&pod.pod.name_or_uid()))
-            td { (size_text(space.writable_layer_bytes)) }
+            td { (space.writable_layer_bytes.map_or_else(|| "-".to_owned(), size_text)) }
             td { (size_text(space.volume_bytes)) }
             td { (size_text(space.log_bytes)) }
             td { (at_least_text(space.at_least, space.bytes)) }

@@ -100,7 +100,7 @@ fn contents() -> Contents {
         .map(|(of, bytes)| entry(of, bytes));
     let volumes = CategoryEntry { at_least: true, ..entry(Category::PodVolumes, 7 << 20) };
     let space = Space {
-        writable_layer_bytes: 1 << 20,
+        writable_layer_bytes: Some(1 << 20),
         volume_bytes: 2 << 20,
         log_bytes: 3 << 20,
         other_bytes: 0,
@@ -213,7 +213,7 @@ fn each_disk_has_its_categories_and_the_largest_pods_follow() {
 #[test]
 fn a_forecast_is_beside_its_disk() {
     let shown = |outlook| text(&html(&Document { outlook: Ok(outlook), ..document() }));
-    let line = "|Forecast: grows by 2.0GiB an hour; evictions by the kubelet in about 5h (4h to 10h).|";
+    let line = "|Forecast: grows by 2.0GiB an hour; evictions begin in 5h (4h to 10h).|";
     let known = shown(outlook());
     assert!(known.contains(&format!("inodes 75 % used.{line}")), "{known}");
     let elsewhere = NodeDisk { file_system: sample(0, "/var", 30).file_system, ..NodeDisk::default() };

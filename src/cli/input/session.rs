@@ -11,10 +11,12 @@ use crate::cri::CriError;
 use crate::daemon::agent::AgentError;
 use crate::daemon::node::LocalNode;
 use crate::daemon::{Cycle, needs_of_rules, now};
+use crate::fleet::NodeStatus;
 use crate::model::Snapshot;
 use crate::observe::{Needs, Part, wanted};
 use crate::plan::{Plan, Scope, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, Store, StoreError, StoreReader, read_within};
+use crate::serve::node_status;
 
 /// Runs a command that waits for the runtime and for signals. One thread is enough, because it waits most of the time.
 /// Background work that hangs, such as access to an unresponsive disk, does not delay the exit.
@@ -36,26 +38,30 @@ pub(in crate::cli) async fn plan_now(
     Ok(dry_cycle(loaded).await?.plan_now(scope, needs).await)
 }
 
-/// What a command knows of the disks.
-pub(in crate::cli) struct Accounted {
+/// What a command knows of the node.
+pub(in crate::cli) struct Observed {
     pub snapshot: Snapshot,
     pub plan: Plan,
     /// Why nothing is known of the runtime.
     pub runtime: Option<CliError>,
 }
 
-/// As [`plan_now`], with the store of the runtime and what else is wanted. Without a runtime it has the rest.
-pub(in crate::cli) async fn account(loaded: &Loaded, more: Needs) -> Result<Accounted, CliError> {
+/// As [`plan_now`]. Without a runtime it has the rest.
+pub(in crate::cli) async fn observe(
+    loaded: &Loaded,
+    scope: Scope,
+    shown: impl IntoIterator<Item = Part>,
+) -> Result<Observed, CliError> {
     let (node, error) = match LocalNode::find(loaded).await {
         Ok(node) => (node, None),
         Err(error) => (LocalNode::without_runtime(&loaded.settings, &error), Some(error.into())),
     };
-    let needs = Part::ACCOUNT.into_iter().chain([Part::LogSizes]).chain(more).collect();
-    let (snapshot, plan) = cycle(loaded, &node).await?.plan_now(Scope::All, needs).await;
-    Ok(Accounted { snapshot, plan, runtime: error })
+    let needs = shown.into_iter().chain([Part::LogSizes]).collect();
+    let (snapshot, plan) = cycle(loaded, &node).await?.plan_now(scope, needs).await;
+    Ok(Observed { snapshot, plan, runtime: error })
 }
 
-impl From<(Snapshot, Plan)> for Accounted {
+impl From<(Snapshot, Plan)> for Observed {
     fn from((snapshot, plan): (Snapshot, Plan)) -> Self {
         Self { snapshot, plan, runtime: None }
     }
@@ -98,6 +104,28 @@ pub(in crate::cli) async fn warn_without_history(settings: &Settings, format: Op
     Ok(())
 }
 
+/// Returns what the agent shows on its socket. A command without permission shows only what is in files.
+pub(in crate::cli) fn live(settings: &Settings) -> Option<NodeStatus> {
+    let socket = settings.state.socket();
+    let answer = block_on(async { Ok(tokio::time::timeout(ANSWER, node_status(&socket)).await) });
+    answer.ok()?.ok()?.ok()
+}
+
+/// Prints a warning if a running agent has other settings than this command: it does something else than what is shown.
+pub(in crate::cli) fn warn_of_other_settings(loaded: &Loaded) {
+    let other = live(&loaded.settings).map(|status| other_settings(loaded, &status)).unwrap_or_default();
+    if !other.is_empty() {
+        warn(&format!("the running agent has other settings: {}", other.join(", ")));
+    }
+}
+
+/// Returns the settings of a running agent that differ from those of this command.
+pub(in crate::cli) fn other_settings(loaded: &Loaded, agent: &NodeStatus) -> Vec<String> {
+    agent.local.as_ref().map(|local| loaded.other_than(&local.settings)).unwrap_or_default()
+}
+
+/// The longest wait for the agent's answer. The server has a thread of its own, so a healthy agent answers at once.
+const ANSWER: Duration = Duration::from_secs(2);
 /// The warning for a node without a store.
 const NO_HISTORY: &str = "no history yet: ages count from this command; run the service, or `kubegc collect --wait`";
 

@@ -43,9 +43,7 @@ pub(in crate::cli) fn plan(plan: &Plan, paint: Paint) -> String {
     if !plan.endpoint.is_empty() {
         text += &line("Runtime:", &plan.endpoint);
     }
-    text.extend(plan.disks.iter().map(|disk| line("Disk:", &disk.text())));
-    let forecasts = plan.disks.iter().filter_map(|disk| disk.forecast.as_ref());
-    text.extend(forecasts.map(|forecast| line("Forecast:", &forecast.text())));
+    text += &disks(plan);
     text += &line("Pods:", &pods::sources_of(plan));
     text.extend(plan.lists.iter().map(|note| line(&paint.yellow("Lists:"), &list_note(note))));
     text.extend(
@@ -54,11 +52,18 @@ pub(in crate::cli) fn plan(plan: &Plan, paint: Paint) -> String {
     text += &images(&plan.images, plan.removes(Kind::Image), paint);
     text.extend(plan.rules.iter().filter_map(rule_note).map(|note| line(&paint.yellow("Rule:"), &note)));
     text.extend(log_limits(plan).map(|note| line(&paint.yellow("Logs:"), &note)));
-    text.extend(plan.errors.iter().map(|error| line(&paint.red("Error:"), &error.to_string())));
+    let title = |error: &PlanError| if error.is_unobserved() { paint.red("Error:") } else { paint.yellow("Warning:") };
+    text.extend(plan.errors.iter().map(|error| line(&title(error), &error.to_string())));
     let is_short = |error: &PlanError| matches!(error, PlanError::FreeDiskSpaceFailed { .. });
     let kept = plan.errors.iter().any(is_short).then(|| kept_images_text(plan));
     text.extend(kept.filter(|kept| !kept.is_empty()).map(|kept| line("Kept:", &kept)));
     text + &summary(plan, paint) + "\n"
+}
+
+/// Formats the disks, and how long their space lasts.
+pub(in crate::cli) fn disks(plan: &Plan) -> String {
+    let forecasts = plan.disks.iter().filter_map(|disk| disk.forecast_text(0)).map(|text| line("Forecast:", &text));
+    plan.disks.iter().map(|disk| line("Disk:", &disk.text())).chain(forecasts).collect()
 }
 
 /// Formats the limits on log files that a plan does not meet, the largest first.

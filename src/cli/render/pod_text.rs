@@ -15,7 +15,6 @@ pub(in crate::cli) struct PodAnswer {
     pod: PodRef,
     phase: Phase,
     deleting: bool,
-    /// The pod sources.
     pods: Seen<PodKnowledge>,
 }
 

@@ -2,23 +2,24 @@
 
 mod advice;
 mod by_pod;
+mod next_steps;
 
 use std::path::PathBuf;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::session::{Accounted, account, all_seen, block_on};
+use crate::cli::input::session::{Observed, all_seen, block_on, observe, warn_of_other_settings};
 use crate::cli::render::format;
-use crate::cli::render::output::is_wide;
-use crate::cli::render::output::{Document, Output};
+use crate::cli::render::output::{Document, Output, is_wide};
 use crate::cli::render::tables::{DISK, DISK_IMAGES, DISK_LARGEST, DISK_LAYERS, DISK_OTHERS, DISK_SHARED};
 use crate::cli::verb::{LOOKS, ROWS, Start, Verb, VerbFacts};
 use crate::config::{ConfigError, Loaded};
 use crate::model::{DirUsage, Seen, at_least_text};
 use crate::observe::Part;
-use crate::plan::{Plan, disk_account};
+use crate::plan::{Plan, Policy, Scope, disk_account};
 use crate::store::{Category, CategoryEntry, DiskAccount, DiskSpace, LargeEntry, LeftEntry, disk_by_pod};
-use advice::advice;
+use advice::{advice, planned_images};
+use next_steps::next_steps;
 
 /// Show what fills the disks of the node
 ///
@@ -84,9 +85,12 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
         args.by.is_none().then_some(Part::DiskContents),
         args.full.then_some(Part::UnlimitedWalks),
     ];
-    let Accounted { snapshot, plan, runtime } = match &args.snapshot {
+    let Observed { snapshot, plan, runtime } = match &args.snapshot {
         Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?.into(),
-        None => block_on(account(loaded, walks.into_iter().flatten().collect()))?,
+        None => {
+            warn_of_other_settings(loaded);
+            block_on(observe(loaded, Scope::All, Part::ACCOUNT.into_iter().chain(walks.into_iter().flatten())))?
+        }
     };
     let most = if args.top == 0 { usize::MAX } else { args.top };
     if let Some(by) = args.by {
@@ -100,7 +104,7 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
             return Err(CliError::message(ErrorKind::Partial, format!("cannot account for the disks: {cause}")));
         }
     };
-    output.result(&Document::of(&account), || text(&account, &plan, most))?;
+    output.result(&Document::of(&account), || text(&account, &plan, &loaded.settings.policy, most))?;
     if let Some(error) = runtime {
         return Err(error);
     }
@@ -112,17 +116,17 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
     Err(CliError::message(ErrorKind::Partial, format!("cannot account for the images: {cause}")))
 }
 
-fn text(account: &DiskAccount, plan: &Plan, most: usize) -> String {
+fn text(account: &DiskAccount, plan: &Plan, policy: &Policy, most: usize) -> String {
     let sections = account.disks().flat_map(|disk| [disk_text(disk), largest(disk, most)]);
     let sections = sections.chain([
-        images(account, most),
+        images(account, plan, most),
         shared(account, most),
         writable_layers(account, most),
         others(account, most),
         unlisted(account),
     ]);
     let missing = account.missing.iter().map(|missing| format!("Not read: {}\n", format::printable(missing)));
-    let sections = sections.chain([missing.collect(), advice(account, plan)]);
+    let sections = sections.chain([missing.collect(), next_steps(account, plan, policy), advice(account, plan)]);
     sections.filter(|section| !section.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -177,14 +181,20 @@ fn categories(space: &DiskSpace) -> String {
     DISK.text(entries.iter().map(row))
 }
 
-fn images(account: &DiskAccount, most: usize) -> String {
+fn images(account: &DiskAccount, plan: &Plan, most: usize) -> String {
+    let planned = planned_images(plan);
     let rows = account.images.iter().map(|image| {
+        let state = match image.category {
+            Category::ImagesRemovable if planned.contains(image.id.as_str()) => "removed next",
+            Category::ImagesRemovable => "unused, kept for now",
+            other => other.phrase(),
+        };
         [
             image.name.clone().unwrap_or_else(|| "<none>".to_owned()),
             id(image.id.as_str()),
             known(image.all_bytes),
             known(image.own_bytes),
-            format!("{}: {}", image.category.phrase(), image.reason),
+            format!("{state}: {}", image.reason),
             image.own_inodes.to_string(),
         ]
     });
@@ -192,7 +202,8 @@ fn images(account: &DiskAccount, most: usize) -> String {
 }
 
 fn shared(account: &DiskAccount, most: usize) -> String {
-    let rows = account.shared.iter().map(|set| {
+    let sets: Vec<_> = account.shared.iter().filter(|set| set.bytes > 0).collect();
+    let rows = sets.iter().map(|set| {
         let names = match set.images.as_slice() {
             [first, others @ ..] if !is_wide() && others.len() > 1 => format!("{first} +{}", others.len()),
             names => names.join(", "),
@@ -200,7 +211,7 @@ fn shared(account: &DiskAccount, most: usize) -> String {
         let state = if set.removable { "all removable" } else { "in use or kept" };
         [names, format::size(set.bytes), state.to_owned(), set.inodes.to_string()]
     });
-    section(account.shared.len(), most, "sets of images", |most| DISK_SHARED.text(rows.take(most)))
+    section(sets.len(), most, "sets of images", |most| DISK_SHARED.text(rows.take(most)))
 }
 
 fn writable_layers(account: &DiskAccount, most: usize) -> String {

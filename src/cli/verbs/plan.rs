@@ -7,9 +7,8 @@ use crate::cli::args::overrides::Overrides;
 use crate::cli::args::values;
 use crate::cli::cli_error::{CliError, ErrorKind, warn};
 use crate::cli::input::documents::Snapshots;
-use crate::cli::input::session::{all_seen, block_on, plan_now, warn_without_history};
-use crate::cli::render::output::is_wide;
-use crate::cli::render::output::{Document, Format, Output};
+use crate::cli::input::session::{Observed, all_seen, block_on, observe, warn_of_other_settings, warn_without_history};
+use crate::cli::render::output::{Document, Format, Output, is_wide};
 use crate::cli::render::{self, reference};
 use crate::cli::verb::{LIST, LOOKS, Start, Verb, VerbFacts};
 use crate::config::Loaded;
@@ -65,12 +64,21 @@ impl Verb for Args {
             };
             return offline(Snapshots::open(file)?, decide, output);
         }
-        let (snapshot, plan) = block_on(async {
-            let planned = plan_now(&loaded, self.scope, is_wide().then_some(Part::Store)).await?;
-            warn_without_history(&loaded.settings, output.format).await?;
-            Ok(planned)
+        let Observed { snapshot, plan, runtime } = block_on(async {
+            let observed = observe(&loaded, self.scope, is_wide().then_some(Part::Store)).await?;
+            if observed.runtime.is_none() {
+                warn_without_history(&loaded.settings, output.format).await?;
+            }
+            Ok(observed)
         })?;
+        if let Some(error) = runtime {
+            if matches!(output.format, None | Some(Format::Table | Format::Wide)) {
+                output.text(&render::disks(&plan))?;
+            }
+            return Err(error);
+        }
         warn_of_patterns(&snapshot, &loaded);
+        warn_of_other_settings(&loaded);
         if let Some(cause) = suspension_of_files(&loaded.settings, now()) {
             warn(&format!("{cause}; until then a pass removes nothing"));
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::session::{Accounted, account, all_seen, block_on, recorded_blocking};
+use crate::cli::input::session::{Observed, all_seen, block_on, observe, recorded_blocking};
 use crate::cli::render::output::{Format, Output};
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::config::Settings;
@@ -44,8 +44,9 @@ impl Verb for Args {
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
         let loaded = &start.load()?;
         let planned = block_on(async {
-            let Accounted { snapshot, plan, runtime } =
-                account(loaded, [Part::PodUsage, Part::DiskContents].into()).await?;
+            let Observed { snapshot, plan, runtime } =
+                observe(loaded, Scope::All, Part::ACCOUNT.into_iter().chain([Part::PodUsage, Part::DiskContents]))
+                    .await?;
             if let Some(error) = runtime {
                 return Err(error);
             }

@@ -10,7 +10,7 @@ use nix::unistd::{AccessFlags, access};
 use serde::Serialize;
 
 use crate::cli::cli_error::{CliError, ErrorKind};
-use crate::cli::input::session::{self, block_on};
+use crate::cli::input::session::{self, Observed, block_on};
 use crate::cli::render::node_page::{Beside, node_page};
 use crate::cli::render::output::{Document, Output};
 use crate::cli::render::plan_tables::log_limits;
@@ -19,10 +19,9 @@ use crate::cli::verb::{LOOKS, Start, TEXT, Verb, VerbFacts};
 use crate::config::{ConfigFault, Loaded, Settings, StateSettings};
 use crate::daemon::{failed_sources, now, suspension_of_files};
 use crate::fleet::NodeStatus;
-use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen, Snapshot};
-use crate::plan::{DiskState, DiskSummary, PassCounts, Plan, PodKnowledge, Scope};
+use crate::model::{FileSystem, ListBytes, ListReceipt, Runtime, Seen};
+use crate::plan::{DiskState, DiskSummary, PassCounts, PodKnowledge, Scope};
 use crate::record::{Lock, RunEntry, StoreError};
-use crate::serve::node_status;
 
 /// Show the agent, its data sources and its last passes
 #[derive(Debug, clap::Args)]
@@ -33,15 +32,10 @@ pub struct Args {
     watch: Option<Duration>,
 }
 
-/// The longest wait for the agent's answer. The server has a thread of its own, so a healthy agent answers at once.
-const ANSWER: Duration = Duration::from_secs(2);
 /// Clears a terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 /// The number of runs in which to find the last one of each scope.
 const RUNS: usize = 100;
-
-/// What was observed of the node.
-type Planned = Result<(Snapshot, Plan), CliError>;
 
 /// The status of the node.
 #[derive(Debug, Serialize)]
@@ -52,9 +46,12 @@ pub(in crate::cli) struct Status {
     agent: Option<String>,
     /// What the running agent shows on its socket; `null` = no agent runs, or it has no socket.
     live: Option<NodeStatus>,
+    /// The settings of the agent that differ from those of this command.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_settings: Vec<String>,
     /// Why passes remove nothing now; `null` = they do.
     suspended: Option<String>,
-    /// What is wrong with the configuration. The node is not observed then.
+    /// What is wrong with the configuration. The node is observed with the rest of it, and without credentials.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     config_faults: Vec<String>,
     /// Why the memory of the agent is not written to the store, or why the store cannot be read; `null` = it is.
@@ -129,56 +126,47 @@ fn run(args: &Args, loaded: &Loaded, faults: &[ConfigFault], output: &mut Output
 
 fn once(loaded: &Loaded, faults: &[ConfigFault], output: &mut Output) -> Result<(), CliError> {
     let config_faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    let planned = match faulty(faults) {
-        Some(error) => Err(error),
-        None => block_on(session::plan_now(loaded, Scope::All, [])),
-    };
-    let status = Status { config_faults, ..Status::new(loaded, &planned) };
+    let observed = block_on(session::observe(loaded, Scope::All, []))?;
+    let status = Status { config_faults, ..Status::new(loaded, &observed) };
     output.result(&Document::of(&status), || status.text())?;
-    if let Some(error) = faulty(faults) {
-        return Err(error.hint("`kubegc config check` checks the configuration"));
+    if !faults.is_empty() {
+        let text = format::count(faults.len(), "fault") + " in the configuration";
+        return Err(CliError::message(ErrorKind::Partial, text).hint("`kubegc config check` checks the configuration"));
     }
     // The text has the cause.
-    planned.map_err(|error| CliError::message(error.kind(), "the runtime is unavailable"))?;
-    status.verdict()
-}
-
-/// Returns the error of a configuration with faults. With the rest of its settings the node is not observed: they could send a
-/// credential where it is not to be sent.
-fn faulty(faults: &[ConfigFault]) -> Option<CliError> {
-    let error =
-        || CliError::message(ErrorKind::Partial, format::count(faults.len(), "fault") + " in the configuration");
-    (!faults.is_empty()).then(error)
+    let unavailable = |error: CliError| Err(CliError::message(error.kind(), "the runtime is unavailable"));
+    observed.runtime.map_or_else(|| status.verdict(), unavailable)
 }
 
 // === impl Status ===
 
 impl Status {
     /// Reads what is in files, the lock and the store, and adds what was observed of the node.
-    fn new(loaded: &Loaded, planned: &Planned) -> Self {
+    fn new(loaded: &Loaded, observed: &Observed) -> Self {
         let Loaded { settings, .. } = loaded;
         let state = &settings.state;
-        let live = live(settings);
+        let live = session::live(settings);
         let (last_runs, unread) = runs(settings);
-        let (snapshot, plan) = planned.as_ref().ok().map(|(snapshot, plan)| (snapshot, plan)).unzip();
+        let Observed { snapshot, plan, .. } = observed;
         Self {
             at: now(),
-            node: snapshot.map_or(&settings.node, |snapshot| &snapshot.node).clone(),
+            node: snapshot.node.clone(),
             agent: Lock::holder(&state.lock),
             suspended: suspended(settings, live.as_ref()),
+            other_settings: live.as_ref().map(|live| session::other_settings(loaded, live)).unwrap_or_default(),
             live,
             config_faults: Vec::new(),
             store: Lock::fault(&state.lock).or(unread),
-            runtime: seen(planned, |snapshot, _| snapshot.runtime.clone()),
-            image_filesystem: seen(planned, |snapshot, _| snapshot.image_filesystem.clone()),
-            disks: plan.map(|plan| plan.disks.clone()).unwrap_or_default(),
-            log_limits: plan.map(|plan| log_limits(plan).collect()).unwrap_or_default(),
-            list_bytes: snapshot.map(|snapshot| snapshot.list_bytes.clone()).unwrap_or_default(),
-            pods: seen(planned, |_, plan| plan.pods.clone()),
-            to_remove: seen(planned, |_, plan| Seen::Seen(plan.actions.len())),
+            runtime: snapshot.runtime.clone(),
+            image_filesystem: snapshot.image_filesystem.clone(),
+            disks: plan.disks.clone(),
+            log_limits: log_limits(plan).collect(),
+            list_bytes: snapshot.list_bytes.clone(),
+            pods: plan.pods.clone(),
+            to_remove: snapshot.runtime.clone().map(|_| plan.actions.len()),
             last_runs,
-            pod_sources: plan.map(pods::sources_of).unwrap_or_default(),
-            failed_sources: plan.and_then(|plan| failed_sources(plan, settings)),
+            pod_sources: pod_sources(observed),
+            failed_sources: failed_sources(plan, settings),
             hidden: Lock::is_hidden(&state.lock).map(|cause| format!("cannot read {}: {cause}", state.lock.display())),
             unreadable: unreadable(state),
         }
@@ -189,6 +177,12 @@ impl Status {
         let sizes = &self.list_bytes;
         let large = sizes.receipts().filter(|(_, receipt)| sizes.is_near_limit(receipt));
         large.map(|(list, receipt)| large_list(list, receipt, sizes.limit))
+    }
+
+    /// Formats which settings of the agent differ; empty = none do.
+    fn other_settings_text(&self) -> String {
+        let other = self.other_settings.join(", ");
+        if other.is_empty() { other } else { format!("the agent has other settings than this command: {other}") }
     }
 
     /// Formats what is missing because of permissions; empty = nothing is.
@@ -212,12 +206,13 @@ impl Status {
         }
     }
 
-    /// Returns the status that the agent shows, with what this command observed: the disks, and what suspends removals. Without an agent
+    /// Returns the status that the agent shows, with what this command observed: the disks, if it has the limits of the agent, and what
+    /// suspends removals. Without an agent
     /// the passes are those in the store.
     fn shown(&self) -> NodeStatus {
         let mut shown = self.live.clone().unwrap_or_default();
         shown.set_collecting(self.suspended.as_deref());
-        if !self.disks.is_empty() {
+        if !self.disks.is_empty() && self.other_settings.is_empty() {
             shown.disks = self.disks.iter().map(DiskSummary::from).collect();
         }
         if shown.passes.is_empty() {
@@ -226,8 +221,7 @@ impl Status {
         shown
     }
 
-    /// Formats the page. If the runtime is unavailable, the name of the node is known only if it is set. The store has a line only
-    /// if there is a problem with it.
+    /// Formats the page. The store has a line only if there is a problem with it.
     fn text(&self) -> String {
         let unknown = self.hidden.as_ref().map(|cause| format!("unknown: {cause}"));
         let faults = self.config_faults.iter().map(|fault| ("Config", fault.clone()));
@@ -241,6 +235,7 @@ impl Status {
             node: vec![("Node", self.node.clone())],
             agent: faults
                 .chain([
+                    ("Settings", self.other_settings_text()),
                     ("Store", self.store.clone().unwrap_or_default()),
                     ("Unreadable", self.unreadable_text()),
                     ("Runtime", format::seen(&self.runtime, "unavailable", runtime_text)),
@@ -250,6 +245,13 @@ impl Status {
         };
         node_page(&self.shown(), beside, self.at)
     }
+}
+
+/// Formats the pod sources. Where they need the runtime, that has the cause.
+fn pod_sources(observed: &Observed) -> String {
+    let Observed { snapshot, plan, .. } = observed;
+    let is_of_runtime = plan.pods.cause().is_some_and(|cause| Some(cause) == snapshot.runtime.cause());
+    if is_of_runtime { String::new() } else { pods::sources_of(plan) }
 }
 
 /// Returns why passes remove nothing now: what the files of the node say, else what the agent shows.
@@ -278,14 +280,6 @@ fn unreadable(state: &StateSettings) -> Vec<PathBuf> {
     files.into_iter().filter(is_denied).map(|(path, _)| path).collect()
 }
 
-/// Returns a part of what was observed, or why the node could not be observed.
-fn seen<T>(planned: &Planned, part: impl FnOnce(&Snapshot, &Plan) -> Seen<T>) -> Seen<T> {
-    match planned {
-        Ok((snapshot, plan)) => part(snapshot, plan),
-        Err(error) => Seen::NotSeen(error.to_string()),
-    }
-}
-
 /// Warns of a list that soon does not fit into one message, or no longer does.
 fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> String {
     let size = format!(
@@ -303,13 +297,6 @@ fn large_list(list: &str, receipt: &ListReceipt, limit: u64) -> String {
 /// Formats the runtime, as `containerd v2.1.4 at /run/containerd/containerd.sock`.
 fn runtime_text(runtime: &Runtime) -> String {
     format!("{} {} at {}", runtime.name, runtime.version, runtime.endpoint)
-}
-
-/// Returns what the agent shows on its socket. A command without permission shows only what is in files.
-fn live(settings: &Settings) -> Option<NodeStatus> {
-    let socket = settings.state.socket();
-    let answer = block_on(async { Ok(tokio::time::timeout(ANSWER, node_status(&socket)).await) });
-    answer.ok()?.ok()?.ok()
 }
 
 /// Returns the counts of a run.

@@ -78,6 +78,9 @@ pub struct LocalStatus {
     pub started_at: Timestamp,
     /// The profile of the rules in force.
     pub profile: String,
+    /// The settings that decide what is removed, as TOML, without those that are the defaults.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
     /// The file of the store.
     pub store: PathBuf,
     /// What is being done now, by scope.

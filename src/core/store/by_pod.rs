@@ -51,8 +51,8 @@ pub struct NamespaceSpace {
 /// An amount of space by what takes it.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Space {
-    /// Bytes of writable layers, of dead containers too.
-    pub writable_layer_bytes: u64,
+    /// Bytes of writable layers, of dead containers too; `null` = it has none, or none was read.
+    pub writable_layer_bytes: Option<u64>,
     /// Bytes of volumes.
     pub volume_bytes: u64,
     /// Bytes of log files.
@@ -99,7 +99,7 @@ fn spaces(snapshot: &Snapshot) -> HashMap<PodRef, PodSpace> {
     for (id, part) in snapshot.store.as_ref().into_iter().flat_map(RuntimeStore::writable_layers) {
         let Some(pod) = pods.get(id) else { continue };
         let space = &mut spaces.entry((*pod).clone()).or_default().space;
-        space.writable_layer_bytes = space.writable_layer_bytes.saturating_add(part.bytes.unwrap_or_default());
+        space.writable_layer_bytes = sum(space.writable_layer_bytes, part.bytes);
         space.at_least |= part.bytes.is_none();
     }
     for dir in snapshot.log_dirs.as_ref().into_iter().flatten() {
@@ -147,6 +147,11 @@ fn missing(snapshot: &Snapshot) -> Vec<String> {
     missing.into_iter().filter_map(|(what, cause)| Some(format!("{what}: {}", cause?))).collect()
 }
 
+/// Returns the sum of what is known; `None` = nothing is.
+fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).reduce(u64::saturating_add)
+}
+
 // === impl PodSpace ===
 
 impl PodSpace {
@@ -166,7 +171,8 @@ impl PodSpace {
 
 impl Space {
     fn add_up(&mut self) {
-        let parts = [self.writable_layer_bytes, self.volume_bytes, self.log_bytes, self.other_bytes];
+        let parts =
+            [self.writable_layer_bytes.unwrap_or_default(), self.volume_bytes, self.log_bytes, self.other_bytes];
         self.bytes = parts.into_iter().fold(0, u64::saturating_add);
     }
 
@@ -174,7 +180,7 @@ impl Space {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
-            writable_layer_bytes: self.writable_layer_bytes.saturating_add(other.writable_layer_bytes),
+            writable_layer_bytes: sum(self.writable_layer_bytes, other.writable_layer_bytes),
             volume_bytes: self.volume_bytes.saturating_add(other.volume_bytes),
             log_bytes: self.log_bytes.saturating_add(other.log_bytes),
             other_bytes: self.other_bytes.saturating_add(other.other_bytes),
@@ -223,7 +229,11 @@ mod tests {
         let by_pod = disk_by_pod(&snapshot());
         let row = |one: &PodSpace| {
             let Space { writable_layer_bytes, volume_bytes, log_bytes, other_bytes, bytes, at_least } = one.space;
-            (one.pod.to_string(), [writable_layer_bytes, volume_bytes, log_bytes, other_bytes, bytes], at_least)
+            (
+                one.pod.to_string(),
+                [writable_layer_bytes.unwrap_or_default(), volume_bytes, log_bytes, other_bytes, bytes],
+                at_least,
+            )
         };
         let rows: Vec<_> = by_pod.pods.iter().map(row).collect();
         assert_eq!(rows[0], ("shop/web".to_owned(), [100, 9003, 0, 7, 9110], true));

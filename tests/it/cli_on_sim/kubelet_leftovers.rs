@@ -48,7 +48,7 @@ fn termination_logs_that_are_left_over_are_shown_and_removed() {
     let why = host.run(&["why", &format!("leftover/{}", host.sim.dir().join(LOGS).join("00000002").display())]);
     assert!(why.contains("setting: leftovers.remove"), "{why}");
     let kept = host.run(&["plan", "--kind=leftover", "--set=leftovers.remove="]);
-    assert!(kept.contains("2 leftovers   shown only (leftovers.remove)"), "{kept}");
+    assert!(kept.contains("2 leftovers   shown only (leftovers.remove without \"termination_log\")"), "{kept}");
     let done = host.run(&["collect"]);
     assert!(done.contains("1 sandbox and 2 leftovers"), "{done}");
     let left = fs::read_dir(host.sim.dir().join(LOGS)).unwrap().map(|log| log.unwrap().file_name());
@@ -56,11 +56,42 @@ fn termination_logs_that_are_left_over_are_shown_and_removed() {
         left.collect::<std::collections::BTreeSet<_>>(),
         ["00000004", "00000005", "00000006"].map(Into::into).into()
     );
+    let table = host.run(&["history", "--kind=leftover"]);
+    assert!(
+        table.contains("2 files in this hour") && table.lines().count() == 2,
+        "one row for a pod and hour: {table}"
+    );
     let history: Value = serde_json::from_str(host.run(&["history", "00000002", "-o=json"]).trim()).unwrap();
     assert_eq!(
         (&history["kind"], &history["reason"], &history["outcome"]),
         (&"leftover".into(), &"instance_gone".into(), &"removed".into())
     );
+}
+
+/// What takes most says what to set, and the plan has the same size.
+#[test]
+fn a_directory_of_a_deleted_pod_has_its_size_and_a_next_step() {
+    let host = host();
+    let cache = "kubelet/pods/u-gone/volumes/kubernetes.io~empty-dir/cache/data";
+    write(&host, cache, &"7".repeat(3 << 20), 1);
+    let mut snapshot: Value = serde_json::from_str(&host.run(&["snapshot", "--pod-source=runtime"])).unwrap();
+    snapshot["pods"]["seen"]["source"] = "kube-api+kubelet".into();
+    snapshot["memory"]["orphaned_since"] = serde_json::json!({ "u-gone": "2026-01-01T00:00:00Z" });
+    host.shell.write("node.json", &snapshot.to_string());
+    let text = host.run(&["disk", "--snapshot=node.json"]);
+    let step = "directory of a pod that is gone (1): set leftovers.remove = [\"termination_log\", \"pod_directory\"]";
+    assert!(text.contains(&format!("  3.0MiB  {step}")), "{text}");
+    let wide = host.run(&["plan", "-o=wide", "--snapshot=node.json", "--set=leftovers.remove=pod_directory"]);
+    let row = wide.lines().find(|line| line.contains("u-gone")).unwrap_or_default();
+    assert!(row.contains("3.0MiB") && row.contains("pod deleted"), "{wide}");
+    snapshot["leftovers"]["seen"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(|one| one["obstacle"] = "/p is mounted".into());
+    host.shell.write("node.json", &snapshot.to_string());
+    let kept = host.run(&["plan", "-o=wide", "--snapshot=node.json", "--set=leftovers.remove=pod_directory"]);
+    assert!(kept.contains("has more than the kubelet creates: /p is mounted"), "{kept}");
 }
 
 /// Also with a configuration of a version that removed them (I21).

@@ -46,9 +46,19 @@ async fn collect_beside_a_running_agent_requests_its_pass() {
     let pressure = said(&home.run(&["collect", "--pressure", "-q"]));
     assert!(pressure.contains("1 image"), "{pressure}");
     assert!(sim.state().image_id(OLD).is_none());
-    let refused = home.run(&["collect", "--set", "images.all_unused=true"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-    assert!(said(&refused).contains("the running agent makes the pass, with its own settings"));
+    for setting in ["images.all_unused=true", "leftovers.remove=unreferenced", "kubelet_root=/k", "fleet=policies"] {
+        let refused = home.run(&["collect", "--set", setting]);
+        assert_eq!(refused.status.code(), Some(2), "{setting}: {}", said(&refused));
+        assert!(said(&refused).contains("the running agent makes the pass, with its own settings"), "{setting}");
+    }
+    let other = "other settings: images.max_age = \"0s\" (here \"7d\")";
+    let with_other = |command: &str| said(&home.run(&[command, "--set", "images.max_age=7d"]));
+    assert!(with_other("plan").contains(&format!("the running agent has {other}")), "{}", with_other("plan"));
+    assert!(with_other("disk").contains(&format!("the running agent has {other}")));
+    assert!(
+        with_other("status").contains("Settings:   the agent has other settings than this command: images.max_age")
+    );
+    assert!(!said(&home.run(&["plan"])).contains("other settings"));
     service.signal(Signal::SIGTERM);
     assert_eq!(service.ended().await.code(), Some(0));
     assert!(!socket.exists());

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::cli::render::{format, planned};
-use crate::plan::{Action, Kind, Plan, PlanError, Target};
+use crate::model::LeftoverKind;
+use crate::plan::{Action, KeepReason, Kept, Kind, Plan, PlanError, Target, kept_images_text};
 use crate::store::{Category, DiskAccount, LargeEntry};
 
 /// Says what to do about what fills the disks.
@@ -19,7 +20,7 @@ pub(super) fn advice(account: &DiskAccount, plan: &Plan) -> String {
     };
     let forecasts = plan.disks.iter().filter_map(|disk| {
         let name = disk.disk.file_system.mountpoint.display();
-        Some(format!("{name} {}.", disk.forecast_text(account.reclaimable_bytes)?))
+        Some(format!("Forecast of {name}: {}.", disk.forecast_text(account.reclaimable_bytes)?))
     });
     forecasts.chain(lines.into_iter().flatten()).map(|line| line + "\n").collect()
 }
@@ -27,7 +28,9 @@ pub(super) fn advice(account: &DiskAccount, plan: &Plan) -> String {
 /// Says what a pass would free now.
 fn freed(account: &DiskAccount, plan: &Plan) -> String {
     if plan.actions.is_empty() {
-        return "`kubegc collect` would remove nothing now.".to_owned();
+        let kept = kept_images_text(plan);
+        let why = if kept.is_empty() { "nothing is dead or unused".to_owned() } else { format::printable(&kept) };
+        return format!("`kubegc collect` would remove nothing now: {why}.");
     }
     let layers: HashMap<&str, u64> =
         account.writable_layers.iter().filter_map(|layer| Some((layer.id.as_str(), layer.bytes?))).collect();
@@ -38,14 +41,28 @@ fn freed(account: &DiskAccount, plan: &Plan) -> String {
         };
         action.bytes().unwrap_or_default().saturating_add(layer)
     };
-    let bytes = plan.actions.iter().map(bytes).fold(0, u64::saturating_add);
+    let bytes = plan.actions.iter().map(bytes).fold(collected_with_images(plan), u64::saturating_add);
     format!("`kubegc collect` would free about {} ({}).", format::size(bytes), planned(plan))
+}
+
+/// Returns the bytes that nothing refers to and that containerd collects after the removal of an image.
+fn collected_with_images(plan: &Plan) -> u64 {
+    let is_unreferenced =
+        |one: &&Kept| matches!(one.reason, KeepReason::NotSelected { leftover: LeftoverKind::Unreferenced });
+    let unreferenced = plan.kept.iter().find(|one| plan.removes(Kind::Image) && is_unreferenced(one));
+    unreferenced.and_then(|one| one.size.known()).unwrap_or_default()
+}
+
+/// Returns the ids of the images that a plan removes.
+pub(super) fn planned_images(plan: &Plan) -> HashSet<String> {
+    let images = plan.actions.iter().filter(|action| action.target.kind() == Kind::Image);
+    images.map(|action| action.target.id()).collect()
 }
 
 /// Says what unused images it keeps until they are older or the disk is fuller, and why.
 fn kept_for_now(account: &DiskAccount, plan: &Plan) -> Option<String> {
     let images = plan.actions.iter().filter(|action| action.target.kind() == Kind::Image);
-    let planned: HashSet<_> = images.clone().map(|action| action.target.id()).collect();
+    let planned = planned_images(plan);
     let bytes = images.filter_map(Action::bytes).fold(account.reclaimable_bytes, u64::saturating_sub);
     let unused = account.images.iter().filter(|image| image.category == Category::ImagesRemovable);
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();

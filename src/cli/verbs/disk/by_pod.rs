@@ -3,8 +3,7 @@
 use super::{By, section};
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::render::format;
-use crate::cli::render::output::is_wide;
-use crate::cli::render::output::{Document, Output};
+use crate::cli::render::output::{Document, Output, is_wide};
 use crate::cli::render::tables::{DISK_BY_NAMESPACE, DISK_BY_POD};
 use crate::model::at_least_text;
 use crate::store::{DiskByPod, NamespaceSpace, PodSpace, Space};
@@ -52,7 +51,7 @@ fn namespaces(namespaces: &[NamespaceSpace], most: usize) -> String {
 fn sizes(space: &Space) -> [String; 5] {
     [
         at_least_text(space.at_least, space.bytes),
-        format::size(space.writable_layer_bytes),
+        space.writable_layer_bytes.map_or_else(|| "-".to_owned(), format::size),
         format::size(space.volume_bytes),
         format::size(space.log_bytes),
         format::size(space.other_bytes),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Plan;
 use super::action::Kind;
 use super::decision::Decision;
-use super::forecast::{Forecast, TimeLeft};
+use super::forecast::{Forecast, LEAST_SECONDS, TimeLeft, sampled_seconds};
 use crate::model::{DiskMemory, DiskUse, FileSystem, NodeDisk, Snapshot, exact_size_text, size_text};
 use crate::plan::disk_usage::Usage;
 use crate::plan::policy::Policy;
@@ -32,6 +32,9 @@ pub struct DiskState {
     /// What was written to it in the last hours, and when limits are reached; `null` = not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<Forecast>,
+    /// For how long it was observed, as long as that is too short for a forecast.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled_seconds: Option<u64>,
 }
 
 /// One disk.
@@ -76,7 +79,8 @@ impl DiskState {
         let state = |disk: &NodeDisk| {
             let state = Self::new(disk.clone(), policy);
             let memory = memory.get(&disk.file_system.mountpoint);
-            Self { forecast: memory.and_then(|memory| state.forecast(memory)), ..state }
+            let sampled_seconds = memory.map(sampled_seconds).filter(|seconds| *seconds < LEAST_SECONDS);
+            Self { forecast: memory.and_then(|memory| state.forecast(memory)), sampled_seconds, ..state }
         };
         snapshot.disks.iter().map(state).collect()
     }
@@ -91,6 +95,7 @@ impl DiskState {
             pressure_below_inodes: policy.pressure.below_inodes(&disk.file_system),
             eviction_below_bytes: policy.eviction.below_bytes(&disk),
             forecast: None,
+            sampled_seconds: None,
             disk,
         }
     }
@@ -111,10 +116,14 @@ impl DiskState {
         self.forecast.as_ref()?.until(free.saturating_sub(self.eviction_below_bytes?))
     }
 
-    /// Returns the forecast for people, with what a collection changes; `reclaimable` are the bytes of removable images.
+    /// Returns the forecast for people, with what a collection changes; `reclaimable` are the bytes of removable images. `None` = the disk
+    /// was not observed yet.
     pub fn forecast_text(&self, reclaimable: u64) -> Option<String> {
+        if let Some(seconds) = self.sampled_seconds {
+            return Some(format!("not yet: {} of {} minutes of samples", seconds / 60, LEAST_SECONDS / 60));
+        }
         let after = self.eviction_after_collection(reclaimable).filter(|_| reclaimable > 0);
-        let after = after.map(|left| format!(", and without all removable images in about {}", left.text()));
+        let after = after.map(|left| format!(", in {} if all removable images go first", left.text()));
         Some(self.forecast.as_ref()?.text() + &after.unwrap_or_default())
     }
 
@@ -168,7 +177,7 @@ impl From<&DiskState> for DiskSummary {
             high_threshold_percent: state.high_threshold_percent,
             eviction_in_seconds: eviction.map(|left| left.seconds),
             text: state.text(),
-            forecast: state.forecast.as_ref().map(Forecast::text).unwrap_or_default(),
+            forecast: state.forecast_text(0).unwrap_or_default(),
         }
     }
 }
@@ -245,15 +254,15 @@ mod tests {
         let state = DiskState { forecast: state(250).forecast(&memory), ..state(250) };
         let seconds = |reclaimable| state.eviction_after_collection(reclaimable).map(|left| left.seconds / 3600);
         assert_eq!((seconds(0), seconds(50), seconds(5000)), (Some(10), Some(15), None));
-        let evictions = "evictions by the kubelet in about 10h (10h to 10h)";
+        let evictions = "evictions begin in 10h (10h to 10h)";
         let text = |reclaimable| state.forecast_text(reclaimable).unwrap();
         assert!(text(0).ends_with(evictions), "{}", text(0));
-        assert!(
-            text(50).ends_with(&format!("{evictions}, and without all removable images in about 15h (15h to 15h)"))
-        );
+        assert!(text(50).ends_with(&format!("{evictions}, in 15h (15h to 15h) if all removable images go first")));
         let logs = NodeDisk { holds: vec![DiskUse::Logs], ..state.disk.clone() };
         let of_logs = DiskState { forecast: state.forecast.clone(), ..DiskState::new(logs, &Policy::default()) };
         assert_eq!(of_logs.eviction_after_collection(50), None, "images are on another disk");
+        let young = DiskState { forecast: None, sampled_seconds: Some(59 * 60 + 59), ..state };
+        assert_eq!(young.forecast_text(50).unwrap(), "not yet: 59 of 60 minutes of samples");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{DiskGrowth, DiskMemory, age_text, size_text};
 
 /// The least time that a forecast is made of.
-const LEAST_SECONDS: u64 = 60 * 60;
+pub(super) const LEAST_SECONDS: u64 = 60 * 60;
 /// The least time of a period whose rate counts for the range.
 const LEAST_PERIOD: u64 = 20 * 60;
 /// A limit that is reached later than this is not shown: a node changes more within a week.
@@ -46,12 +46,11 @@ impl Forecast {
     /// Returns the forecast of a disk; `None` = it was not observed for long enough. The limits are bytes that are free until
     /// each is reached; `None` = no limit.
     pub(super) fn of(memory: &DiskMemory, high_threshold: Option<u64>, eviction: Option<u64>) -> Option<Self> {
-        let (seconds, bytes) = memory.growth.iter().fold((0_u64, 0_i64), |(seconds, bytes), period| {
-            (seconds.saturating_add(period.seconds), bytes.saturating_add(period.bytes))
-        });
+        let seconds = sampled_seconds(memory);
         if seconds < LEAST_SECONDS {
             return None;
         }
+        let bytes = memory.growth.iter().map(|period| period.bytes).fold(0, i64::saturating_add);
         let mean = rate(&DiskGrowth { seconds, bytes, since: memory.at });
         let rates = || memory.growth.iter().filter(|period| period.seconds >= LEAST_PERIOD).map(rate);
         let (least, most) = (rates().min().unwrap_or(mean).min(mean), rates().max().unwrap_or(mean).max(mean));
@@ -70,14 +69,18 @@ impl Forecast {
         TimeLeft::until(left, [self.most_bytes_per_hour, self.bytes_per_hour, self.least_bytes_per_hour])
     }
 
-    /// Returns the forecast for people, as `grows by 2.0GiB an hour; high threshold in about 5h (3h20m to 12h)`.
+    /// Returns the forecast for people, as `grows by 2.0GiB an hour; evictions begin in 5h (3h20m to 12h)`.
     pub fn text(&self) -> String {
         let Ok(rate) = u64::try_from(self.bytes_per_hour) else { return "does not grow".to_owned() };
-        let limits = [("high threshold", self.high_threshold), ("evictions by the kubelet", self.eviction)];
-        let limits =
-            limits.into_iter().filter_map(|(limit, left)| Some(format!("; {limit} in about {}", left?.text())));
+        let limits = [("removal of images begins", self.high_threshold), ("evictions begin", self.eviction)];
+        let limits = limits.into_iter().filter_map(|(limit, left)| Some(format!("; {limit} in {}", left?.text())));
         format!("grows by {} an hour{}", size_text(rate), limits.collect::<String>())
     }
+}
+
+/// Returns for how long a disk was observed.
+pub(super) fn sampled_seconds(memory: &DiskMemory) -> u64 {
+    memory.growth.iter().map(|period| period.seconds).fold(0, u64::saturating_add)
 }
 
 /// Returns the bytes an hour of a period.
@@ -133,18 +136,15 @@ mod tests {
 
     #[test]
     fn a_forecast_has_the_range_of_what_was_written() {
-        let both = "grows by 4.0GiB an hour; high threshold in about 120m (80m to 4h); evictions by the kubelet in about 5h (3h20m to 10h)";
+        let both = "grows by 4.0GiB an hour; removal of images begins in 120m (80m to 4h); evictions begin in 5h (3h20m to 10h)";
         assert_eq!(text(&[1, 3, 2], 8, 20), both);
-        assert_eq!(
-            text(&[1, 3, 2], 0, 20),
-            "grows by 4.0GiB an hour; evictions by the kubelet in about 5h (3h20m to 10h)"
-        );
+        assert_eq!(text(&[1, 3, 2], 0, 20), "grows by 4.0GiB an hour; evictions begin in 5h (3h20m to 10h)");
     }
 
     #[test]
     fn what_is_not_known_is_not_said() {
         assert_eq!(text(&[1], 8, 20), "none", "half an hour is not enough");
         assert_eq!(text(&[-1, -1], 8, 20), "does not grow");
-        assert_eq!(text(&[0, 4], 8, 8000), "grows by 4.0GiB an hour; high threshold in about 120m (60m or later)");
+        assert_eq!(text(&[0, 4], 8, 8000), "grows by 4.0GiB an hour; removal of images begins in 120m (60m or later)");
     }
 }

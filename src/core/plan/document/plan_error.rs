@@ -96,8 +96,11 @@ impl std::fmt::Display for PlanError {
                     Some(target) => f.write_str(target)?,
                     None => write!(f, "image disk usage is {used_percent}%")?,
                 }
-                let (target, estimated) = (size_text(*target_bytes), size_text(*estimated_bytes));
-                write!(f, ": {target} must be freed, and all removable images have {estimated}")
+                write!(f, ": {} must be freed, and ", size_text(*target_bytes))?;
+                match estimated_bytes {
+                    0 => f.write_str("no image can be removed"),
+                    estimated => write!(f, "all removable images have {}", size_text(*estimated)),
+                }
             }
         }
     }
