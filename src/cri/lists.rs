@@ -50,52 +50,33 @@ impl<T> Received<T> {
     }
 }
 
-// === impl LeanContainers ===
+// === impl RuntimeList ===
 
-impl RuntimeList for pb::LeanContainers {
-    type Item = model::Container;
-    const UNARY: Method = Method("/runtime.v1.RuntimeService/ListContainers");
-    const STREAM: Method = Method("/runtime.v1.RuntimeService/StreamContainers");
+macro_rules! lists {
+    ($($message:ty: $field:ident of $item:ty as $convert:path, $unary:literal, $stream:literal;)*) => {
+        $(impl RuntimeList for $message {
+            type Item = $item;
+            const UNARY: Method = Method($unary);
+            const STREAM: Method = Method($stream);
 
-    fn into_items(self) -> impl Iterator<Item = Self::Item> {
-        self.items.into_iter().map(convert::container)
-    }
+            fn into_items(self) -> impl Iterator<Item = Self::Item> {
+                self.$field.into_iter().map($convert)
+            }
 
-    fn id(item: &Self::Item) -> &str {
-        item.id.as_str()
-    }
+            fn id(item: &Self::Item) -> &str {
+                item.id.as_str()
+            }
+        })*
+    };
 }
 
-// === impl LeanSandboxes ===
-
-impl RuntimeList for pb::LeanSandboxes {
-    type Item = model::Sandbox;
-    const UNARY: Method = Method("/runtime.v1.RuntimeService/ListPodSandbox");
-    const STREAM: Method = Method("/runtime.v1.RuntimeService/StreamPodSandboxes");
-
-    fn into_items(self) -> impl Iterator<Item = Self::Item> {
-        self.items.into_iter().map(convert::sandbox)
-    }
-
-    fn id(item: &Self::Item) -> &str {
-        item.id.as_str()
-    }
-}
-
-// === impl ListImagesResponse ===
-
-impl RuntimeList for pb::ListImagesResponse {
-    type Item = model::Image;
-    const UNARY: Method = Method("/runtime.v1.ImageService/ListImages");
-    const STREAM: Method = Method("/runtime.v1.ImageService/StreamImages");
-
-    fn into_items(self) -> impl Iterator<Item = Self::Item> {
-        self.images.into_iter().map(convert::image)
-    }
-
-    fn id(item: &Self::Item) -> &str {
-        item.id.as_str()
-    }
+lists! {
+    pb::LeanContainers: items of model::Container as convert::container,
+        "/runtime.v1.RuntimeService/ListContainers", "/runtime.v1.RuntimeService/StreamContainers";
+    pb::LeanSandboxes: items of model::Sandbox as convert::sandbox,
+        "/runtime.v1.RuntimeService/ListPodSandbox", "/runtime.v1.RuntimeService/StreamPodSandboxes";
+    pb::ListImagesResponse: images of model::Image as convert::image,
+        "/runtime.v1.ImageService/ListImages", "/runtime.v1.ImageService/StreamImages";
 }
 
 /// Receives a whole list in batches. Never returns a partial list. Returns Unimplemented only if the runtime sent it
