@@ -15,35 +15,25 @@ use crate::model::{Absence, ContainerId, Failure, ImageMemory, ImageVolumes, Mem
 /// A time that is newer than the stored one by less than this is not written, to save writes to the disk. The decisions
 /// that use it count in hours and days.
 pub(super) const STAMP: Duration = Duration::from_mins(1);
-/// The key of the time at which the memory began.
+/// The keys of single facts. `begun_at` is the time at which the memory began, `images_at` the last pass that listed images and containers,
+/// `named_images` what the pods of the last complete list name.
 const BEGUN_AT: &str = "begun_at";
-/// The key of the last pass that listed images and containers.
 const IMAGES_AT: &str = "images_at";
-/// The key of the baseline of the lists.
 const LAST_COUNTS: &str = "last_counts";
-/// The key of the later part of the baseline.
 const RECENT_COUNTS: &str = "recent_counts";
-/// The key of the loss of the baseline.
 const BASELINE_LOST: &str = "baseline_lost";
-/// The key of a sharp fall of a list.
 const FALL: &str = "list_fall";
-/// The key of what the runtime last reported about itself.
 const RUNTIME: &str = "runtime";
-/// The key of the pods of the last complete list.
 const NAMED_IMAGES: &str = "named_images";
-
-/// What the keys of removed images begin with. Each is a fact of its own, because each removal is written.
-const REMOVED_IMAGE: &str = "removed_image/";
-/// What the keys of the pulls of repositories begin with.
-const PULLS: &str = "pulls/";
-/// The key of the pulls in progress.
 const PULLING: &str = "pulling";
-/// What the keys of pods begin with that have only a directory of the kubelet.
-const ORPHANED: &str = "orphaned/";
-/// The key of the memory of disks.
 const DISKS: &str = "disks";
-/// The key of the pods for the rules for logs.
 const LOG_PODS: &str = "log_pods";
+
+/// What the keys begin with of which there is one for each removed image, each repository, and each pod that has only a directory of the kubelet:
+/// each change is written alone.
+const REMOVED_IMAGE: &str = "removed_image/";
+const PULLS: &str = "pulls/";
+const ORPHANED: &str = "orphaned/";
 
 /// Returns the memory in a file. Its `agent_started_at` is the time at which it began; `None` = nothing is stored yet.
 pub(super) fn read_memory(connection: &Connection) -> rusqlite::Result<Memory> {
