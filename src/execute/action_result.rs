@@ -13,6 +13,7 @@ pub struct Done {
     pub freed_bytes: Option<u64>,
     pub measure: Measure,
     pub note: Option<String>,
+    pub kept_until: Option<jiff::Timestamp>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +60,7 @@ impl ExecuteError {
 
 impl Done {
     pub fn of(outcome: Outcome) -> Self {
-        Self { outcome, freed_bytes: None, measure: Measure::Unknown, note: None }
+        Self { outcome, freed_bytes: None, measure: Measure::Unknown, note: None, kept_until: None }
     }
 
     pub fn already_removed() -> Self {

@@ -174,9 +174,9 @@ impl Run<'_> {
             () = async { stop.cancelled().await; tokio::time::sleep(wait).await } => Err(ExecuteError::Shutdown { seconds: wait.as_secs() }),
         };
         let done = result.unwrap_or_else(|error| self.failed(action, begun, &error));
-        let Done { outcome, freed_bytes, measure, note } = done;
+        let Done { outcome, freed_bytes, measure, note, kept_until } = done;
         let proven_by = self.proven_by(action);
-        let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note };
+        let report = Report { action: action.clone(), outcome, freed_bytes, measure, proven_by, note, kept_until };
         let mut state = self.state();
         if action.target.kind() == Kind::Image && report.outcome.is_removal() {
             state.image_times.add(begun.elapsed());

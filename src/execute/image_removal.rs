@@ -83,7 +83,7 @@ impl Run<'_> {
         }
         if let Some(lease) = lease {
             let note = Some(format!("kept for undo until {:.0}", lease.expires_at));
-            return Ok(Done { note, ..self.removed(Some(0)) });
+            return Ok(Done { note, kept_until: Some(lease.expires_at), ..self.removed(Some(0)) });
         }
         let freed = match before {
             Some(before) => self.space.reclaimed(self.exec, before, self.expected(action)).await,

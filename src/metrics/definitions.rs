@@ -79,9 +79,9 @@ definitions! {
     ESTIMATED = Counter "kubegc_estimated_bytes" ["kind"]
         "Sizes of removed images as the runtime reports them, and of removed logs. Shared layers count more than once";
     PULLED_AGAIN = Counter "kubegc_images_pulled_again" ["reason"]
-        "Removed images that were pulled again within 14 days, by the reason of the removal";
+        "Removed images that were pulled again within 14 days, by the reason of the removal; not those that were restored";
     PULLED_AGAIN_BYTES = Counter "kubegc_images_pulled_again_bytes" ["reason"]
-        "Bytes of images that were pulled again within 14 days of their removal, as estimated at the removal";
+        "Bytes on the disk of images that were pulled again within 14 days of their removal, as estimated at the removal; the network had about half of them";
     KEPT = Gauge "kubegc_kept_objects" ["kind", "reason", "by"]
         "Objects that the last plan keeps. by: guard, or rule for what the kubelet keeps too";
     PLANNED = Gauge "kubegc_planned_objects" ["kind", "reason"] "Objects that the last plan removes";

@@ -147,14 +147,17 @@ pub(super) fn insert_removal(
     insert.execute(params_from_iter(columns(run, at, report)?)).map(drop)
 }
 
-/// Notes when an image that was removed was first seen again. A removal that is no longer in the history changes nothing.
+/// Notes when an image that was removed was first seen again, or that it was restored. A removal that is no longer in the history changes
+/// nothing.
 pub(super) fn mark_pulled_again(
     transaction: &Transaction<'_>,
     id: &ImageId,
     image: &RemovedImage,
 ) -> rusqlite::Result<()> {
-    let mut mark = transaction
-        .prepare_cached("UPDATE removals SET pulled_again_at = ?3 WHERE at = ?1 AND kind = 'image' AND object = ?2")?;
+    let mut mark = transaction.prepare_cached(
+        "UPDATE removals SET pulled_again_at = ?3, outcome = iif(?3 IS NULL, 'restored', outcome)
+         WHERE at = ?1 AND kind = 'image' AND object = ?2",
+    )?;
     mark.execute((nanos(image.at), id.as_str(), image.pulled_again_at.map(nanos))).map(drop)
 }
 

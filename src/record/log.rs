@@ -35,7 +35,7 @@ pub fn count_and_log_outcome(report: &Report, metrics: &AgentMetrics, is_logged:
 
 /// Counts and logs the removed images that are pulled again.
 pub fn count_and_log_pulled_again(images: &[(ImageId, Arc<RemovedImage>)], metrics: &AgentMetrics) {
-    for (id, image) in images {
+    for (id, image) in images.iter().filter(|(_, image)| image.pulled_again_at.is_some()) {
         metrics.pulled_again(image);
         let RemovedImage { at, reason, rule, bytes, .. } = &**image;
         tracing::info!(target: OUTCOMES, %id, removed_at = %at, reason, rule, bytes, "pulled again after its removal");

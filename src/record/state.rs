@@ -110,12 +110,12 @@ impl StoreState {
         }
     }
 
-    /// Notes in the history which removed images are pulled again since the memory before.
+    /// Notes in the history which removed images are back since the memory before.
     fn pulled_again(&mut self, after: &Memory) -> Vec<(ImageId, Arc<RemovedImage>)> {
         let before = &self.memory.removed_images;
         let images = after.removed_images.iter().filter(|(id, image)| {
-            let was_away = || before.get(*id).is_some_and(|image| image.pulled_again_at.is_none());
-            image.pulled_again_at.is_some() && was_away()
+            let was_away = || before.get(*id).is_some_and(|image| image.back_at().is_none());
+            image.back_at().is_some() && was_away()
         });
         let found: Vec<_> = images.map(|(id, image)| (id.clone(), Arc::clone(image))).collect();
         for (id, image) in &found {

@@ -64,7 +64,7 @@ pub(super) fn summary(counts: Counts) -> Summary {
 
 pub(super) fn removed(action: Action, freed_bytes: Option<u64>) -> Report {
     let measure = if freed_bytes.is_some() { Measure::Measured } else { Measure::Unknown };
-    Report { action, outcome: Outcome::Removed {}, freed_bytes, measure, proven_by: None, note: None }
+    Report { action, outcome: Outcome::Removed {}, freed_bytes, measure, proven_by: None, note: None, kept_until: None }
 }
 
 pub(super) fn failed(action: Action, error: &str) -> Report {
@@ -75,6 +75,7 @@ pub(super) fn failed(action: Action, error: &str) -> Report {
         measure: Measure::Unknown,
         proven_by: None,
         note: None,
+        kept_until: None,
     }
 }
 
@@ -86,6 +87,7 @@ pub(super) fn refused(action: Action) -> Report {
         measure: Measure::Unknown,
         proven_by: None,
         note: None,
+        kept_until: None,
     }
 }
 

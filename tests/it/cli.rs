@@ -626,6 +626,7 @@ fn store_with(path: &std::path::Path, plan: &Plan, mut summary: Summary) {
             measure: Measure::Measured,
             proven_by: None,
             note: None,
+            kept_until: None,
         };
         store.change_blocking(|state| state.record(&run, at(second), std::slice::from_ref(&report), Duration::ZERO));
         summary.add(&report);

@@ -176,7 +176,15 @@ impl Driver<'_> {
             self.replay.totals.removed += 1;
             self.replay.totals.removed_bytes += bytes;
             let (outcome, freed_bytes, measure) = (Outcome::Removed {}, Some(bytes), Measure::Measured);
-            reports.push(Report { action, outcome, freed_bytes, measure, proven_by: None, note: None });
+            reports.push(Report {
+                action,
+                outcome,
+                freed_bytes,
+                measure,
+                proven_by: None,
+                note: None,
+                kept_until: None,
+            });
         }
         reports
     }

@@ -67,7 +67,15 @@ impl Denial {
             }
             Self::AlreadyRemoved => (Outcome::AlreadyRemoved {}, None),
         };
-        Report { action, outcome, freed_bytes: None, measure: Measure::Unknown, proven_by: None, note }
+        Report {
+            action,
+            outcome,
+            freed_bytes: None,
+            measure: Measure::Unknown,
+            proven_by: None,
+            note,
+            kept_until: None,
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Single files beneath a directory of the kubelet, and its directories of pods.
 
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::dir::Dir;
@@ -9,9 +8,6 @@ use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats, tree};
 use crate::model::EntryKind;
 use crate::observe::{DirEntry, Obstacle, obstacle};
-
-/// The highest number of bytes that are read of a file.
-const LARGEST_BYTES: u64 = 1 << 20;
 
 /// A file of the kubelet: a directory of the host, and the names from there.
 #[derive(Clone, Debug)]
@@ -48,15 +44,6 @@ impl LogRoots {
     ) -> Result<T, LogError> {
         let (here, file) = (file.clone(), file.clone());
         self.bounded(&here.root, move |roots| work(roots, &file)).await
-    }
-
-    /// Returns a file of the kubelet with its content; `None` = it does not exist. A file of another kind is foreign.
-    pub fn read_file(&self, file: &KubeletFile) -> Result<Option<(DirEntry, Vec<u8>)>, LogError> {
-        let Some((dir, entry)) = self.find(file)? else { return Ok(None) };
-        let mut text = Vec::new();
-        let read = dir.open_file(&file.name)?.take(LARGEST_BYTES).read_to_end(&mut text);
-        read.map_err(|error| LogError::io("read", &dir.path_of(&file.name), error))?;
-        Ok(Some((entry, text)))
     }
 
     /// Returns the entry of a file of the kubelet; `None` = it does not exist. A file of another kind is foreign.

@@ -57,7 +57,7 @@ fn with_images(mut pass: Pass, outcomes: &[(Outcome, u64)]) -> Pass {
         let target = Target::RemoveImage { id, tags: Vec::new(), digests: Vec::new(), estimated_bytes: 0 };
         let action = target.remove(RemoveReason::Unused { pressure: false });
         let (outcome, freed_bytes, measure) = (outcome.clone(), Some(*freed), Measure::Measured);
-        let report = Report { action, outcome, freed_bytes, measure, note: None, proven_by: None };
+        let report = Report { action, outcome, freed_bytes, measure, note: None, proven_by: None, kept_until: None };
         pass.summary.add(&report);
     }
     pass

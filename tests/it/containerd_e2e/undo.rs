@@ -284,6 +284,9 @@ async fn a_restored_image_has_its_labels_and_one_lease() {
         assert_eq!((builds(&rig).await.len(), leases(&rig).len()), (0, 1), "one lease, however often");
         rig.import(&[Image::new(&[name], &[Layer::busybox(), Layer::small_files("a", 1, 4096)])]).await;
     }
+    let history = kubegc(&rig, &["history"]).ok().stdout;
+    assert!(history.contains("restored"), "{history}");
+    assert_eq!(kubegc(&rig, &["history", "--pulled-again"]).ok().stdout, "no entry matches\n", "{history}");
     kubegc(&rig, &["undo", "build/a:1"]).ok();
     assert_eq!((builds(&rig).await.len(), leases(&rig).len()), (1, 0));
 }

@@ -48,7 +48,13 @@ pub struct RemovedImage {
     pub last_used: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_by: Option<String>,
-    /// The first pass that had the image again; `null` = none had.
+    /// Until when its content was kept for `kubegc undo`; `null` = it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<Timestamp>,
+    /// The first pass that had the image again while its content was kept: nothing was transferred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_at: Option<Timestamp>,
+    /// The first pass that had the image again otherwise; `null` = none had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pulled_again_at: Option<Timestamp>,
 }
@@ -59,9 +65,19 @@ impl RemovedImage {
     /// The most removals that are remembered. The oldest leave first. A removal takes some 400 bytes.
     pub const MOST: usize = 2_000;
 
+    /// Returns when the image was back, by a restore or a pull.
+    pub fn back_at(&self) -> Option<Timestamp> {
+        self.pulled_again_at.or(self.restored_at)
+    }
+
+    /// Returns whether what is back at this time needed no transfer: its content was kept.
+    pub fn was_kept(&self, at: Timestamp) -> bool {
+        self.kept_until.is_some_and(|until| until > at)
+    }
+
     /// Returns whether the removal is remembered: for 14 days, or for 60 if the image was pulled again.
     pub fn is_remembered(&self, now: Timestamp) -> bool {
-        let longest = if self.pulled_again_at.is_some() { REMEMBERED } else { PULLED_AGAIN_WITHIN };
+        let longest = if self.back_at().is_some() { REMEMBERED } else { PULLED_AGAIN_WITHIN };
         (-LONGEST_PASS..longest).contains(&now.duration_since(self.at))
     }
 
@@ -69,7 +85,7 @@ impl RemovedImage {
     /// before, at most 30 days. `None` = it was pulled again later than `window_seconds` and the time before, so that this removal
     /// was worthwhile. `now` = when it was pulled again, if no pass has noted that yet.
     pub fn hold_seconds(&self, now: Timestamp, window_seconds: i64) -> Option<i64> {
-        let away = self.pulled_again_at.unwrap_or(now).duration_since(self.at).as_secs();
+        let away = self.back_at().unwrap_or(now).duration_since(self.at).as_secs();
         let hold = self.unused_seconds.saturating_mul(2).min(LONGEST_HOLD.as_secs());
         (away <= window_seconds.max(self.unused_seconds)).then_some(hold)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -31,6 +32,9 @@ pub struct Report {
     /// Details: why a path was refused, or which log file was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Until when the content of a removed image is kept for `kubegc undo`; `null` = it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<Timestamp>,
 }
 
 /// How a number of reclaimed bytes was determined, best first.

@@ -177,6 +177,8 @@ fn removed_image(
         unused_seconds,
         last_used: past.and_then(|past| past.last_used),
         last_used_by: past.and_then(|past| past.last_used_by.clone()),
+        kept_until: report.kept_until,
+        restored_at: None,
         pulled_again_at: None,
     }
 }

@@ -1,7 +1,7 @@
 //! Which removed images the runtime has again.
 //!
 //! An image is pulled again if its id, or the digest of its manifest, is in the runtime after its removal. A name is no evidence,
-//! because another image may have taken it.
+//! because another image may have taken it. What is back while its content is kept for `kubegc undo` is restored: no layer was pulled.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,8 @@ pub(super) fn removed_images(snapshot: &Snapshot) -> RemovedImages {
     removed.retain(|_, image| image.is_remembered(now));
     for id in returned(snapshot, &removed) {
         if let Some(image) = removed.get_mut(&id) {
-            Arc::make_mut(image).pulled_again_at = Some(now);
+            let image = Arc::make_mut(image);
+            *if image.was_kept(now) { &mut image.restored_at } else { &mut image.pulled_again_at } = Some(now);
         }
     }
     removed
@@ -24,7 +25,7 @@ pub(super) fn removed_images(snapshot: &Snapshot) -> RemovedImages {
 /// Returns the removed images that the list has, and that no list had before.
 fn returned(snapshot: &Snapshot, removed: &RemovedImages) -> Vec<ImageId> {
     // Passes overlap: a list from before the removal still has the image.
-    let is_away = |image: &RemovedImage| image.pulled_again_at.is_none() && image.at < snapshot.taken_at;
+    let is_away = |image: &RemovedImage| image.back_at().is_none() && image.at < snapshot.taken_at;
     let away = || removed.iter().filter(|(_, image)| is_away(image));
     if away().next().is_none() {
         return Vec::new();
@@ -109,6 +110,21 @@ mod tests {
         assert_eq!(pulled_again_at(removed(-5).image("removed", 300)), Ok(None));
         assert_eq!(pulled_again_at(removed(0).image("removed", 300)), Ok(None));
         assert_eq!(pulled_again_at(removed(-61).image("removed", 300)), Err(FORGOTTEN), "the clock was set back");
+    }
+
+    #[test]
+    fn what_is_back_while_its_content_is_kept_is_no_pull() {
+        let back = |kept: i64| {
+            let node = removed(60).image("removed", 9).but(|snapshot| {
+                let image = snapshot.memory.removed_images.values_mut().next().unwrap();
+                Arc::make_mut(image).kept_until = Some(ago(-kept));
+            });
+            let memory = update_memory(&node.snapshot(), &Policy::default());
+            let image = &memory.removed_images[&"removed".into()];
+            (image.restored_at, image.pulled_again_at, memory.pulls.len())
+        };
+        assert_eq!(back(1), (Some(now()), None, 0));
+        assert_eq!((back(-1).0, back(-1).1), (None, Some(now())), "the lease had ended");
     }
 
     #[test]

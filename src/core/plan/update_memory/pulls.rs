@@ -26,8 +26,8 @@ pub(super) fn remember(snapshot: &Snapshot, policy: &Policy) -> Arc<Pulls> {
     let known: HashSet<_> = before.images.iter().map(|image| &image.id).collect();
     // Passes overlap: a list from before a removal still has the image.
     let is_pulled = |image: &Image| {
-        let was_removed_since = || before.removed_images.get(&image.id).is_some_and(|removed| removed.at >= now);
-        !known.contains(&image.id) && !was_removed_since()
+        let removed = || before.removed_images.get(&image.id);
+        !known.contains(&image.id) && !removed().is_some_and(|removed| removed.at >= now || removed.was_kept(now))
     };
     let Some(images) = snapshot.images.as_ref() else { return Arc::clone(&before.pulls) };
     // Without a memory every image is new.
