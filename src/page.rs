@@ -24,7 +24,7 @@ use crate::model::printable_lines;
 /// The style of the page. `Content-Security-Policy` permits only this one, by [`STYLE_HASH`].
 const STYLE: &str = include_str!("page/style.css");
 /// The SHA-256 of the style in base64, for the header `Content-Security-Policy`.
-pub const STYLE_HASH: &str = "loigmt4NXzeufsBnzJAEa7G5IGj6/INhrnTNC6p3LTc=";
+pub const STYLE_HASH: &str = "VOEENznBIzxLZmf+2Kqqp5kvEYstkPZYRbM8J91hN+c=";
 
 /// Returns the page as HTML.
 pub fn html(document: &Document) -> String {

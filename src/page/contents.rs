@@ -8,16 +8,14 @@ use serde::Serialize;
 use super::chart;
 use super::document::{Document, LONGEST, table};
 use crate::model::{at_least_text, cut_text, size_text};
-use crate::store::{CategoryEntry, DiskAccount, DiskByPod, DiskSpace, PodSpace};
+use crate::store::{DiskAccount, DiskByPod, DiskSpace, PodSpace};
 
-/// The pods that are named.
+/// The pods, files and directories that are named.
 const PODS: usize = 10;
 
 /// What fills the disks of the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Contents {
-    /// What fills the image file system; empty = not known.
-    pub disk: Vec<CategoryEntry>,
     /// What fills each disk, that of the images first; empty = not known.
     pub disks: Vec<DiskSpace>,
     /// The pods that take most, largest first.
@@ -33,9 +31,8 @@ impl Contents {
     /// Makes the contents of the account of the disks, and of what each pod takes.
     pub fn new(account: DiskAccount, by_pod: DiskByPod) -> Self {
         let reclaimable_bytes = account.reclaimable_bytes;
-        let disks: Vec<_> = std::iter::once(account.first).chain(account.other_disks).collect();
-        let disk = disks.first().map(|first| first.categories.clone()).unwrap_or_default();
-        Self { disk, disks, pods: by_pod.pods.into_iter().take(PODS).collect(), reclaimable_bytes }
+        let disks = std::iter::once(account.first).chain(account.other_disks).collect();
+        Self { disks, pods: by_pod.pods.into_iter().take(PODS).collect(), reclaimable_bytes }
     }
 }
 
@@ -82,6 +79,15 @@ fn filling(space: &DiskSpace, label: &str) -> Markup {
                 td.part { (chart::bar(entry.bytes, all)) }
             } }
         }))
+        @if !space.largest.is_empty() {
+            (table(label, &["Largest", "Size", "Held by"], &html! {
+                @for entry in space.largest.iter().take(PODS) { tr {
+                    td.name { (cut_text(&entry.name, LONGEST)) }
+                    td { (at_least_text(entry.usage.at_least, entry.usage.bytes)) }
+                    td.name { (cut_text(&entry.held_by, LONGEST)) }
+                } }
+            }))
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The sections of the page.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -11,9 +12,8 @@ use serde::Serialize;
 
 use super::chart::{self, Mark, Span};
 use super::outlook::{Outlook, Removals};
-use crate::model::{FileSystem, count_text, cut_text, size_text};
+use crate::model::{FileSystem, count_text, cut_text, short_id, size_text};
 use crate::record::{HistoryEntry, RunEntry, UsageSample};
-use crate::store::Category;
 
 /// How far back the charts of file systems reach.
 const USAGE: SignedDuration = SignedDuration::from_hours(7 * 24);
@@ -131,8 +131,7 @@ impl Document {
     fn forecast(&self, mountpoint: &Path) -> Option<String> {
         let outlook = self.outlook.as_ref().ok()?;
         let state = outlook.states.iter().find(|state| state.disk.file_system.mountpoint == mountpoint)?;
-        let images = outlook.contents.disk.iter().find(|entry| entry.category == Category::ImagesRemovable);
-        state.forecast_text(images.map_or(0, |entry| entry.bytes))
+        state.forecast_text(outlook.contents.reclaimable_bytes)
     }
 
     fn marks(&self, span: Span) -> Vec<Mark> {
@@ -163,14 +162,19 @@ impl Document {
         }
     }
 
+    /// Formats the last removals: first what freed most. Those that freed nothing are counted.
     pub(super) fn removed(&self) -> Markup {
+        let (freed_none, mut shown): (Vec<_>, Vec<_>) =
+            self.past.removals.iter().partition(|entry| entry.freed_bytes == Some(0));
+        shown.sort_by_key(|entry| Reverse(entry.freed_bytes));
         html! {
             section aria-labelledby="removed" {
                 h2 id="removed" { "Last removals" }
                 @if self.past.removals.is_empty() { p { "None." } } @else {
                     (table("removed", &["Time", "Kind", "Name", "Pod", "Outcome", "Reclaimed", "Why"], &html! {
-                        @for entry in &self.past.removals { (removal(entry)) }
+                        @for entry in shown { (removal(entry)) }
                     }))
+                    @if !freed_none.is_empty() { p { "and " (count_text(freed_none.len(), "removal")) " of 0B" } }
                 }
             }
         }
@@ -223,11 +227,12 @@ pub(super) fn table(label: &str, heads: &[&str], rows: &Markup) -> Markup {
 }
 
 fn removal(entry: &HistoryEntry) -> Markup {
+    let id = if entry.id.starts_with('/') { &entry.id } else { short_id(&entry.id) };
     html! {
         tr {
             td { (chart::time(entry.at)) }
             td { (entry.kind.noun()) }
-            td.name { (cut_text(entry.name.as_ref().unwrap_or(&entry.id), LONGEST)) }
+            td.name { (cut_text(entry.name.as_deref().unwrap_or(id), LONGEST)) }
             td.name { (cut_text(&entry.pod.as_ref().map(ToString::to_string).unwrap_or_default(), LONGEST)) }
             td { (entry.outcome.replace('_', " ")) }
             td { (entry.freed_bytes.map(size_text).unwrap_or_default()) }

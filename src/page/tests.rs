@@ -111,7 +111,6 @@ fn contents() -> Contents {
     let volume = VolumeUsage { plugin: "empty-dir".to_owned(), name: "<b>cache".to_owned(), of_image: false, usage };
     let pod = PodRef { uid: "u1".into(), namespace: "shop".to_owned(), name: "<i>web".to_owned() };
     Contents {
-        disk: images.to_vec(),
         disks: vec![
             disk(&[DiskUse::Images], "/images", &images),
             disk(&[DiskUse::Logs, DiskUse::Kubelet], "/var", &[volumes]),

@@ -36,7 +36,6 @@ fn a_json_report_has_the_data_of_the_page() {
     assert_eq!(report["outlook"]["Ok"]["next"]["count"], 0, "all was removed: {report}");
     let outlook = &report["outlook"]["Ok"];
     assert_eq!(outlook["pods"][0]["volumes"][0]["name"], "cache", "{outlook}");
-    assert_eq!(outlook["disks"][0]["categories"], outlook["disk"], "{outlook}");
     assert_eq!(report["past"]["usage"].as_array().unwrap().len(), 1, "{report}");
     assert_eq!(host.run(&["report", "page.html", "-o", "html"]), "");
     assert!(std::fs::read_to_string(host.shell.path("page.html")).unwrap().ends_with("</html>"));

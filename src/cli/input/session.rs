@@ -61,12 +61,6 @@ pub(in crate::cli) async fn observe(
     Ok(Observed { snapshot, plan, runtime: error })
 }
 
-impl From<(Snapshot, Plan)> for Observed {
-    fn from((snapshot, plan): (Snapshot, Plan)) -> Self {
-        Self { snapshot, plan, runtime: None }
-    }
-}
-
 /// Takes a snapshot with the lists alone, for completions.
 pub(in crate::cli) async fn lists(loaded: &Loaded) -> Result<Snapshot, CliError> {
     Ok(dry_cycle(loaded).await?.snapshot(&Needs::new()).await)

@@ -86,7 +86,10 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
         args.full.then_some(Part::UnlimitedWalks),
     ];
     let Observed { snapshot, plan, runtime } = match &args.snapshot {
-        Some(file) => Snapshots::open(file)?.planned(&loaded.settings.policy)?.into(),
+        Some(file) => {
+            let (snapshot, plan) = Snapshots::open(file)?.planned(&loaded.settings.policy)?;
+            Observed { snapshot, plan, runtime: None }
+        }
         None => {
             warn_of_other_settings(loaded);
             block_on(observe(loaded, Scope::All, Part::ACCOUNT.into_iter().chain(walks.into_iter().flatten())))?

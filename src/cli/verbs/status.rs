@@ -179,12 +179,6 @@ impl Status {
         large.map(|(list, receipt)| large_list(list, receipt, sizes.limit))
     }
 
-    /// Formats which settings of the agent differ; empty = none do.
-    fn other_settings_text(&self) -> String {
-        let other = self.other_settings.join(", ");
-        if other.is_empty() { other } else { format!("the agent has other settings than this command: {other}") }
-    }
-
     /// Formats what is missing because of permissions; empty = nothing is.
     fn unreadable_text(&self) -> String {
         let paths: Vec<_> = self.unreadable.iter().map(|path| path.display().to_string()).collect();
@@ -235,7 +229,7 @@ impl Status {
             node: vec![("Node", self.node.clone())],
             agent: faults
                 .chain([
-                    ("Settings", self.other_settings_text()),
+                    ("Settings", self.other_settings.join(", ")),
                     ("Store", self.store.clone().unwrap_or_default()),
                     ("Unreadable", self.unreadable_text()),
                     ("Runtime", format::seen(&self.runtime, "unavailable", runtime_text)),

@@ -77,7 +77,7 @@ fn an_image_has_one_size_in_every_command_on_the_page_and_in_the_metrics() {
     assert!((sum - all as f64).abs() < 1.0, "{metrics}");
 
     let contents = Contents::new(account, disk_by_pod(&snapshot));
-    let page = contents.disk.iter().filter(|entry| is_of_images(entry.category.into()));
+    let page = contents.disks[0].categories.iter().filter(|entry| is_of_images(entry.category.into()));
     assert_eq!(page.map(|entry| entry.bytes).sum::<u64>(), all);
     assert_eq!(Some(contents.reclaimable_bytes), disk["reclaimable_bytes"].as_u64());
 }
