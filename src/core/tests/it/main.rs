@@ -12,5 +12,6 @@
     reason = "a test may fail loudly and read its data"
 )]
 
+mod every_small;
 mod properties;
 mod vectors;
