@@ -9,7 +9,7 @@ pub(super) fn next_identity(references: &[(Identity, OwnerReference)], absent: &
         .iter()
         .filter(|(_, reference)| reference.uid == absent.uid)
         .map(|(dependent, reference)| reference.identity(&namespace(dependent, reference, absent)))
-        .filter(|identity| !is_same(identity, absent))
+        .filter(|identity| identity != absent)
         .collect();
     meant.sort_by_cached_key(order);
     let after = meant.iter().position(|identity| order(identity) > order(absent)).unwrap_or(0);
@@ -20,12 +20,6 @@ pub(super) fn next_identity(references: &[(Identity, OwnerReference)], absent: &
 fn namespace(dependent: &Identity, reference: &OwnerReference, absent: &Identity) -> String {
     let is_cluster_scoped = absent.is_cluster_scoped() && reference.kind == absent.kind;
     if is_cluster_scoped { String::new() } else { dependent.namespace.to_string() }
-}
-
-/// A cluster-scoped kind is the same object in each namespace.
-fn is_same(identity: &Identity, absent: &Identity) -> bool {
-    let namespace = if absent.is_cluster_scoped() { "".into() } else { identity.namespace.clone() };
-    Identity { namespace, ..identity.clone() } == *absent
 }
 
 /// As in kube-controller-manager: kind, apiVersion, namespace, name, uid.
