@@ -82,10 +82,7 @@ fn runtime(snapshot: &Snapshot) -> Option<RuntimeMemory> {
     let before = snapshot.memory.runtime.as_ref();
     let Seen::Seen(listening_since) = snapshot.listening_since else { return before.cloned() };
     let first_seen = before.filter(|before| before.listening_since == listening_since).map(|before| before.first_seen);
-    let sandbox_image = match (snapshot.sandbox_image(), before) {
-        (seen, Some(before)) if !seen.is_seen() => before.sandbox_image.clone(),
-        (seen, _) => seen.map(|name| name.map(str::to_owned)),
-    };
+    let sandbox_image = snapshot.sandbox_image().map(|name| name.map(str::to_owned));
     Some(RuntimeMemory { listening_since, first_seen: first_seen.unwrap_or(snapshot.taken_at), sandbox_image })
 }
 
