@@ -194,6 +194,7 @@ mod tests {
             assert_eq!(permits(&mut brake, number), BrakeAnswer::Permitted);
         }
         assert_eq!(permits(&mut brake, 3), BrakeAnswer::Wait);
+        assert_eq!(permits(&mut brake, 2), BrakeAnswer::Permitted, "it is in flight, so it counts once");
         brake.ended((MAPS, &uid(0)), at(0), false);
         assert_eq!(permits(&mut brake, 3), BrakeAnswer::Permitted);
         assert_eq!(brake.paused().count(), 0, "nothing was deleted");

@@ -412,3 +412,9 @@ fn a_missing_node_is_read_after_its_quarantine() {
     // One command has no memory: only without a quarantine is the node read at once.
     assert_eq!(MissingNodes::default().observe(&look(0, &[]), Duration::from_secs(0), Duration::ZERO), ["a"]);
 }
+
+#[test]
+fn the_profile_kubelet_has_no_guard() {
+    let PodGcPolicy { skip_held, uid_precondition, recheck_nodes, require_watches, .. } = PodGcPolicy::upstream();
+    assert_eq!([skip_held, uid_precondition, recheck_nodes, require_watches], [false; 4]);
+}

@@ -98,6 +98,7 @@ fn only_a_live_read_proves_an_owner_absent() {
     assert_eq!(finding_kinds(&kept), [FindingKind::OwnerUnverified]);
     read(&mut snapshot, &OwnerAnswer::Unavailable("timeout".to_owned()));
     assert_eq!(plan(&snapshot).kept[0].owners[0].evidence, "timeout");
+    assert_eq!(plan(&snapshot).errors, ["timeout"]);
     read(&mut snapshot, &OwnerAnswer::Exists { waits_for_dependents: false });
     assert_eq!(plan(&snapshot).kept[0].reason, "owner_exists");
     for answer in [OwnerAnswer::NotFound, OwnerAnswer::OtherUid(Uid::new("new"))] {
@@ -105,6 +106,16 @@ fn only_a_live_read_proves_an_owner_absent() {
         let deletes = plan(&snapshot);
         assert_eq!((names(&deletes.actions), deletes.kept.len()), (vec!["delete child".to_owned()], 0));
     }
+}
+
+#[test]
+fn what_a_rule_selects_is_deleted_with_its_dependents() {
+    let (map, child, held) = (config_map("map"), config_map("child"), config_map("held"));
+    let mut snapshot = cluster(&[object(&map, &[]), object(&child, &[&map]), deleting(&held, &["example.com/hold"])]);
+    snapshot.selected = [map, held].map(|it| (it.uid, "rule old".to_owned())).into();
+    let plan = plan(&snapshot);
+    assert_eq!((names(&plan.actions), &*plan.actions[0].reason), (vec!["delete map".to_owned()], "rule old"));
+    assert_eq!(names(&plan.predicted), ["delete child"]);
 }
 
 #[test]
@@ -192,6 +203,7 @@ fn an_owner_in_another_namespace_counts_as_absent() {
     assert_eq!(names(&plan.actions), ["delete child"]);
     assert_eq!(finding_kinds(&plan), [FindingKind::WrongNamespace]);
     assert_eq!(plan.findings[0].found.as_ref(), Some(&owner));
+    assert!(!plan.actions[0].owners[0].is_stale(), "it has the uid of the reference");
     assert_eq!(plan.actions[0].owners[0].found, Some(owner));
 }
 

@@ -128,7 +128,7 @@ fn an_owner_never_shown_by_a_monitor_is_verified() {
     assert!(graph.item(&Uid::new("owner")).unwrap().is_virtual);
     assert_eq!(graph.see(&pod("owner"), &[]), []);
     assert!(!graph.item(&Uid::new("owner")).unwrap().is_virtual);
-    assert_eq!(graph.len(), 2);
+    assert_eq!((graph.len(), graph.is_empty()), (2, false));
 }
 
 #[test]
@@ -402,10 +402,16 @@ fn objects_that_share_a_uid_combine_their_references() {
     let (x, y) = (to(&pod("x")), to(&pod("y")));
     let mut graph = Graph::default();
     graph.see(&pod("a"), std::slice::from_ref(&x));
+    graph.happens(mirrored(&[to(&pod("before"))]));
     graph.happens(mirrored(std::slice::from_ref(&y)));
     assert_eq!(graph.owners(&Uid::new("a")), [x.clone(), y.clone()]);
     assert_eq!(graph.item(&Uid::new("a")).unwrap().identity, pod("a"));
     assert_eq!((graph.shown_version(&Uid::new("a")), graph.others_of(&Uid::new("a"))), (None, vec![mirror.clone()]));
+    assert_eq!(*graph.namespace(&Uid::new("a")), *pod("a").namespace);
+    for event in [Event::ListBegins(MIRRORS), mirrored(std::slice::from_ref(&y)), Event::ListEnds(MIRRORS)] {
+        graph.happens(event);
+        assert_eq!(graph.others_of(&Uid::new("a")), std::slice::from_ref(&mirror));
+    }
     assert_eq!(graph.happens(deleted(&pod("a"))), [try_delete("a")]);
     assert_eq!((graph.item(&Uid::new("a")).unwrap().identity, graph.owners(&Uid::new("a"))), (mirror.clone(), vec![y]));
     assert_eq!(graph.others_of(&Uid::new("a")), []);
@@ -431,6 +437,9 @@ fn another_version_of_a_resource_takes_over_its_objects() {
     assert_eq!(graph.item(&new.uid).unwrap().identity, new);
     assert_eq!(graph.owners(&Uid::new("child")), [to(&old)], "as it wrote it");
     assert_eq!(graph.others_of(&new.uid), []);
+    let misnamed = OwnerReference { name: "b".into(), ..to(&new) };
+    graph.see(&pod("child"), std::slice::from_ref(&misnamed));
+    assert_eq!(graph.owners(&Uid::new("child")), [misnamed], "as it wrote it");
 }
 
 #[test]

@@ -97,8 +97,8 @@ fn the_plan_names_the_target_that_has_begun() {
 #[test]
 fn a_total_of_all_images_is_not_measured_on_the_disk() {
     let measured = |node: Node| {
-        let images = node.plan().images;
-        (images.stop_at_available_bytes > 0, images.reserve.len())
+        let plan = node.plan();
+        (plan.needs_space(), plan.images.reserve.len())
     };
     assert_eq!(measured(three(500, 500).set(total(299, 250))), (false, 0));
     assert_eq!(measured(three(99, 500).set(free(100, 199))), (true, 2));

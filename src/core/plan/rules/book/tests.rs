@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::model::{Phase, RemovedImage, Seen, Snapshot};
 use crate::plan::document::action::{Kind, Target};
+use crate::plan::document::reason::RemoveReason;
 use crate::plan::policy::Policy;
 use crate::plan::policy::image_policy::ImageOrder;
 use crate::plan::tests::node::{Node, Row, ago, hold, node};
@@ -177,6 +178,8 @@ fn a_list_comes_after_the_rules() {
         ("a rule sets a limit", listed().set(limit), "both: rule", ""),
         ("below the minimum age", listed().set(|policy| policy.images.min_age = minutes(350)), "both: younger_than_min_age", ""),
     ]);
+    let RemoveReason::Rule(reason) = &listed().plan().actions[0].reason else { panic!("the list is no reason") };
+    assert_eq!(reason.rule, "policy p");
 }
 
 #[test]
