@@ -1,6 +1,8 @@
 //! The output on a terminal of 60 to 200 columns: a real pseudo-terminal, and a simulated node of 60 objects with
 //! long names. `tests/data/screens.md` shows the screens, and is checked here.
 
+mod full_disk;
+
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
@@ -252,6 +254,7 @@ fn the_recorded_screens_are_current() {
             write!(page, "\n## `kubegc {}`, {columns} columns\n\n```\n{text}\n```\n", command.join(" ")).unwrap();
         }
     }
+    page += &full_disk::screens();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/screens.md");
     if std::env::var_os("KUBEGC_GENERATE").is_some() {
         std::fs::write(&path, &page).unwrap();
