@@ -25,7 +25,6 @@ const LONGEST: usize = 4096;
 pub(super) struct Logging<'a> {
     /// Whether the command is a service.
     pub is_service: bool,
-    /// The number of `-v`.
     pub verbose: u8,
     /// `--log-level`.
     pub level: Option<LogLevel>,
@@ -33,7 +32,6 @@ pub(super) struct Logging<'a> {
     pub filter: Option<&'a str>,
     /// `log.format` and `log.level`.
     pub settings: (LogFormat, LogLevel),
-    /// Whether to use color.
     pub color: bool,
     /// `JOURNAL_STREAM`.
     pub journal: Option<&'a str>,

@@ -9,7 +9,6 @@ use super::work::engine::{Engine, State};
 use super::work::outcome::ClusterFailure;
 use crate::model::{Identity, cut_text, duration_text, printable_text};
 
-/// How many resources are named.
 const NAMED: usize = 10;
 /// How many objects are named: the Lease has them.
 const NAMED_OBJECTS: usize = 3;

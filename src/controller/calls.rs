@@ -28,7 +28,6 @@ pub struct CallLimits {
     pub answer: Duration,
 }
 
-/// The API server, for the workers.
 pub(super) struct Calls {
     pub(super) connection: Arc<Connection>,
     pub(super) answer: Duration,

@@ -31,7 +31,6 @@ pub(super) async fn deletion_waits_for_dependents(
 // === impl Calls ===
 
 impl Calls {
-    /// Returns the number of changes so far.
     pub(super) fn changes(&self) -> usize {
         self.made.load(Ordering::Relaxed)
     }

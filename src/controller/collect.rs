@@ -64,16 +64,13 @@ impl Default for CollectOptions {
     }
 }
 
-/// What a collection did.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct ClusterReport {
     /// The address of the API server, and the credentials.
     pub server: String,
-    /// What was done, in order.
     pub outcomes: Vec<ClusterOutcome>,
     /// Objects in deletion that are still there, and what holds them.
     pub waiting: Vec<WaitingObject>,
-    /// Objects whose check or change failed.
     pub failures: Vec<ClusterFailure>,
     /// What could not be read, so that garbage may be left.
     pub errors: Vec<String>,
@@ -86,16 +83,13 @@ pub struct ClusterReport {
 /// An object whose deletion has begun and not ended.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct WaitingObject {
-    /// The object.
     pub object: Identity,
-    /// The finalizers that hold it.
     pub finalizers: Vec<String>,
     /// The seconds that it may take to terminate, if it is a pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_seconds: Option<i64>,
 }
 
-/// One collection.
 struct Collection {
     engine: Engine,
     settings: ControllerSettings,
@@ -104,10 +98,6 @@ struct Collection {
 }
 
 /// Collects until nothing is left to do. `watch` receives each outcome at once.
-///
-/// # Errors
-///
-/// Discovery failed. Everything else is in the report.
 pub async fn collect(
     connection: Arc<Connection>,
     settings: ControllerSettings,
@@ -143,7 +133,6 @@ pub async fn collect(
     }
 }
 
-/// Ends the collection at a moment.
 async fn ends_at(until: Instant, end: &CancellationToken) -> Infallible {
     sleep_until(until).await;
     end.cancel();

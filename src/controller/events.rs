@@ -20,7 +20,6 @@ const REMEMBERED: usize = 4096;
 /// The longest part of a message that a tenant wrote, in characters. The names of nearly all objects are shorter. A reference
 /// may have a name of some 700 KB, and each event is in the store of the API server for an hour (G5).
 const LONGEST: usize = 256;
-/// The least interval between two events.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Takes notices and makes events of them.
@@ -33,7 +32,6 @@ pub(super) struct EventQueue {
 // === impl EventQueue ===
 
 impl EventQueue {
-    /// Creates the queue, and what writes its events.
     pub(super) fn new(connection: Arc<Connection>, clock: Clock) -> (Self, EventWriter) {
         let source = EventSource { component: Some(COMPONENT.to_owned()), host: None };
         let mut outage = Outage::default();

@@ -13,20 +13,17 @@ use tokio::time::{Instant, sleep};
 use crate::kubernetes::{Clock, Connection, KubernetesError, LeaseName, read_lease, write_lease};
 use crate::model::Outage;
 
-/// Returns what needs attention, a line each.
 pub type Attention = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// After this time without a renewal another candidate may take the lease.
 const LASTS: Duration = Duration::from_secs(15);
 /// After this time without a renewal the leader stops.
 const RENEW_WITHIN: Duration = Duration::from_secs(10);
-/// The interval of all attempts.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// The annotation of the lease that says what needs attention, a line each.
 pub(super) const ATTENTION: &str = "kubegc/needs-attention";
 
-/// A candidate for the lease.
 pub struct Candidate {
     connection: Arc<Connection>,
     name: LeaseName,

@@ -28,7 +28,6 @@ const RESOURCES_OF_KINDS: [(&str, &str); 2] =
 /// last; their objects must not be forgotten, because they may block or be dependents to release.
 const UNSERVED_AFTER: Duration = Duration::from_mins(1);
 
-/// The monitors of all resources.
 pub(super) struct Monitors {
     engine: Arc<Engine>,
     timing: Timing,

@@ -44,11 +44,9 @@ pub(super) enum Progress {
     Ended,
     /// Content is left, whose finalizers or grace periods hold it.
     Waits,
-    /// Something could not be read or deleted.
     Failed,
 }
 
-/// Deletes the content of namespaces.
 pub(super) struct NamespaceCollector<'a> {
     engine: &'a Engine,
     /// No more objects may be changed.
@@ -56,10 +54,6 @@ pub(super) struct NamespaceCollector<'a> {
 }
 
 /// Returns an error beside a kube-controller-manager, which deletes namespaces itself.
-///
-/// # Errors
-///
-/// One has its Lease, or it cannot be seen.
 pub(super) async fn alone(engine: &Engine) -> Result<(), ControllerError> {
     let calls = &engine.calls;
     let leader = upstream_leader(&calls.connection, calls.answer, (engine.clock)()).await;

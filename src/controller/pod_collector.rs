@@ -69,10 +69,6 @@ impl PodCollector {
     }
 
     /// Lists all pods and nodes.
-    ///
-    /// # Errors
-    ///
-    /// A list is not complete.
     pub async fn snapshot(&self) -> Result<PodsSnapshot, ControllerError> {
         let taken_at = (self.clock)();
         // The nodes come second: a pod in the list is then no younger than the list of nodes.
@@ -109,10 +105,6 @@ impl PodCollector {
 
     /// Lists, plans and acts once, with at most `max` deletions. The collector of one command has no memory, so it keeps
     /// the pods of missing nodes unless the quarantine is 0.
-    ///
-    /// # Errors
-    ///
-    /// A list is not complete.
     pub async fn collect(
         &mut self,
         max: Option<usize>,

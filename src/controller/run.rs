@@ -35,7 +35,6 @@ const LISTS: &str = "lists";
 /// How long a discovery may take. One of an old API server has a call for each group, and some of them may not answer.
 const LONGEST_DISCOVERY: Duration = Duration::from_mins(30);
 
-/// Keeps a change of an object.
 type KeepChange = Box<dyn Fn(&ClusterOutcome) + Send + Sync>;
 
 /// The collection by owner references as a service.
@@ -99,7 +98,6 @@ impl OwnersService {
         &self.metrics
     }
 
-    /// Returns the pages for monitoring.
     pub fn pages(&self) -> Pages {
         let (engine, metrics) = (Arc::clone(&self.engine), self.metrics.clone());
         let text = move |format| metrics.text(format, &engine.figures());

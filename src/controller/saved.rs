@@ -21,7 +21,6 @@ const LEFT_OUT: [&str; 9] = [
     "ownerReferences",
     "selfLink",
 ];
-/// The resource of namespaces.
 const NAMESPACES: &str = "namespaces";
 /// What has the data of a Secret. An annotation of kubectl has them again.
 const SECRET: [&str; 2] = ["data", "stringData"];
@@ -32,9 +31,7 @@ pub type Keep = Arc<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 /// How objects are saved before they are deleted.
 #[derive(Clone)]
 pub struct SaveOptions {
-    /// Keeps one.
     pub keep: Keep,
-    /// The data of Secrets are saved too.
     pub secrets: bool,
 }
 

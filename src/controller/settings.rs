@@ -19,7 +19,6 @@ pub(super) const WATCH: Duration = Duration::from_mins(4);
 /// All settings of the collection by owner references.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerSettings {
-    /// Limits on the calls of the workers.
     pub calls: CallLimits,
     pub guards: OwnerGuards,
     /// The interval of discovery. Default 30 s, as in kube-controller-manager.

@@ -24,10 +24,8 @@ const KNOWN: (&str, &str) = ("kube-system", "extension-apiserver-authentication"
 /// The Lease of kube-controller-manager: the namespace and the name.
 const UPSTREAM: (&str, &str) = ("kube-system", "kube-controller-manager");
 
-/// The status of a cluster.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct ClusterStatus {
-    /// When the status was read.
     pub at: Timestamp,
     /// Why these credentials are in use.
     pub server: String,
@@ -46,7 +44,6 @@ pub struct ClusterStatus {
     pub collectors: Vec<Collector>,
 }
 
-/// A collector with leader election.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Collector {
     /// As `kube-controller-manager`.
@@ -57,10 +54,8 @@ pub struct Collector {
     pub leader: Seen<Option<Leader>>,
 }
 
-/// The process that has a Lease.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Leader {
-    /// Its name in the Lease.
     pub identity: String,
     /// When it renewed the Lease last, by its own clock.
     pub renewed_at: Option<Timestamp>,
@@ -74,10 +69,6 @@ pub struct Leader {
 
 impl ClusterStatus {
     /// Reads the status. It changes nothing: the deletion that it sends is a dry run.
-    ///
-    /// # Errors
-    ///
-    /// Discovery failed. Everything else is in the status.
     pub async fn read(
         connection: &Connection,
         lease: &LeaseName,
@@ -113,10 +104,6 @@ impl ClusterStatus {
 }
 
 /// Returns the kube-controller-manager that has its Lease, or had it last.
-///
-/// # Errors
-///
-/// The Lease cannot be read.
 pub(super) async fn upstream_leader(
     connection: &Connection,
     limit: Duration,

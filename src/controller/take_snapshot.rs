@@ -81,10 +81,6 @@ impl ClusterObserver {
     }
 
     /// Takes a snapshot. `watch` receives the number of resources that are listed and that there are.
-    ///
-    /// # Errors
-    ///
-    /// Discovery failed. A resource that cannot be listed is unavailable in the snapshot.
     pub async fn snapshot(&self, mut watch: impl FnMut(usize, usize)) -> Result<ClusterSnapshot, ControllerError> {
         let taken_at = (self.clock)();
         let found = discover(&self.connection, self.limits.answer).await;
@@ -116,10 +112,6 @@ impl ClusterObserver {
     }
 
     /// Returns the uids of the objects that a selector of labels matches, and which resources cannot be listed.
-    ///
-    /// # Errors
-    ///
-    /// Discovery failed.
     pub async fn labeled(&self, selector: &str) -> Result<(HashSet<Uid>, Vec<String>), ControllerError> {
         let found = discover(&self.connection, self.limits.answer).await;
         let found = found.map_err(|source| ControllerError::Discover { source })?;

@@ -29,7 +29,6 @@ fn examples(facts: &VerbFacts) -> String {
     if lines.is_empty() { String::new() } else { format!("Examples:\n{}\n", lines.concat()) }
 }
 
-/// Returns all exit statuses with their meanings, in one line.
 pub(in crate::cli) fn exit_statuses() -> String {
     let all: Vec<_> = STATUSES.iter().map(|(status, meaning)| format!("{status} {meaning}")).collect();
     format!("Exit status: {}.", all.join("; "))

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::kubernetes::ConfigOverrides;
 use crate::model::PodRef;
 
-/// The flags of kubectl that select an API server and an identity.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Access to the API server, as with kubectl")]
 pub struct KubectlArgs {

@@ -69,9 +69,6 @@ impl OnlyArgs {
     }
 
     /// Returns the plan without the other objects.
-    ///
-    /// # Errors
-    /// An object that is unknown or ambiguous.
     pub(in crate::cli) fn limit(&self, mut plan: Plan, snapshot: &Snapshot, policy: &Policy) -> Result<Plan, CliError> {
         if !self.is_set() {
             return Ok(plan);

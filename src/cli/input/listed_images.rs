@@ -13,9 +13,6 @@ use crate::cli::render::format;
 use crate::model::{cut_text, is_image_pattern};
 
 /// Reads the names in a file: lines, or a report of Trivy.
-///
-/// # Errors
-/// The file cannot be read, a line names no image, or a report has a vulnerability in what it does not name as an image.
 pub(in crate::cli) fn of_file(path: &Path) -> Result<Vec<String>, CliError> {
     let text = text_of(path)?;
     if !text.trim_start().starts_with(['{', '[']) {
@@ -26,9 +23,6 @@ pub(in crate::cli) fn of_file(path: &Path) -> Result<Vec<String>, CliError> {
 }
 
 /// Reads the names in a file with lines.
-///
-/// # Errors
-/// The file cannot be read, or a line names no image.
 pub(in crate::cli) fn of_plain_file(path: &Path) -> Result<Vec<String>, CliError> {
     of_lines(path, &text_of(path)?)
 }

@@ -62,7 +62,6 @@ impl Word for Args {
     }
 }
 
-/// Explains why the cluster cannot be read or written.
 fn explained(error: KubernetesError) -> CliError {
     let hint = match error.cause.code() {
         Some(404) => "the cluster has no NodeDiskPolicies and NodeDisks; docs/fleet.md shows how to install them",

@@ -7,7 +7,6 @@ use jiff::tz::TimeZone;
 /// How long an object lives from its creation on, and when it ends.
 const TTL: &str = "janitor/ttl";
 const EXPIRES: &str = "janitor/expires";
-/// The annotations.
 pub(super) const NAMES: [&str; 2] = [TTL, EXPIRES];
 /// The longest value in bytes. A longer one cannot be read.
 const LONGEST: usize = 32;

@@ -29,7 +29,6 @@ const INTERVAL: Duration = Duration::from_mins(5);
 const DEFAULT: &str = "default";
 /// The names of priority classes that no API server deletes begin so.
 const OF_SYSTEM: &str = "system-";
-/// What readiness shows.
 const NOTE: &str = "rules";
 /// What decides which objects are deleted by their metadata and age.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,7 +39,6 @@ pub struct ObjectRules {
     pub annotated: Vec<ResourceName>,
 }
 
-/// The objects that rules select.
 #[derive(Default)]
 pub(in crate::controller) struct Selection {
     pub(in crate::controller) objects: Vec<SelectedObject>,
@@ -55,7 +53,6 @@ pub(in crate::controller) struct Selection {
 // === impl ObjectRules ===
 
 impl ObjectRules {
-    /// Returns whether no object can be selected.
     pub fn is_empty(&self) -> bool {
         self.annotated.is_empty() && self.of_objects().next().is_none()
     }
@@ -65,10 +62,6 @@ impl ObjectRules {
     }
 
     /// Lists the resources of the rules, in a namespace or in all, and returns the objects that end now.
-    ///
-    /// # Errors
-    ///
-    /// Discovery failed.
     pub(in crate::controller) async fn select(
         &self,
         connection: &Connection,
@@ -172,7 +165,6 @@ pub(in crate::controller) async fn follow(
     }
 }
 
-/// One evaluation of all rules.
 struct Pass<'r> {
     rules: &'r ObjectRules,
     facts: PassFacts,

@@ -28,14 +28,11 @@ use crate::owners::{ClusterPlan, OwnerFinding};
 /// How often the change of an object begins again because it was changed meanwhile. A kubelet writes the status of its pods.
 const CONFLICTS: usize = 5;
 
-/// What was relinked.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct RelinkReport {
     /// The address of the API server, and the credentials.
     pub server: String,
-    /// The references whose owner has another uid.
     pub references: Vec<RelinkedReference>,
-    /// Objects whose check or change failed.
     pub failures: Vec<ClusterFailure>,
     /// What could not be read, so that references may be lacking.
     pub errors: Vec<String>,
@@ -52,18 +49,15 @@ pub struct RelinkedReference {
     pub owner: Identity,
     /// The uid that the reference had.
     pub old_uid: Uid,
-    /// The result.
     pub result: RelinkResult,
 }
 
-/// What became of a reference.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum RelinkResult {
     /// It has the new uid.
     Relinked,
-    /// A dry run: nothing was changed.
     DryRun,
     /// The object does not exist any more, or has not this reference any more.
     ReferenceChanged,
@@ -86,10 +80,6 @@ struct Relink<'o> {
 }
 
 /// Relinks what a plan shows with an owner that has another uid. Objects are not saved.
-///
-/// # Errors
-///
-/// Discovery failed. Everything else is in the report.
 pub async fn relink(
     connection: Arc<Connection>,
     plan: &ClusterPlan,

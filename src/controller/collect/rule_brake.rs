@@ -11,7 +11,6 @@ const FEW: usize = 10;
 const SHARES: usize = 3;
 /// How many namespaces it takes at least to pause a rule everywhere: one tenant must not pause it for all (G5).
 const NAMESPACES: u64 = 4;
-/// The most sentences.
 const SENTENCES: usize = 20;
 
 /// What a rule selects: the rule, the resource and the namespace. Empty = all of them, or none.

@@ -21,7 +21,6 @@ use crate::owners::{VALID, Verdict};
 /// After so many failures of an object the others do not wait for it any longer: about 2.5 s.
 const FAILURES: u32 = 9;
 
-/// How a wave ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WaveEnd {
     /// Nothing is left to do.
@@ -34,13 +33,11 @@ pub(super) enum WaveEnd {
     Interrupted,
 }
 
-/// One wave.
 pub(super) struct Wave<'a> {
     engine: &'a Engine,
     decided: Mutex<Decided>,
 }
 
-/// What was decided.
 #[derive(Default)]
 struct Decided {
     /// The keys that were decided about: each is once in a wave.

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use crate::kubernetes::{ApiResource, KubernetesError};
 use crate::model::ObjectMeta;
 
-/// What is left in a namespace.
 pub(super) struct Content {
     namespace: String,
     now: Timestamp,
@@ -73,7 +72,6 @@ impl Content {
         self.is_deleted() && self.undiscovered.is_empty()
     }
 
-    /// Lists what failed.
     pub(super) fn failures(&self) -> impl Iterator<Item = String> {
         let unknown = self.undiscovered.iter().map(|(version, cause)| format!("{version}: {cause}"));
         unknown.chain(self.undeleted.iter().cloned())

@@ -15,7 +15,6 @@ use crate::kubernetes::{ApiResource, Deleted, KubernetesError, WriteTarget};
 use crate::model::Uid;
 use crate::pod_gc::{NodeAnswer, PodAction, PodKept, PodPlan, PodReason, recheck_node};
 
-/// How an action ended.
 enum End {
     Done(PodOutcome),
     /// The pod is kept after a live read of its node, which may have failed with this error.

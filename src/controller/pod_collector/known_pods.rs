@@ -9,16 +9,13 @@ use tokio::sync::watch;
 use crate::kubernetes::{Follower, MonitorEvent};
 use crate::pod_gc::{NodeMeta, PodMeta, PodsSnapshot};
 
-/// All pods and nodes.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     /// By uid: a pod and a younger one of its name are two.
     pub(super) pods: Known<PodMeta>,
-    /// By name.
     pub(super) nodes: Known<NodeMeta>,
 }
 
-/// The objects of one resource.
 #[derive(Debug)]
 pub(super) struct Known<T> {
     /// With the number of the list that showed each object last.
@@ -30,7 +27,6 @@ pub(super) struct Known<T> {
 
 /// Puts what a monitor shows into the store.
 pub(super) struct StoreSink<O, T> {
-    /// As `pods`.
     pub(super) resource: &'static str,
     pub(super) store: Arc<watch::Sender<Store>>,
     pub(super) part: fn(&mut Store) -> &mut Known<T>,

@@ -10,20 +10,17 @@ use tokio::time::Instant;
 
 use crate::pod_gc::NodeAnswer;
 
-/// How long an answer serves.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// An answer, and when its read began. The lock is held during a read, so that others wait for its answer.
 type Slot = Arc<tokio::sync::Mutex<Option<(Instant, NodeAnswer)>>>;
 
-/// The last answer about each node.
 #[derive(Debug, Default)]
 pub(super) struct NodeReads(Mutex<HashMap<String, Slot>>);
 
 // === impl NodeReads ===
 
 impl NodeReads {
-    /// Forgets all answers.
     pub(super) fn clear(&self) {
         self.slots().clear();
     }

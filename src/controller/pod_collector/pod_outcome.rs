@@ -6,10 +6,8 @@ use serde::Serialize;
 use crate::metrics::ControllerMetrics;
 use crate::pod_gc::{PodAction, PodKept};
 
-/// What a pass did.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct PodReport {
-    /// What was done, in order.
     pub outcomes: Vec<PodOutcome>,
     /// The pods that a rule concerns and that are kept for now.
     pub kept: Vec<PodKept>,
@@ -24,10 +22,8 @@ pub struct PodReport {
 /// One action on a pod, and its result.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PodOutcome {
-    /// The action.
     #[serde(flatten)]
     pub action: PodAction,
-    /// The result.
     pub result: PodResult,
 }
 
@@ -40,34 +36,28 @@ pub enum PodResult {
     Removed,
     /// Its deletion has begun; finalizers hold the pod.
     Accepted,
-    /// Another client has deleted it.
     AlreadyDeleted,
     /// A precondition failed: another pod has this name now, or the pod was changed at the same moment. The next pass
     /// decides again.
     Refused,
-    /// A dry run: nothing was changed.
     DryRun,
 }
 
 /// A pod that could not be marked as failed or deleted.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PodFailure {
-    /// The action.
     #[serde(flatten)]
     pub action: PodAction,
-    /// Why it failed.
     pub cause: String,
 }
 
 /// News for the log and for metrics.
 #[derive(Clone, Copy, Debug)]
 pub enum PodNotice<'a> {
-    /// An action was carried out.
     Done(&'a PodOutcome),
     /// An action failed. `is_new` = for the first time, or for another cause than in the last pass.
     Failed {
         failure: &'a PodFailure,
-        /// Whether it is news.
         is_new: bool,
     },
 }
@@ -75,7 +65,6 @@ pub enum PodNotice<'a> {
 // === impl PodResult ===
 
 impl PodResult {
-    /// Returns whether the collector deleted the pod.
     pub fn is_deletion(self) -> bool {
         matches!(self, Self::Removed | Self::Accepted)
     }

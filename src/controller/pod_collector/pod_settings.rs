@@ -5,12 +5,9 @@ use std::time::Duration;
 use crate::controller::calls::CallLimits;
 use crate::pod_gc::PodGcPolicy;
 
-/// All settings of the collection of pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodGcSettings {
-    /// Limits on the calls.
     pub calls: CallLimits,
-    /// Which pods are deleted.
     pub policy: PodGcPolicy,
     /// A node is deleted only if a `Status` of the API server names it. Off: any answer with the code 404 is a proof.
     pub strict_not_found: bool,

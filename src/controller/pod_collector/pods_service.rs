@@ -23,7 +23,6 @@ const PODS: &str = "pods";
 /// How long a pass may take: each pod has calls of its own, and their rate is limited.
 const LONGEST_PASS: Duration = Duration::from_hours(6);
 
-/// The collection of pods as a service.
 pub struct PodsService {
     collector: PodCollector,
     metrics: ControllerMetrics,

@@ -17,16 +17,13 @@ pub struct ResourceName {
 /// Selects resources. An owner of a resource that is not selected is still read live.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceFilter {
-    /// If not empty, only these.
     pub only: Vec<ResourceName>,
-    /// Not these.
     pub ignore: Vec<ResourceName>,
 }
 
 /// Selects the objects that may be changed. The others are known, and hold their owners (G4).
 #[derive(Clone, Debug, Default)]
 pub struct ObjectFilter {
-    /// Of these resources.
     pub resources: ResourceFilter,
     /// In this namespace; empty = in all, and without one.
     pub namespace: String,
@@ -77,7 +74,6 @@ pub(in crate::controller) fn read_in<'f>(
 // === impl ObjectFilter ===
 
 impl ObjectFilter {
-    /// Returns whether it limits anything.
     pub fn is_empty(&self) -> bool {
         let Self { resources, namespace, uids } = self;
         resources.only.is_empty() && resources.ignore.is_empty() && namespace.is_empty() && uids.is_none()

@@ -13,7 +13,6 @@ use crate::owners::{OwnersByNamespace, ResourceId, Unlisted, unlisted_dependents
 /// The definitions of custom resources, as [`Resources::name`] writes them.
 pub(in crate::controller) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// What is known of each resource.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct Resources {
     /// Group and resource, by number.
@@ -31,7 +30,6 @@ pub(in crate::controller) struct Resources {
 // === impl Resources ===
 
 impl Resources {
-    /// Returns the number of a resource.
     pub(in crate::controller) fn number(&mut self, group: &str, resource: &str) -> ResourceId {
         let is_it = |(known_group, known): &(String, String)| known_group == group && known == resource;
         let at = self.names.iter().position(is_it).unwrap_or_else(|| {

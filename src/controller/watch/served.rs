@@ -54,7 +54,6 @@ impl From<&Discovered> for Served {
     }
 }
 
-/// Returns the kind of a resource.
 pub(in crate::controller) fn served(resource: &ApiResource) -> ServedKind {
     ServedKind {
         kind: ApiKind::new(&resource.api_version, &resource.kind),

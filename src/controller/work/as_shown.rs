@@ -31,7 +31,6 @@ const AS_SHOWN: Verdict =
 const CORE_GROUPS: [&str; 6] = ["", "apps", "batch", "autoscaling", "policy", "extensions"];
 const OF_KUBERNETES: &str = ".k8s.io";
 
-/// An object that a rule selects.
 pub(in crate::controller) struct SelectedObject {
     pub(in crate::controller) resource: Arc<ApiResource>,
     pub(in crate::controller) meta: ObjectMeta,

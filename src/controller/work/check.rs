@@ -16,14 +16,12 @@ const UNRESOLVED_RETRY: Duration = Duration::from_mins(5);
 // === impl Engine: workers ===
 
 impl Engine {
-    /// Processes keys until the queue is closed.
     pub(in crate::controller) async fn work(&self) {
         while let Some(key) = self.queue.next().await {
             self.process(&key).await;
         }
     }
 
-    /// Processes one key.
     pub(in crate::controller) async fn process(&self, key: &Key) {
         if let Some(decision) = self.decide(key).await {
             self.carry_out(key, decision).await;
@@ -80,7 +78,6 @@ impl Engine {
         }
     }
 
-    /// Ends the processing of a key.
     fn end(&self, key: &Key, identity: Option<Identity>, result: Result<Next, KubernetesError>) {
         match result {
             Err(KubernetesError { cause: Cause::Ended, .. }) => self.queue.pause(key),

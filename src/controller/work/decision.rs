@@ -7,7 +7,6 @@ use crate::kubernetes::{ApiResource, KubernetesError, WriteTarget};
 use crate::model::{Identity, ObjectMeta, Uid};
 use crate::owners::{Item, Verdict};
 
-/// What follows a check or a change.
 pub(in crate::controller) enum Next {
     /// Nothing, until an event says otherwise.
     Done,
@@ -19,7 +18,6 @@ pub(in crate::controller) enum Next {
     Parked,
 }
 
-/// What a check decides.
 pub(in crate::controller) enum Decision {
     /// Nothing is changed.
     Next(Next),
@@ -31,7 +29,6 @@ pub(in crate::controller) enum Decision {
     Release(Uid),
 }
 
-/// One object under check.
 pub(in crate::controller) struct Checked {
     pub(in crate::controller) item: Item,
     pub(super) resource: Arc<ApiResource>,

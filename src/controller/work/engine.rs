@@ -30,7 +30,6 @@ const ORPHANED: usize = 10_000;
 /// How long a monitor may need to show the end of an object.
 const UNPROVEN: Duration = Duration::from_secs(30);
 
-/// What a worker processes.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(in crate::controller) enum Key {
     /// Check whether this object is to be deleted, or whether its foreground deletion can end.
@@ -42,7 +41,6 @@ pub(in crate::controller) enum Key {
     Orphan(Uid),
 }
 
-/// The collection by owner references.
 pub(in crate::controller) struct Engine {
     pub(in crate::controller) calls: Calls,
     pub(in crate::controller) queue: WorkQueue<Key>,
@@ -83,7 +81,6 @@ pub(in crate::controller) struct State {
 /// News for the log, for events and for the output of a command.
 #[derive(Clone, Debug)]
 pub(in crate::controller) enum Notice {
-    /// An action was carried out.
     Done(ClusterOutcome),
     /// An object failed for the first time, or for another cause than before.
     Failed(ClusterFailure),
@@ -100,7 +97,6 @@ pub(in crate::controller) enum Notice {
 // === impl Key ===
 
 impl Key {
-    /// Returns the object.
     pub(super) fn uid(&self) -> &Uid {
         let (Self::Check(uid) | Self::Verify(uid) | Self::Orphan(uid)) = self;
         uid
@@ -136,7 +132,6 @@ impl Engine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time since the start.
     pub(in crate::controller) fn now(&self) -> Duration {
         self.started.elapsed()
     }
@@ -219,7 +214,6 @@ impl Engine {
         self.state().resources.name(resource)
     }
 
-    /// Returns the number of a resource.
     pub(in crate::controller) fn number(&self, group: &str, resource: &str) -> ResourceId {
         self.state().resources.number(group, resource)
     }
@@ -313,17 +307,14 @@ impl Engine {
         }
     }
 
-    /// Reports what was done with an object.
     pub(in crate::controller) fn done(&self, outcome: ClusterOutcome) {
         (self.report)(Notice::Done(outcome));
     }
 
-    /// Forgets the failure of an object.
     pub(in crate::controller) fn recovered(&self, uid: &Uid) {
         self.state().failures.remove(uid);
     }
 
-    /// Lists the objects that fail now.
     pub(in crate::controller) fn failures(&self) -> Vec<ClusterFailure> {
         self.state().failures.values().map(|(_, failure)| failure.clone()).collect()
     }
@@ -354,7 +345,6 @@ impl Engine {
         }
     }
 
-    /// Returns the figures of now, for metrics.
     pub(in crate::controller) fn figures(&self) -> EngineFigures {
         let (QueueLength { ready, processing, delayed }, totals) = (self.queue.len(), self.queue.totals());
         let state = self.state();

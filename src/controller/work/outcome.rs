@@ -9,9 +9,7 @@ use crate::owners::{ActionWord, Propagation};
 /// One action on an object, and its result.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterOutcome {
-    /// What was done.
     pub action: ActionWord,
-    /// The object.
     pub object: Identity,
     /// Of a deletion: what happens to the dependents.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -21,11 +19,9 @@ pub struct ClusterOutcome {
     pub owners: Vec<String>,
     /// Why, as in a plan.
     pub reason: String,
-    /// The result.
     pub result: ClusterResult,
 }
 
-/// The result of an action.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize, strum::Display, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -36,17 +32,13 @@ pub enum ClusterResult {
     Accepted,
     /// References or a finalizer were removed.
     Changed,
-    /// Another client has deleted it.
     AlreadyDeleted,
-    /// A dry run: nothing was changed.
     DryRun,
 }
 
 /// An object whose check or change failed, and the last cause.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterFailure {
-    /// The object.
     pub object: Identity,
-    /// Why.
     pub cause: String,
 }

@@ -17,9 +17,7 @@ use self::ready::{Ready, Share};
 use crate::metrics::QueueTimings;
 use crate::model::Backoff;
 
-/// The first back-off of a key.
 const FIRST: Duration = Duration::from_millis(5);
-/// The longest back-off of a key.
 const LONGEST: Duration = Duration::from_mins(5);
 /// How many times the wait that a busy server wants a key waits at most.
 const THROTTLED: u32 = 4;
@@ -60,21 +58,16 @@ pub(super) struct QueueTotals {
     pub(super) retries: u64,
 }
 
-/// How many keys are in which state.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QueueLength {
-    /// Ready to be processed.
     pub ready: usize,
-    /// Being processed.
     pub processing: usize,
-    /// Waiting after a failure.
     pub delayed: usize,
 }
 
 // === impl WorkQueue ===
 
 impl<K: Clone + Eq + Hash> WorkQueue<K> {
-    /// Creates a queue that counts the durations.
     pub(in crate::controller) fn timed(timings: QueueTimings) -> Self {
         Self { timings, ..Self::default() }
     }
@@ -194,7 +187,6 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.ready.notify_waiters();
     }
 
-    /// Returns the number of keys.
     pub(in crate::controller) fn len(&self) -> QueueLength {
         let state = self.state();
         let (ready, processing, delayed) = (state.ready.len(), state.processing.len(), state.delayed.len());

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 /// A foreground deletion that waits is reported after this time, and again each time it has passed.
 pub(in crate::controller) const STUCK: Duration = Duration::from_mins(10);
 
-/// The owners that wait.
 #[derive(Debug, Default)]
 pub(in crate::controller) struct Waiting(HashMap<Uid, Wait>);
 

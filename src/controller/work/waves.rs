@@ -14,7 +14,6 @@ use crate::owners::{Event, OwnerState, VALID};
 /// A read of an owner: when it began, and what it shows.
 type OwnerRead = Arc<OnceCell<(Duration, OwnerState)>>;
 
-/// The state of the waves.
 #[derive(Default)]
 pub(super) struct Waves {
     /// What became of the objects of a wave, for the graph.

@@ -11,7 +11,6 @@ const MOST_LISTED: usize = 50;
 /// Of each it lists so many names (`MaxNamesPerImageInNodeStatus`).
 const MOST_NAMES: usize = 5;
 
-/// Whether a node has an image.
 #[derive(Clone, Copy, Debug, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -26,12 +25,9 @@ pub enum ImageState {
     Absent,
 }
 
-/// An image on a node of a fleet.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct FleetImage {
-    /// The name of the node.
     pub node: String,
-    /// Whether it has the image.
     pub state: ImageState,
     /// The pods that use it, as namespace/name.
     pub used_by: Vec<String>,

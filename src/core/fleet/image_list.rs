@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::node_disk::shown;
 use crate::model::{Image, ImageId, ImageName, full_image_name, is_image_pattern};
 
-/// What a digest begins with.
 const SHA256: &str = "sha256:";
 /// The most images whose cause to be kept is shown.
 const MOST_NOTES: usize = 3;
@@ -71,7 +70,6 @@ pub type Fates = BTreeMap<ImageId, ImageFate>;
 /// What became of an image in a pass.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ImageFate {
-    /// It was removed.
     Removed,
     /// Why it is left.
     Kept(String),
@@ -80,15 +78,11 @@ pub enum ImageFate {
 // === impl ImageList ===
 
 impl ImageList {
-    /// Returns whether the list has ended.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
     /// Reads words. One without a tag and a digest is a repository.
-    ///
-    /// # Errors
-    /// One names no image or has a part of a digest, or there is none.
     pub fn of(words: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let (repositories, names): (Vec<_>, _) = words.into_iter().partition(|word| is_without_tag(word));
         let list = Self { names, repositories, ..Self::default() };
@@ -97,7 +91,6 @@ impl ImageList {
         fault.map_or(Ok(list), Err)
     }
 
-    /// Returns the names, digests and repositories.
     pub(super) fn entries(&self) -> impl Iterator<Item = ImageName> {
         self.names.iter().chain(&self.repositories).map(|entry| entry.as_str().into())
     }

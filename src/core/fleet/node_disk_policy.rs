@@ -122,9 +122,6 @@ pub enum PolicyMode {
 
 impl NodeSelector {
     /// Returns whether a node with these labels is selected, or what is wrong with the selector.
-    ///
-    /// # Errors
-    /// A condition without the values that its operator needs, or with a label that is none.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> Result<bool, String> {
         let selector: LabelSelector =
             serde_json::to_value(self).and_then(serde_json::from_value).map_err(|error| error.to_string())?;

@@ -19,7 +19,6 @@ pub struct AppliedPolicy {
     pub uid: String,
     /// Its generation, which answers name.
     pub generation: i64,
-    /// Its settings.
     #[serde(flatten)]
     pub spec: NodeDiskPolicySpec,
     /// Why its settings cannot be read.
@@ -101,7 +100,6 @@ impl NodePolicies {
         lists.map(|(name, _, list)| (name.clone(), list.entries().collect())).collect()
     }
 
-    /// Returns whether one of them lists images.
     pub fn lists_images(&self) -> bool {
         self.policies.values().any(|policy| policy.spec.remove_images.is_some())
     }

@@ -14,7 +14,6 @@ use crate::plan::{DiskSummary, Pass, PassCounts, PodKnowledge, Scope};
 
 /// The largest status in the cluster, in bytes of JSON. What makes it larger is left out.
 const MAX_STATUS_BYTES: usize = 2048;
-/// The most texts of a list.
 const MOST_TEXTS: usize = 8;
 /// The reason of the condition `Collecting` while something suspends removals.
 const SUSPENDED: &str = "Suspended";
@@ -68,20 +67,15 @@ pub struct NodeStatus {
     pub local: Option<LocalStatus>,
 }
 
-/// What an agent shows on its socket alone.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalStatus {
-    /// The process.
     pub pid: u32,
-    /// When the agent started.
     pub started_at: Timestamp,
-    /// The profile of the rules in force.
     pub profile: String,
     /// The settings that decide what is removed, as TOML, without those that are the defaults.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// The file of the store.
     pub store: PathBuf,
     /// What is being done now, by scope.
     pub running: BTreeMap<String, RunningPass>,
@@ -93,7 +87,6 @@ pub struct LocalStatus {
     pub metrics_address: Option<Seen<SocketAddr>>,
 }
 
-/// A pass that is put off.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct DeferredPass {
     /// When it begins.
@@ -102,27 +95,22 @@ pub struct DeferredPass {
     pub why: String,
 }
 
-/// A pass in progress.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct RunningPass {
-    /// When it began.
     pub since: Timestamp,
     /// How many objects the plan removes; 0 = it is still observing.
     pub planned: usize,
-    /// How many of them are done.
     pub done: usize,
 }
 
 // === impl NodeStatus ===
 
 impl NodeStatus {
-    /// Creates the status of an agent that starts.
     pub fn of_agent(pid: u32, version: &str, started_at: Timestamp) -> Self {
         let local = LocalStatus { pid, started_at, ..LocalStatus::default() };
         Self { version: version.to_owned(), local: Some(local), ..Self::default() }
     }
 
-    /// Shows the settings in force.
     pub fn set_in_force(&mut self, mode: &str, profile: &str) {
         mode.clone_into(&mut self.mode);
         if let Some(local) = &mut self.local {
@@ -131,14 +119,12 @@ impl NodeStatus {
         self.set_collecting(self.suspended().map(str::to_owned).as_deref());
     }
 
-    /// Shows that a pass begins.
     pub fn set_begun(&mut self, scope: Scope, since: Timestamp) {
         if let Some(local) = &mut self.local {
             local.running.insert(scope.as_str().to_owned(), RunningPass { since, planned: 0, done: 0 });
         }
     }
 
-    /// Shows that an action ended, of so many planned ones.
     pub fn set_progress(&mut self, scope: Scope, planned: usize) {
         let running = self.local.as_mut().and_then(|local| local.running.get_mut(scope.as_str()));
         if let Some(running) = running {
@@ -146,7 +132,6 @@ impl NodeStatus {
         }
     }
 
-    /// Shows the result of a pass, and when the next one is due.
     pub fn set_passed(&mut self, pass: &Pass, next_at: Option<Timestamp>) {
         if let Some(local) = &mut self.local {
             local.running.remove(pass.scope.as_str());
@@ -198,7 +183,6 @@ impl NodeStatus {
         images.filter_map(|pass| pass.at).max().is_some_and(|at| since.is_some_and(|since| at >= since))
     }
 
-    /// Returns the condition of this name.
     pub fn condition(&self, name: &str) -> Option<&NodeDiskCondition> {
         self.conditions.iter().find(|condition| condition.type_ == name)
     }

@@ -34,16 +34,12 @@ pub enum NodeState {
     NoAgent,
     /// The agent only observes.
     Observes,
-    /// The agent collects.
     Collects,
 }
 
-/// One node of a fleet.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Serialize)]
 pub struct FleetNode {
-    /// The name of the node.
     pub node: String,
-    /// What is notable.
     pub state: NodeState,
     /// The error, or who suspended removals and why; empty otherwise.
     pub why: String,
@@ -62,9 +58,7 @@ pub struct FleetNode {
 /// What a node says of a list of images.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NodeAnswer<'a> {
-    /// This.
     Answered(&'a ListAnswer),
-    /// Nothing yet.
     Waiting,
     /// Nothing, and its agent is not heard.
     NotReached,

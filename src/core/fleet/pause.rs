@@ -7,18 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{cut_text, printable_text};
 
-/// The longest reason that is shown, in characters.
 const LONGEST_REASON: usize = 200;
 
 /// A pause of one node. All fields are optional, so an empty document is a pause without an end.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Pause {
-    /// Who paused, as text.
     pub by: String,
-    /// Why, as text.
     pub reason: String,
-    /// The start.
     pub since: Option<Timestamp>,
     /// The end; `None` = until `kubegc resume`.
     pub until: Option<Timestamp>,
@@ -27,7 +23,6 @@ pub struct Pause {
 /// Why passes remove nothing now, although their settings permit it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PauseCause {
-    /// An operator paused the node.
     Paused(Pause),
     /// This policy lets the node only observe.
     Observes(String),
@@ -51,7 +46,6 @@ impl Pause {
         Self { reason: format!("the file of the pause cannot be read: {cause}"), ..Self::default() }
     }
 
-    /// Returns whether the pause has ended.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| until <= now)
     }

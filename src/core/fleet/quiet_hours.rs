@@ -7,13 +7,11 @@ use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 
-/// The minutes of a day.
 const DAY: u16 = 24 * 60;
 
 /// Hours of some days of the week in one time zone. Hours that end before they begin end on the next day.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct QuietHours {
-    /// As it was written.
     text: String,
     /// From Monday on.
     days: [bool; 7],
@@ -87,7 +85,6 @@ impl FromStr for QuietHours {
     }
 }
 
-/// Reads the minute of a day.
 fn minute(text: &str) -> Result<u16, String> {
     let wrong = || format!("{text:?} is not a time from 00:00 to 24:00");
     let (hour, minute) = text.split_once(':').ok_or_else(wrong)?;

@@ -35,7 +35,6 @@ impl Absences {
         }
     }
 
-    /// Returns whether the owner is proven absent.
     pub fn proves(&self, owner: &Identity, now: Duration) -> bool {
         self.proven_at.get(owner).is_some_and(|at| now <= *at + VALID)
     }
@@ -53,7 +52,6 @@ impl Absences {
         self.trusted_since = now;
     }
 
-    /// Lists the owners, the latest proof last.
     pub fn iter(&self) -> impl Iterator<Item = &Identity> {
         let is_valid = |(at, owner): &&(Duration, Identity)| self.proven_at.get(owner) == Some(at);
         self.arrived.iter().filter(is_valid).map(|(_, owner)| owner)

@@ -39,7 +39,6 @@ pub enum BrakeAnswer {
     Wait,
     /// This deletion exceeds the limit: from now on the resource is paused.
     PausedNow,
-    /// The resource is paused.
     Paused,
 }
 
@@ -91,7 +90,6 @@ impl Brake {
         }
     }
 
-    /// Lists the resources that are paused.
     pub fn paused(&self) -> impl Iterator<Item = ResourceId> {
         self.resources.iter().filter(|(_, counted)| counted.is_paused).map(|(resource, _)| *resource)
     }

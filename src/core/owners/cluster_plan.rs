@@ -22,7 +22,6 @@ use crate::model::{Identity, ObjectDetails, OwnerReference, Uid};
 /// What `kubegc controller plan` shows.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterPlan {
-    /// When the snapshot was taken.
     pub taken_at: Timestamp,
     /// The address of the API server, and the credentials.
     pub server: String,
@@ -54,12 +53,9 @@ impl ClusterPlan {
     }
 }
 
-/// One action on an object.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterAction {
-    /// What is done.
     pub action: ActionWord,
-    /// The object.
     pub object: Identity,
     /// Of a deletion: what happens to the dependents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,14 +72,12 @@ pub struct ClusterAction {
     pub owners: Vec<OwnerFinding>,
 }
 
-/// What is done to an object.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, strum::Display, strum::IntoStaticStr,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ActionWord {
-    /// The object is deleted.
     Delete,
     /// References to absent or waiting owners are removed.
     DropReferences,
@@ -95,15 +89,12 @@ pub enum ActionWord {
     EndNamespace,
 }
 
-/// The state of one owner.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct OwnerFinding {
-    /// The reference.
     #[serde(flatten)]
     pub reference: OwnerReference,
     /// The word of an [`super::OwnerState`].
     pub state: String,
-    /// What proves it.
     pub evidence: String,
     /// Of an absent owner: the object that the reference may mean. It has the uid and is in another namespace, or of another kind or
     /// name; or it has the name and another uid. `null` = there is none.
@@ -130,10 +121,8 @@ impl OwnerFinding {
     }
 }
 
-/// An object that is kept.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterKept {
-    /// The object.
     pub object: Identity,
     /// The word of a [`super::ObjectKeepReason`], or `waits_for_dependents`.
     pub reason: String,

@@ -83,10 +83,8 @@ impl ClusterSnapshot {
     }
 }
 
-/// A kind that the API server serves.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ServedKind {
-    /// The version and the kind.
     #[serde(flatten)]
     pub kind: ApiKind,
     /// As `deployments`.
@@ -112,7 +110,6 @@ impl ServedKind {
 pub struct UnavailableGroup {
     /// As `metrics.k8s.io/v1beta1`.
     pub api_version: String,
-    /// Why.
     pub cause: String,
 }
 
@@ -133,13 +130,10 @@ impl std::fmt::Display for UnavailableGroup {
     }
 }
 
-/// The objects of one resource.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct ListedResource {
-    /// The resource.
     #[serde(flatten)]
     pub served: ServedKind,
-    /// Its objects.
     pub objects: Seen<Vec<ObjectMeta>>,
     /// If it cannot be listed: the namespaces that were listed by themselves, because a finalizer of garbage collection
     /// waits there, and the owners that the objects there name.
@@ -159,12 +153,9 @@ impl ListedResource {
 /// The answer to a live read of an owner.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct OwnerRead {
-    /// What was read.
     #[serde(flatten)]
     pub owner: Identity,
-    /// When.
     pub read_at: Timestamp,
-    /// The answer.
     pub answer: OwnerAnswer,
 }
 

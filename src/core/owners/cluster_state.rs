@@ -114,7 +114,6 @@ impl<'a> ClusterState<'a> {
         self.positions.get(&known.identity).copied()
     }
 
-    /// Returns exactly this object.
     pub(super) fn find(&self, identity: &Identity) -> Option<&Object> {
         self.any(identity).filter(|object| !object.is_removed)
     }
@@ -124,7 +123,6 @@ impl<'a> ClusterState<'a> {
         self.objects.get(*self.positions.get(identity)?)
     }
 
-    /// Lists the objects that have a uid.
     pub(super) fn of_uid(&self, uid: &Uid) -> impl Iterator<Item = &Object> {
         let first = self.graph.item(uid).map(|item| item.identity);
         first.into_iter().chain(self.graph.others_of(uid)).filter_map(|identity| self.find(&identity))
@@ -256,7 +254,6 @@ impl ClusterState<'_> {
         self.delete(at, propagation);
     }
 
-    /// Carries out what a verdict says.
     pub(super) fn carry_out(&mut self, at: usize, verdict: &Verdict) {
         match verdict {
             Verdict::Keep(_) | Verdict::WaitForDependents(_) => {}

@@ -15,7 +15,6 @@ use crate::model::{FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerReference, Uid
 #[derive(Clone, Debug, Eq, IntoStaticStr, PartialEq)]
 #[strum(serialize_all = "snake_case")]
 pub enum OwnerState {
-    /// The owner exists.
     Exists,
     /// The owner exists, and its foreground deletion waits for its dependents.
     WaitsForDependents,
@@ -32,14 +31,12 @@ pub enum OwnerState {
     Unverified(String),
 }
 
-/// What happens to the object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// Nothing.
     Keep(ObjectKeepReason),
     /// These references are removed: their owners are absent or wait, and another owner exists.
     DropReferences(Vec<OwnerReference>),
-    /// The object is deleted.
     Delete {
         /// What the API server does with its dependents.
         propagation: Propagation,
@@ -56,7 +53,6 @@ pub enum Verdict {
     Orphan(Vec<Uid>),
 }
 
-/// The propagation policy of a deletion.
 #[derive(Clone, Copy, Debug, Deserialize, Display, Eq, IntoStaticStr, JsonSchema, PartialEq, Serialize)]
 pub enum Propagation {
     /// The object is deleted at once, its dependents afterward.
@@ -67,13 +63,10 @@ pub enum Propagation {
     Orphan,
 }
 
-/// Why an object is kept.
 #[derive(Clone, Debug, Eq, IntoStaticStr, PartialEq)]
 #[strum(serialize_all = "snake_case")]
 pub enum ObjectKeepReason {
-    /// It names no owner.
     NoOwner,
-    /// At least one owner exists.
     OwnerExists,
     /// Its deletion is in progress, and other finalizers hold it.
     BeingDeleted,
@@ -91,7 +84,6 @@ pub enum ObjectKeepReason {
     DependentsNotListed(Vec<String>),
 }
 
-/// Why an object is deleted.
 #[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq)]
 #[strum(serialize_all = "snake_case")]
 pub enum DeleteReason {

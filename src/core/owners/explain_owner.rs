@@ -36,7 +36,6 @@ const SHORT: [(&str, &str); 20] = [
 /// What `kubegc controller why` shows about an object.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterExplanation {
-    /// The object.
     pub object: Identity,
     /// What happens: `keep`, `wait`, or the word of a [`super::ActionWord`].
     pub decision: String,
@@ -49,13 +48,10 @@ pub struct ClusterExplanation {
     /// resource that a `CustomResourceDefinition` defines. Absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<usize>,
-    /// Its owners, and theirs.
     pub owners: Vec<OwnerNode>,
-    /// Its dependents, and theirs.
     pub dependents: Vec<DependentNode>,
 }
 
-/// An owner, and its own owners.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct OwnerNode {
     /// The reference to it, and its state.
@@ -65,10 +61,8 @@ pub struct OwnerNode {
     pub owners: Vec<OwnerNode>,
 }
 
-/// A dependent, and its own dependents.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct DependentNode {
-    /// The dependent.
     pub object: Identity,
     /// It blocks the foreground deletion of its owner.
     pub blocking: bool,

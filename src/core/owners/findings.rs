@@ -15,9 +15,7 @@ use crate::model::{Identity, OwnerReference};
 /// Something that a person should look at.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Finding {
-    /// What it is.
     pub kind: FindingKind,
-    /// The object.
     pub object: Identity,
     /// The owner that is meant, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,14 +45,12 @@ pub struct Finding {
 pub struct NamespaceContent {
     /// The kind, as `ConfigMap.v1`.
     pub kind: String,
-    /// How many there are.
     pub objects: usize,
     /// The finalizers of others that hold some of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
 }
 
-/// The kind of a finding.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize, strum::Display)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -77,7 +73,6 @@ pub enum FindingKind {
     OwnerCycle,
 }
 
-/// Returns all findings, sorted.
 pub(super) fn findings(cluster: &ClusterState<'_>) -> Vec<Finding> {
     let objects = || cluster.objects.iter().filter(|object| !object.is_removed());
     let of_owners =

@@ -33,7 +33,6 @@ use crate::model::{Identity, OwnerReference, Uid};
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ResourceId(pub u16);
 
-/// Who owns whom.
 #[derive(Debug, Default)]
 pub struct Graph {
     store: Store,
@@ -74,7 +73,6 @@ pub struct ShownVersion {
 /// A dependent, and its reference to the owner.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Dependent {
-    /// The dependent.
     pub item: Item,
     pub reference: OwnerReference,
 }

@@ -34,11 +34,7 @@ impl ServedKinds {
         }
     }
 
-    /// Returns the owner that a reference of an object in `namespace` means.
-    ///
-    /// # Errors
-    ///
-    /// It means no object that can be found; the state of the owner, which no read can change.
+    /// Returns the owner that a reference of an object in `namespace` means, or the state of one that no read can find.
     pub fn owner(&self, reference: &OwnerReference, namespace: &str) -> Result<Identity, OwnerState> {
         if reference.uid.is_empty() {
             return Err(OwnerState::Unverified("the reference has no uid".to_owned()));

@@ -17,7 +17,6 @@ pub struct MissingNodes(BTreeMap<String, (Timestamp, Duration)>);
 /// The answer to the live read of a node.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NodeAnswer {
-    /// It exists.
     Exists(NodeMeta),
     /// A `Status` with the reason `NotFound` and the name of the node.
     NotFound,

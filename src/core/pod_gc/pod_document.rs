@@ -7,11 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Which pods are deleted, and which are kept although a rule concerns them.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PodPlan {
-    /// When the snapshot was taken.
     pub taken_at: Timestamp,
     /// The address of the API server, and the credentials.
     pub server: String,
-    /// The pods to delete, in order.
     pub actions: Vec<PodAction>,
     /// The pods that a rule concerns and that are kept for now, by namespace and name.
     pub kept: Vec<PodKept>,
@@ -19,18 +17,14 @@ pub struct PodPlan {
     pub errors: Vec<String>,
 }
 
-/// One pod to delete.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PodAction {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
     /// The uid, a precondition of the deletion.
     pub uid: String,
     /// The name of its node; empty = not scheduled.
     pub node: String,
-    /// Why.
     pub reason: PodReason,
     /// Of a terminated pod: the limit that it exceeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,22 +95,17 @@ pub struct PodMark {
 /// A pod that a rule concerns and that is kept.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct PodKept {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
-    /// The uid.
     pub uid: String,
     /// The name of its node; empty = not scheduled.
     pub node: String,
-    /// Why.
     pub reason: PodKeepReason,
     /// Of a node in quarantine: since when it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
 }
 
-/// Why a pod is kept.
 #[derive(
     Clone,
     Copy,

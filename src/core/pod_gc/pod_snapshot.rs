@@ -16,7 +16,6 @@ pub struct PodsSnapshot {
     pub server: String,
     /// All pods. The service keeps each pod once, for all its passes.
     pub pods: Vec<Arc<PodMeta>>,
-    /// All nodes.
     pub nodes: Vec<NodeMeta>,
 }
 
@@ -24,11 +23,8 @@ pub struct PodsSnapshot {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct PodMeta {
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
-    /// The uid.
     pub uid: String,
     /// The name of its node; empty = not scheduled.
     pub node: String,
@@ -36,7 +32,6 @@ pub struct PodMeta {
     pub phase: String,
     /// `status.reason`, as `Evicted`.
     pub reason: String,
-    /// When it was created.
     pub created_at: Timestamp,
     /// When its last container terminated, if that is known.
     pub finished_at: Option<Timestamp>,
@@ -44,7 +39,6 @@ pub struct PodMeta {
     pub deletion_timestamp: Option<Timestamp>,
     /// The grace period of its deletion, in seconds.
     pub deletion_grace_seconds: Option<i64>,
-    /// Whether it has finalizers.
     pub has_finalizers: bool,
     /// The condition `DisruptionTarget` is `True`.
     pub is_disrupted: bool,
@@ -56,7 +50,6 @@ pub struct PodMeta {
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default)]
 pub struct NodeMeta {
-    /// The name.
     pub name: String,
     /// The condition `Ready` is `True`. A node without that condition is not ready.
     pub is_ready: bool,
@@ -73,17 +66,14 @@ impl PodMeta {
         !matches!(&*self.phase, "Pending" | "Running" | "Unknown")
     }
 
-    /// Returns whether its phase is final.
     pub fn has_finished(&self) -> bool {
         matches!(&*self.phase, "Succeeded" | "Failed")
     }
 
-    /// Returns whether its deletion has begun.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// Returns whether the kubelet evicted it.
     pub fn is_evicted(&self) -> bool {
         self.phase == "Failed" && self.reason == "Evicted"
     }

@@ -76,10 +76,6 @@ fn present<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> R
 }
 
 /// Lists all objects of a resource, past the server's cache.
-///
-/// # Errors
-///
-/// The list is not complete.
 pub async fn list_objects<T: Listed>(
     connection: &Connection,
     resource: &ApiResource,

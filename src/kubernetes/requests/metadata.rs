@@ -54,10 +54,6 @@ impl Listed for LabeledObject {
 
 /// Lists the metadata of all objects of a resource, past the server's cache: of one namespace, or of all of them if that is empty;
 /// of those that a selector of labels matches, if there is one.
-///
-/// # Errors
-///
-/// The list is not complete.
 pub async fn list_metadata_in(
     connection: &Connection,
     resource: &ApiResource,
@@ -71,10 +67,6 @@ pub async fn list_metadata_in(
 }
 
 /// As [`list_metadata_in`], with the details of the objects that `of` selects. The labels among them are these.
-///
-/// # Errors
-///
-/// The list is not complete.
 pub async fn list_details_in(
     connection: &Connection,
     resource: &ApiResource,
@@ -107,10 +99,6 @@ pub async fn list_details_in(
 
 /// As [`list_metadata_in`], with what rules see of each object, page by page: a tenant can write much of it. If the list is not
 /// complete, what was handed over is no list.
-///
-/// # Errors
-///
-/// The list is not complete.
 pub async fn each_labeled_in(
     connection: &Connection,
     resource: &ApiResource,

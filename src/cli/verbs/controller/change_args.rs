@@ -18,7 +18,6 @@ use crate::model::Identity;
 /// What continues a command that its timeout has ended.
 const AGAIN: &str = "run it again, or raise --timeout or --kube-api-qps";
 
-/// Flags of a command that changes objects.
 #[derive(Debug, clap::Args)]
 pub struct ChangeArgs {
     /// Make all checks, but change nothing

@@ -32,7 +32,6 @@ pub(super) fn plan(plan: &ClusterPlan, content: usize, by: Option<GroupBy>, pain
     text + &summary(plan, content)
 }
 
-/// Formats a row for each object.
 fn objects(plan: &ClusterPlan, paint: Paint) -> String {
     let mut text = String::new();
     if !plan.actions.is_empty() {
@@ -76,7 +75,6 @@ fn details(plan: &ClusterPlan, object: &Identity) -> [String; 3] {
     [age.unwrap_or_default(), last_manager.clone().unwrap_or_default(), labels.join(",")]
 }
 
-/// Formats what is done.
 pub(super) fn action_text(action: &ClusterAction) -> String {
     words(action.action, action.propagation)
 }

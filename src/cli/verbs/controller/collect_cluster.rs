@@ -26,7 +26,6 @@ use crate::owners::ActionWord;
 
 /// The longest name of a file without its end.
 const LONGEST_NAME: usize = 220;
-/// The most files of one name.
 const COPIES: usize = 1000;
 const QUESTION: Question = Question { doing: "collecting", change: "Delete", shown_by: "plan" };
 

@@ -24,7 +24,6 @@ use crate::model::Identity;
 use crate::owners::{ActionWord, ClusterAction, ClusterPlan, ClusterSnapshot, FindingKind, count_content, plan_under};
 use crate::pod_gc::PodPlan;
 
-/// The resource of pods.
 const PODS: &str = "pods";
 
 /// Show what would be deleted in a cluster, and why
@@ -64,7 +63,6 @@ pub struct Args {
     owners_only: bool,
 }
 
-/// The plan as a document.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(in crate::cli) struct WholePlan {
     #[serde(flatten)]
@@ -131,7 +129,6 @@ impl Verb for Args {
     }
 }
 
-/// Makes both plans and prints them.
 fn whole(args: &Args, source: Source<'_>, output: &mut Output) -> Result<WholePlan, CliError> {
     args.check_groups(output.format)?;
     let filter = args.only.filter(source)?;

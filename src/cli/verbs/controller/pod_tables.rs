@@ -64,12 +64,10 @@ fn actions(actions: &[PodAction]) -> String {
     PODS.text(rows)
 }
 
-/// Formats what is done.
 pub(super) fn action_text(action: &PodAction) -> &'static str {
     if action.mark.is_some() { "mark failed, delete" } else { "delete" }
 }
 
-/// Returns a pod as an object.
 pub(super) fn identity(namespace: &str, name: &str, uid: &str) -> Identity {
     let (kind, uid) = (ApiKind::new("v1", "Pod"), Uid::new(uid));
     Identity { kind, namespace: namespace.into(), name: name.into(), uid }

@@ -89,7 +89,6 @@ impl Verb for Args {
     }
 }
 
-/// Runs the service.
 fn run(args: &Args, source: Source<'_>, start: &Start<'_>) -> Result<(), CliError> {
     let files = FileWatch::new(start.files());
     let load = || {
@@ -183,7 +182,6 @@ fn pods(
     PodsService::new(collector).with_monitoring(metrics, health)
 }
 
-/// Runs the collections that are wanted.
 async fn collect(args: &Args, owners: OwnersService, pods: PodsService, stop: CancellationToken) {
     match (args.owners_only, args.pods_only) {
         (true, _) => owners.run(stop).await,

@@ -18,7 +18,6 @@ use crate::model::Identity;
 use crate::owners::ClusterSnapshot;
 use crate::record::{DeletionEntry, DeletionLog};
 
-/// The key of the limit on calls.
 const CALLS: &str = "controller.calls_per_second";
 
 // === impl Source ===
@@ -30,11 +29,7 @@ impl Source<'_> {
     }
 }
 
-/// Returns what adds each change of an object to the history, if there is one.
-///
-/// # Errors
-///
-/// Its file cannot be written. Without it nothing is deleted.
+/// Returns what adds each change of an object to the history, if there is one. Without a file that can be written nothing is deleted.
 pub(super) fn history(
     source: Source<'_>,
     command: &'static str,

@@ -36,7 +36,6 @@ pub struct Args {
     snapshot: Option<PathBuf>,
 }
 
-/// The answer about one object.
 #[derive(Debug, JsonSchema, Serialize)]
 pub(in crate::cli) struct Answer {
     #[serde(flatten)]

@@ -14,10 +14,8 @@ use crate::daemon::now;
 use crate::fleet::{ListAnswer, NodeAnswer, NodeSelector};
 use crate::kubernetes::Connection;
 
-/// How often the answers are read.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// What the nodes answered.
 #[derive(Default)]
 struct Answers {
     by_node: BTreeMap<String, ListAnswer>,
@@ -75,7 +73,6 @@ impl Answers {
         answers
     }
 
-    /// Prints the sums. Nodes that did not answer are an error.
     fn end(&self, output: &mut Output) -> Result<(), CliError> {
         let sum = |of: fn(&ListAnswer) -> u64| self.by_node.values().map(of).sum::<u64>();
         let (removed, absent, kept) = (sum(|it| it.removed), sum(|it| it.absent), sum(|it| it.kept));

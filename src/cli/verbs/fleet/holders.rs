@@ -22,7 +22,6 @@ use crate::model::ImageName;
 
 /// The most nodes whose pods are listed one by one.
 const MOST_LISTS: usize = 8;
-/// The most pods in a line.
 const MOST_PODS: usize = 2;
 
 /// Show which nodes have an image, and which pods use it
@@ -81,7 +80,6 @@ impl Verb for ImagesArgs {
 }
 
 impl ImagesArgs {
-    /// Reads what the Nodes list, and the pods of those that may have the image.
     async fn look(&self, connection: &Connection) -> Result<Vec<FleetImage>, KubernetesError> {
         let wanted = ImageName::from(self.image.as_str());
         let nodes = list_objects::<FleetStatus<StatusImages>>(connection, &ApiResource::nodes(), LIMIT).await?;
@@ -119,7 +117,6 @@ impl ImagesArgs {
     }
 }
 
-/// Prints the nodes that may have the image.
 fn show(nodes: Vec<FleetImage>, output: &mut Output) -> Result<(), CliError> {
     let (absent, mut nodes): (Vec<_>, Vec<_>) = nodes.into_iter().partition(|node| node.state == ImageState::Absent);
     nodes.sort_by(|one, other| (one.state, &one.node).cmp(&(other.state, &other.node)));

@@ -21,7 +21,6 @@ use crate::fleet::{
 };
 use crate::kubernetes::Connection;
 
-/// How often the nodes of a step are read.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// How long a step waits beyond `--every` for its nodes: a pass over images is due every 5 minutes, and a node that nothing changes on is heard
 /// every 10.
@@ -66,15 +65,12 @@ enum FleetMode {
     Collect,
 }
 
-/// The nodes of a rollout that have shown in it that they collect.
 #[derive(Default)]
 struct Confirmed {
-    /// When each node was heard before the rollout.
     heard: Option<BTreeMap<String, Option<Timestamp>>>,
     nodes: BTreeSet<String>,
 }
 
-/// Reads a share of nodes, as `5%`.
 fn share(text: &str) -> Result<u8, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse().ok().filter(|percent| (1..100).contains(percent));
     percent.ok_or_else(|| "expected a share of the nodes from 1% to 99%".to_owned())
@@ -127,7 +123,6 @@ impl Verb for ModeArgs {
 }
 
 impl ModeArgs {
-    /// Returns the share of the nodes that goes ahead in each step with a policy.
     fn shares(&self) -> Result<Vec<u8>, CliError> {
         let steps: Vec<_> = self.canary.iter().chain(&self.then).copied().collect();
         match self.to {
@@ -148,7 +143,6 @@ impl ModeArgs {
         NodeDiskPolicySpec { node_selector, mode, canary, ..NodeDiskPolicySpec::default() }
     }
 
-    /// Prints the policy of each step, as documents to apply one after the other.
     fn print(&self, shares: &[u8], output: &mut Output) -> Result<(), CliError> {
         for (step, share) in shares.iter().enumerate() {
             let head = match (step, share) {
@@ -176,10 +170,6 @@ impl ModeArgs {
         output.flush()
     }
 
-    /// Waits for the end of a step.
-    ///
-    /// # Errors
-    /// A node that goes ahead reports a failure, or does not collect in time.
     async fn watch(
         &self,
         connection: &Connection,
@@ -222,7 +212,6 @@ impl ModeArgs {
     }
 }
 
-/// Returns why a rollout stops at a node.
 fn why_stopped(node: &FleetNode) -> &str {
     match node.state {
         NodeState::NoAgent => "no agent shows it",

@@ -33,7 +33,6 @@ pub(super) struct NodesArgs {
     sort_by: NodeOrder,
 }
 
-/// The order of nodes.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum NodeOrder {
     /// Worst first
@@ -48,7 +47,6 @@ enum NodeOrder {
     Heard,
 }
 
-/// The nodes of a cluster, and what their agents show.
 pub(super) struct Fleet {
     pub nodes: Vec<String>,
     pub disks: BTreeMap<String, NodeStatus>,
@@ -113,7 +111,6 @@ fn row(node: &FleetNode) -> [String; 8] {
     ]
 }
 
-/// Returns how long ago it was.
 pub(super) fn heard(at: Timestamp) -> String {
     format::age(now().duration_since(at).as_secs().max(0))
 }
@@ -162,7 +159,6 @@ impl Fleet {
     }
 }
 
-/// Returns what the cluster shows of a node beside its status.
 fn beside(node: &FleetNode) -> Beside {
     let state = [word(node.state), node.why.clone()].join(": ").trim_end_matches(": ").to_owned();
     let heard = node.heard_at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", heard(at)));

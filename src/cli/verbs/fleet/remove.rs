@@ -76,7 +76,6 @@ impl Verb for RemoveArgs {
 }
 
 impl RemoveArgs {
-    /// Returns the list.
     fn image_list(&self) -> Result<ImageList, CliError> {
         let mut words = self.images.clone();
         words.extend(self.list.as_deref().map(listed_images::of_file).transpose()?.unwrap_or_default());

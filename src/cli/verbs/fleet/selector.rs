@@ -2,7 +2,6 @@
 
 use crate::fleet::{LabelCondition, LabelOperator, NodeSelector};
 
-/// The flag that selects nodes.
 #[derive(Debug, clap::Args)]
 pub(super) struct SelectorArgs {
     /// Labels of the nodes, as key=value,key!=value,key,!key (all nodes if not set)
@@ -10,7 +9,6 @@ pub(super) struct SelectorArgs {
     pub selector: Option<NodeSelector>,
 }
 
-/// Reads a selector of labels.
 fn selector(text: &str) -> Result<NodeSelector, String> {
     let condition = |part: &str| {
         let (key, operator, value) = if let Some((key, value)) = part.split_once("!=") {

@@ -12,9 +12,7 @@ use crate::kubernetes::{
     ApiResource, Connection, Deletion, LabeledObject, WriteTarget, apply_policy, delete_object, read_object,
 };
 
-/// The longest wait for an answer.
 pub(super) const LIMIT: Duration = Duration::from_secs(15);
-/// The label of what kubegc wrote.
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// Creates a policy, or replaces one that a command wrote for the same purpose: `fleet remove` must not end a pause of the same name.
@@ -33,7 +31,6 @@ pub(super) async fn write_policy(
     apply_policy(connection, name, spec, LIMIT).await.map_err(explained)
 }
 
-/// Returns which of its parts a policy has.
 fn purposes(spec: &NodeDiskPolicySpec) -> [bool; 3] {
     [spec.paused.is_some(), spec.mode.is_some(), spec.remove_images.is_some()]
 }

@@ -36,7 +36,6 @@ pub struct Observed {
     pub kind: ApiKind,
     /// The resource of the monitor.
     pub resource: ResourceId,
-    /// Its metadata.
     pub meta: ObjectMeta,
 }
 

@@ -19,7 +19,6 @@ use crate::model::{ApiKind, Identity, OwnerReference, Uid};
 pub(super) type NodeId = NonZeroU32;
 pub(super) type EdgeId = NonZeroU32;
 
-/// How an object is known.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum State {
     /// Only from references; its identity is that of one of them.
@@ -136,7 +135,6 @@ impl Store {
         Some(id)
     }
 
-    /// Removes a node that has no edges.
     pub(super) fn remove(&mut self, id: NodeId) {
         let Some(node) = self.nodes.remove(id) else { return };
         if let Ok(entry) = self.index.find_entry(self.hasher.hash_one(&node.uid), |known| *known == id) {
@@ -303,7 +301,6 @@ impl Store {
 // === impl Store: lists ===
 
 impl Store {
-    /// Counts a new list of a resource.
     pub(super) fn begin_list(&mut self, resource: ResourceId) {
         *self.lists.entry(resource).or_default() += 1;
     }

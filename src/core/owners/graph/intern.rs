@@ -34,7 +34,6 @@ impl<T: Clone + Eq + Hash> Interner<T> {
         number
     }
 
-    /// Ends a use.
     pub(super) fn release(&mut self, number: u32) {
         let Some((_, uses)) = self.slot(number) else { return };
         *uses -= 1;

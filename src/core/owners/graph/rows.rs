@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU32;
 
-/// Rows in a chunk.
 const CHUNK: usize = 4096;
 
 #[derive(Debug)]

@@ -8,7 +8,6 @@ use super::graph_store::{NodeId, State};
 use super::{Graph, ResourceId};
 use crate::model::{Identity, OwnerReference, Uid};
 
-/// One of the objects.
 #[derive(Clone, Debug)]
 pub(super) struct SharedObject {
     identity: Identity,
