@@ -22,7 +22,7 @@ pub use event_writer::{EventWriter, NewEvent};
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
 pub use kubernetes_error::{Cause, KubernetesError};
 pub use monitor::{Follower, Monitor, MonitorEvent};
-pub use objects::api_namespace::{ApiNamespace, NamespaceCondition, finalize_namespace, read_namespace};
+pub use objects::api_namespace::{ApiNamespace, KUBERNETES, NamespaceCondition, finalize_namespace, read_namespace};
 pub use objects::api_node::{ApiNode, NodeInfo, read_node};
 pub use objects::api_pod::{ApiPod, PodSpec, PodStatus};
 pub use objects::discovery::{Discovered, discover, server_version};

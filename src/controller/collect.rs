@@ -30,7 +30,7 @@ use super::namespace_collector::{NamespaceCollector, alone};
 use super::saved::SaveOptions;
 use super::settings::{ControllerSettings, LISTS, WORKERS};
 use super::watch::filter::{ObjectFilter, read_in};
-use super::watch::namespaces::{owners_in_namespaces, waits_in};
+use super::watch::namespaces::{list_in_namespaces, owners_in, waits_in};
 use super::watch::resources::DEFINITIONS;
 use super::watch::served::{Served, served};
 use super::work::engine::{Engine, Notice};
@@ -209,8 +209,10 @@ impl Collection {
             }
         }
         let waiting = report.waiting.iter().filter_map(|it| waits_in(&it.object.namespace, &it.finalizers)).collect();
-        let known = owners_in_namespaces(connection, &unlisted, &waiting, limit).await;
-        ids.into_iter().zip(known).for_each(|(id, known)| engine.state().resources.lists_namespaces(id, known));
+        let known = list_in_namespaces(connection, &unlisted, &waiting, limit).await;
+        ids.into_iter()
+            .zip(known)
+            .for_each(|(id, known)| engine.state().resources.lists_namespaces(id, owners_in(&known)));
         Ok(())
     }
 

@@ -21,14 +21,14 @@ use super::status::upstream_leader;
 use super::watch::served::served;
 use super::work::engine::Engine;
 use super::work::outcome::{ClusterOutcome, ClusterResult};
-use crate::kubernetes::{ApiNamespace, ApiResource, Cause, Discovered, KubernetesError, WriteTarget, discover};
+use crate::kubernetes::{
+    ApiNamespace, ApiResource, Cause, Discovered, KUBERNETES, KubernetesError, WriteTarget, discover,
+};
 use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, Uid};
 use crate::owners::{ActionWord, Propagation};
 
 pub(super) use following::follow;
 
-/// What is in `spec.finalizers` of each namespace until its content is deleted.
-const FINALIZER: &str = "kubernetes";
 /// How long nothing is deleted after the deletion of a namespace: until then another API server may admit objects to it.
 /// As in kube-controller-manager.
 const SETTLES: Duration = Duration::from_secs(5);
@@ -110,7 +110,7 @@ impl<'a> NamespaceCollector<'a> {
     /// Reads a namespace. `None` = there is nothing to do in it, or no such namespace any more.
     async fn read(&self, name: &str, uid: &Uid) -> Result<Option<ApiNamespace>, KubernetesError> {
         let found = self.engine.calls.read_namespace(name).await?;
-        let is_ours = |it: &ApiNamespace| it.finalizers.iter().any(|finalizer| finalizer == FINALIZER);
+        let is_ours = |it: &ApiNamespace| it.finalizers.iter().any(|finalizer| finalizer == KUBERNETES);
         Ok(found.filter(|it| it.metadata.uid == *uid && it.metadata.is_deleting() && is_ours(it)))
     }
 
@@ -269,7 +269,7 @@ impl<'a> NamespaceCollector<'a> {
         if !self.may_change_one_more() {
             return Ok(());
         }
-        calls.finalize(&namespace, FINALIZER).await?;
+        calls.finalize(&namespace, KUBERNETES).await?;
         let result = if calls.is_dry_run { ClusterResult::DryRun } else { ClusterResult::Changed };
         let object = namespace.metadata.identity(&served(&ApiResource::namespaces()).kind);
         self.done(ActionWord::EndNamespace, object, None, REASONS.1, result);

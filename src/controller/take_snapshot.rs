@@ -2,6 +2,7 @@
 //! the lists leave doubtful.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +11,11 @@ use futures::{StreamExt as _, stream};
 use super::collect::object_rules::ObjectRules;
 use super::controller_error::ControllerError;
 use super::watch::filter::read_in;
-use super::watch::namespaces::{owners_in_namespaces, waits_in};
+use super::watch::namespaces::{list_in_namespaces, owners_in, waits_in};
 use super::watch::served::{Served, served};
 use crate::kubernetes::{
     ApiResource, Clock, Connection, Discovered, KubernetesError, discover, list_details_in, list_metadata_in,
-    read_metadata,
+    read_metadata, read_namespace,
 };
 use crate::model::{Identity, ObjectDetails, ObjectMeta, Uid};
 use crate::owners::{
@@ -94,6 +95,7 @@ impl ClusterObserver {
             server,
             served: found.resources.iter().map(served).collect(),
             unavailable: known.unavailable.clone(),
+            conditions: self.conditions(&resources).await,
             resources,
             owners: Vec::new(),
             selected: BTreeMap::new(),
@@ -144,17 +146,31 @@ impl ClusterObserver {
             details.extend(of_list);
             watch(listed.len(), wanted.len());
         }
+        let ends: BTreeSet<_> = namespaces_in_deletion(&listed).map(|namespace| Arc::clone(&namespace.name)).collect();
         let objects = listed.iter().flat_map(|it| it.objects.as_ref().into_iter().flatten());
         let deleted = objects.filter(|object| object.is_deleting());
-        let waiting: BTreeSet<_> = deleted.filter_map(|it| waits_in(&it.namespace, &it.finalizers)).collect();
+        let mut waiting: BTreeSet<_> = deleted.filter_map(|it| waits_in(&it.namespace, &it.finalizers)).collect();
+        waiting.extend(ends.iter().cloned());
         let is_unlisted = |(_, it): &(&&ApiResource, &mut ListedResource)| it.objects.cause().is_some();
         let (resources, unlisted): (Vec<&ApiResource>, Vec<_>) =
             wanted.iter().zip(&mut listed).filter(is_unlisted).map(|(resource, it)| (*resource, it)).unzip();
-        let known = owners_in_namespaces(&self.connection, &resources, &waiting, self.limits.answer).await;
-        for (it, namespaces) in unlisted.into_iter().zip(known) {
-            it.namespaces = namespaces;
+        let known = list_in_namespaces(&self.connection, &resources, &waiting, self.limits.answer).await;
+        for (it, known) in unlisted.into_iter().zip(known) {
+            it.namespaces = owners_in(&known);
+            let content = known.into_iter().filter(|(namespace, _)| ends.contains(namespace));
+            it.content = content.flat_map(|(_, objects)| objects).map(as_in_documents).collect();
         }
         listed
+    }
+
+    /// Returns by uid what the namespaces in deletion themselves show of what holds them.
+    async fn conditions(&self, listed: &[ListedResource]) -> BTreeMap<Uid, Vec<String>> {
+        let reads = namespaces_in_deletion(listed).map(|namespace| async move {
+            let read = read_namespace(&self.connection, &namespace.name, self.limits.answer).await;
+            let shown = read.map(|read| read.map(|read| read.held_by().collect()).unwrap_or_default());
+            (namespace.uid.clone(), shown.unwrap_or_else(|error| vec![error.to_string()]))
+        });
+        stream::iter(reads).buffered(self.limits.reads).filter(|(_, shown)| ready(!shown.is_empty())).collect().await
     }
 
     async fn list(&self, resource: &ApiResource) -> (ListedResource, Vec<(Uid, ObjectDetails)>) {
@@ -171,8 +187,8 @@ impl ClusterObserver {
             }
         };
         let objects = objects.map(|objects| objects.into_iter().map(as_in_documents).collect()).into();
-        let namespaces = OwnersByNamespace::new();
-        (ListedResource { served: served(resource), objects, namespaces }, details)
+        let (namespaces, content) = (OwnersByNamespace::new(), Vec::new());
+        (ListedResource { served: served(resource), objects, namespaces, content }, details)
     }
 
     async fn reads(&self, served: &Served, snapshot: &ClusterSnapshot) -> Vec<OwnerRead> {
@@ -197,6 +213,11 @@ impl Default for ObserverLimits {
     fn default() -> Self {
         Self { answer: Duration::from_secs(30), lists: 8, reads: 32 }
     }
+}
+
+fn namespaces_in_deletion(listed: &[ListedResource]) -> impl Iterator<Item = &ObjectMeta> {
+    let namespaces = listed.iter().filter(|it| it.served.kind.is_namespace());
+    namespaces.flat_map(|it| it.objects.as_ref().into_iter().flatten()).filter(|it| it.is_deleting())
 }
 
 /// A snapshot may have a million objects, so it keeps what its document has.

@@ -4,8 +4,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::controller::{
-    ClusterReport, CollectOptions, ControllerError, ControllerSettings, OwnersService, ResourceFilter, SaveOptions,
-    collect,
+    ClusterObserver, ClusterReport, CollectOptions, ControllerError, ControllerSettings, ObserverLimits, OwnersService,
+    ResourceFilter, SaveOptions, collect,
 };
 use crate::kubernetes::ApiResource;
 use crate::testing::fake_api::failure;
@@ -202,6 +202,25 @@ async fn pods_end_before_anything_else_is_deleted() {
     server.remove(&held);
     collects(&server, &options()).await.unwrap();
     assert_eq!(server.names(), ["other", "node"]);
+}
+
+/// A list of all namespaces fails, as one does for an object of another namespace.
+#[tokio::test(start_paused = true)]
+async fn a_plan_shows_what_holds_a_namespace() {
+    let held = with(object("example.com/v1", "Widget", "ns1", "held", &[]), "finalizers", json!([HOLD]));
+    let server = server(content().into_iter().chain([held, namespace("ns1", &["kubernetes", "example.com/own"])]));
+    collects(&server, &options()).await.unwrap();
+    server.fails_lists(&resource_of("example.com/v1", "widgets", "Widget", true, true), &[]);
+    server.fails_lists(&resource_of("coordination.k8s.io/v1", "leases", "Lease", true, true), &["ns1"]);
+    let (connection, limits) = (Arc::new(server.connection()), ObserverLimits::default());
+    let observer = ClusterObserver::new(connection, limits, CLOCK, &OwnerGuards::default());
+    let plan = crate::owners::plan(&observer.snapshot(|_, _| {}).await.unwrap());
+    let [finding] = &plan.findings[..] else { panic!("one namespace in deletion: {:?}", plan.findings) };
+    assert_eq!(finding.waits_for_lists, ["leases.coordination.k8s.io"], "of widgets the namespace is listed");
+    let [widgets] = &finding.content[..] else { panic!("only a widget: {:?}", finding.content) };
+    assert_eq!((&*widgets.kind, &widgets.held), ("Widget.v1.example.com", &[(HOLD.to_owned(), 1)].into()));
+    let kinds: Vec<_> = finding.conditions.iter().filter_map(|it| it.split_once(':')).map(|(kind, _)| kind).collect();
+    assert_eq!(kinds, ["spec.finalizers", "NamespaceContentRemaining", "NamespaceFinalizersRemaining"]);
 }
 
 /// Otherwise an owner would wait for a dependent that finalizers hold, and its namespace for both.

@@ -36,6 +36,9 @@ pub struct ClusterSnapshot {
     /// What the rules could not select, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rule_errors: Vec<String>,
+    /// By uid of a namespace in deletion: its conditions that are true, and its finalizers other than `kubernetes`, as text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub conditions: BTreeMap<Uid, Vec<String>>,
     /// By uid: details of the objects with owners and of those in deletion, if they were asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<Uid, ObjectDetails>,
@@ -116,6 +119,12 @@ pub struct UnavailableGroup {
 // === impl UnavailableGroup ===
 
 impl UnavailableGroup {
+    /// Returns the name of its `APIService`, and why it is unavailable.
+    pub fn service(&self) -> String {
+        let (group, version) = self.api_version.split_once('/').unwrap_or_default();
+        format!("{version}.{group} is unavailable: {}", self.cause)
+    }
+
     /// Returns it as what has no list. `None` = resources of its group are known, or it is one of metrics, which have no owners.
     pub fn without_list(&self, is_known: impl Fn(&str) -> bool) -> Option<Unlisted> {
         let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
@@ -135,10 +144,13 @@ pub struct ListedResource {
     #[serde(flatten)]
     pub served: ServedKind,
     pub objects: Seen<Vec<ObjectMeta>>,
-    /// If it cannot be listed: the namespaces that were listed by themselves, because a finalizer of garbage collection
-    /// waits there, and the owners that the objects there name.
+    /// If it cannot be listed: the namespaces that were listed by themselves, because they are in deletion or a finalizer of
+    /// garbage collection waits there, and the owners that the objects there name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub namespaces: OwnersByNamespace,
+    /// The objects in those of these namespaces that are in deletion. They only show what is in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<ObjectMeta>,
 }
 
 // === impl ListedResource ===

@@ -21,6 +21,7 @@ pub(super) struct ClusterState<'a> {
     reads: HashMap<&'a Identity, &'a OwnerRead>,
     /// What a finalizer of garbage collection may wait for, because it has no list.
     unlisted: Vec<Unlisted>,
+    pub(super) snapshot: &'a ClusterSnapshot,
     /// The positions of what the API server deletes with another object.
     contents: OnceCell<HashMap<Container, Vec<usize>>>,
     /// The resources by the names of definitions, as `widgets.example.com`.
@@ -58,6 +59,7 @@ impl<'a> ClusterState<'a> {
             graph: Graph::default(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
             unlisted: snapshot.without_list(),
+            snapshot,
             contents: OnceCell::new(),
             defined: HashMap::new(),
         };
@@ -81,19 +83,35 @@ impl<'a> ClusterState<'a> {
     }
 
     fn hold_namespaces(&mut self) {
-        let held = self.objects.iter().filter(|object| object.foreign_finalizers().next().is_some());
-        let held: HashSet<_> = held.map(|object| Arc::clone(&object.identity.namespace)).collect();
-        // The API server ends no namespace whose content it cannot list.
-        let is_known = self.unlisted.iter().all(|resource| resource.is_cluster_scoped);
+        let held = self.all_content().filter(|(_, meta)| foreign(meta).next().is_some());
+        let held: HashSet<_> = held.map(|(_, meta)| Arc::clone(&meta.namespace)).collect();
+        // No namespace ends whose content cannot be listed.
+        let is_any_unknown = !self.snapshot.unavailable.is_empty();
         for object in self.objects.iter_mut().filter(|object| object.is_namespace()) {
-            object.holds_content = !is_known || held.contains(&object.identity.name);
+            let name = &object.identity.name;
+            let is_unknown = || self.unlisted.iter().any(|resource| resource.may_be_in(name));
+            object.holds_content = is_any_unknown || held.contains(name) || is_unknown();
         }
     }
 
-    /// Lists what may be in any namespace and has no list.
-    pub(super) fn unlisted_content(&self) -> impl Iterator<Item = String> {
-        let content = self.unlisted.iter().filter(|resource| !resource.is_cluster_scoped);
-        content.map(|resource| resource.name.clone())
+    /// Lists all objects, with those that only a list of their namespace has.
+    pub(super) fn all_content(&self) -> impl Iterator<Item = (&ApiKind, &ObjectMeta)> {
+        let objects = self.objects.iter().filter(|object| !object.is_removed());
+        let of_namespaces = self
+            .snapshot
+            .resources
+            .iter()
+            .flat_map(|listed| listed.content.iter().map(move |meta| (&listed.served.kind, meta)));
+        objects.map(|object| (&object.identity.kind, &object.meta)).chain(of_namespaces)
+    }
+
+    /// Lists the resources that cannot be listed in a namespace.
+    pub(super) fn unlisted_in(&self, namespace: &str) -> impl Iterator<Item = String> {
+        let is_resource = |unlisted: &&Unlisted| {
+            unlisted.may_be_in(namespace)
+                && !self.snapshot.unavailable.iter().any(|group| group.api_version == unlisted.name)
+        };
+        self.unlisted.iter().filter(is_resource).map(|resource| resource.name.clone())
     }
 
     fn add(&mut self, object: Object) {
@@ -335,7 +353,7 @@ impl Object {
 
     /// Lists the finalizers of others, which kubegc never removes.
     pub(super) fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
-        self.meta.finalizers.iter().map(String::as_str).filter(|finalizer| is_foreign(finalizer))
+        foreign(&self.meta)
     }
 
     /// Returns whether its deletion does not end at once.
@@ -346,6 +364,10 @@ impl Object {
     fn remove_finalizer(&mut self, finalizer: &str) {
         self.meta.finalizers.retain(|known| known != finalizer);
     }
+}
+
+pub(super) fn foreign(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
+    meta.finalizers.iter().map(String::as_str).filter(|finalizer| is_foreign(finalizer))
 }
 
 fn is_foreign(finalizer: &str) -> bool {

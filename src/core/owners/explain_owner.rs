@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cluster_plan::{self as plan, OwnerFinding, order};
 use super::cluster_state::{ClusterState, Object};
-use super::findings::{Finding, add_content, of_deletion};
+use super::findings::{Finding, FindingKind, findings};
 use super::{ActionWord, ClusterSnapshot, Dependent, ServedKind, Verdict};
 use crate::model::{Identity, ObjectMeta};
 
@@ -41,9 +41,15 @@ pub struct ClusterExplanation {
     pub decision: String,
     /// Why, as in plans.
     pub reason: String,
+    /// If it is deleted: the finalizers of others, which hold the object after its deletion.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<String>,
     /// What its deletion waits for: finalizers of others, and dependents. Absent if it is not being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Finding>,
+    /// What else a plan finds about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// How many objects the API server deletes with it, whatever the policy is: the objects of a namespace, or those of the
     /// resource that a `CustomResourceDefinition` defines. Absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,14 +88,26 @@ pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterE
         (None, Verdict::Keep(reason)) => ("keep".to_owned(), <&str>::from(reason).to_owned()),
         (None, _) => ("wait".to_owned(), "waits_for_dependents".to_owned()),
     };
+    let is_deleted = decision == <&str>::from(ActionWord::Delete);
+    let held_by = object.foreign_finalizers().filter(|_| is_deleted).map(str::to_owned).collect();
     let mut above = vec![object.identity.clone()];
     let owners = owners(&cluster, object, &mut above);
     let dependents = dependents(&cluster, &object.identity, &mut above);
-    let mut deletion = of_deletion(&cluster, object);
-    add_content(&cluster, deletion.iter_mut());
+    let of_object = findings(&cluster).into_iter().filter(|finding| finding.object == object.identity);
+    let (mut deletion, findings): (Vec<_>, Vec<_>) = of_object.partition(|it| it.kind == FindingKind::BeingDeleted);
     let content = cluster.content(&object.identity).map(|objects| objects.len());
     let object = object.identity.clone();
-    Some(ClusterExplanation { object, decision, reason, deletion, content, owners, dependents })
+    Some(ClusterExplanation {
+        object,
+        decision,
+        reason,
+        held_by,
+        deletion: deletion.pop(),
+        findings,
+        content,
+        owners,
+        dependents,
+    })
 }
 
 /// Returns the objects of a snapshot that a name means: `KIND/NAME`, where the kind may also be the resource or kubectl's
@@ -201,7 +219,12 @@ mod tests {
             let resource = format!("{}s", it.kind.kind.to_lowercase());
             let served = ServedKind { kind: it.kind.clone(), resource, namespaced: false };
             let objects = crate::model::Seen::Seen(vec![object(it, &[]).1]);
-            snapshot.resources.push(ListedResource { served, objects, namespaces: std::collections::BTreeMap::new() });
+            snapshot.resources.push(ListedResource {
+                served,
+                objects,
+                namespaces: std::collections::BTreeMap::new(),
+                content: Vec::new(),
+            });
         }
         let content = |object: &Identity| explain(&snapshot, object).unwrap().content;
         assert_eq!([&namespace, &definition, &pod].map(content), [Some(2), Some(1), None]);
@@ -250,6 +273,8 @@ mod tests {
         assert_eq!((found.owners.len(), found.owners[0].owners.len()), (1, 1));
         assert_eq!(found.owners[0].owners[0].owners.len(), 0);
         assert_eq!(found.dependents[0].dependents[0].dependents.len(), 0);
+        assert_eq!(found.findings, crate::owners::plan(&snapshot).findings[..1]);
+        assert_eq!(found.findings[0].kind, FindingKind::OwnerCycle);
     }
 
     #[test]

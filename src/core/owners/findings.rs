@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cluster_plan::order;
-use super::cluster_state::{ClusterState, Object};
+use super::cluster_snapshot::UnavailableGroup;
+use super::cluster_state::{ClusterState, Object, foreign};
 use super::{ObjectKeepReason, OwnerState, Verdict};
 use crate::model::{Identity, OwnerReference};
 
@@ -32,12 +33,19 @@ pub struct Finding {
     /// The dependents that the deletion waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<Identity>,
-    /// The resources without a list that the deletion waits for: they may have dependents, or be content of the namespace.
+    /// The resources without a list that the deletion waits for: they may have dependents, or be content of the namespace, in
+    /// which they cannot be listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for_lists: Vec<String>,
     /// Of a namespace: what is still in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<NamespaceContent>,
+    /// Of a namespace: the group-versions whose resources are unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableGroup>,
+    /// Of a namespace: its conditions that are true, and its finalizers other than `kubernetes`, as text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<String>,
 }
 
 /// The objects of one kind in a namespace.
@@ -49,6 +57,9 @@ pub struct NamespaceContent {
     /// The finalizers of others that hold some of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
+    /// By these finalizers: how many objects each of them holds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held: BTreeMap<String, usize>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize, strum::Display)]
@@ -143,7 +154,7 @@ fn of_uid(cluster: &ClusterState<'_>, object: &Object) -> Option<Finding> {
 }
 
 /// Returns what the deletion of an object waits for; `None` = it is not being deleted, or kubegc acts on it now.
-pub(super) fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option<Finding> {
+fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option<Finding> {
     if !object.meta.is_deleting() {
         return None;
     }
@@ -165,33 +176,32 @@ pub(super) fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option
     };
     let finalizers = object.foreign_finalizers().map(str::to_owned).collect();
     let since = object.meta.deletion_timestamp;
-    if object.is_namespace() {
-        waits_for_lists.extend(cluster.unlisted_content());
-    }
     let about = Finding::about(FindingKind::BeingDeleted, object);
-    Some(Finding { since, finalizers, waits_for, waits_for_lists, ..about })
+    let mut finding = Finding { since, finalizers, waits_for, waits_for_lists, ..about };
+    if object.is_namespace() {
+        finding.waits_for_lists.extend(cluster.unlisted_in(&object.identity.name));
+        finding.unavailable.clone_from(&cluster.snapshot.unavailable);
+        finding.conditions = cluster.snapshot.conditions.get(&object.identity.uid).cloned().unwrap_or_default();
+    }
+    Some(finding)
 }
 
 /// Adds what is in them to the findings of namespaces, in one look at all objects.
-pub(super) fn add_content<'f>(cluster: &ClusterState<'_>, findings: impl Iterator<Item = &'f mut Finding>) {
+fn add_content<'f>(cluster: &ClusterState<'_>, findings: impl Iterator<Item = &'f mut Finding>) {
     let is_namespace =
         |finding: &&mut Finding| finding.kind == FindingKind::BeingDeleted && finding.object.kind.is_namespace();
     let mut findings: HashMap<_, _> =
         findings.filter(is_namespace).map(|finding| (Arc::clone(&finding.object.name), finding)).collect();
-    let mut kinds = BTreeMap::<_, (usize, BTreeSet<&str>)>::new();
-    for object in cluster.objects.iter().filter(|object| !object.is_removed()) {
-        if findings.contains_key(&object.identity.namespace) {
-            let key = (Arc::clone(&object.identity.namespace), object.identity.kind.to_string());
-            let (objects, finalizers) = kinds.entry(key).or_default();
-            *objects += 1;
-            finalizers.extend(object.foreign_finalizers());
-        }
+    let mut kinds = BTreeMap::<_, (usize, BTreeMap<String, usize>)>::new();
+    for (kind, meta) in cluster.all_content().filter(|(_, meta)| findings.contains_key(&meta.namespace)) {
+        let (objects, held) = kinds.entry((Arc::clone(&meta.namespace), kind.to_string())).or_default();
+        *objects += 1;
+        foreign(meta).for_each(|finalizer| *held.entry(finalizer.to_owned()).or_default() += 1);
     }
-    for ((namespace, kind), (objects, finalizers)) in kinds {
-        let finalizers = finalizers.into_iter().map(str::to_owned).collect();
-        let content = findings.get_mut(&namespace).map(|finding| &mut finding.content);
-        if let Some(content) = content {
-            content.push(NamespaceContent { kind, objects, finalizers });
+    for ((namespace, kind), (objects, held)) in kinds {
+        if let Some(finding) = findings.get_mut(&namespace) {
+            let finalizers = held.keys().cloned().collect();
+            finding.content.push(NamespaceContent { kind, objects, finalizers, held });
         }
     }
 }
@@ -210,6 +220,8 @@ impl Finding {
             waits_for: Vec::new(),
             waits_for_lists: Vec::new(),
             content: Vec::new(),
+            unavailable: Vec::new(),
+            conditions: Vec::new(),
         }
     }
 }

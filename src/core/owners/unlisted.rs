@@ -27,6 +27,11 @@ pub fn unlisted_dependents<'a>(unlisted: impl IntoIterator<Item = &'a Unlisted>,
 // === impl Unlisted ===
 
 impl Unlisted {
+    /// Returns whether an object of it may be in a namespace.
+    pub(super) fn may_be_in(&self, namespace: &str) -> bool {
+        !self.is_cluster_scoped && !self.namespaces.contains_key(namespace)
+    }
+
     /// Returns whether an object of it may name this owner.
     fn may_depend_on(&self, owner: &Identity) -> bool {
         let is_named = || self.namespaces.get(&owner.namespace).is_none_or(|owners| owners.contains(&owner.uid));

@@ -12,6 +12,9 @@ use crate::kubernetes::requests::connection::built;
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, read_object};
 use crate::model::ObjectMeta;
 
+/// What is in `spec.finalizers` of each namespace until its content is deleted.
+pub const KUBERNETES: &str = "kubernetes";
+
 /// A namespace as the API server has it.
 #[derive(Clone, Debug)]
 pub struct ApiNamespace {
@@ -99,6 +102,14 @@ impl ApiNamespace {
         }
         let (finalizers, conditions) = (spec.finalizers.unwrap_or_default(), status.conditions.unwrap_or_default());
         Ok(Self { metadata, finalizers, conditions, whole })
+    }
+
+    /// Lists as text its finalizers other than `kubernetes`, and the conditions that are true.
+    pub fn held_by(&self) -> impl Iterator<Item = String> {
+        let finalizers = self.finalizers.iter().filter(|finalizer| *finalizer != KUBERNETES);
+        let finalizers = finalizers.map(|finalizer| format!("spec.finalizers: {finalizer}"));
+        let conditions = self.conditions.iter().filter(|condition| condition.status == "True");
+        finalizers.chain(conditions.map(|it| format!("{}: {}", it.kind, it.message)))
     }
 
     /// Returns all fields, without a finalizer.

@@ -53,11 +53,14 @@ fn a_stuck_namespace_names_its_content() {
     cluster["served"].as_array_mut().unwrap().push(kind);
     cluster["resources"].as_array_mut().unwrap().push(listed);
     let shell = Shell::new().with("cluster.json", &cluster.to_string());
-    let why = "since 2026-11-21T00:00:00Z; waits for its content: 2 ConfigMap.v1 (finalizer example.com/hold); waits for the list of \
-        secrets, which may be in it";
-    for command in [&["plan"][..], &["why", "ns/team"]] {
+    let why = [
+        "since 2026-11-21T00:00:00Z",
+        "waits for its content: 2 ConfigMap.v1 (in 1 of 2 objects the finalizer example.com/hold)",
+        "cannot list in it: secrets",
+    ];
+    for (command, between) in [(&["plan"][..], "; "), (&["why", "ns/team"], "\n  ")] {
         let text = shell.run(&[&["controller"], command, &["--snapshot", "cluster.json"]].concat());
-        assert!(text.contains(why), "{text}");
+        assert!(text.contains(&why.join(between)), "{text}");
     }
 }
 

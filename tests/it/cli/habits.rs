@@ -147,7 +147,7 @@ fn objects_of_a_cluster_are_named_as_by_kubectl() {
     assert_eq!(run(&["plan", "-o", "name", "-n", "other"]), "");
     assert_eq!(run(&["plan", "-o", "name", "-n", "other", "-A"]), "deployment.apps/left\n");
     let held = run(&["why", "deployment.apps/held"]);
-    assert!(held.contains("Being deleted: since 2026-11-21T11:00:00Z; finalizers example.com/backup\n"), "{held}");
+    assert!(held.contains("Being deleted: since 2026-11-21T11:00:00Z\n  finalizer example.com/backup\n"), "{held}");
     for words in [&["deploy", "held"][..], &["deployments", "held", "-n", "shop"], &["deploy/held", "-A"]] {
         assert_eq!(run(&[&["why"], words].concat()), held, "{words:?}");
     }

@@ -8,7 +8,7 @@ use super::{ACTIONS, CHANGES, FINDINGS, WAITING};
 use crate::cli::render::output::is_wide;
 use crate::cli::render::{Paint, format};
 use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
-use crate::model::{Identity, ObjectDetails};
+use crate::model::{Identity, ObjectDetails, cut_text};
 use crate::owners::{
     ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, NamespaceContent, OwnerFinding, Propagation,
 };
@@ -17,6 +17,8 @@ use crate::owners::{
 const PREDICTED: usize = 20;
 /// Errors below a table, unless it is wide.
 const ERRORS: usize = 5;
+/// The most characters of a condition: it can name 100 resources.
+const CONDITION: usize = 300;
 
 /// Formats a plan as tables. `content` is what the API server deletes with the objects.
 pub(super) fn plan(plan: &ClusterPlan, content: usize, by: Option<GroupBy>, paint: Paint) -> String {
@@ -133,7 +135,7 @@ pub(super) fn owner_state(owner: &OwnerFinding) -> String {
 }
 
 /// Formats some names: `finalizer a.example/x`, `finalizers a, b`.
-fn counted(what: &str, names: &[String]) -> String {
+pub(super) fn counted(what: &str, names: &[String]) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
     format!("{what}{plural} {}", names.join(", "))
 }
@@ -174,20 +176,7 @@ pub(super) fn finding_text(kind: FindingKind) -> &'static str {
 
 pub(super) fn detail(finding: &Finding) -> String {
     if finding.kind == FindingKind::BeingDeleted {
-        let since = finding.since.map(|since| format!("since {since}"));
-        let finalizers =
-            (!finding.finalizers.is_empty()).then(|| format!("finalizers {}", finding.finalizers.join(", ")));
-        let waits = match finding.waits_for.as_slice() {
-            [] => None,
-            [one] => Some(format!("waits for {one}")),
-            [first, others @ ..] => Some(format!("waits for {first} and {} more", others.len())),
-        };
-        let what = if finding.object.kind.is_namespace() { "be in it" } else { "have dependents" };
-        let lists = (!finding.waits_for_lists.is_empty())
-            .then(|| format!("waits for the list of {}, which may {what}", finding.waits_for_lists.join(", ")));
-        let content: Vec<_> = finding.content.iter().map(content_text).collect();
-        let content = (!content.is_empty()).then(|| format!("waits for its content: {}", content.join(", ")));
-        return [since, finalizers, content, waits, lists].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        return holds(finding).join("; ");
     }
     if let (FindingKind::SharedUid, Some(first)) = (finding.kind, &finding.found) {
         return format!("with {first}");
@@ -199,11 +188,35 @@ pub(super) fn detail(finding: &Finding) -> String {
     }
 }
 
-/// Formats what is in a namespace: `2 ConfigMap.v1 (finalizer example.com/hold)`.
+/// Lists since when the deletion of an object is in progress, and what holds it.
+pub(super) fn holds(finding: &Finding) -> Vec<String> {
+    let waits = match finding.waits_for.as_slice() {
+        [] => None,
+        [one] => Some(format!("waits for {one}")),
+        [first, others @ ..] => Some(format!("waits for {first} and {} more", others.len())),
+    };
+    let lists = finding.waits_for_lists.join(", ");
+    let lists = (!lists.is_empty()).then(|| {
+        let is_namespace = finding.object.kind.is_namespace();
+        let dependents = || format!("waits for the list of {lists}, which may have dependents");
+        if is_namespace { format!("cannot list in it: {lists}") } else { dependents() }
+    });
+    let content: Vec<_> = finding.content.iter().map(content_text).collect();
+    let content = (!content.is_empty()).then(|| format!("waits for its content: {}", content.join(", ")));
+    let finalizers = (!finding.finalizers.is_empty()).then(|| counted("finalizer", &finding.finalizers));
+    let since = finding.since.map(|since| format!("since {since}"));
+    let groups = finding.unavailable.iter().map(|group| format!("APIService {}", group.service()));
+    let all = [since, finalizers, content, waits, lists].into_iter().flatten().chain(groups);
+    all.chain(finding.conditions.iter().map(|it| cut_text(it, CONDITION).into_owned())).collect()
+}
+
+/// Formats what is in a namespace: `10 ConfigMap.v1 (in 3 of 10 objects the finalizer example.com/hold)`.
 fn content_text(content: &NamespaceContent) -> String {
-    let NamespaceContent { kind, objects, finalizers } = content;
-    let held = if finalizers.is_empty() { String::new() } else { format!(" ({})", counted("finalizer", finalizers)) };
-    format!("{objects} {kind}{held}")
+    let NamespaceContent { kind, objects, held, .. } = content;
+    let held =
+        held.iter().map(|(finalizer, count)| format!("in {count} of {objects} objects the finalizer {finalizer}"));
+    let held = held.collect::<Vec<_>>().join(", ");
+    if held.is_empty() { format!("{objects} {kind}") } else { format!("{objects} {kind} ({held})") }
 }
 
 fn summary(plan: &ClusterPlan, content: usize) -> String {
@@ -289,4 +302,46 @@ pub(super) fn kept<K: Ord>(reasons: impl Iterator<Item = K>, text: impl Fn(K) ->
     reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
     let counts: Vec<_> = counts.into_iter().map(|(reason, count)| format!("{count} {}", text(reason))).collect();
     if counts.is_empty() { String::new() } else { format!("; kept: {}", counts.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ApiKind, Uid};
+    use crate::owners::UnavailableGroup;
+
+    #[test]
+    fn what_holds_a_namespace_is_named() {
+        let kind = ApiKind::new("v1", "Namespace");
+        let object = Identity { kind, namespace: "".into(), name: "shop".into(), uid: Uid::new("u") };
+        let content = |kind: &str, objects, held: &[(&str, usize)]| {
+            let held = held.iter().map(|(finalizer, count)| ((*finalizer).to_owned(), *count)).collect();
+            NamespaceContent { kind: kind.to_owned(), objects, finalizers: Vec::new(), held }
+        };
+        let group =
+            UnavailableGroup { api_version: "metrics.k8s.io/v1beta1".to_owned(), cause: "it is stale".to_owned() };
+        let finding = Finding {
+            kind: FindingKind::BeingDeleted,
+            object,
+            owner: None,
+            found: None,
+            since: Some(jiff::Timestamp::UNIX_EPOCH),
+            finalizers: Vec::new(),
+            waits_for: Vec::new(),
+            waits_for_lists: vec!["widgets.example.com".to_owned()],
+            content: vec![content("ConfigMap.v1", 10, &[("example.com/hold", 3)]), content("Pod.v1", 2, &[])],
+            unavailable: vec![group],
+            conditions: vec!["NamespaceDeletionDiscoveryFailure: one".to_owned()],
+        };
+        assert_eq!(
+            holds(&finding),
+            [
+                "since 1970-01-01T00:00:00Z",
+                "waits for its content: 10 ConfigMap.v1 (in 3 of 10 objects the finalizer example.com/hold), 2 Pod.v1",
+                "cannot list in it: widgets.example.com",
+                "APIService v1beta1.metrics.k8s.io is unavailable: it is stale",
+                "NamespaceDeletionDiscoveryFailure: one",
+            ]
+        );
+    }
 }

@@ -119,7 +119,18 @@ fn text(answer: &Answer, paint: Paint) -> String {
     let decision = format!("{}, {}", found.decision.replace('_', " "), render::reason_text(&found.reason));
     let mut text = format!("{}: {decision}\n", paint.bold(&format::printable(&found.object.to_string())));
     if let Some(deletion) = &found.deletion {
-        let _ = writeln!(text, "Being deleted: {}", format::printable(&render::detail(deletion)));
+        let lines: Vec<_> = render::holds(deletion).iter().map(|line| format::printable(line)).collect();
+        let _ = writeln!(text, "Being deleted: {}", lines.join("\n  "));
+    }
+    if let [_, ..] = &*found.held_by {
+        let _ = writeln!(text, "Then held by: {}", format::printable(&render::counted("finalizer", &found.held_by)));
+    }
+    if let Some(content) = found.content.filter(|_| found.decision == "delete") {
+        let _ = writeln!(text, "With its content: {}", format::count(content, "object"));
+    }
+    for finding in &found.findings {
+        let (what, detail) = (render::finding_text(finding.kind), render::detail(finding));
+        let _ = writeln!(text, "Finding: {}", format::printable([what, &detail].join(": ").trim_end_matches(": ")));
     }
     if !found.owners.is_empty() {
         text += "Owners:\n";

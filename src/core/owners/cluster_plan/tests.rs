@@ -25,6 +25,7 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
     ClusterSnapshot {
         selected: std::collections::BTreeMap::new(),
         rule_errors: Vec::new(),
+        conditions: std::collections::BTreeMap::new(),
         details: std::collections::BTreeMap::new(),
         taken_at: Timestamp::UNIX_EPOCH,
         server: "https://api.example".to_owned(),
@@ -35,6 +36,7 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
                 served: served.clone(),
                 objects: of(&served.kind),
                 namespaces: std::collections::BTreeMap::new(),
+                content: Vec::new(),
             })
             .collect(),
         served,
@@ -355,9 +357,48 @@ fn a_namespace_in_deletion_names_what_is_in_it() {
         (&*maps.kind, maps.objects, &maps.finalizers[..]),
         ("ConfigMap.v1", 2, &["example.com/hold".to_owned()][..])
     );
+    assert_eq!(maps.held, [("example.com/hold".to_owned(), 1)].into());
     assert_eq!(finding.waits_for_lists, [""; 0]);
     is_unlisted(&mut snapshot, "Deployment");
     assert_eq!(plan(&snapshot).findings[0].waits_for_lists, ["deployments.apps"]);
+}
+
+/// A list of all namespaces may fail for an object of another one.
+#[test]
+fn a_namespace_in_deletion_names_only_what_cannot_be_listed_there() {
+    let namespace = identity("v1", "Namespace", "", "ns1");
+    let mut snapshot = cluster(&[deleting(&namespace, &[]), object(&node("of-namespace"), &[&namespace])]);
+    let deployments = is_unlisted(&mut snapshot, "Deployment");
+    deployments.namespaces.insert("ns1".into(), [].into());
+    let found = |snapshot: &ClusterSnapshot| plan(snapshot).findings[0].clone();
+    assert_eq!((found(&snapshot).waits_for_lists, found(&snapshot).content), (vec![], vec![]));
+    let web = object(&identity("apps/v1", "Deployment", "ns1", "web"), &[]);
+    is_unlisted(&mut snapshot, "Deployment").content = vec![web.1];
+    let content = &found(&snapshot).content;
+    assert_eq!((&*content[0].kind, content[0].objects), ("Deployment.v1.apps", 1));
+}
+
+#[test]
+fn a_namespace_in_deletion_names_its_conditions_and_groups_that_are_unknown() {
+    let namespace = identity("v1", "Namespace", "", "ns1");
+    let mut snapshot = cluster(&[deleting(&namespace, &[])]);
+    let (condition, group) = ("NamespaceDeletionDiscoveryFailure: one failing", "metrics.k8s.io/v1beta1");
+    snapshot.conditions.insert(namespace.uid, vec![condition.to_owned()]);
+    snapshot.unavailable = vec![UnavailableGroup { api_version: group.to_owned(), cause: "stale".to_owned() }];
+    let [finding] = &plan(&snapshot).findings[..] else { panic!("one finding") };
+    assert_eq!((&*finding.conditions, &*finding.unavailable[0].api_version), (&[condition.to_owned()][..], group));
+    assert_eq!(finding.waits_for_lists, [""; 0]);
+}
+
+/// No namespace ends while a group is unknown, even if its objects have no owners.
+#[test]
+fn what_a_namespace_owns_waits_for_unknown_groups() {
+    let namespace = identity("v1", "Namespace", "", "ns1");
+    let mut snapshot = cluster(&[object(&namespace, &[&node("gone")]), object(&node("of-namespace"), &[&namespace])]);
+    read(&mut snapshot, &OwnerAnswer::NotFound);
+    let group = "metrics.k8s.io/v1beta1".to_owned();
+    snapshot.unavailable = vec![UnavailableGroup { api_version: group, cause: "stale".to_owned() }];
+    assert_eq!(names(&plan(&snapshot).predicted), [""; 0]);
 }
 
 #[test]

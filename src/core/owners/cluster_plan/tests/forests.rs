@@ -133,6 +133,7 @@ impl Server {
         let mut snapshot = ClusterSnapshot {
             selected: std::collections::BTreeMap::new(),
             rule_errors: Vec::new(),
+            conditions: std::collections::BTreeMap::new(),
             details: std::collections::BTreeMap::new(),
             taken_at: Timestamp::UNIX_EPOCH,
             server: String::new(),
@@ -142,6 +143,7 @@ impl Server {
                     served: served.clone(),
                     objects: Seen::Seen(of_kind(&served.kind)),
                     namespaces: std::collections::BTreeMap::new(),
+                    content: Vec::new(),
                 })
                 .collect(),
             served: served.to_vec(),

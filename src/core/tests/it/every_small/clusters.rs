@@ -108,7 +108,7 @@ fn object(namespace: &str, name: &str, (finalizers, is_deleting): State, owners:
 
 fn resource(kind: &str, namespaced: bool, objects: Option<Vec<ObjectMeta>>) -> ListedResource {
     let served = ServedKind { kind: ApiKind::new("v1", kind), resource: kind.to_lowercase(), namespaced };
-    ListedResource { served, objects: super::seen(objects), namespaces: BTreeMap::new() }
+    ListedResource { served, objects: super::seen(objects), namespaces: BTreeMap::new(), content: Vec::default() }
 }
 
 /// A cluster with these objects, config maps if they have a namespace and nodes if not, and with the answers to reads of owners.
