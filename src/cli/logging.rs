@@ -101,7 +101,7 @@ fn targets(level: LevelFilter) -> Targets {
     let filter = Targets::new().with_default(libraries).with_target("kubegc", level);
     let filter = filter.with_target(record::OUTCOMES, outcomes);
     // The caller of a failed request logs it once.
-    filter.with_target("kube_client", LevelFilter::OFF)
+    filter.with_targets(["kube_client", "rustls_platform_verifier"].map(|library| (library, LevelFilter::OFF)))
 }
 
 fn level_filter(level: LogLevel) -> LevelFilter {

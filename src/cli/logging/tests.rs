@@ -61,3 +61,13 @@ fn ordinary_values_are_written_as_they_are() {
     let text = written(|| tracing::info!(object = %"Pod.v1/a", cause = "é \"x\"", count = 3, "removed"));
     assert!(text.ends_with(" INFO removed object=Pod.v1/a cause=\"é \\\"x\\\"\" count=3\n"), "{text:?}");
 }
+
+/// The error of the request says the same.
+#[test]
+fn libraries_write_no_line_about_a_failed_request() {
+    let targets = targets(LevelFilter::TRACE);
+    for library in ["kube_client::client", "rustls_platform_verifier::verification::others"] {
+        assert!(!targets.would_enable(library, &tracing::Level::ERROR), "{library}");
+    }
+    assert!(targets.would_enable("hyper", &tracing::Level::WARN));
+}
