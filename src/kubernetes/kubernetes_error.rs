@@ -28,12 +28,9 @@ pub struct KubernetesError {
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
     /// There are no credentials for the API server.
-    #[error(
-        "no credentials for the API server: no kubeconfig is set, no service account exists, and none of these files: {}",
-        paths(tried)
-    )]
+    #[error("no credentials for the API server: no kubeconfig is set, {}", none_of(tried))]
     NoAccess {
-        /// The kubeconfigs of the kubelet that were tried.
+        /// The kubeconfigs of the kubelet that were tried, for an agent of a node.
         tried: Vec<PathBuf>,
     },
     /// The configured kubeconfig does not exist.
@@ -266,6 +263,13 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
 fn failing(checks: &[String]) -> String {
     let names = printable_text(&checks.join(", "));
     if checks.is_empty() { String::new() } else { format!(", because of {names}") }
+}
+
+fn none_of(tried: &[PathBuf]) -> String {
+    match tried {
+        [] => "and no service account exists".to_owned(),
+        tried => format!("no service account exists, and none of these files: {}", paths(tried)),
+    }
 }
 
 pub(super) fn paths(paths: &[PathBuf]) -> String {

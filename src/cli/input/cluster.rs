@@ -16,6 +16,8 @@ use crate::kubernetes::{Connection, CredentialCandidates};
 pub(in crate::cli) struct Source<'a> {
     pub(in crate::cli) loaded: &'a Loaded,
     pub(in crate::cli) kubectl: &'a KubectlArgs,
+    /// A collector of a cluster has no credentials of a node.
+    is_collector: bool,
     /// When the command ends, if it has a limit.
     until: Option<Instant>,
 }
@@ -24,7 +26,8 @@ pub(in crate::cli) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(in crate::cli) fn new(loaded: &'a Loaded, start: &Start<'a>) -> Self {
-        Self { loaded, kubectl: start.kubectl, until: None }
+        let is_collector = start.facts.name.starts_with("controller ");
+        Self { loaded, kubectl: start.kubectl, is_collector, until: None }
     }
 
     /// Returns the same, for a command that ends after this time, whatever it waits for.
@@ -51,6 +54,7 @@ impl Source<'_> {
         let candidates = CredentialCandidates {
             own_kubeconfig: settings.pods.own_kubeconfig.clone(),
             overrides: self.kubectl.overrides(),
+            without_kubelets: self.is_collector,
             ..credential_candidates(settings)
         };
         Connection::multiplexed(candidates).with_limit(self.kubectl.request_timeout())

@@ -38,6 +38,8 @@ pub struct CredentialCandidates {
     pub host: HostFs,
     /// The kubelet's directory, on the host. Default `/var/lib/kubelet`.
     pub kubelet_root: PathBuf,
+    /// The kubelet's credentials are none: they are those of a node, not of a cluster.
+    pub without_kubelets: bool,
 }
 
 /// Which exec plugins, the programs that kubeconfigs name, may run.
@@ -84,6 +86,7 @@ impl Default for CredentialCandidates {
             account: "/var/run/secrets/kubernetes.io/serviceaccount".into(),
             host: HostFs::default(),
             kubelet_root: "/var/lib/kubelet".into(),
+            without_kubelets: false,
         }
     }
 }
@@ -112,7 +115,7 @@ impl CredentialCandidates {
         if self.account.join("token").exists() {
             return Ok(self.access(Credentials::Account, "the pod's service account".to_owned()));
         }
-        self.find_kubelets()
+        if self.without_kubelets { Err(Cause::NoAccess { tried: Vec::new() }) } else { self.find_kubelets() }
     }
 
     /// Returns the reason for the configured kubeconfigs, if there are any.

@@ -94,6 +94,14 @@ fn settings_precede_the_service_account_and_kubelet_credentials() {
 }
 
 #[test]
+fn a_collector_of_a_cluster_has_no_credentials_of_a_node() {
+    let host = Host::new().with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
+    let candidates = CredentialCandidates { without_kubelets: true, ..host.candidates() };
+    let nothing = "error: no credentials for the API server: no kubeconfig is set, and no service account exists";
+    assert_eq!(text(candidates.find()), nothing);
+}
+
+#[test]
 fn a_configured_but_missing_kubeconfig_is_an_error() {
     let host = Host::new().with("/etc/kubernetes/kubelet.conf", KUBECONFIG);
     assert_eq!(text(host.set("/nowhere").find()), "error: kubeconfig /nowhere does not exist");
