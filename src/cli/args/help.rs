@@ -1,12 +1,12 @@
 //! The end of the long help of each command: its examples, where the settings are, and its exit status.
 
-use clap::Command;
+use clap::{Args as _, Command};
 
 use crate::cli::Cli;
+use crate::cli::args::global::Global;
 use crate::cli::cli_error::STATUSES;
 use crate::cli::verb::VerbFacts;
 
-/// Where the flags are that the help of a command does not list.
 const SETTINGS: &str = "Settings:\n  Each can be a flag. `kubegc config explain` lists them, and explains one.\n\n";
 
 /// Adds the examples and the exit status to the long help of a command and of all its subcommands. `path` has the names of
@@ -17,11 +17,24 @@ pub(in crate::cli) fn with_help(command: Command, path: &str) -> Command {
     if path == "kubegc " {
         return command;
     }
+    let command = if path.starts_with("kubegc controller ") { of_cluster(command) } else { command };
     let is_below = |facts: &&VerbFacts| format!("kubegc {} ", facts.name).starts_with(&path);
     let below: Vec<_> = Cli::facts().into_iter().filter(is_below).collect();
     let examples =
         if command.has_subcommands() { String::new() } else { below.iter().copied().map(examples).collect() };
     command.after_long_help(examples + SETTINGS + &exit_status(&below))
+}
+
+fn of_cluster(command: Command) -> Command {
+    let global = Global::augment_args(Command::new("kubegc"));
+    let of_node = |id: &str| id == "set" || id.starts_with("kubelet_config");
+    let flags = global.get_arguments().filter(|flag| of_node(flag.get_id().as_str()));
+    command.args(flags.cloned()).mut_args(|flag| match flag.get_id().as_str() {
+        "namespace" => flag.help("Include only objects of this namespace"),
+        "set" => flag.help("Set a configuration key, as `log.level=debug` (repeatable)"),
+        id if of_node(id) => flag.hide(true),
+        _ => flag,
+    })
 }
 
 fn examples(facts: &VerbFacts) -> String {
@@ -74,6 +87,22 @@ mod tests {
         assert_eq!(has(&help("controller")), [true, true, true, true, true, false, true]);
         assert_eq!(has(&help("config")), [true, true, true, false, false, false, false]);
         assert!(!help("controller").contains("Examples:"));
+    }
+
+    #[test]
+    fn a_command_of_a_cluster_shows_no_settings_of_a_node() {
+        let help = |path: &[&str]| {
+            let mut command = with_help(Cli::command(), "");
+            command.build();
+            let command = path.iter().fold(&mut command, |command, name| command.find_subcommand_mut(name).unwrap());
+            command.render_long_help().to_string()
+        };
+        for verb in ["plan", "collect", "run"] {
+            let help = help(&["controller", verb]).to_lowercase();
+            let of_node = ["--kubelet", "images"].map(|word| help.matches(word).count());
+            assert_eq!(of_node, [0, 0], "{help}");
+        }
+        assert!(help(&["plan"]).contains("--kubelet-config"));
     }
 
     /// `demo` and `man` are complete as they are.
