@@ -20,10 +20,10 @@ use crate::controller::settings::ControllerSettings;
 use crate::controller::settings::WORKERS;
 use crate::controller::watch::served::Served;
 use crate::controller::work::decision::target;
-use crate::controller::work::outcome::ClusterFailure;
+use crate::controller::work::outcome::{ClusterFailure, ClusterOutcome, ClusterResult};
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError, discover};
 use crate::model::{Identity, ObjectMeta, OwnerReference, Uid};
-use crate::owners::{ClusterPlan, OwnerFinding};
+use crate::owners::{ActionWord, ClusterPlan, OwnerFinding};
 
 /// How often the change of an object begins again because it was changed meanwhile. A kubelet writes the status of its pods.
 const CONFLICTS: usize = 5;
@@ -79,13 +79,14 @@ struct Relink<'o> {
     begun: AtomicUsize,
 }
 
-/// Relinks what a plan shows with an owner that has another uid. Objects are not saved.
+/// Relinks what a plan shows with an owner that has another uid. Objects are not saved. `keep` receives each change.
 pub async fn relink(
     connection: Arc<Connection>,
     plan: &ClusterPlan,
     settings: &ControllerSettings,
     options: &CollectOptions,
     stop: CancellationToken,
+    keep: impl Fn(&ClusterOutcome),
 ) -> Result<RelinkReport, ControllerError> {
     let found = discover(&connection, settings.calls.answer).await;
     let found = found.map_err(|source| ControllerError::Discover { source })?;
@@ -95,8 +96,12 @@ pub async fn relink(
     let (calls, served, begun) = (calls.until(end.clone()), Served::from(&found), AtomicUsize::new(0));
     let relink = Relink { calls, served, options, begun };
     let objects = plan.stale_references().map(|(object, stale)| {
-        let relink = &relink;
-        async move { (object, relink.object(object, &stale).await) }
+        let (relink, keep) = (&relink, &keep);
+        async move {
+            let ended = relink.object(object, &stale).await;
+            ended.iter().flatten().filter_map(RelinkedReference::outcome).for_each(|outcome| keep(&outcome));
+            (object, ended)
+        }
     });
     let ended = stream::iter(objects).buffered(WORKERS).collect::<Vec<_>>();
     let ended = tokio::select! {
@@ -114,6 +119,23 @@ pub async fn relink(
         }
     }
     Ok(report)
+}
+
+// === impl RelinkedReference ===
+
+impl RelinkedReference {
+    /// Returns the change of the object; `None` = there was none.
+    fn outcome(&self) -> Option<ClusterOutcome> {
+        let Self { object, owner, old_uid, result } = self;
+        (*result == RelinkResult::Relinked).then(|| ClusterOutcome {
+            action: ActionWord::Relink,
+            object: object.clone(),
+            propagation: None,
+            owners: vec![format!("{}/{} (uid {} instead of {old_uid})", owner.kind.kind, owner.name, owner.uid)],
+            reason: "owner_has_another_uid".to_owned(),
+            result: ClusterResult::Changed,
+        })
+    }
 }
 
 // === impl Relink ===

@@ -4,8 +4,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::controller::{
-    ClusterObserver, CollectOptions, ControllerSettings, ObjectFilter, ObserverLimits, RelinkReport, RelinkResult,
-    relink,
+    ClusterObserver, ClusterOutcome, CollectOptions, ControllerSettings, ObjectFilter, ObserverLimits, RelinkReport,
+    RelinkResult, relink,
 };
 use crate::owners::{ClusterPlan, plan};
 
@@ -39,7 +39,7 @@ async fn planned(server: &FakeApi) -> ClusterPlan {
 
 async fn relinks(server: &FakeApi, plan: &ClusterPlan, options: &CollectOptions) -> RelinkReport {
     let (connection, settings) = (Arc::new(server.connection()), ControllerSettings::default());
-    relink(connection, plan, &settings, options, CancellationToken::new()).await.unwrap()
+    relink(connection, plan, &settings, options, CancellationToken::new(), |_| {}).await.unwrap()
 }
 
 /// Plans, relinks, and lists the results as `OBJECT: RESULT`.
@@ -71,6 +71,24 @@ async fn a_relinked_reference_differs_only_in_its_uid() {
         json!({"uid": "child-uid", "resourceVersion": version, "ownerReferences": [blocking(&other), stale, absent]});
     assert_eq!(patches(&server), [json!({"metadata": metadata})]);
     assert_eq!(results(&server, &CollectOptions::default()).await, [""; 0], "a second time there is nothing to do");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_history_gets_each_change() {
+    let (owner, ends) = (secret("owner"), deleted_with("example.com/hold", secret("ends")));
+    let server =
+        server(&[owner.clone(), ends.clone(), pod("child", &[before(&owner)]), pod("of-ends", &[before(&ends)])]);
+    let (plan, kept) = (planned(&server).await, Mutex::new(Vec::new()));
+    let keep = |outcome: &ClusterOutcome| kept.lock().unwrap().push(outcome.clone());
+    for dry_run in [true, false] {
+        let options = CollectOptions { dry_run, ..CollectOptions::default() };
+        let (connection, settings) = (Arc::new(server.connection()), ControllerSettings::default());
+        relink(connection, &plan, &settings, &options, CancellationToken::new(), keep).await.unwrap();
+    }
+    let kept = kept.into_inner().unwrap();
+    let kept: Vec<_> = kept.iter().map(|it| (it.action.to_string(), &*it.object.name, it.owners.concat())).collect();
+    let change = "Secret/owner (uid owner-uid instead of before)".to_owned();
+    assert_eq!(kept, [("relink".to_owned(), "child", change)]);
 }
 
 /// An owner is that of the same apiVersion, kind and name, in the namespace of the object or in none.
@@ -190,6 +208,6 @@ async fn a_stop_is_reported() {
     let (plan, stop) = (planned(&server).await, CancellationToken::new());
     stop.cancel();
     let (connection, settings) = (Arc::new(server.connection()), ControllerSettings::default());
-    let report = relink(connection, &plan, &settings, &CollectOptions::default(), stop).await.unwrap();
+    let report = relink(connection, &plan, &settings, &CollectOptions::default(), stop, |_| {}).await.unwrap();
     assert!(report.interrupted && report.references.is_empty(), "{report:#?}");
 }

@@ -87,6 +87,8 @@ pub enum ActionWord {
     Orphan,
     /// The finalizer `kubernetes` of an empty namespace in deletion is removed.
     EndNamespace,
+    /// The uid of an owner is replaced, after a restore. Only histories have it.
+    Relink,
 }
 
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]

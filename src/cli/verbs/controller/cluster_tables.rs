@@ -88,6 +88,7 @@ fn words(action: ActionWord, propagation: Option<Propagation>) -> String {
         ActionWord::EndForeground => "end foreground deletion",
         ActionWord::Orphan => "orphan dependents",
         ActionWord::EndNamespace => "end namespace deletion",
+        ActionWord::Relink => "relink",
     };
     match propagation {
         None | Some(Propagation::Background) => text.to_owned(),
@@ -114,6 +115,7 @@ pub(super) fn reason(action: &ClusterAction) -> String {
         ActionWord::EndForeground => "no blocking dependents left".to_owned(),
         ActionWord::Orphan => "deleted with the policy orphan".to_owned(),
         ActionWord::EndNamespace => "no content left".to_owned(),
+        ActionWord::Relink => action.reason.clone(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::cli::render::output::Output;
 use crate::cli::verb::{LIST, READS_FILES, Start, Verb, VerbFacts};
 use crate::record::{DeletionEntry, DeletionLog};
 
-/// Show what collect and run deleted and changed, and why, newest first
+/// Show what collect, relink and run deleted and changed, and why
 ///
 /// They write the history to the file of `controller.history`. Without that setting there is none.
 #[derive(Debug, clap::Args)]

@@ -57,8 +57,9 @@ impl Verb for Args {
         let connection = Arc::new(source.patient_connection());
         let asks = self.change.asks(dry_run, source) && plan.stale_references().next().is_some();
         let report = until_aborted(async |stop| {
-            QUESTION.confirm(&connection, asks, &stop).await?;
-            Ok(relink(connection, &plan, settings, &options, stop).await?)
+            let cluster = QUESTION.confirm(&connection, asks, &stop).await?;
+            let keep = source::history(source, "controller relink", cluster, dry_run)?;
+            Ok(relink(connection, &plan, settings, &options, stop, keep).await?)
         })?;
         let relinked = report.references.iter().filter(|it| is_relinked(it));
         output.list(&Document::of(&report), relinked.map(|it| render::name(&it.object)), || text(&report, dry_run))?;
