@@ -109,6 +109,11 @@ fn wrong_namespace(object: &Identity, owner: &OwnerReference) -> String {
     let OwnerReference { kind, name, uid, .. } = owner;
     let (api_version, kind, namespace) = (shown(&kind.api_version), shown(&kind.kind), &object.namespace);
     let (name, uid) = (shown(name), shown(uid));
+    if object.is_cluster_scoped() {
+        return format!(
+            "ownerRef [{api_version}/{kind}, name: {name}, uid: {uid}] is namespaced, and the object is not"
+        );
+    }
     format!(
         "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace \
          \"{namespace}\""

@@ -233,7 +233,12 @@ fn announce(notice: &Notice, metrics: &ControllerMetrics, events: Option<&EventQ
             tracing::warn!(object = %failure.object, cause = failure.cause, "failed; retrying after a back-off");
         }
         Notice::WrongNamespace(object, owner) => {
-            tracing::warn!(%object, owner = %owner.name, kind = %owner.kind, "the owner is not in this namespace");
+            let fault = if object.is_cluster_scoped() {
+                "the owner is namespaced, and the object is not"
+            } else {
+                "the owner is not in this namespace"
+            };
+            tracing::warn!(%object, owner = %owner.name, kind = %owner.kind, "{fault}");
         }
         Notice::NotServed(object, owner) => {
             tracing::debug!(%object, owner = %owner.name, kind = %owner.kind, "the kind of the owner is not served");
