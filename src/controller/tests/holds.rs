@@ -165,3 +165,19 @@ async fn a_never_available_group_holds_finalizers_temporarily() {
         assert!(!holds(&cluster, &owner).await, "{finalizer}");
     }
 }
+
+/// As at a hand-over, where a kube-controller-manager has its Lease.
+#[tokio::test(start_paused = true)]
+async fn one_cause_of_many_namespaces_is_one_warning() {
+    let cluster = Cluster::new();
+    for number in 0..41 {
+        let namespace = object("v1", "Namespace", "", &format!("ns{number}"), &[]);
+        cluster.engine.failed(metadata(&namespace).identity(&kind(&namespace)), "another one deletes them".to_owned());
+    }
+    assert_eq!((cluster.notices().len(), cluster.failures().len()), (1, 41));
+    let (one, other) = (pod("one", &[]), pod("other", &[]));
+    for pod in [&one, &other, &one] {
+        cluster.engine.failed(metadata(pod).identity(&kind(pod)), "503".to_owned());
+    }
+    assert_eq!(cluster.notices(), ["failed one: 503", "failed other: 503"]);
+}

@@ -294,15 +294,19 @@ impl Engine {
 // === impl Engine: what fails and waits (G6) ===
 
 impl Engine {
-    /// Records a failure; the same cause is reported once.
+    /// Records a failure; the same cause is reported once, of namespaces for the first of those that have it now.
     pub(in crate::controller) fn failed(&self, object: Identity, cause: String) {
         let failure = ClusterFailure { object, cause };
-        let before = {
+        let is_known = {
             let failures = &mut self.state().failures;
+            let is_same = |(_, known): &(_, ClusterFailure)| known.cause == failure.cause;
+            let is_known = failures.get(&failure.object.uid).is_some_and(is_same)
+                || failure.object.kind.is_namespace() && failures.values().any(is_same);
             let since = failures.get(&failure.object.uid).map_or_else(Instant::now, |(since, _)| *since);
-            failures.insert(failure.object.uid.clone(), (since, failure.clone()))
+            failures.insert(failure.object.uid.clone(), (since, failure.clone()));
+            is_known
         };
-        if before.is_none_or(|(_, before)| before.cause != failure.cause) {
+        if !is_known {
             (self.report)(Notice::Failed(failure));
         }
     }
