@@ -34,7 +34,7 @@ pub use collect::{
 pub use controller_error::ControllerError;
 pub use leader::{Attention, Candidate};
 pub use pod_collector::{
-    PodCollector, PodFailure, PodGcSettings, PodNotice, PodOutcome, PodReport, PodResult, PodsService,
+    PodCollector, PodFailure, PodGcSettings, PodNotice, PodOutcome, PodReport, PodResult, PodsService, pod_identity,
 };
 pub use run::OwnersService;
 pub use saved::{Keep, SaveOptions};

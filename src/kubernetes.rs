@@ -20,7 +20,7 @@ pub use credentials::config_overrides::ConfigOverrides;
 pub use credentials::proxies::Proxies;
 pub use event_writer::{EventWriter, NewEvent};
 pub use kubelet::{Kubelet, KubeletAccess, KubeletError, KubeletPod, KubeletPods, KubeletProcess};
-pub use kubernetes_error::{Cause, KubernetesError};
+pub use kubernetes_error::{Cause, DENIED, KubernetesError};
 pub use monitor::{Follower, Monitor, MonitorEvent};
 pub use objects::api_namespace::{ApiNamespace, KUBERNETES, NamespaceCondition, finalize_namespace, read_namespace};
 pub use objects::api_node::{ApiNode, NodeInfo, read_node};
@@ -38,7 +38,7 @@ pub use requests::bucket::Bucket;
 pub use requests::connection::Connection;
 pub use requests::list::{Listed, Watched, list_objects};
 pub use requests::metadata::{
-    LabeledObject, each_labeled_in, list_details_in, list_metadata_in, read_metadata, read_object,
+    LabeledObject, each_labeled_in, has_labels, list_details_in, list_metadata_in, read_metadata, read_object,
 };
 pub use requests::path::is_path_segment;
 pub use requests::watch::{KnownPods, PodWatch};

@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::saved::SaveOptions;
 use crate::kubernetes::{
-    ApiNamespace, ApiNode, ApiResource, Bucket, Cause, Connection, KubernetesError, list_metadata_in, read_metadata,
-    read_namespace, read_node,
+    ApiNamespace, ApiNode, ApiResource, Bucket, Cause, Connection, KubernetesError, has_labels, list_metadata_in,
+    read_metadata, read_namespace, read_node,
 };
-use crate::model::ObjectMeta;
+use crate::model::{Identity, ObjectMeta};
 
 /// Calls in flight at once: more than [`WORKERS`](super::settings::WORKERS), as each makes one call or two, and few enough
 /// for one HTTP/2 connection.
@@ -130,6 +130,18 @@ impl Calls {
     ) -> Result<Vec<ObjectMeta>, KubernetesError> {
         let _permit = self.permit().await?;
         list_metadata_in(&self.connection, resource, namespace, None, self.answer).await
+    }
+
+    /// Returns whether the labels of an object are those of a selector. Without one they are.
+    pub(super) async fn has_labels(
+        &self,
+        resource: &ApiResource,
+        object: &Identity,
+        selector: Option<&str>,
+    ) -> Result<bool, KubernetesError> {
+        let Some(selector) = selector else { return Ok(true) };
+        let _permit = self.permit().await?;
+        has_labels(&self.connection, resource, object, selector, self.answer).await
     }
 
     fn checked<T>(&self, read: Result<Option<T>, KubernetesError>) -> Result<Option<T>, KubernetesError> {

@@ -10,7 +10,7 @@ mod relink;
 mod rule_brake;
 mod wave;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -192,12 +192,12 @@ impl Collection {
             (resource, list_metadata_in(connection, resource, namespace, None, limit).await)
         });
         let mut lists = stream::iter(lists).buffered(LISTS);
-        let (mut ids, mut unlisted) = (Vec::new(), Vec::new());
+        let (mut ids, mut unlisted, mut waiting) = (Vec::new(), Vec::new(), BTreeSet::new());
         while let Some((resource, list)) = lists.next().await {
             match list {
                 Ok(objects) => {
                     take_back(engine, outcomes, &objects);
-                    show(engine, resource, objects, &mut report.waiting);
+                    show(engine, resource, objects, &mut report.waiting, &mut waiting);
                 }
                 Err(error) => {
                     let id = engine.number(&resource.group(), &resource.resource);
@@ -208,7 +208,6 @@ impl Collection {
                 }
             }
         }
-        let waiting = report.waiting.iter().filter_map(|it| waits_in(&it.object.namespace, &it.finalizers)).collect();
         let known = list_in_namespaces(connection, &unlisted, &waiting, limit).await;
         ids.into_iter()
             .zip(known)
@@ -264,20 +263,27 @@ fn take_back(engine: &Engine, outcomes: &Mutex<Vec<ClusterOutcome>>, listed: &[O
 }
 
 /// Shows the graph all objects of a resource, and names those whose deletion others hold up.
-fn show(engine: &Engine, resource: &ApiResource, objects: Vec<ObjectMeta>, waiting: &mut Vec<WaitingObject>) {
+fn show(
+    engine: &Engine,
+    resource: &ApiResource,
+    objects: Vec<ObjectMeta>,
+    waiting: &mut Vec<WaitingObject>,
+    namespaces: &mut BTreeSet<Arc<str>>,
+) {
     let (kind, id) = (served(resource).kind, engine.number(&resource.group(), &resource.resource));
     let defines = engine.name(id) == DEFINITIONS;
     engine.apply(Event::ListBegins(id));
     for object in objects {
+        let grace = object.grace_seconds.filter(|grace| *grace > 0);
         if defines {
             engine.state().resources.defines(&object.name, true);
         }
         if object.is_deleting() {
-            waiting.push(WaitingObject {
-                object: object.identity(&kind),
-                finalizers: object.finalizers.clone(),
-                grace_seconds: object.grace_seconds.filter(|grace| *grace > 0),
-            });
+            let (object, finalizers) = (object.identity(&kind), object.finalizers.clone());
+            namespaces.extend(waits_in(&object.namespace, &finalizers));
+            if engine.filter.leaves_out(resource, &object).is_none() {
+                waiting.push(WaitingObject { object, finalizers, grace_seconds: grace });
+            }
         }
         engine.show(&kind, id, object);
     }

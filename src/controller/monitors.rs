@@ -1,7 +1,7 @@
 //! One monitor for each resource that discovery shows: started, kept and stopped as discovery changes.
 //!
-//! What `--only` and `--ignore` leave out is watched too, because a dependent there holds the finalizer of its owner
-//! (G4).
+//! What `--only`, `--ignore` and `--selector` leave out is watched too, because a dependent there holds the finalizer of its
+//! owner (G4). With `--namespace` only that namespace is watched, for which the permissions there are enough.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::settings::{ControllerSettings, LISTS, WATCH};
-use super::watch::filter::ResourceFilter;
+use super::watch::filter::read_in;
 use super::watch::resources::DEFINITIONS;
 use super::watch::served::{Served, served};
 use super::work::engine::Engine;
@@ -71,9 +71,8 @@ impl Monitors {
     pub(super) async fn follow(&mut self, found: &Discovered) {
         self.warn_of_names(found);
         let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
-        let (served, everything) = (Served::from(found), ResourceFilter::default());
-        let is_wanted = |it: &&ApiResource| everything.selects(it) && served.is_of_its_kind(it);
-        let wanted = found.resources.iter().filter(is_wanted);
+        let served = Served::from(found);
+        let wanted = read_in(found, &self.engine.filter.namespace).filter(|it| served.is_of_its_kind(it));
         let wanted: HashMap<_, _> = wanted.map(|it| (self.engine.number(&it.group(), &it.resource), it)).collect();
         let mut ended = Vec::new();
         for (id, running) in &mut self.running {
@@ -119,6 +118,7 @@ impl Monitors {
         };
         let connection = Arc::clone(&self.engine.calls.connection);
         let monitor = Monitor::new(connection, resource, self.timing.clone(), Arc::clone(&self.lists));
+        let monitor = monitor.within(resource, &self.engine.filter.namespace);
         self.engine.state().resources.awaits_list(id, resource.namespaced);
         let task = tokio::spawn(monitor.run::<MetadataOnly>(sink));
         self.running.insert(id, Running { resource: resource.clone(), task, missing_since: None });

@@ -14,7 +14,7 @@ mod pods_service;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
@@ -24,7 +24,11 @@ use tokio_util::sync::CancellationToken;
 use super::calls::Calls;
 use super::controller_error::ControllerError;
 use super::settings::{WATCH, WORKERS};
-use crate::kubernetes::{ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Listed, list_objects};
+use super::watch::filter::ObjectFilter;
+use crate::kubernetes::{
+    ApiNode, ApiPod, ApiResource, Clock, Connection, KubernetesError, Listed, list_metadata_in, list_objects,
+};
+use crate::model::{ApiKind, Identity, Uid};
 use crate::pod_gc::{MissingNodes, NodeAnswer, PodPlan, PodsSnapshot, plan};
 
 pub use pod_outcome::{PodFailure, PodNotice, PodOutcome, PodReport, PodResult};
@@ -35,6 +39,7 @@ pub use pods_service::PodsService;
 pub struct PodCollector {
     calls: Calls,
     settings: PodGcSettings,
+    filter: ObjectFilter,
     clock: Clock,
     /// Receives what was done at once.
     report: Box<dyn Fn(PodNotice<'_>) + Send + Sync>,
@@ -59,6 +64,7 @@ impl PodCollector {
         Self {
             calls: Calls::new(Arc::clone(connection), &settings.calls, !settings.strict_not_found, dry_run),
             settings,
+            filter: ObjectFilter::default(),
             clock,
             report: Box::new(report),
             missing: MissingNodes::default(),
@@ -68,7 +74,11 @@ impl PodCollector {
         }
     }
 
-    /// Lists all pods and nodes.
+    #[must_use]
+    pub fn of(self, filter: ObjectFilter) -> Self {
+        Self { filter, ..self }
+    }
+
     pub async fn snapshot(&self) -> Result<PodsSnapshot, ControllerError> {
         let taken_at = (self.clock)();
         // The nodes come second: a pod in the list is then no younger than the list of nodes.
@@ -94,7 +104,27 @@ impl PodCollector {
         let reads = due.into_iter().map(|node| async { (self.read_node(&node).await, node) });
         let answers: Vec<_> = stream::iter(reads).buffered(WORKERS).collect().await;
         let states = self.missing.resolve(answers.into_iter().map(|(answer, node)| (node, answer)));
-        plan(snapshot, &states, &self.settings.policy)
+        let mut plan = plan(snapshot, &states, &self.settings.policy);
+        if let Err(error) = self.select(&mut plan).await {
+            plan.actions.clear();
+            plan.errors.push(error.to_string());
+        }
+        plan
+    }
+
+    /// Removes from a plan the pods that the filter leaves out.
+    async fn select(&self, plan: &mut PodPlan) -> Result<(), KubernetesError> {
+        let (mut filter, calls) = (self.filter.clone(), &self.calls);
+        if let Some(labels) = filter.labels.as_deref().filter(|_| !plan.actions.is_empty() || !plan.kept.is_empty()) {
+            let (pods, namespace) = (ApiResource::pods(), &filter.namespace);
+            let listed = list_metadata_in(&calls.connection, &pods, namespace, Some(labels), calls.answer).await?;
+            let labeled: HashSet<_> = listed.into_iter().map(|pod| pod.uid).collect();
+            filter.uids = Some(filter.uids.map_or_else(|| labeled.clone(), |known| &known & &labeled));
+        }
+        let selects = |pod: Identity| filter.leaves_out(&ApiResource::pods(), &pod).is_none();
+        plan.actions.retain(|pod| selects(pod_identity(&pod.namespace, &pod.name, &pod.uid)));
+        plan.kept.retain(|pod| selects(pod_identity(&pod.namespace, &pod.name, &pod.uid)));
+        Ok(())
     }
 
     /// Plans a snapshot and carries out the plan.
@@ -130,4 +160,9 @@ impl PodCollector {
             Err(error) => NodeAnswer::Unavailable(error.to_string()),
         }
     }
+}
+
+pub fn pod_identity(namespace: &str, name: &str, uid: &str) -> Identity {
+    let (kind, uid) = (ApiKind::new("v1", "Pod"), Uid::new(uid));
+    Identity { kind, namespace: namespace.into(), name: name.into(), uid }
 }

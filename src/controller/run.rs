@@ -16,7 +16,7 @@ use super::leader::Attention;
 use super::monitors::Monitors;
 use super::namespace_collector;
 use super::settings::{ControllerSettings, WORKERS};
-use super::watch::filter::ResourceFilter;
+use super::watch::filter::ObjectFilter;
 use super::work::engine::{Engine, Notice};
 use super::work::outcome::ClusterOutcome;
 use super::work::queue::{QueueLength, WorkQueue};
@@ -57,7 +57,7 @@ impl OwnersService {
     pub fn new(
         connection: &Arc<Connection>,
         settings: ControllerSettings,
-        filter: ResourceFilter,
+        filter: impl Into<ObjectFilter>,
         dry_run: bool,
         clock: Clock,
     ) -> Self {

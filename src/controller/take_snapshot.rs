@@ -40,11 +40,13 @@ pub struct ClusterObserver {
     clock: Clock,
     /// Any 404 proves that an owner is absent, as in kube-controller-manager.
     trusts_any_404: bool,
-    /// The namespace of the lists; empty = all, and what has no namespace.
-    namespace: String,
-    rules: ObjectRules,
+    /// Only what is in this namespace is listed, for which the permissions there are enough: an owner without a namespace is read
+    /// by itself. Empty = everything is.
+    pub namespace: String,
+    /// The objects of these are selected too.
+    pub rules: ObjectRules,
     /// The labels in the details of objects; `None` = details are not read.
-    details: Option<Vec<String>>,
+    pub details: Option<Vec<String>>,
 }
 
 // === impl ClusterObserver ===
@@ -61,24 +63,6 @@ impl ClusterObserver {
             rules: ObjectRules::default(),
             details: None,
         }
-    }
-
-    /// Lists only what is in a namespace, for which the permissions there are enough. An owner without a namespace is read by itself.
-    #[must_use]
-    pub fn within(self, namespace: Option<&str>) -> Self {
-        Self { namespace: namespace.unwrap_or_default().to_owned(), ..self }
-    }
-
-    /// Selects the objects of these rules too.
-    #[must_use]
-    pub fn with_rules(self, rules: ObjectRules) -> Self {
-        Self { rules, ..self }
-    }
-
-    /// Reads details too, with these labels. `None` = it does not.
-    #[must_use]
-    pub fn with_details(self, labels: Option<Vec<String>>) -> Self {
-        Self { details: labels, ..self }
     }
 
     /// Takes a snapshot. `watch` receives the number of resources that are listed and that there are.

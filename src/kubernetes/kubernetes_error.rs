@@ -16,6 +16,9 @@ const LONGEST_MESSAGE: usize = 1000;
 /// The longest wait that a server may want.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
 
+/// What the text of an error begins with if the API server denies permission.
+pub const DENIED: &str = "may not ";
+
 /// A failure to reach the API server or to read its answer. Its text becomes the cause in a `NotSeen`.
 #[derive(Debug)]
 pub struct KubernetesError {
@@ -127,7 +130,7 @@ impl fmt::Display for KubernetesError {
             // These concern every request.
             Cause::NotReady { .. } | Cause::Ended => write!(f, "{cause}"),
             _ if cause.is_of_credentials() => write!(f, "{cause}"),
-            Cause::Forbidden(_) => write!(f, "may not {what}: {cause}"),
+            Cause::Forbidden(_) => write!(f, "{DENIED}{what}: {cause}"),
             _ => write!(f, "cannot {what}: {cause}"),
         }
     }

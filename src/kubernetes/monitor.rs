@@ -96,6 +96,12 @@ impl Monitor {
         Self { connection, listing, timing, lists, silence, compares_versions: true }
     }
 
+    /// Returns the same, of one namespace; empty = of all.
+    #[must_use]
+    pub fn within(self, resource: &ApiResource, namespace: &str) -> Self {
+        Self { listing: Listing::of_namespace(resource, namespace), ..self }
+    }
+
     /// Creates a monitor of the pods of a node. It compares no versions: a live lookup follows before anything of a pod is
     /// removed (I11).
     pub(super) fn of_node(connection: Arc<Connection>, node: &str, timing: Timing) -> Self {

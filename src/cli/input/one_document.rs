@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::document_table::Content;
 use crate::cli::verbs::controller::plan_cluster::WholePlan;
-use crate::owners::{ClusterPlan, ClusterSnapshot};
+use crate::owners::ClusterSnapshot;
 use crate::plan::Plan;
 
 /// What distinguishes documents.
@@ -34,7 +34,7 @@ pub(in crate::cli) fn cluster_snapshot(path: &Path) -> Result<ClusterSnapshot, C
 }
 
 /// Reads a plan of a cluster; `-` is standard input.
-pub(in crate::cli) fn cluster_plan(path: &Path) -> Result<ClusterPlan, CliError> {
+pub(in crate::cli) fn cluster_plan(path: &Path) -> Result<WholePlan, CliError> {
     let plan = read::<WholePlan, _>(path, "a plan of a cluster");
     plan.map_err(|error| CliError::new(ErrorKind::Usage, error).hint("`kubegc controller plan -o json` prints one"))
 }

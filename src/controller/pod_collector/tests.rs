@@ -402,3 +402,31 @@ fn a_relist_removes_deleted_objects_from_the_store() {
 fn unreachable() -> KubernetesError {
     Cause::Silent(Duration::from_secs(1)).of("watch pods")
 }
+
+/// Of another namespace, without the labels, and with labels that cannot be read.
+#[tokio::test]
+async fn pods_that_are_not_selected_stay() {
+    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [live("Pod", "a")["metadata"]]});
+    let labels = ObjectFilter { labels: Some("app=web".to_owned()), ..ObjectFilter::default() };
+    let of_namespace = ObjectFilter { namespace: "other".to_owned(), ..ObjectFilter::default() };
+    let other = list["items"][0].clone();
+    let with_uid = |uid: &str| {
+        let mut list = list.clone();
+        list["items"][0] = json!({"metadata": other});
+        list["items"][0]["metadata"]["uid"] = uid.into();
+        list
+    };
+    for (filter, code, uid, expected) in [
+        (of_namespace, 200, "u", (0, 0)),
+        (labels.clone(), 200, "v", (0, 0)),
+        (labels.clone(), 200, "u", (1, 0)),
+        (labels, 500, "u", (0, 1)),
+    ] {
+        let answer = if code == 200 { with_uid(uid) } else { failure(code, "InternalError", &json!({})) };
+        let server = Server::default().with("GET", NODE, 404, not_found("nodes", "n")).deletes();
+        let server = server.with("GET", "/api/v1/pods", code, answer);
+        let mut collector = server.collector(no_quarantine(), false).of(filter);
+        let report = collector.pass(&snapshot(pod("Running"), vec![]), &CancellationToken::new()).await;
+        assert_eq!((report.outcomes.len(), report.errors.len()), expected, "{report:?}");
+    }
+}

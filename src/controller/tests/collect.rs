@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::controller::{
-    ClusterObserver, ClusterOutcome, ClusterReport, CollectOptions, ControllerSettings, ObserverLimits, OwnersService,
-    ResourceFilter, collect,
+    ClusterObserver, ClusterOutcome, ClusterReport, CollectOptions, ControllerSettings, ObjectFilter, ObserverLimits,
+    OwnersService, ResourceFilter, collect,
 };
 use crate::model::Identity;
 use crate::owners::{ActionWord, Propagation, plan};
@@ -261,5 +261,49 @@ async fn a_service_that_observes_only_reads() {
         let events = requests.iter().filter(|request| request.starts_with("POST ")).count();
         let only_reads = requests.iter().all(|request| request.starts_with("GET "));
         assert_eq!((events, only_reads), if dry_run { (0, true) } else { (1, false) }, "{requests:#?}");
+    }
+}
+
+/// The permissions in a namespace are enough: nothing else is read, but the owners without a namespace.
+#[tokio::test(start_paused = true)]
+async fn a_service_of_a_namespace_reads_only_what_is_in_it() {
+    let node = object("v1", "Node", "", "gone", &[]);
+    let elsewhere = with(config_map("elsewhere", &[absent("gone")]), "namespace", json!("ns2"));
+    let served = [("v1", "configmaps", "ConfigMap", true), ("v1", "nodes", "Node", false)];
+    let served = served.map(|(version, resource, kind, scope)| resource_of(version, resource, kind, scope, true));
+    let server = FakeApi::serving(served.to_vec());
+    let objects = [config_map("a", &[absent("gone")]), config_map("b", &[to(&node)]), elsewhere];
+    objects.iter().for_each(|object| server.put(object));
+    let (connection, stop) = (Arc::new(server.connection()), CancellationToken::new());
+    let only = ObjectFilter { namespace: "ns1".to_owned(), ..ObjectFilter::default() };
+    let service = OwnersService::new(&connection, ControllerSettings::default(), only, false, CLOCK);
+    let end = async {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        stop.cancel();
+    };
+    tokio::join!(service.run(stop.clone()), end);
+    assert_eq!(server.names(), ["elsewhere"]);
+    let is_within = |request: &String| {
+        let path = request.split(['?', ' ']).nth(1).unwrap_or_default();
+        path.contains("/namespaces/ns1/") || path.ends_with("/nodes/gone") || path.matches('/').count() < 4
+    };
+    let beyond: Vec<_> = server.requests().into_iter().filter(|request| !is_within(request)).collect();
+    assert_eq!(beyond, [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_has_only_what_is_selected() {
+    let hold = |name: &str, namespace: &str| {
+        deleted_with("example.com/hold", with(config_map(name, &[]), "namespace", json!(namespace)))
+    };
+    let many: Vec<_> = (0..=crate::model::MOST_OWNERS).map(|number| absent(&format!("owner{number}"))).collect();
+    let unread = with(config_map("unread", &many), "namespace", json!("ns2"));
+    let server = server([hold("held", "ns1"), hold("elsewhere", "ns2"), unread]);
+    let only = ObjectFilter { namespace: "ns1".to_owned(), ..ObjectFilter::default() };
+    let uids = Some([Uid::new("held-uid")].into());
+    for only in [only, ObjectFilter { uids, ..ObjectFilter::default() }] {
+        let report = collects(&server, &CollectOptions { only, ..options() }, 0).await;
+        let waiting: Vec<_> = report.waiting.iter().map(|waiting| &*waiting.object.name).collect();
+        assert_eq!((waiting, report.failures), (vec!["held"], vec![]));
     }
 }

@@ -166,6 +166,35 @@ async fn a_never_available_group_holds_finalizers_temporarily() {
     }
 }
 
+/// The labels are read before each change, and an object that gets them later is checked again.
+#[tokio::test(start_paused = true)]
+async fn objects_without_the_labels_are_not_changed() {
+    let mut cluster = Cluster::new();
+    cluster.engine.filter.labels = Some("app=web".to_owned());
+    cluster.server.serves(vec![resource_of("v1", "pods", "Pod", true, true)], &[]);
+    let labeled = |object: Value| with(object, "labels", json!({"app": "web"}));
+    let (absent, other) = (pod("absent", &[]), pod("other", &[to(&pod("absent", &[]))]));
+    cluster.shows_version(&labeled(pod("web", &[to(&absent)])));
+    cluster.shows_version(&other);
+    cluster.works().await;
+    assert_eq!((cluster.server.names(), cluster.waiting()), (vec!["other".to_owned()], 1));
+    cluster.server.put(&labeled(other));
+    tokio::time::advance(Duration::from_mins(5)).await;
+    cluster.works_again().await;
+    assert_eq!(cluster.server.names(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_without_the_labels_keeps_its_reference() {
+    let (mut cluster, owner, child) = family("orphan", |owners| pod("child", owners));
+    cluster.engine.filter.labels = Some("app=web".to_owned());
+    cluster.server.serves(vec![resource_of("v1", "pods", "Pod", true, true)], &[]);
+    cluster.server.put(&with(owner.clone(), "labels", json!({"app": "web"})));
+    assert!(holds(&cluster, &owner).await);
+    assert_eq!(cluster.server.get(&child).unwrap()["metadata"]["ownerReferences"], json!([blocking(&owner)]));
+    assert!(cluster.failures()[0].cause.contains("excluded by --selector"), "{:?}", cluster.failures());
+}
+
 /// As at a hand-over, where a kube-controller-manager has its Lease.
 #[tokio::test(start_paused = true)]
 async fn one_cause_of_many_namespaces_is_one_warning() {

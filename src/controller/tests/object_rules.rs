@@ -61,7 +61,8 @@ fn left(server: &FakeApi) -> Vec<String> {
 /// Plans, and lists what would be done.
 async fn planned(server: &FakeApi, rules: ObjectRules) -> (Vec<String>, Vec<String>) {
     let (connection, guards) = (Arc::new(server.connection()), OwnerGuards::default());
-    let observer = ClusterObserver::new(connection, ObserverLimits::default(), CLOCK, &guards).with_rules(rules);
+    let mut observer = ClusterObserver::new(connection, ObserverLimits::default(), CLOCK, &guards);
+    observer.rules = rules;
     let plan = plan(&observer.snapshot(|_, _| {}).await.unwrap());
     let actions = plan.actions.iter().chain(&plan.predicted);
     (actions.map(|it| format!("{} {}: {}", it.action, it.object.name, it.reason)).collect(), plan.errors)

@@ -29,6 +29,8 @@ pub struct ObjectFilter {
     pub namespace: String,
     /// With one of these uids; `None` = with any.
     pub uids: Option<HashSet<Uid>>,
+    /// With labels that this selector matches. A service reads them before each change.
+    pub labels: Option<String>,
 }
 
 /// A name that is not `GROUP/RESOURCE`.
@@ -41,7 +43,8 @@ pub struct InvalidResourceName;
 impl ResourceFilter {
     /// Returns whether objects of a resource are collected.
     pub fn selects(&self, resource: &ApiResource) -> bool {
-        resource.is_preferred && resource.is_collectable() && !self.leaves_out(resource)
+        let is_left_out = self.leaves_out_named(&resource.group(), &resource.resource);
+        resource.is_preferred && resource.is_collectable() && !is_left_out
     }
 
     /// Lists the names that no resource has: they may have a typing error.
@@ -51,11 +54,6 @@ impl ResourceFilter {
     }
 
     /// Returns whether objects of a resource are left as they are, in all its versions.
-    pub fn leaves_out(&self, resource: &ApiResource) -> bool {
-        self.leaves_out_named(&resource.group(), &resource.resource)
-    }
-
-    /// As [`Self::leaves_out`], by the names of group and resource.
     pub fn leaves_out_named(&self, group: &str, resource: &str) -> bool {
         let names = |names: &[ResourceName]| names.iter().any(|name| name.is_named(group, resource));
         !self.only.is_empty() && !names(&self.only) || names(&self.ignore)
@@ -75,8 +73,9 @@ pub(in crate::controller) fn read_in<'f>(
 
 impl ObjectFilter {
     pub fn is_empty(&self) -> bool {
-        let Self { resources, namespace, uids } = self;
-        resources.only.is_empty() && resources.ignore.is_empty() && namespace.is_empty() && uids.is_none()
+        let Self { resources, namespace, uids, labels } = self;
+        let names_none = resources.only.is_empty() && resources.ignore.is_empty();
+        names_none && namespace.is_empty() && uids.is_none() && labels.is_none()
     }
 
     /// Says why an object is left as it is. `None` = it is not.

@@ -114,8 +114,13 @@ impl Engine {
         let identity = live.identity(&served(&resource).kind);
         let item = self.item(&identity.uid).filter(|item| item.identity == identity && !item.is_deleting);
         let Some(item) = item.filter(|_| !self.is_shared(&identity.uid)) else { return };
-        if self.filter.leaves_out(&resource, &identity).is_some() || !self.may_change_one_more() {
+        if self.filter.leaves_out(&resource, &identity).is_some() {
             return;
+        }
+        match self.has_labels(&resource, &identity).await {
+            Ok(true) if self.may_change_one_more() => {}
+            Ok(_) => return,
+            Err(error) => return self.failed(identity, error.to_string()),
         }
         let checked = Checked { item, resource, live };
         let propagation = Propagation::Background;

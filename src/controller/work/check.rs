@@ -10,8 +10,8 @@ use crate::kubernetes::{ApiResource, Cause, KubernetesError, is_path_segment};
 use crate::model::{Identity, ObjectMeta, Uid, left_out_owners};
 use crate::owners::{Dependent, Event, Item, ObjectKeepReason, OwnerState, VALID, Verdict, decide, is_kept};
 
-/// When an object is checked again whose owner's kind is not served, if discovery shows no change before.
-const UNRESOLVED_RETRY: Duration = Duration::from_mins(5);
+/// When an object is checked again whose owner's kind is not served, if discovery shows no change before, or that lacks labels.
+pub(super) const UNRESOLVED_RETRY: Duration = Duration::from_mins(5);
 
 // === impl Engine: workers ===
 
@@ -121,10 +121,6 @@ impl Engine {
         if uid.is_empty() || item.is_deleting && !item.waits_for_dependents {
             return Ok(Next::Done.into());
         }
-        if let Some(cause) = left_out_owners(item.left_out_owners).filter(|_| !item.is_deleting) {
-            self.failed(item.identity, cause);
-            return Ok(Next::Parked.into());
-        }
         if item.is_virtual && !is_path_segment(&item.identity.name) {
             self.check_dependents(uid);
             return Ok(Next::Done.into());
@@ -136,11 +132,23 @@ impl Engine {
         if self.filter.leaves_out(resource, &item.identity).is_some() && !item.is_virtual {
             return Ok(Next::Done.into());
         }
+        if let Some(cause) = left_out_owners(item.left_out_owners).filter(|_| !item.is_deleting) {
+            self.failed(item.identity, cause);
+            return Ok(Next::Parked.into());
+        }
+        if !item.is_virtual && !self.has_labels(resource, &item.identity).await? {
+            return Ok(Next::Later(UNRESOLVED_RETRY).into());
+        }
         let Some(namespace) = namespace(&item, resource) else { return Ok(Next::Done.into()) };
         if let Some(decision) = self.without_read(&served, &item, resource, namespace).await? {
             return Ok(decision);
         }
         self.check_read(&served, item, resource).await
+    }
+
+    /// Returns whether an object has the labels of those that may be changed.
+    pub(super) async fn has_labels(&self, resource: &ApiResource, object: &Identity) -> Result<bool, KubernetesError> {
+        self.calls.has_labels(resource, object, self.filter.labels.as_deref()).await
     }
 
     /// Checks an object by a live read.

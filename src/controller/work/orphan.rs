@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use futures::{StreamExt as _, stream};
 
+use super::check::UNRESOLVED_RETRY;
 use super::decision::{Next, namespace, target, unless_conflict};
 use super::engine::Engine;
 use crate::kubernetes::{Cause, KubernetesError};
@@ -22,6 +23,9 @@ impl Engine {
         let Some(resource) = served.resource(&item.identity.kind) else { return Ok(self.not_served(&served, item)) };
         if !item.is_deleting || self.filter.leaves_out(resource, &item.identity).is_some() {
             return Ok(Next::Done);
+        }
+        if !self.has_labels(resource, &item.identity).await? {
+            return Ok(Next::Later(UNRESOLVED_RETRY));
         }
         if let Some(next) = self.lacks_lists(&item.identity) {
             return Ok(next);
@@ -74,6 +78,11 @@ impl Engine {
             let cause = served.why_not(&item.identity.kind);
             return Err(Cause::Unreadable(cause).of(format!("release {}", item.identity)));
         };
+        if !self.has_labels(resource, &item.identity).await? {
+            return Err(
+                Cause::InvalidRequest("excluded by --selector".to_owned()).of(format!("release {}", item.identity))
+            );
+        }
         let target = target(&item.identity, resource);
         let mut conflicts = 0;
         loop {

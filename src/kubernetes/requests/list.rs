@@ -103,13 +103,18 @@ impl Listing {
     }
 
     /// The objects of a resource in one namespace.
-    pub(super) fn of_namespace(resource: &ApiResource, namespace: &str) -> Self {
+    pub(in crate::kubernetes) fn of_namespace(resource: &ApiResource, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..Self::all(resource) }
     }
 
     /// Those of them that a selector of labels matches.
     pub(in crate::kubernetes) fn labeled(self, selector: Option<&str>) -> Self {
         Self { labels: selector.map(str::to_owned), ..self }
+    }
+
+    /// The one with this name.
+    pub(super) fn named(self, name: &str) -> Self {
+        Self { fields: Some(format!("metadata.name={name}")), ..self }
     }
 
     /// The pods that are bound to a node.

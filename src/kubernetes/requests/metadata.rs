@@ -13,7 +13,7 @@ use super::list::{Listed, Listing, RESTARTS};
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::objects::object::{MetadataOnly, Object};
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
-use crate::model::{LAST_APPLIED, ObjectDetails, ObjectMeta, Uid};
+use crate::model::{Identity, LAST_APPLIED, ObjectDetails, ObjectMeta, Uid};
 
 /// Only metadata, and whole objects from a server that does not know that form.
 pub(super) const ACCEPT_ONE: HeaderValue =
@@ -64,6 +64,19 @@ pub async fn list_metadata_in(
     let listing = Listing::of_namespace(resource, namespace).labeled(selector);
     let objects = listing.complete::<MetadataOnly>(connection, limit).await?;
     Ok(objects.into_iter().map(|object| object.metadata).collect())
+}
+
+/// Returns whether a selector of labels matches an object with this name and uid, in the server's store.
+pub async fn has_labels(
+    connection: &Connection,
+    resource: &ApiResource,
+    object: &Identity,
+    selector: &str,
+    limit: Duration,
+) -> Result<bool, KubernetesError> {
+    let listing = Listing::of_namespace(resource, &object.namespace).labeled(Some(selector)).named(&object.name);
+    let found = listing.whole::<MetadataOnly>(connection, limit).await?;
+    Ok(found.iter().any(|found| found.metadata.uid == object.uid))
 }
 
 /// As [`list_metadata_in`], with the details of the objects that `of` selects. The labels among them are these.

@@ -118,6 +118,7 @@ impl State {
         let objects = self.objects.iter().filter(|(at, _)| at.rsplit_once('/').is_some_and(|(list, _)| is_in(list)));
         let mut all: Vec<_> = objects.map(|(_, object)| object.clone()).collect();
         all.extend(self.more(path));
+        all.retain(|object| is_selected(object, query));
         let number = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.parse().ok());
         let (from, most) = (number("continue=").unwrap_or(0), number("limit=").unwrap_or(usize::MAX));
         let items: Vec<_> = all.iter().skip(from).take(most.min(self.page)).collect();
@@ -275,6 +276,20 @@ pub(super) fn path(object: &Value) -> String {
     let (namespace, name) = (&object["metadata"]["namespace"], &object["metadata"]["name"]);
     let list = resource_of(object).path(namespace.as_str().unwrap_or_default()).unwrap();
     format!("{list}/{}", name.as_str().unwrap())
+}
+
+/// Returns whether an object has the name and the label that a query selects, as `metadata.name=a` and `app=web`.
+fn is_selected(object: &Value, query: &str) -> bool {
+    let selector =
+        |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)).map(|it| it.replace("%3D", "="));
+    let is = |value: &Value, wanted: Option<&str>| wanted.is_none_or(|wanted| *value == *wanted);
+    let metadata = &object["metadata"];
+    let (field, label) = (selector("fieldSelector="), selector("labelSelector="));
+    let has_label = label
+        .as_deref()
+        .and_then(|label| label.split_once('='))
+        .is_none_or(|(key, value)| metadata["labels"][key] == *value);
+    has_label && is(&metadata["name"], field.as_deref().and_then(|field| field.strip_prefix("metadata.name=")))
 }
 
 pub(super) fn list_path(object: &Value) -> String {

@@ -3,6 +3,7 @@
 use super::cluster_tables::{action_text, detail, finding_text, reason};
 use super::pod_tables as pod;
 use crate::cli::render::format;
+use crate::controller::pod_identity;
 use crate::model::Identity;
 use crate::owners::ClusterPlan;
 use crate::pod_gc::PodPlan;
@@ -26,7 +27,7 @@ pub(super) fn csv(plan: &ClusterPlan, pods: Option<&PodPlan>, labels: &[String])
         text += &row(plan, labels, "finding", what, &finding.object, held_by, detail(finding));
     }
     for action in pods.into_iter().flat_map(|pods| &pods.actions) {
-        let (what, object) = (pod::action_text(action), pod::identity(&action.namespace, &action.name, &action.uid));
+        let (what, object) = (pod::action_text(action), pod_identity(&action.namespace, &action.name, &action.uid));
         text += &row(plan, labels, "pod", what.to_owned(), &object, String::new(), pod::reason(action));
     }
     text

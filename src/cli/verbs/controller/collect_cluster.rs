@@ -41,7 +41,7 @@ pub struct Args {
     ///
     /// Pods of a missing node are kept unless `pod_gc.node_quarantine` is 0: a single command cannot measure how long the
     /// node has been missing.
-    #[arg(long, conflicts_with_all = ["namespaces", "namespace", "selector", "only", "ignore", "plan"])]
+    #[arg(long, conflicts_with_all = ["namespaces", "only", "ignore"])]
     pods_only: bool,
     /// Also delete the content of namespaces in deletion, then end the deletion
     ///
@@ -116,7 +116,8 @@ fn objects(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) 
 
 fn pods(args: &Args, dry_run: bool, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
     let connection = Arc::new(source.patient_connection());
-    let mut collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), dry_run, now, |_| {});
+    let collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), dry_run, now, |_| {});
+    let mut collector = collector.of(args.change.only.filter_of_pods()?);
     let (max, timeout, asks) = (args.change.max, source.left(), args.change.asks(dry_run, source));
     let report = until_aborted(async |stop| {
         QUESTION.confirm(&connection, asks, &stop).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::cluster_groups::GroupBy;
 use super::object_args::ObjectArgs;
@@ -56,20 +56,20 @@ pub struct Args {
     #[arg(long, value_name = "FILE", requires = "fail_on")]
     baseline: Option<PathBuf>,
     /// Show the orphaned, unscheduled and surplus terminated pods, instead of objects whose owners are deleted
-    #[arg(long, conflicts_with_all = ["snapshot", "fail_on", "selector", "only", "ignore", "plan"])]
+    #[arg(long, conflicts_with_all = ["snapshot", "fail_on", "only", "ignore"])]
     pods_only: bool,
     /// Only plan by owner references
     #[arg(long, conflicts_with = "pods_only")]
     owners_only: bool,
 }
 
-#[derive(Debug, JsonSchema, Serialize)]
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(in crate::cli) struct WholePlan {
     #[serde(flatten)]
-    objects: ClusterPlan,
+    pub(super) objects: ClusterPlan,
     /// The orphaned, unscheduled and surplus terminated pods, without those that are deleted above. `null` = they are not planned.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pods: Option<PodPlan>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pods: Option<PodPlan>,
 }
 
 /// What `--fail-on` looks for.
@@ -113,7 +113,7 @@ impl Verb for Args {
         }
         let WholePlan { objects: plan, pods } = &whole(self, source, output)?;
         let known = self.baseline.as_deref().map(one_document::cluster_plan).transpose()?;
-        let new = known.map(|known| without(plan.clone(), &known));
+        let new = known.map(|known| without(plan.clone(), &known.objects));
         let new = new.as_ref().unwrap_or(plan);
         let met: Vec<_> = self.fail_on.iter().filter(|condition| condition.is_met(new)).collect();
         if met.is_empty() {
@@ -134,7 +134,7 @@ fn whole(args: &Args, source: Source<'_>, output: &mut Output) -> Result<WholePl
     let filter = args.only.filter(source)?;
     let snapshot = match &args.snapshot {
         Some(file) => one_document::cluster_snapshot(file)?,
-        None => source::observe(source, args.only.namespace.get(), args.details(output.format))?,
+        None => source::observe(source, args.only.select.namespace.get(), args.details(output.format))?,
     };
     let mut plan = plan_under(&snapshot, &source.settings().controller.guards);
     if !filter.is_empty() {
@@ -213,7 +213,7 @@ fn without(mut plan: ClusterPlan, known: &ClusterPlan) -> ClusterPlan {
 }
 
 fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliError> {
-    let (plan, paint) = (pod_plan(&args.only.filter(source)?, source)?, output.paint);
+    let (plan, paint) = (pod_plan(&args.only.filter_of_pods()?, source)?, output.paint);
     output
         .list(&Document::of(&plan), plan.actions.iter().map(render_pods::name), || render_pods::plan(&plan, paint))?;
     source::all_listed(&plan.errors)
@@ -221,15 +221,12 @@ fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliE
 
 fn pod_plan(filter: &ObjectFilter, source: Source<'_>) -> Result<PodPlan, CliError> {
     let connection = Arc::new(source.patient_connection());
-    let mut collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), true, now, |_| {});
-    let mut plan = block_on(async {
+    let collector = PodCollector::new(&connection, source.settings().pods_of_cluster(), true, now, |_| {});
+    let mut collector = collector.of(filter.clone());
+    block_on(async {
         let snapshot = collector.snapshot().await?;
         Ok(collector.plan(&snapshot).await)
-    })?;
-    let selects = |pod: Identity| filter.leaves_out_named("", PODS, &pod).is_none();
-    plan.actions.retain(|pod| selects(render_pods::identity(&pod.namespace, &pod.name, &pod.uid)));
-    plan.kept.retain(|pod| selects(render_pods::identity(&pod.namespace, &pod.name, &pod.uid)));
-    Ok(plan)
+    })
 }
 
 fn keep_only(plan: &mut ClusterPlan, filter: &ObjectFilter, snapshot: &ClusterSnapshot) {

@@ -7,7 +7,6 @@ use super::{DELETED_PODS, KEPT_PODS, PODS};
 use crate::cli::render::output::is_wide;
 use crate::cli::render::{Paint, format};
 use crate::controller::{PodOutcome, PodReport};
-use crate::model::{ApiKind, Identity, Uid};
 use crate::pod_gc::{PodAction, PodKeepReason, PodKept, PodPlan, PodReason};
 
 /// Formats a plan as a table.
@@ -66,11 +65,6 @@ fn actions(actions: &[PodAction]) -> String {
 
 pub(super) fn action_text(action: &PodAction) -> &'static str {
     if action.mark.is_some() { "mark failed, delete" } else { "delete" }
-}
-
-pub(super) fn identity(namespace: &str, name: &str, uid: &str) -> Identity {
-    let (kind, uid) = (ApiKind::new("v1", "Pod"), Uid::new(uid));
-    Identity { kind, namespace: namespace.into(), name: name.into(), uid }
 }
 
 fn columns(action: &PodAction) -> [String; 3] {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::object_args::SelectArgs;
 use super::source;
 use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
@@ -14,9 +15,7 @@ use crate::cli::render::output::Output;
 use crate::cli::verb::{LOOKS, Start, Verb, VerbFacts};
 use crate::cli::verbs::collect::is_dry;
 use crate::config::{Loaded, Settings};
-use crate::controller::{
-    Attention, Candidate, OwnersService, PodCollector, PodNotice, PodsService, ResourceFilter, ResourceName,
-};
+use crate::controller::{Attention, Candidate, ObjectFilter, OwnersService, PodCollector, PodNotice, PodsService};
 use crate::daemon::now;
 pub(super) use crate::daemon::process::file_watch::FileWatch;
 pub(super) use crate::daemon::process::signals::{self, Reload};
@@ -47,12 +46,8 @@ struct Reloads<'a, F> {
 /// terminated ones over a limit. kube-controller-manager does the same.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Collect only these resources, such as apps/deployments or configmaps
-    #[arg(long, value_delimiter = ',', value_name = "GROUP/RESOURCE")]
-    only: Vec<ResourceName>,
-    /// Skip these resources
-    #[arg(long, value_delimiter = ',', value_name = "GROUP/RESOURCE")]
-    ignore: Vec<ResourceName>,
+    #[command(flatten)]
+    select: SelectArgs,
     /// Log changes without making them, as with mode = "observe"
     #[arg(long)]
     dry_run: bool,
@@ -98,20 +93,19 @@ fn run(args: &Args, source: Source<'_>, start: &Start<'_>) -> Result<(), CliErro
     block_on(async {
         let (signals, stop, reload) = signals::listen()?;
         let connection = Arc::new(source.connection());
-        let filter = ResourceFilter { only: args.only.clone(), ignore: args.ignore.clone() };
+        let filter = args.select.filter();
         let dry_run = is_dry(args.dry_run, source.loaded);
         if dry_run {
             tracing::warn!("nothing is changed: --dry-run or mode = \"observe\"");
         }
-        let settings =
-            source::with_namespaces(source, args.namespaces, !(args.only.is_empty() && args.ignore.is_empty()))?;
+        let settings = source::with_namespaces(source, args.namespaces, !filter.is_empty())?;
         let keep = source::history(source, "controller run", connection.cluster().await, dry_run)?;
-        let owners = OwnersService::new(&connection, settings, filter, dry_run, now).with_history(keep);
+        let owners = OwnersService::new(&connection, settings, filter.clone(), dry_run, now).with_history(keep);
         let (metrics, pages, attention) = (owners.metrics().clone(), owners.pages(), owners.attention());
         let health = pages.health.clone();
         let _server = serve_pages(source, pages);
         let reloads = Reloads { load, started_with: source.settings(), metrics: &metrics, health: &health };
-        let pods = pods(source, dry_run, &connection, (&metrics, &health));
+        let pods = pods(source, (filter, dry_run), &connection, (&metrics, &health));
         let service = collect(args, owners, pods, stop.clone());
         tokio::select! {
             ended = serve(args, source, &connection, (&metrics, &health, attention), service, &stop) => ended,
@@ -172,14 +166,14 @@ fn serve_pages(source: Source<'_>, pages: Pages) -> Option<Server> {
 
 fn pods(
     source: Source<'_>,
-    dry_run: bool,
+    (filter, dry_run): (ObjectFilter, bool),
     connection: &Arc<Connection>,
     (metrics, health): (&ControllerMetrics, &Health),
 ) -> PodsService {
     let counted = metrics.clone();
     let report = move |notice: PodNotice<'_>| notice.count_and_log(&counted);
     let collector = PodCollector::new(connection, source.settings().pods_of_cluster(), dry_run, now, report);
-    PodsService::new(collector).with_monitoring(metrics, health)
+    PodsService::new(collector.of(filter)).with_monitoring(metrics, health)
 }
 
 async fn collect(args: &Args, owners: OwnersService, pods: PodsService, stop: CancellationToken) {

@@ -63,8 +63,9 @@ pub(super) fn history(
 /// Returns what reads the cluster, or a namespace.
 pub(super) fn observer(connection: Arc<Connection>, source: Source<'_>, namespace: Option<&str>) -> ClusterObserver {
     let ControllerSettings { guards, rules, .. } = source.settings().owners_of_cluster();
-    let observer = ClusterObserver::new(connection, ObserverLimits::default(), now, &guards);
-    observer.within(namespace).with_rules(rules)
+    let mut observer = ClusterObserver::new(connection, ObserverLimits::default(), now, &guards);
+    (observer.namespace, observer.rules) = (namespace.unwrap_or_default().to_owned(), rules);
+    observer
 }
 
 /// Returns the settings of the collection by owner references, with those of a command. The deletion of a namespace needs all
@@ -94,7 +95,8 @@ pub(super) fn observe(
     namespace: Option<&str>,
     details: Option<Vec<String>>,
 ) -> Result<ClusterSnapshot, CliError> {
-    let observer = observer(Arc::new(source.patient_connection()), source, namespace).with_details(details);
+    let mut observer = observer(Arc::new(source.patient_connection()), source, namespace);
+    observer.details = details;
     let progress = progress(0, "{bar:30} {pos} of {len} resources");
     progress.enable_steady_tick(Duration::from_millis(200));
     let watch = |done: usize, all: usize| {
