@@ -18,7 +18,7 @@ pub(in crate::cli) mod why_object;
 use crate::cli::args::kubectl_args::KubectlArgs;
 use crate::cli::cli_error::CliError;
 use crate::cli::input::cluster::Source;
-use crate::cli::render::output::{Document, Output};
+use crate::cli::render::output::{Document, Format, Output};
 use crate::cli::render::tables::tables;
 use crate::cli::verb::{Chosen, DOCUMENT, LOOKS, Start, Verb, VerbFacts, Word, verbs};
 
@@ -97,6 +97,6 @@ impl Verb for SnapshotArgs {
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
         let snapshot = source::observe(Source::new(&start.load()?, start), None, None)?;
         output.document(&Document::of(&snapshot))?;
-        source::all_listed(&snapshot.missing())
+        source::all_listed(&snapshot.missing(), Some(Format::Json))
     }
 }

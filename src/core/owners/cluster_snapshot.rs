@@ -52,7 +52,10 @@ impl ClusterSnapshot {
         let groups = self.unavailable.iter().map(UnavailableGroup::to_string);
         let lists = self.resources.iter().filter_map(|listed| {
             let cause = listed.objects.cause()?;
-            Some(format!("cannot list {} ({}): {cause}", listed.served.resource, listed.served.kind))
+            // That of a request names the resource.
+            let is_whole = ["cannot ", "may not "].iter().any(|start| cause.starts_with(start));
+            let ServedKind { resource, kind, .. } = &listed.served;
+            Some(if is_whole { cause.to_owned() } else { format!("cannot list {resource} ({kind}): {cause}") })
         });
         let mut missing: Vec<_> =
             groups.chain(lists).chain(self.unread_owners()).chain(self.rule_errors.iter().cloned()).collect();

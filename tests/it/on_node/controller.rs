@@ -242,10 +242,7 @@ async fn what_may_not_be_read_is_named_and_deletes_nothing(node: &NodeRig) {
     let plan: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(names(&plan, "actions"), [""; 0]);
     let errors: Vec<_> = plan["errors"].as_array().unwrap().iter().map(|error| error.as_str().unwrap()).collect();
-    assert!(
-        errors.iter().any(|error| error.starts_with("cannot list configmaps (ConfigMap.v1): may not list")),
-        "{errors:?}"
-    );
+    assert!(errors.iter().any(|error| error.starts_with("may not list configmaps (v1): ")), "{errors:?}");
     let missing = node.kubegc(&["controller", "plan", "--kubeconfig", "/nowhere"]);
     assert_eq!(missing.code, 2, "nothing but the configuration can help");
     assert!(missing.stderr.contains("kubeconfig /nowhere does not exist"), "{}", missing.stderr);

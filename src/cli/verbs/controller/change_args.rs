@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::object_args::ObjectArgs;
+use super::source::together;
 use crate::cli::cli_error::{CliError, ErrorKind, note};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::session::block_on;
@@ -81,7 +82,7 @@ impl ChangeArgs {
             };
             faults.push(format!("{object}: {cause}{others}"));
         }
-        faults.extend(errors.iter().cloned());
+        faults.extend(together(errors));
         match faults.as_slice() {
             [] => Ok(()),
             faults => {

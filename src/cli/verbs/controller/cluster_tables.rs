@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::cluster_groups::{GroupBy, groups};
+use super::source::together;
 use super::{ACTIONS, CHANGES, FINDINGS, WAITING};
 use crate::cli::render::output::is_wide;
 use crate::cli::render::{Paint, format};
@@ -24,12 +25,13 @@ const CONDITION: usize = 300;
 pub(super) fn plan(plan: &ClusterPlan, content: usize, by: Option<GroupBy>, paint: Paint) -> String {
     let mut text = format!("Cluster: {}\n\n", format::printable(&plan.server));
     text += &by.map_or_else(|| objects(plan, paint), |by| groups(plan, by, paint));
-    let shown = if is_wide() { plan.errors.len() } else { plan.errors.len().min(ERRORS) };
-    for error in plan.errors.get(..shown).unwrap_or_default() {
+    let errors = together(&plan.errors);
+    let shown = if is_wide() { errors.len() } else { errors.len().min(ERRORS) };
+    for error in errors.get(..shown).unwrap_or_default() {
         let _ = writeln!(text, "{} {}", paint.red("Error:"), format::printable(error));
     }
-    if shown < plan.errors.len() {
-        let _ = writeln!(text, "and {} more errors; -o wide shows all", plan.errors.len() - shown);
+    if shown < errors.len() {
+        let _ = writeln!(text, "and {} more errors; -o wide shows all", errors.len() - shown);
     }
     text + &summary(plan, content)
 }

@@ -118,12 +118,13 @@ impl Verb for Args {
         let met: Vec<_> = self.fail_on.iter().filter(|condition| condition.is_met(new)).collect();
         if met.is_empty() {
             let of_pods = pods.iter().flat_map(|pods| &pods.errors);
-            return source::all_listed(&plan.errors.iter().chain(of_pods).cloned().collect::<Vec<_>>());
+            return source::all_listed(&plan.errors.iter().chain(of_pods).cloned().collect::<Vec<_>>(), output.format);
         }
         let met: Vec<_> = met.into_iter().filter_map(ValueEnum::to_possible_value).collect();
         let met: Vec<_> = met.iter().map(clap::builder::PossibleValue::get_name).collect();
         // What could not be read does not make it uncertain.
-        let errors = source::all_listed(&plan.errors).err().map(|error| format!("; {error}")).unwrap_or_default();
+        let errors =
+            source::all_listed(&plan.errors, output.format).err().map(|error| format!("; {error}")).unwrap_or_default();
         let message = format!("the plan has a condition of --fail-on: {}{errors}", met.join(", "));
         Err(CliError::message(ErrorKind::Condition, message))
     }
@@ -168,8 +169,12 @@ fn deleted(actions: &[ClusterAction]) -> impl Iterator<Item = &Identity> {
 /// Plans the pods, beside a plan of objects. Without permission for all pods and nodes they are not planned.
 fn pods_beside(plan: &ClusterPlan, filter: &ObjectFilter, source: Source<'_>) -> Option<PodPlan> {
     let pods = pod_plan(filter, source);
-    let not_planned =
-        |error: &CliError| note(&format!("orphaned, unscheduled and surplus terminated pods are not planned: {error}"));
+    let not_planned = |error: &CliError| {
+        let cause = format!(": {error}");
+        let is_shown = plan.errors.iter().any(|shown| cause.contains(shown));
+        let cause = if is_shown { "" } else { &cause };
+        note(&format!("orphaned, unscheduled and surplus terminated pods are not planned{cause}"));
+    };
     let mut pods = pods.inspect_err(not_planned).ok()?;
     let above: HashSet<_> =
         deleted(&plan.actions).chain(deleted(&plan.predicted)).map(|pod| pod.uid.to_string()).collect();
@@ -216,7 +221,7 @@ fn pods(args: &Args, source: Source<'_>, output: &mut Output) -> Result<(), CliE
     let (plan, paint) = (pod_plan(&args.only.filter_of_pods()?, source)?, output.paint);
     output
         .list(&Document::of(&plan), plan.actions.iter().map(render_pods::name), || render_pods::plan(&plan, paint))?;
-    source::all_listed(&plan.errors)
+    source::all_listed(&plan.errors, output.format)
 }
 
 fn pod_plan(filter: &ObjectFilter, source: Source<'_>) -> Result<PodPlan, CliError> {

@@ -8,12 +8,14 @@ use crate::cli::cli_error::{CliError, ErrorKind};
 use crate::cli::input::cluster::Source;
 use crate::cli::input::one_document;
 use crate::cli::input::session::block_on;
+use crate::cli::render::format::count;
+use crate::cli::render::output::Format;
 use crate::cli::render::progress;
 use crate::controller::{
     ClusterObserver, ClusterOutcome, ClusterResult, ControllerError, ControllerSettings, ObserverLimits,
 };
 use crate::daemon::now;
-use crate::kubernetes::Connection;
+use crate::kubernetes::{Connection, DENIED};
 use crate::model::Identity;
 use crate::owners::ClusterSnapshot;
 use crate::record::{DeletionEntry, DeletionLog};
@@ -108,14 +110,36 @@ pub(super) fn observe(
     snapshot
 }
 
-/// Returns an error if a list is missing, although the decisions of the plan are correct.
-pub(super) fn all_listed(errors: &[String]) -> Result<(), CliError> {
-    let message = match errors {
+/// Returns an error if a list is missing, although the decisions of the plan are correct. What a table shows is not repeated.
+pub(super) fn all_listed(errors: &[String], format: Option<Format>) -> Result<(), CliError> {
+    let errors = together(errors);
+    let message = match errors.as_slice() {
         [] => return Ok(()),
+        errors if matches!(format, None | Some(Format::Table | Format::Wide)) => {
+            format!("the plan is incomplete: it shows {}", count(errors.len(), "error"))
+        }
         [one] => one.clone(),
         [first, others @ ..] => format!("{first}; and {} more", others.len()),
     };
     Err(CliError::message(ErrorKind::Partial, message))
+}
+
+/// Returns these errors, of which those about permissions for lists are one.
+pub(super) fn together(errors: &[String]) -> Vec<String> {
+    let (mut lists, mut first_cause, mut all) = (Vec::new(), "", Vec::new());
+    for error in errors {
+        match error.strip_prefix(DENIED).and_then(|it| it.strip_prefix("list ")?.split_once(": ")) {
+            Some((list, cause)) => {
+                first_cause = if lists.is_empty() { cause } else { first_cause };
+                lists.push(list);
+            }
+            None => all.push(error.clone()),
+        }
+    }
+    if !lists.is_empty() {
+        all.insert(0, format!("{DENIED}list {}: {first_cause}", lists.join(", ")));
+    }
+    all
 }
 
 impl From<ControllerError> for CliError {
@@ -133,6 +157,14 @@ impl From<ControllerError> for CliError {
 mod tests {
     use super::*;
     use crate::kubernetes::Cause;
+
+    #[test]
+    fn lists_without_permission_are_one_error() {
+        let errors =
+            ["may not list pods (v1): a", "cannot list x (v1): b", "may not list secrets (v1): c", "may not read y: d"];
+        let all = together(&errors.map(str::to_owned));
+        assert_eq!(all, ["may not list pods (v1), secrets (v1): a", "cannot list x (v1): b", "may not read y: d"]);
+    }
 
     #[test]
     fn an_error_names_its_cause_once() {
