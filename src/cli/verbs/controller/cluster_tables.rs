@@ -8,7 +8,7 @@ use super::source::together;
 use super::{ACTIONS, CHANGES, FINDINGS, WAITING};
 use crate::cli::render::output::is_wide;
 use crate::cli::render::{Paint, format};
-use crate::controller::{ClusterOutcome, ClusterReport, WaitingObject};
+use crate::controller::{ClusterOutcome, ClusterReport, ClusterResult, WaitingObject};
 use crate::model::{Identity, ObjectDetails, cut_text};
 use crate::owners::{
     ActionWord, ClusterAction, ClusterPlan, Finding, FindingKind, NamespaceContent, OwnerFinding, Propagation,
@@ -255,9 +255,15 @@ pub(super) fn report(report: &ClusterReport, dry_run: bool, paint: Paint) -> Str
     }
     let of = |action| report.outcomes.iter().filter(|outcome| outcome.action == action).count();
     let verb = if dry_run { "would be deleted" } else { "deleted" };
-    let changed = report.outcomes.len() - of(ActionWord::Delete);
-    let _ = writeln!(text, "{} {verb}, {changed} changed.", format::count(of(ActionWord::Delete), "object"));
+    let left = report.outcomes.iter().filter(|outcome| outcome.result == ClusterResult::Accepted).count();
+    let (deleted, changed) = (of(ActionWord::Delete) - left, report.outcomes.len() - of(ActionWord::Delete));
+    let _ = writeln!(text, "{} {verb}{}, {changed} changed.", format::count(deleted, "object"), in_deletion(left));
     text
+}
+
+/// Formats how many objects still exist, as `, 36 still in deletion`.
+pub(super) fn in_deletion(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(", {count} still in deletion") }
 }
 
 fn outcomes(outcomes: &[ClusterOutcome]) -> String {
@@ -313,6 +319,31 @@ mod tests {
     use super::*;
     use crate::model::{ApiKind, Uid};
     use crate::owners::UnavailableGroup;
+
+    #[test]
+    fn what_still_exists_is_not_counted_as_deleted() {
+        let outcome = |name: &str, result| ClusterOutcome {
+            action: ActionWord::Delete,
+            object: Identity {
+                kind: ApiKind::new("v1", "Pod"),
+                namespace: "a".into(),
+                name: name.into(),
+                uid: Uid::new("u"),
+            },
+            propagation: None,
+            owners: Vec::new(),
+            reason: "owners_absent".to_owned(),
+            result,
+        };
+        let last_line = |outcomes: Vec<ClusterOutcome>| {
+            let report = ClusterReport { outcomes, ..ClusterReport::default() };
+            super::report(&report, false, Paint { on: false }).lines().last().unwrap().to_owned()
+        };
+        let removed = || outcome("a", ClusterResult::Removed);
+        assert_eq!(last_line(vec![removed()]), "1 object deleted, 0 changed.");
+        let both = vec![removed(), outcome("b", ClusterResult::Accepted), outcome("c", ClusterResult::Accepted)];
+        assert_eq!(last_line(both), "1 object deleted, 2 still in deletion, 0 changed.");
+    }
 
     #[test]
     fn what_holds_a_namespace_is_named() {

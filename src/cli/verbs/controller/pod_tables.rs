@@ -6,7 +6,7 @@ use super::cluster_tables as render;
 use super::{DELETED_PODS, KEPT_PODS, PODS};
 use crate::cli::render::output::is_wide;
 use crate::cli::render::{Paint, format};
-use crate::controller::{PodOutcome, PodReport};
+use crate::controller::{PodOutcome, PodReport, PodResult};
 use crate::pod_gc::{PodAction, PodKeepReason, PodKept, PodPlan, PodReason};
 
 /// Formats a plan as a table.
@@ -46,8 +46,9 @@ pub(super) fn report(report: &PodReport) -> String {
         [namespace, name, node, result.to_string().replace('_', " "), reason(action)]
     });
     let table = if report.outcomes.is_empty() { String::new() } else { DELETED_PODS.text(rows) + "\n" };
-    let deleted = report.outcomes.iter().filter(|outcome| outcome.result.is_deletion()).count();
-    format!("{table}{} deleted.\n", format::count(deleted, "pod"))
+    let of = |result| report.outcomes.iter().filter(|outcome| outcome.result == result).count();
+    let left = render::in_deletion(of(PodResult::Accepted));
+    format!("{table}{} deleted{left}.\n", format::count(of(PodResult::Removed), "pod"))
 }
 
 /// Returns the name of a pod as `kubectl get -o name` prints it.
