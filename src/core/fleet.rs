@@ -26,7 +26,7 @@ pub use node_disk_policy::{
 pub use node_policies::{AppliedPolicy, NodePolicies};
 pub use node_status::{DeferredPass, LocalStatus, NodeStatus, RunningPass};
 pub use overview::{FleetNode, NodeAnswer, NodeState, SILENT_AFTER, overview};
-pub use pause::{Pause, PauseCause};
+pub use pause::{Pause, PauseCause, ended_by};
 pub use quiet_hours::QuietHours;
 pub use rollout::{goes_ahead, place_of};
 

@@ -198,7 +198,7 @@ fn suspended(cause: &str, not_begun: usize) -> CliError {
         0 => "nothing was removed".to_owned(),
         left => format!("{} not begun", format::count(left, "removal")),
     };
-    CliError::message(ErrorKind::Partial, format!("{cause}: {left}")).hint("`kubegc resume` ends a pause of this node")
+    CliError::message(ErrorKind::Partial, format!("{cause}: {left}")).hint(crate::fleet::ended_by(cause))
 }
 
 /// Returns the error of a shutdown that waits for an unresponsive runtime or disk.

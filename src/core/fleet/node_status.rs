@@ -16,7 +16,7 @@ use crate::plan::{DiskSummary, Pass, PassCounts, PodKnowledge, Scope};
 const MAX_STATUS_BYTES: usize = 2048;
 const MOST_TEXTS: usize = 8;
 /// The reason of the condition `Collecting` while something suspends removals.
-const SUSPENDED: &str = "Suspended";
+pub(super) const SUSPENDED: &str = "Suspended";
 
 /// What the agent shows.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, schemars::JsonSchema, Serialize)]

@@ -10,7 +10,7 @@ use strum::IntoStaticStr;
 
 use super::image_list::ListAnswer;
 use super::node_disk::NodeDiskCondition;
-use super::node_status::NodeStatus;
+use super::node_status::{NodeStatus, SUSPENDED};
 
 /// An agent that was not heard for this long is silent: it writes at least every ten minutes.
 pub const SILENT_AFTER: Duration = Duration::from_mins(15);
@@ -24,16 +24,18 @@ pub enum NodeState {
     Short,
     /// The last passes could not do what they should.
     Failing,
-    /// Removals are suspended.
-    Suspended,
+    /// A person or a policy has paused it.
+    Paused,
     /// The agent has an older version than another of the fleet.
     Old,
     /// The agent was not heard for 15 minutes.
     Silent,
     /// No agent shows the node.
     NoAgent,
-    /// The agent only observes.
+    /// By its files or a policy, the agent only observes.
     Observes,
+    /// It is one of its quiet hours.
+    QuietHours,
     Collects,
 }
 
@@ -138,13 +140,15 @@ fn state_of(status: &NodeStatus, newest: &[u64], now: Timestamp) -> (NodeState, 
     if let Some(condition) = healthy {
         return (NodeState::Failing, message(condition));
     }
-    if let Some(condition) = collecting.filter(|condition| condition.reason == "Suspended") {
-        return (NodeState::Suspended, message(condition));
-    }
-    if order_of(&status.version).as_slice() < newest {
-        return (NodeState::Old, String::new());
-    }
-    (if collecting.is_some() { NodeState::Observes } else { NodeState::Collects }, String::new())
+    let cause = collecting.filter(|condition| condition.reason == SUSPENDED).map(message).unwrap_or_default();
+    let state = match (&*cause, collecting) {
+        (cause, _) if cause.starts_with("paused") => return (NodeState::Paused, cause.to_owned()),
+        _ if order_of(&status.version).as_slice() < newest => return (NodeState::Old, String::new()),
+        (cause, _) if cause.starts_with("quiet hours") => NodeState::QuietHours,
+        (_, Some(_)) => NodeState::Observes,
+        (_, None) => NodeState::Collects,
+    };
+    (state, cause)
 }
 
 #[cfg(test)]
@@ -185,7 +189,9 @@ mod tests {
             ("short", status(|status| status.shortfall_bytes = 5)),
             ("shorter", status(|status| status.shortfall_bytes = 6)),
             ("silent", status(|status| (status.at, status.shortfall_bytes) = (Some(at(-900)), 9))),
-            ("suspended", with(Some("paused by policy a"), None)),
+            ("paused", with(Some("paused by policy a"), None)),
+            ("quiet", with(Some("quiet hours until 1970-01-01T01:00:00Z"), None)),
+            ("stopped", with(Some("mode \"observe\" by policy a"), None)),
         ]
         .map(|(name, status)| (name.to_owned(), status))
         .into();
@@ -198,11 +204,13 @@ mod tests {
                 ("shorter", NodeState::Short, ""),
                 ("short", NodeState::Short, ""),
                 ("failing", NodeState::Failing, "no runtime"),
-                ("suspended", NodeState::Suspended, "paused by policy a"),
+                ("paused", NodeState::Paused, "paused by policy a"),
                 ("old", NodeState::Old, ""),
                 ("silent", NodeState::Silent, ""),
                 ("absent", NodeState::NoAgent, ""),
                 ("observes", NodeState::Observes, ""),
+                ("stopped", NodeState::Observes, "mode \"observe\" by policy a"),
+                ("quiet", NodeState::QuietHours, "quiet hours until 1970-01-01T01:00:00Z"),
                 ("collects", NodeState::Collects, ""),
             ]
         );

@@ -92,9 +92,49 @@ impl Display for PauseCause {
     }
 }
 
+/// Says what ends that which suspends removals, by the text of its cause: a status and a report have only that.
+pub fn ended_by(cause: &str) -> String {
+    let policy = |start: &str| cause.strip_prefix(start)?.split([' ', ':']).next();
+    let command = if let Some(name) = policy("paused by policy ") {
+        format!("fleet resume --name {name}")
+    } else if let Some(name) = policy("mode \"observe\" by policy ") {
+        format!("fleet mode collect --name {name}")
+    } else if cause.starts_with("paused") {
+        "resume".to_owned()
+    } else {
+        return "it ends by itself".to_owned();
+    };
+    format!("`kubegc {command}` ends it")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_is_that_which_ends_this_cause() {
+        let by = |by: &str, reason: &str| {
+            PauseCause::Paused(Pause {
+                by: by.to_owned(),
+                reason: reason.to_owned(),
+                until: Some(at(60)),
+                ..Pause::default()
+            })
+        };
+        for (cause, command) in [
+            (by("root", "paused by policy a"), "`kubegc resume` ends it"),
+            (PauseCause::Paused(Pause::default()), "`kubegc resume` ends it"),
+            (by("policy gpu", "x"), "`kubegc fleet resume --name gpu` ends it"),
+            (
+                PauseCause::Paused(Pause { by: "policy gpu".to_owned(), reason: "x".to_owned(), ..Pause::default() }),
+                "`kubegc fleet resume --name gpu` ends it",
+            ),
+            (PauseCause::Observes("mode".to_owned()), "`kubegc fleet mode collect --name mode` ends it"),
+            (PauseCause::QuietHours(at(60)), "it ends by itself"),
+        ] {
+            assert_eq!(ended_by(&cause.to_string()), command);
+        }
+    }
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

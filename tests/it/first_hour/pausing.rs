@@ -75,7 +75,7 @@ async fn a_pause_ends_a_pass_of_300_removals_and_outlives_a_restart() {
     service.signal(Signal::SIGTERM);
     service.ended().await;
     let collect = home.run(&["collect"]);
-    assert!(said(&collect).contains("`kubegc resume` ends a pause"), "{}", said(&collect));
+    assert!(said(&collect).contains("`kubegc resume` ends it"), "{}", said(&collect));
     assert_eq!(removals(), removed, "the pause outlives the agent");
 
     sim.heal();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::NODES_OF_IMAGE;
-use super::answers::show_answers;
+use super::answers::{WaitArgs, show_answers};
 use super::explained;
 use super::selector::SelectorArgs;
 use super::written_policy::{LIMIT, delete_policy, write_policy};
@@ -36,9 +36,8 @@ pub(super) struct ImagesArgs {
     image: String,
     #[command(flatten)]
     nodes: SelectorArgs,
-    /// Wait for the answers of the agents too, at most this long
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, num_args = 0..=1, default_missing_value = "15m")]
-    wait: Option<Duration>,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 // === impl ImagesArgs: the command ===
@@ -67,7 +66,7 @@ impl Verb for ImagesArgs {
             let nodes = self.look(&connection).await.map_err(explained)?;
             show(nodes, output)?;
             output.flush()?;
-            match self.wait {
+            match self.wait.wait {
                 Some(wait) => self.ask(&connection, list, wait, output).await,
                 None => Ok(()),
             }
@@ -75,7 +74,7 @@ impl Verb for ImagesArgs {
     }
 
     fn formats(&self) -> Option<(&'static str, &'static [Format])> {
-        self.wait.is_some().then_some(("fleet images --wait", &[]))
+        self.wait.wait.is_some().then_some(("fleet images --wait", &[]))
     }
 }
 

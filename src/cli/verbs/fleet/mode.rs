@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
+use super::answers::WaitArgs;
 use super::overview_page::Fleet;
 use super::selector::SelectorArgs;
 use super::written_policy::{delete_policy, write_policy};
@@ -51,12 +52,13 @@ pub(super) struct ModeArgs {
     plan: bool,
     #[command(flatten)]
     nodes: SelectorArgs,
+    #[command(flatten)]
+    wait: WaitArgs,
     /// Name of the policy
     #[arg(long, value_name = "NAME", default_value = "mode")]
     name: String,
 }
 
-/// What nodes do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum FleetMode {
     /// They show what they would remove.
@@ -102,10 +104,10 @@ impl Verb for ModeArgs {
             return self.print(&shares, output);
         }
         block_on(async {
-            let mut confirmed = Confirmed::default();
+            let (mut confirmed, selector) = (Confirmed::default(), self.nodes.selector.as_ref());
             for (step, share) in shares.iter().enumerate() {
                 if self.to == FleetMode::Collect {
-                    confirmed.look(&Fleet::read(&connection, self.nodes.selector.as_ref()).await?);
+                    confirmed.look(&Fleet::read(&connection, selector).await?);
                 }
                 self.apply(&connection, *share, output).await?;
                 if self.to == FleetMode::Collect {
@@ -117,7 +119,8 @@ impl Verb for ModeArgs {
                 let result = if is_deleted { "deleted: all nodes collect" } else { "not found" };
                 output.text(&format!("nodediskpolicy.kubegc.dev/{} {result}\n", self.name))?;
             }
-            Ok(())
+            let observes = self.to == FleetMode::Observe;
+            self.wait.show(&connection, selector, |node| node.policies.contains(&self.name) == observes, output).await
         })
     }
 }
@@ -216,7 +219,7 @@ fn why_stopped(node: &FleetNode) -> &str {
     match node.state {
         NodeState::NoAgent => "no agent shows it",
         NodeState::Silent => "its agent is not heard",
-        NodeState::Observes => "its files have mode \"observe\"",
+        NodeState::Observes if node.why.is_empty() => "its files have mode \"observe\"",
         NodeState::Collects | NodeState::Old => "it has reported no pass over images since it collects",
         NodeState::Short if node.why.is_empty() => "its disk lacks space",
         _ => &node.why,

@@ -21,7 +21,6 @@ use crate::daemon::now;
 use crate::fleet::{FleetNode, NodeSelector, NodeState, NodeStatus, overview};
 use crate::kubernetes::{ApiResource, Connection, FleetStatus, LabeledObject, list_objects};
 
-/// What `kubegc fleet` shows.
 #[derive(Debug, clap::Args)]
 pub(super) struct NodesArgs {
     /// Show the page of this node

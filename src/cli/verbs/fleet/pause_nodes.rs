@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::answers::WaitArgs;
 use super::selector::SelectorArgs;
 use super::written_policy::{delete_policy, write_policy};
 use crate::cli::args::times;
@@ -25,6 +26,8 @@ pub(super) struct PauseArgs {
     /// Why, as status and events on the nodes show it
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    #[command(flatten)]
+    wait: WaitArgs,
     /// Name of the policy
     #[arg(long, value_name = "NAME", default_value = "pause")]
     name: String,
@@ -59,9 +62,13 @@ impl Verb for PauseArgs {
         let connection = Source::new(&start.load()?, start).patient_connection();
         let paused = Some(PolicyPause { reason: self.reason.clone(), until: self.until });
         let spec = NodeDiskPolicySpec { node_selector: self.nodes.selector.clone(), paused, ..Default::default() };
-        block_on(write_policy(&connection, &self.name, &spec))?;
         let until = self.until.map(|until| format!(" until {until:.0}")).unwrap_or_default();
-        output.text(&format!("nodediskpolicy.kubegc.dev/{} applied: paused{until}\n", self.name))
+        let selector = self.nodes.selector.as_ref();
+        block_on(async {
+            write_policy(&connection, &self.name, &spec).await?;
+            output.text(&format!("nodediskpolicy.kubegc.dev/{} applied: paused{until}\n", self.name))?;
+            self.wait.show(&connection, selector, |node| node.policies.contains(&self.name), output).await
+        })
     }
 }
 

@@ -1,11 +1,10 @@
 //! `kubegc fleet remove`: images that all nodes remove while they are unused.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::answers::show_answers;
+use super::answers::{WaitArgs, show_answers};
 use super::selector::SelectorArgs;
 use super::written_policy::write_policy;
 use crate::cli::args::times;
@@ -38,9 +37,8 @@ pub(super) struct RemoveArgs {
     /// Name of the policy
     #[arg(long, value_name = "NAME", default_value = "remove")]
     name: String,
-    /// Wait for the answers of all nodes, at most this long
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, num_args = 0..=1, default_missing_value = "15m")]
-    wait: Option<Duration>,
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 // === impl RemoveArgs: the command ===
@@ -66,10 +64,10 @@ impl Verb for RemoveArgs {
         block_on(async {
             let written = write_policy(&connection, &self.name, &spec).await?;
             output.text(&format!("nodediskpolicy.kubegc.dev/{} applied until {:.0}\n", self.name, self.expires))?;
-            output.flush()?;
-            match self.wait {
-                Some(wait) => show_answers(&connection, self.nodes.selector.as_ref(), &written, wait, output).await,
-                None => Ok(()),
+            let selector = self.nodes.selector.as_ref();
+            match self.wait.wait {
+                Some(wait) => show_answers(&connection, selector, &written, wait, output).await,
+                None => self.wait.show(&connection, selector, |node| node.policies.contains(&self.name), output).await,
             }
         })
     }

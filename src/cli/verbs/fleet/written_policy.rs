@@ -57,7 +57,6 @@ fn check_own(policy: &LabeledObject, name: &str, verb: &str) -> Result<(), CliEr
     Err(CliError::message(ErrorKind::Usage, message).hint("edit or delete it with kubectl"))
 }
 
-/// Deletes a policy, and returns whether there was one.
 pub(super) async fn delete_policy(connection: &Connection, name: &str) -> Result<bool, CliError> {
     let Some((policy, _)) = read_policy(connection, name).await? else { return Ok(false) };
     check_own(&policy, name, "delete")?;
