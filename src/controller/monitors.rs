@@ -3,7 +3,7 @@
 //! What `--only`, `--ignore` and `--selector` leave out is watched too, because a dependent there holds the finalizer of its
 //! owner (G4). With `--namespace` only that namespace is watched, for which the permissions there are enough.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) struct Monitors {
     engine: Arc<Engine>,
     timing: Timing,
     lists: Arc<Semaphore>,
-    running: HashMap<ResourceId, Running>,
+    running: BTreeMap<ResourceId, Running>,
     /// Discovery is to be repeated soon.
     pub(super) kinds_changed: Arc<Notify>,
     /// The names of `--only` and `--ignore` that no resource had at the last discovery.
@@ -64,7 +64,7 @@ impl Monitors {
     pub(super) fn new(engine: Arc<Engine>, settings: &ControllerSettings) -> Self {
         let timing = Timing { answer: settings.calls.answer, watch: WATCH, ..Timing::default() };
         let lists = Arc::new(Semaphore::new(LISTS));
-        Self { engine, timing, lists, running: HashMap::new(), kinds_changed: Arc::default(), unknown: Vec::new() }
+        Self { engine, timing, lists, running: BTreeMap::new(), kinds_changed: Arc::default(), unknown: Vec::new() }
     }
 
     /// Follows a discovery. A group-version that failed keeps its monitors: what it serves is unknown, not deleted.
@@ -73,7 +73,7 @@ impl Monitors {
         let is_failed = |resource: &ApiResource| found.unavailable.iter().any(|(it, _)| *it == resource.api_version);
         let served = Served::from(found);
         let wanted = read_in(found, &self.engine.filter.namespace).filter(|it| served.is_of_its_kind(it));
-        let wanted: HashMap<_, _> = wanted.map(|it| (self.engine.number(&it.group(), &it.resource), it)).collect();
+        let wanted: BTreeMap<_, _> = wanted.map(|it| (self.engine.number(&it.group(), &it.resource), it)).collect();
         let mut ended = Vec::new();
         for (id, running) in &mut self.running {
             let now = wanted.get(id);

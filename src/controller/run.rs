@@ -191,6 +191,7 @@ impl Discovery<'_> {
         loop {
             health.progress().expect(DISCOVERY, Instant::now() + interval + LONGEST_DISCOVERY);
             tokio::select! {
+                biased;
                 () = sleep(interval) => {}
                 () = changed.notified() => sleep(DEBOUNCE).await,
             }

@@ -1,9 +1,9 @@
 //! Errors between kubegc and the API server.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use kube::core::Status;
@@ -236,8 +236,8 @@ impl Cause {
 
 /// Returns another part of a second each time. Multiples of the golden ratio are far from each other.
 fn part_of_a_second() -> Duration {
-    static TURN: AtomicU32 = AtomicU32::new(0);
-    let turn = TURN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9);
+    thread_local!(static TURN: Cell<u32> = const { Cell::new(0) });
+    let turn = TURN.replace(TURN.get().wrapping_add(1)).wrapping_mul(0x9E37_79B9);
     Duration::from_millis((u64::from(turn) * 1000) >> 32)
 }
 

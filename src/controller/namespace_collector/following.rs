@@ -29,12 +29,13 @@ pub(in crate::controller) async fn follow(engine: &Engine, mut deleted: Unbounde
     let (workers, mut known, mut running) = (Semaphore::new(AT_ONCE), HashSet::new(), FuturesUnordered::new());
     loop {
         tokio::select! {
+            biased;
+            // A dry run logs what it would do once.
+            Some(Identity { uid, .. }) = running.next() => if !engine.calls.is_dry_run {
+                known.remove(&uid);
+            },
             Some(namespace) = deleted.recv() => if known.insert(namespace.uid.clone()) {
                 running.push(Box::pin(until_ended(engine, namespace, &workers, health)));
-            },
-            // A dry run logs what it would do once.
-            Some(namespace) = running.next() => if !engine.calls.is_dry_run {
-                known.remove(&namespace.uid);
             },
             // There is no sender any more.
             else => return,

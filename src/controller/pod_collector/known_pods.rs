@@ -1,6 +1,6 @@
 //! The pods and nodes as their monitors show them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) struct Known<T> {
     /// With the number of the list that showed each object last.
-    objects: HashMap<String, (u64, Arc<T>)>,
+    objects: BTreeMap<String, (u64, Arc<T>)>,
     list: u64,
     is_listed: bool,
     is_watched: bool,
@@ -71,7 +71,7 @@ impl<T> Known<T> {
 
 impl<T> Default for Known<T> {
     fn default() -> Self {
-        Self { objects: HashMap::new(), list: 0, is_listed: false, is_watched: false }
+        Self { objects: BTreeMap::new(), list: 0, is_listed: false, is_watched: false }
     }
 }
 

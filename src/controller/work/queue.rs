@@ -106,7 +106,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             };
             match due {
                 None => changed.await,
-                Some(due) => tokio::select! { () = changed => {}, () = sleep_until(due) => {} },
+                Some(due) => tokio::select! { biased; () = changed => {}, () = sleep_until(due) => {} },
             }
         }
     }
