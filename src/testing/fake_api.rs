@@ -6,6 +6,7 @@
 mod answer;
 mod contract;
 mod made;
+mod observer;
 mod state;
 mod watches;
 
@@ -15,13 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use http::Request;
 use kube::client::{Body, Client};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tower::service_fn;
 
 use self::answer::Answered;
 pub use self::answer::{Answer, failure, not_found, status};
 pub use self::made::{Call, Made};
-pub use self::state::resource;
+pub use self::observer::Observer;
+pub use self::state::{Objects, resource};
 use self::state::{State, list_path, path};
 pub use self::watches::WatchRequest;
 use crate::kubernetes::{ApiResource, Connection};
@@ -35,9 +37,11 @@ pub struct FakeApi {
     inner: Arc<Mutex<Inner>>,
     /// Answers instead of the state.
     handler: Option<Arc<Handler>>,
+    observer: Option<Arc<dyn Observer>>,
     /// Watches that a client opened and that no test has taken yet.
     opened: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<WatchRequest>>>,
-    changed: watch::Sender<()>,
+    /// Watches have something to show. They wake in order.
+    changed: Arc<Notify>,
 }
 
 type Handler = dyn Fn(&Made) -> Answer + Send + Sync;
@@ -79,7 +83,7 @@ impl FakeApi {
     pub fn serving(served: Vec<ApiResource>) -> Self {
         let inner = Inner { state: State::serving(served), ..Inner::default() };
         let opened = Arc::new(tokio::sync::Mutex::new(mpsc::unbounded_channel().1));
-        Self { inner: Arc::new(Mutex::new(inner)), handler: None, opened, changed: watch::channel(()).0 }
+        Self { inner: Arc::new(Mutex::new(inner)), handler: None, observer: None, opened, changed: Arc::default() }
     }
 
     /// Creates a server without a state, with these answers.
@@ -147,7 +151,7 @@ impl FakeApi {
     /// Watches of a resource show this.
     pub fn sends(&self, of: &Value, word: &str, shown: &Value) {
         self.lock().state.show(list_path(of), word, shown);
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// The versions of all watches expire.
@@ -157,7 +161,7 @@ impl FakeApi {
         for served in state.served.clone() {
             state.show(served.path("").unwrap(), "ERROR", &expired);
         }
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     /// Answers each request to the path of an object with this.
@@ -274,16 +278,19 @@ impl FakeApi {
         }
         let fixed = inner.fixed.get(made.path()).or_else(|| inner.fixed.get(&made.key())).cloned();
         drop(inner);
-        if let Some(handler) = &self.handler {
-            return fixed.unwrap_or_else(|| handler(made));
+        match (&self.handler, &self.observer) {
+            (Some(handler), _) => fixed.unwrap_or_else(|| handler(made)),
+            (None, Some(observer)) => observer.answer(made),
+            (None, None) => {
+                made.identifies();
+                fixed.unwrap_or(Answer::Right)
+            }
         }
-        made.identifies();
-        fixed.unwrap_or(Answer::Right)
     }
 
     fn right(&self, made: &Made) -> (u16, String) {
-        let (code, answer) = self.lock().state.answer(made);
-        self.changed.send_replace(());
+        let (code, answer) = self.observed(made);
+        self.changed.notify_waiters();
         (code, answer.to_string())
     }
 

@@ -25,6 +25,8 @@ pub enum Answer {
     StopsAfter(usize),
     /// A line each second, without an end.
     Trickles,
+    /// The right answer of now, after so long.
+    Late(Duration),
     /// This text, after so long.
     Slow(Duration, String),
     /// No answer.
@@ -45,6 +47,11 @@ impl Answer {
         let (code, text) = match &self {
             Self::Never => std::future::pending().await,
             Self::Refused => return Err("connection refused".into()),
+            Self::Late(wait) => {
+                let answer = right();
+                tokio::time::sleep(*wait).await;
+                answer
+            }
             Self::Slow(wait, text) => {
                 tokio::time::sleep(*wait).await;
                 (200, text.clone())

@@ -38,7 +38,7 @@ impl Made {
         Ok(Self { at: Instant::now(), method: head.method, uri, accept, body })
     }
 
-    pub(super) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         self.uri.split_once('?').map_or(&self.uri, |(path, _)| path)
     }
 

@@ -1,9 +1,11 @@
 //! The state of the fake API server: objects by path, with versions, preconditions and finalizers, and what it serves.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::Made;
 use super::answer::{failure, not_found};
@@ -12,7 +14,7 @@ use crate::model::{FOREGROUND, ORPHAN};
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) objects: BTreeMap<String, Value>,
+    pub(super) objects: Objects,
     pub(super) version: u64,
     pub(super) served: Vec<ApiResource>,
     /// The group-versions that discovery calls stale, and whose lists fail.
@@ -23,11 +25,29 @@ pub(super) struct State {
     pub(super) more: BTreeMap<String, (Value, usize)>,
     /// The answers to changes of an object, which are made all the same.
     pub(super) written: BTreeMap<String, Value>,
-    /// What watches show: the path of the list, and the line.
-    pub(super) events: Vec<(String, Value)>,
+    /// What watches show, in order.
+    pub(super) events: Vec<Event>,
+    /// How long watches of a list take to show an event, by the path of the list.
+    pub(super) lags: BTreeMap<String, Duration>,
+    /// How often the watches of a list were cut.
+    pub(super) cuts: BTreeMap<String, usize>,
     pub(super) ignores_preconditions: bool,
     /// No namespace ends.
     pub(super) keeps_namespaces: bool,
+}
+
+/// The objects, by path.
+pub type Objects = BTreeMap<String, Value>;
+
+/// An event of the watches of one list.
+#[derive(Clone)]
+pub(super) struct Event {
+    /// The path of the list.
+    pub(super) of: String,
+    pub(super) line: Value,
+    /// The version of the server at this event. A watch from this version on does not show it.
+    version: u64,
+    pub(super) at: Instant,
 }
 
 // === impl State ===
@@ -46,7 +66,22 @@ impl State {
     }
 
     pub(super) fn show(&mut self, list: String, word: &str, object: &Value) {
-        self.events.push((list, json!({"type": word, "object": object})));
+        let line = json!({"type": word, "object": object});
+        self.events.push(Event { of: list, line, version: self.version, at: Instant::now() });
+    }
+
+    /// Returns the position of the first event after a version. Without a version, of the next event.
+    pub(super) fn events_after(&self, version: Option<u64>) -> usize {
+        version.map_or(self.events.len(), |version| self.events.partition_point(|event| event.version <= version))
+    }
+
+    /// Returns the next event of a list from a position on, to which `at` then points, and when watches show it.
+    pub(super) fn next_event(&self, list: &str, at: &mut usize) -> Option<(Instant, Value)> {
+        let rest = self.events.get(*at..).unwrap_or_default();
+        *at += rest.iter().position(|event| event.of == list).unwrap_or(rest.len());
+        let event = self.events.get(*at)?;
+        let lag = self.lags.get(list).copied().unwrap_or_default();
+        Some((event.at + lag, event.line.clone()))
     }
 
     pub(super) fn is_list(&self, path: &str) -> bool {
@@ -58,15 +93,18 @@ impl State {
             ("/readyz", _) => (200, json!("ok")),
             ("/api", _) => (200, self.discovery(str::is_empty)),
             ("/apis", _) => (200, self.discovery(|group| !group.is_empty())),
-            (_, &Method::POST) => (201, made.body.clone()),
+            (path, &Method::POST) => self.create(path, &made.body),
             (path, &Method::GET) => match (self.listed(path), self.objects.get(path)) {
                 (Some(kind), _) => (200, self.list(path, made.query(), &kind)),
-                (None, Some(object)) => (200, object.clone()),
+                (None, Some(object)) if self.serves(path) => (200, object.clone()),
                 (None, None) if self.serves(path) => (404, missing(path)),
-                (None, None) => (404, failure(404, "NotFound", &json!({}))),
+                _ => (404, failure(404, "NotFound", &json!({}))),
             },
             (path, &Method::DELETE) if self.is_list(path) => (200, self.delete_collection(path, &made.body)),
-            (path, &Method::PUT) => self.finalize(path.strip_suffix("/finalize").unwrap(), &made.body),
+            (path, &Method::PUT) => match path.strip_suffix("/finalize") {
+                Some(path) => self.finalize(path, &made.body),
+                None => self.replace(path, &made.body),
+            },
             (path, &Method::PATCH) if path.ends_with("/status") => self.patch_status(path, &made.body),
             (path, method) => self.change(path, method, &made.body),
         }
@@ -79,6 +117,28 @@ impl State {
             self.delete(&path, object, options);
         }
         json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
+    }
+
+    /// Creates an object. One of a resource that is not served, as an event, is only answered.
+    fn create(&mut self, list: &str, object: &Value) -> (u16, Value) {
+        if !self.is_list(list) {
+            return (201, object.clone());
+        }
+        let path = format!("{list}/{}", object["metadata"]["name"].as_str().unwrap());
+        if self.objects.contains_key(&path) {
+            return (409, failure(409, "AlreadyExists", &json!({})));
+        }
+        let mut object = object.clone();
+        object["metadata"]["uid"] = format!("uid-{}", self.version + 1).into();
+        (201, self.write(&path, object))
+    }
+
+    fn replace(&mut self, path: &str, body: &Value) -> (u16, Value) {
+        match self.objects.get(path) {
+            None => (404, missing(path)),
+            Some(object) if !meets(object, body) => (409, failure(409, "Conflict", &json!({}))),
+            Some(_) => (200, self.write(path, body.clone())),
+        }
     }
 
     fn finalize(&mut self, path: &str, body: &Value) -> (u16, Value) {
@@ -94,6 +154,9 @@ impl State {
     fn patch_status(&mut self, path: &str, patch: &Value) -> (u16, Value) {
         let path = path.strip_suffix("/status").unwrap();
         let Some(mut object) = self.objects.get(path).cloned() else { return (404, missing(path)) };
+        if is_of_another(patch, &object) {
+            return (422, another_uid(&object));
+        }
         for (field, value) in patch["status"].as_object().unwrap() {
             object["status"][field] = value.clone();
         }
@@ -162,21 +225,14 @@ impl State {
             if !meets(&object, body) {
                 return (409, failure(409, "Conflict", &json!({})));
             }
-            if !body["metadata"]["uid"].is_null() && body["metadata"]["uid"] != object["metadata"]["uid"] {
+            if is_of_another(body, &object) {
                 return (422, another_uid(&object));
             }
         }
         let answer = match *method {
-            Method::DELETE => self.delete(path, object.clone(), body),
-            _ => self.patch(path, object.clone(), body),
+            Method::DELETE => self.delete(path, object, body),
+            _ => self.patch(path, object, body),
         };
-        if let Some(now) = self.objects.get(path).cloned() {
-            self.show(list_path(&now), "MODIFIED", &now);
-        } else {
-            let mut deleted = object;
-            deleted["metadata"]["resourceVersion"] = self.version.to_string().into();
-            self.show(list_path(&deleted), "DELETED", &deleted);
-        }
         (200, self.written.get(path).cloned().unwrap_or(answer))
     }
 
@@ -188,13 +244,15 @@ impl State {
     }
 
     fn delete(&mut self, path: &str, mut object: Value, options: &Value) -> Value {
-        let finalizer = match options["propagationPolicy"].as_str() {
+        let policy = options["propagationPolicy"].as_str();
+        let finalizer = match policy {
             Some("Foreground") => Some(FOREGROUND),
             Some("Orphan") => Some(ORPHAN),
             _ => None,
         };
         let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        finalizers.retain(is_foreign);
+        // Without a policy, the finalizer that is there decides.
+        finalizers.retain(|it| policy.is_none() || is_foreign(it));
         finalizers.extend(finalizer.map(Value::from));
         object["metadata"]["finalizers"] = finalizers.into();
         object["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
@@ -215,7 +273,7 @@ impl State {
         namespace["kind"] == "Namespace" && (self.keeps_namespaces || all.any(|it| is_in(it) && is_held(it)))
     }
 
-    /// An object in deletion without finalizers does not exist any more.
+    /// Writes an object, which watches show. One in deletion without finalizers does not exist any more.
     fn write(&mut self, path: &str, mut object: Value) -> Value {
         self.version += 1;
         let metadata = &mut object["metadata"];
@@ -228,10 +286,15 @@ impl State {
         let ends = !metadata["deletionTimestamp"].is_null() && metadata["finalizers"] == json!([]);
         let ends = ends && object["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
         let is_removed = ends && !self.holds_content(&object);
-        if is_removed {
-            self.objects.remove(path);
-        } else {
-            self.objects.insert(path.to_owned(), object.clone());
+        let before =
+            if is_removed { self.objects.remove(path) } else { self.objects.insert(path.to_owned(), object.clone()) };
+        match before {
+            None => self.show(list_path(&object), "ADDED", &object),
+            Some(_) if !is_removed => self.show(list_path(&object), "MODIFIED", &object),
+            Some(mut last) => {
+                last["metadata"]["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+                self.show(list_path(&last), "DELETED", &last);
+            }
         }
         object
     }
@@ -240,6 +303,12 @@ impl State {
 /// Returns whether a finalizer is none of garbage collection.
 fn is_foreign(finalizer: &Value) -> bool {
     finalizer != ORPHAN && finalizer != FOREGROUND
+}
+
+/// Returns whether a change is for an object of another uid.
+fn is_of_another(change: &Value, object: &Value) -> bool {
+    let uid = &change["metadata"]["uid"];
+    !uid.is_null() && *uid != object["metadata"]["uid"]
 }
 
 /// The answer of an API server to a change of the uid of an object.

@@ -34,28 +34,36 @@ impl FakeApi {
         if let Some(opened) = &inner.opened {
             opened.send(WatchRequest { query, body }).unwrap();
         } else {
-            let from = inner.state.events.len();
+            let version = made.query().split('&').find_map(|pair| pair.strip_prefix("resourceVersion=")?.parse().ok());
+            let from = inner.state.events_after(version);
             drop(tokio::spawn(self.clone().follow(made.path().to_owned(), from, body)));
         }
         Response::new(channel)
     }
 
-    /// Writes the events of a watch, for four minutes.
+    /// Writes the events of a watch, for four minutes or until it is cut.
     async fn follow(self, path: String, mut at: usize, mut body: Sender<Bytes, BoxError>) -> Result<(), BoxError> {
-        let (mut changed, end) = (self.changed.subscribe(), Instant::now() + Duration::from_mins(4));
-        loop {
-            let lines = self.lock().state.events.get(at..).unwrap_or_default().to_vec();
-            at += lines.len();
-            for (_, line) in lines.into_iter().filter(|(of, _)| *of == path) {
-                body.send_data(format!("{line}\n").into()).await?;
-                if line["type"] == "ERROR" {
-                    return Ok(());
+        let end = Instant::now() + Duration::from_mins(4);
+        let cuts = self.lock().state.cuts.get(&path).copied();
+        while self.lock().state.cuts.get(&path).copied() == cuts {
+            let changed = self.changed.notified();
+            let next = self.lock().state.next_event(&path, &mut at);
+            let wake = next.as_ref().map_or(end, |(due, _)| end.min(*due));
+            match next {
+                Some((due, line)) if due <= Instant::now() => {
+                    at += 1;
+                    self.observer.iter().for_each(|observer| observer.shown(&line["object"], false));
+                    body.send_data(format!("{line}\n").into()).await?;
+                    if line["type"] == "ERROR" {
+                        return Ok(());
+                    }
                 }
-            }
-            if timeout_at(end, changed.changed()).await.is_err() {
-                return Ok(());
+                _ if timeout_at(wake, changed).await.is_err() && wake == end => return Ok(()),
+                _ => {}
             }
         }
+        body.abort("connection reset".into());
+        Ok(())
     }
 }
 
