@@ -9,6 +9,7 @@ mod discovery;
 mod ended;
 mod holds;
 mod identity;
+mod lives;
 mod matrix;
 mod mirrors;
 mod namespaces;
