@@ -10,7 +10,7 @@ mod stage;
 mod truth;
 mod world;
 
-use self::script::script;
+use self::script::{Policy, Step, script};
 use self::world::play;
 
 /// The number of lives, and the one that is printed.
@@ -27,6 +27,11 @@ fn plays_from(first: u64) {
     for seed in (first..number(LIVES).unwrap_or(200)).step_by(2) {
         assert!(play(&script(seed)).fault.is_none(), "{}", shrink::failure(seed));
     }
+}
+
+fn holds(steps: &[Step]) {
+    let life = play(steps);
+    assert_eq!(life.fault, None, "{}", life.log);
 }
 
 #[test]
@@ -55,4 +60,10 @@ fn one_life_as_a_story() {
     let life = play(&steps);
     println!("{}\n{}", script::as_text(&steps), shrink::story(&life.log));
     assert_eq!(life.fault, None);
+}
+
+/// Its check is pending as long as it runs.
+#[test]
+fn a_foreground_deletion_does_not_wait_for_the_check_of_the_object_itself() {
+    holds(&[Step::Create(5, None), Step::Delete(5, Policy::Foreground), Step::Own(5, 5, false)]);
 }

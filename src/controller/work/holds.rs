@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::decision::Next;
 use super::engine::{Engine, Key};
 use crate::controller::watch::served::Served;
-use crate::model::Identity;
+use crate::model::{Identity, Uid};
 use crate::owners::{Dependent, Item};
 
 /// A dependent that failed more often does not delay the end of a foreground deletion, unless it blocks.
@@ -63,7 +63,9 @@ impl Engine {
         if self.state().graph.any_dependent(uid, |_, blocking| blocking) {
             return None;
         }
-        if self.state().graph.any_dependent(uid, |uid, _| self.queue.is_pending(&Key::Check(uid.clone()), FAILURES)) {
+        // This is the check of an object that names itself.
+        let is_pending = |it: &Uid| it != uid && self.queue.is_pending(&Key::Check(it.clone()), FAILURES);
+        if self.state().graph.any_dependent(uid, |it, _| is_pending(it)) {
             return Some(Next::Later(DEPENDENTS));
         }
         self.lacks_lists(&owner.identity)
