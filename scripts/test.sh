@@ -4,8 +4,8 @@
 #   fast      those that need neither root nor containerd
 #   node      those on a real node or API server
 #   long      the seven parts below, one after the other (`make test-long`); tests/long_parts.tsv has when each passed last
-#   random    the properties (proptest) on 5,000 new random inputs each, all 20 made nodes, and every small node and cluster; `make test`
-#             has the same 256 in every run, each tenth node, and a part of the small ones
+#   random    the properties (proptest) on 5,000 new random inputs each, all 20 made nodes, every small node and cluster, and 10,000
+#             simulated lives of a cluster; `make test` has the same 256 in every run, each tenth node, a part of the small ones, and 200 lives
 #   soak      the agent beside a runtime whose pods come and go, for ten minutes
 #   churn     a hundred pods that come and go for five minutes, beside a kubelet, with and without the agent, and again with
 #             all that it can do at once; what is left over on a node beside two hundred pods; the logs of 56 pods that come and
@@ -123,12 +123,13 @@ fast() {
 }
 
 random() {
-  say "random: 15 minutes"
+  say "random: 30 minutes"
   (unset PROPTEST_RNG_SEED && PROPTEST_CASES=${PROPTEST_CASES:-5000} only properties)
   KUBEGC_CASES=all only suggestions_hold
   KUBEGC_CASES=all only every_node_that_was_made
   KUBEGC_CASES=all only matrix
   KUBEGC_CASES=all only faults::
+  KUBEGC_LIVES=${KUBEGC_LIVES:-10000} only lives::lives_of
   KUBEGC_CASES=all every_small
 }
 
@@ -224,7 +225,7 @@ beside_kubernetes() {
 }
 
 long() {
-  say "the files of a release 30 minutes, random 15, soak 10, fleet 26, churn 22, kills 10, forests 12: about two hours on 2 cores"
+  say "the files of a release 30 minutes, random 30, soak 10, fleet 26, churn 22, kills 10, forests 12: about two hours on 2 cores"
   say "with KUBEGC_KUBERNETES, all that needs a Kubernetes runs on 1.20.2 too: about 35 minutes more"
   prepare
   # Not joined by `&&`: Bash then ignores failures in all but the last. The files of a release are built while the checkout is clean.
