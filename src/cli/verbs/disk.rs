@@ -85,15 +85,12 @@ fn run(args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError
         args.by.is_none().then_some(Part::DiskContents),
         args.full.then_some(Part::UnlimitedWalks),
     ];
-    let Observed { snapshot, plan, runtime } = match &args.snapshot {
-        Some(file) => {
-            let (snapshot, plan) = Snapshots::open(file)?.planned(&loaded.settings.policy)?;
-            Observed { snapshot, plan, runtime: None }
-        }
-        None => {
-            warn_of_other_settings(loaded);
-            block_on(observe(loaded, Scope::All, Part::ACCOUNT.into_iter().chain(walks.into_iter().flatten())))?
-        }
+    let Observed { snapshot, plan, runtime } = if let Some(file) = &args.snapshot {
+        let (snapshot, plan) = Snapshots::open(file)?.planned(&loaded.settings.policy)?;
+        Observed { snapshot, plan, runtime: None }
+    } else {
+        warn_of_other_settings(loaded);
+        block_on(observe(loaded, Scope::All, Part::ACCOUNT.into_iter().chain(walks.into_iter().flatten())))?
     };
     let most = if args.top == 0 { usize::MAX } else { args.top };
     if let Some(by) = args.by {

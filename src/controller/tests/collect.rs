@@ -273,7 +273,9 @@ async fn a_service_of_a_namespace_reads_only_what_is_in_it() {
     let served = served.map(|(version, resource, kind, scope)| resource_of(version, resource, kind, scope, true));
     let server = FakeApi::serving(served.to_vec());
     let objects = [config_map("a", &[absent("gone")]), config_map("b", &[to(&node)]), elsewhere];
-    objects.iter().for_each(|object| server.put(object));
+    for object in &objects {
+        server.put(object);
+    }
     let (connection, stop) = (Arc::new(server.connection()), CancellationToken::new());
     let only = ObjectFilter { namespace: "ns1".to_owned(), ..ObjectFilter::default() };
     let service = OwnersService::new(&connection, ControllerSettings::default(), only, false, CLOCK);

@@ -214,7 +214,7 @@ fn removals_table(entries: &[HistoryEntry]) -> String {
 
 /// Formats removals as one row, with the time of the newest.
 fn row(group: &[&HistoryEntry]) -> [String; 9] {
-    let entry = group[0];
+    let Some(entry) = group.first() else { return Default::default() };
     let sum = |of: fn(&HistoryEntry) -> Option<u64>| {
         let known = group.iter().filter_map(|entry| of(entry));
         known.reduce(u64::saturating_add).map(format::size).unwrap_or_default()

@@ -16,7 +16,7 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// What a process was shown, as uids, and by lists and watches as pairs of a dependent and an owner.
 pub(super) struct Shown {
-    shown: BTreeSet<String>,
+    seen: BTreeSet<String>,
     /// The pairs that there were when it began, in what was served then.
     pairs: BTreeSet<String>,
     begun: Instant,
@@ -30,7 +30,7 @@ type Judged = Result<(), String>;
 impl Shown {
     /// Creates what a process knows that begins now: nothing, but it waits for the lists.
     pub(super) fn new(objects: &Objects, served: Served) -> Self {
-        let mut all = Self { shown: BTreeSet::new(), pairs: BTreeSet::new(), begun: Instant::now(), served };
+        let mut all = Self { seen: BTreeSet::new(), pairs: BTreeSet::new(), begun: Instant::now(), served };
         all.pairs = objects.values().filter(|it| !all.is_missing(it)).flat_map(pairs).collect();
         all
     }
@@ -41,8 +41,8 @@ impl Shown {
     }
 
     pub(super) fn add(&mut self, object: &Value, is_read: bool) {
-        self.shown.extend(object["metadata"]["uid"].as_str().map(str::to_owned));
-        self.shown.extend(pairs(object).filter(|_| !is_read));
+        self.seen.extend(object["metadata"]["uid"].as_str().map(str::to_owned));
+        self.seen.extend(pairs(object).filter(|_| !is_read));
     }
 
     fn awaits(&self, pair: &str) -> bool {
@@ -50,12 +50,12 @@ impl Shown {
     }
 
     fn has(&self, object: &Value) -> bool {
-        object["metadata"]["uid"].as_str().is_some_and(|uid| self.shown.contains(uid))
+        object["metadata"]["uid"].as_str().is_some_and(|uid| self.seen.contains(uid))
     }
 
     fn has_reference(&self, dependent: &Value, owner: &Value) -> bool {
         let pair = pair(dependent, &owner["metadata"]["uid"]);
-        self.shown.contains(&pair) || self.awaits(&pair) && !self.is_missing(dependent)
+        self.seen.contains(&pair) || self.awaits(&pair) && !self.is_missing(dependent)
     }
 }
 

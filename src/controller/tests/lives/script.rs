@@ -101,7 +101,7 @@ pub(super) enum Reply {
     Late(u64),
 }
 
-/// Random numbers that follow from a seed (SplitMix64).
+/// Random numbers that follow from a seed (`SplitMix64`).
 pub(super) struct Random(pub(super) u64);
 
 // === impl Random ===
@@ -185,6 +185,7 @@ pub(super) fn script(seed: u64) -> Vec<Step> {
 
 /// Returns a script as the body of a test.
 pub(super) fn as_text(steps: &[Step]) -> String {
-    let steps: String = steps.iter().map(|step| format!("    {step:?},\n")).collect();
-    format!("use self::script::{{Policy::*, Reply::*, Serving::*, Sort::*, Step::*}};\nholds(&[\n{steps}]);")
+    let steps: Vec<_> = steps.iter().map(|step| format!("    {step:?},")).collect();
+    let steps = steps.join("\n");
+    format!("use self::script::{{Policy::*, Reply::*, Serving::*, Sort::*, Step::*}};\nholds(&[\n{steps}\n]);")
 }

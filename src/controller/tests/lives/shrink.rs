@@ -28,7 +28,7 @@ fn smaller(steps: Vec<Step>) -> Vec<Step> {
 /// Returns the lines of a log that a person reads: steps, changes and the ends of processes.
 pub(super) fn story(log: &str) -> String {
     let is_read = |line: &&str| !line.contains(" GET ") && !line.contains("/leases") && !line.contains("/events");
-    log.lines().filter(is_read).map(|line| format!("{line}\n")).collect()
+    log.lines().filter(is_read).collect::<Vec<_>>().join("\n")
 }
 
 /// Describes the life of a seed that fails.

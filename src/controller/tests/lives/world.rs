@@ -91,7 +91,9 @@ impl World {
         for kind in 0..KINDS.len() {
             world.serves(kind, Serving::Works);
         }
-        ["ns1", "ns2"].iter().for_each(|name| world.adds(&namespace(name)));
+        for name in ["ns1", "ns2"] {
+            world.adds(&namespace(name));
+        }
         world
     }
 
@@ -263,6 +265,8 @@ impl World {
                 return;
             }
         }
-        left.into_iter().for_each(|left| self.stage.fault(left));
+        for left in left {
+            self.stage.fault(left);
+        }
     }
 }
