@@ -204,6 +204,15 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_a_rule_selects_is_explained_by_the_rule() {
+        let old = config_map("old");
+        let mut snapshot = cluster(&[object(&old, &[])]);
+        snapshot.selected = [(old.uid.clone(), "rule old".to_owned())].into();
+        let found = explain(&snapshot, &old).unwrap();
+        assert_eq!((&*found.decision, &*found.reason), ("delete", "rule old"));
+    }
+
+    #[test]
     fn the_content_of_a_namespace_and_of_a_definition_is_counted() {
         let of = |kind: &str, version: &str, name: &str| Identity {
             kind: crate::model::ApiKind::new(version, kind),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::model::{ApiKind, FOREGROUND, ORPHAN, ObjectMeta, Seen, Uid};
-use crate::owners::{FindingKind, ListedResource, OwnerAnswer, OwnerRead, ServedKind, UnavailableGroup};
+use crate::owners::{FindingKind, ListedResource, OwnerAnswer, OwnerRead, ServedKind, ServedKinds, UnavailableGroup};
 use crate::testing::any_forest::KINDS;
 
 /// A cluster that serves all but the last of [`KINDS`].
@@ -113,11 +113,17 @@ fn only_a_live_read_proves_an_owner_absent() {
 #[test]
 fn what_a_rule_selects_is_deleted_with_its_dependents() {
     let (map, child, held) = (config_map("map"), config_map("child"), config_map("held"));
-    let mut snapshot = cluster(&[object(&map, &[]), object(&child, &[&map]), deleting(&held, &["example.com/hold"])]);
+    let misnamed = Identity { name: "other".into(), ..map.clone() };
+    let mut snapshot = cluster(&[
+        object(&map, &[]),
+        object(&child, &[&map]),
+        object(&config_map("misnames"), &[&misnamed]),
+        deleting(&held, &["example.com/hold"]),
+    ]);
     snapshot.selected = [map, held].map(|it| (it.uid, "rule old".to_owned())).into();
     let plan = plan(&snapshot);
     assert_eq!((names(&plan.actions), &*plan.actions[0].reason), (vec!["delete map".to_owned()], "rule old"));
-    assert_eq!(names(&plan.predicted), ["delete child"]);
+    assert_eq!(names(&plan.predicted), ["delete child", "delete misnames"]);
 }
 
 #[test]
@@ -193,6 +199,8 @@ fn only_a_lower_case_kind_is_the_same_kind() {
         read(&mut snapshot, &OwnerAnswer::Exists { waits_for_dependents: false });
         let reason = if is_known { "owner_exists" } else { "owner_kind_not_served" };
         assert_eq!(plan(&snapshot).kept[0].reason, reason, "{kind}");
+        let served = ServedKinds::from(&snapshot);
+        assert_eq!(served.find(&reference.kind).map(|served| &*served.kind.kind), is_known.then_some("ConfigMap"));
     }
 }
 

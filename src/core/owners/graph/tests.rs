@@ -155,8 +155,9 @@ fn an_object_that_loses_a_reference_is_checked_if_another_owner_is_absent() {
     graph.see(&pod("kept"), &[]);
     graph.see(&pod("dependent"), &[kept.clone(), gone.clone()]);
     graph.happens(Event::ProvenAbsent(pod("gone")));
-    assert_eq!(graph.see(&pod("dependent"), &[kept, gone.clone()]), []);
+    assert_eq!(graph.see(&pod("dependent"), &[kept.clone(), gone.clone()]), []);
     assert_eq!(graph.see(&pod("dependent"), &[gone]), [try_delete("dependent")]);
+    assert_eq!(graph.see(&pod("dependent"), &[kept]), [], "this one exists");
 }
 
 #[test]
@@ -178,6 +179,7 @@ fn a_namespaced_dependent_verifies_its_cluster_scoped_owner() {
     assert_eq!(&*graph.item(&Uid::new("node1")).unwrap().identity.namespace, "ns1");
     assert_eq!(graph.see(&node, &[]), []);
     assert_eq!(&*graph.item(&Uid::new("node1")).unwrap().identity.namespace, "");
+    assert_eq!((graph.count(PODS), graph.count(NODES), graph.count(MIRRORS)), (1, 1, 0));
 }
 
 #[test]
@@ -240,6 +242,7 @@ fn foreground_deletion_checks_dependents_and_owner_on_every_event() {
     let expected = [try_delete("a"), try_delete("owner")];
     assert_eq!(graph.happens(Event::Seen(foreground(&pod("owner"), &[]))), expected);
     assert_eq!(graph.happens(Event::Seen(foreground(&pod("owner"), &[]))), expected);
+    assert!(graph.any_dependent(&Uid::new("owner"), |uid, blocks| blocks && *uid == Uid::new("a")));
     // Each way in which a dependent stops to block frees the owner.
     assert_eq!(graph.see(&pod("a"), &[to(&pod("owner"))]), [try_delete("owner")]);
     graph.see(&pod("a"), &[blocking(&pod("owner"))]);

@@ -119,6 +119,8 @@ mod tests {
         let decision = plan.of(kind, &id).unwrap();
         assert!(matches!(decision, Decision::IfNeeded(_)), "{decision:?}");
         assert_eq!(plan.by_key()[&key(kind, &id)], decision);
+        let words: Vec<_> = plan.decisions().map(Decision::as_str).collect();
+        assert_eq!(words, ["remove", "remove", "next_in_line", "keep"]);
         plan.retain(|decision| decision.id() != id);
         assert_eq!((plan.of(kind, &id), plan.actions.len()), (None, 2));
     }

@@ -284,5 +284,6 @@ mod tests {
             text(DiskUse::Images),
             format!("75% used (high 85%, low 80%, {pressure}), 256.0MiB of 1.0GiB free, /logs")
         );
+        assert_eq!([1_048_577, 10_485_761].map(exact_or_rounded), ["1048577B", "10.0MiB"]);
     }
 }

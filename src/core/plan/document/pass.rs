@@ -120,3 +120,21 @@ impl PassCounts {
         self.errors.first().cloned().or_else(failed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::node::{node, now};
+
+    #[test]
+    fn a_pass_is_short_by_its_plan_or_its_outcomes() {
+        let is_short = |planned, left| {
+            let mut plan = node().plan();
+            plan.images.shortfall_bytes = planned;
+            let summary = Summary { shortfall_bytes: left, ..Summary::default() };
+            let (scope, ended_at, reports) = (Scope::Images, now(), Vec::new());
+            Pass { scope, ended_at, duration: None, plan, reports, summary, not_recorded: None }.is_short()
+        };
+        assert_eq!([is_short(0, 0), is_short(1, 0), is_short(0, 1)], [false, true, true]);
+    }
+}

@@ -198,3 +198,21 @@ fn subtract(memory: &mut Memory, kind: Kind) {
         *count(counts) = count(counts).saturating_sub(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+    use crate::plan::tests::node::{node, now};
+
+    #[test]
+    fn a_removal_ends_the_back_off_and_the_entry_of_an_image() {
+        let before = node().image("a", 300).failed("image/a", 5).snapshot().memory;
+        let action = json!({ "action": "remove_image", "id": "a", "reason": "unused" });
+        let report: Report = from_value(json!({ "action": action, "outcome": "removed" })).unwrap();
+        let after = after_outcomes(&before, &[report], now(), now(), Duration::ZERO);
+        let lengths = |memory: &Memory| [memory.failures.len(), memory.images.len(), memory.removed_images.len()];
+        assert_eq!([lengths(&before), lengths(&after)], [[1, 1, 0], [0, 0, 1]]);
+    }
+}

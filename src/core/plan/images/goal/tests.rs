@@ -1,12 +1,14 @@
 //! Where the removal of images begins and ends: targets besides the thresholds, and disk pressure.
 
+use std::time::Duration;
+
 use super::*;
 use crate::model::Snapshot;
 use crate::plan::document::ImageTrigger;
 use crate::plan::document::action::Kind;
 use crate::plan::policy::Policy;
 use crate::plan::policy::pressure::PressurePolicy;
-use crate::plan::tests::node::{MIB, Node, Row, hold, node};
+use crate::plan::tests::node::{MIB, Node, Row, ago, hold, node, now};
 
 fn table<const ROWS: usize>(rows: [Row; ROWS]) {
     hold(&[Kind::Image], rows);
@@ -155,4 +157,24 @@ fn disk_pressure_ends_with_a_tenth_to_spare() {
             "a b c: below_threshold", ""),
         ("a flag requests everything", requested(three(500, 500)), "", "a b c: unused"),
     ]);
+}
+
+#[test]
+fn each_setting_alone_may_remove_images() {
+    let disk = FileSystem { capacity_bytes: 1000 * MIB, available_bytes: 500 * MIB, ..FileSystem::default() };
+    let may_remove = |set: fn(&mut Policy)| {
+        let mut policy = Policy::default();
+        set(&mut policy);
+        may_remove_images(&policy, &disk, 0, Some(ago(10)), now())
+    };
+    let causes: [fn(&mut Policy); 4] = [
+        |policy| policy.images.all_unused = true,
+        |policy| policy.pass.listed = [("listed".to_owned(), Vec::new())].into(),
+        |policy| policy.images.max_age = Duration::from_mins(9),
+        |policy| free(501, 600)(policy),
+    ];
+    assert_eq!(causes.map(may_remove), [true; 4]);
+    let none: [fn(&mut Policy); 3] =
+        [|_| {}, |policy| policy.images.max_age = Duration::from_mins(10), |policy| free(500, 600)(policy)];
+    assert_eq!(none.map(may_remove), [false; 3]);
 }
