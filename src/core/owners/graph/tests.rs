@@ -145,6 +145,7 @@ fn dependents_of_a_deleted_owner_are_checked() {
     graph.happens(deleted(&pod("b")));
     graph.check();
     assert_eq!(graph.store.nodes().count(), 0);
+    assert_eq!(graph.take_ended(), ["owner", "a", "b"].map(Uid::new), "each once");
 }
 
 /// The reference that is removed may have been the reason to keep it.
@@ -155,6 +156,8 @@ fn an_object_that_loses_a_reference_is_checked_if_another_owner_is_absent() {
     graph.see(&pod("kept"), &[]);
     graph.see(&pod("dependent"), &[kept.clone(), gone.clone()]);
     graph.happens(Event::ProvenAbsent(pod("gone")));
+    let is_relative = |of: &str, it: &str| graph.any_relative(&Uid::new(of), |uid| *uid == Uid::new(it));
+    assert_eq!([is_relative("kept", "gone"), is_relative("kept", "kept")], [true, false]);
     assert_eq!(graph.see(&pod("dependent"), &[kept.clone(), gone.clone()]), []);
     assert_eq!(graph.see(&pod("dependent"), &[gone]), [try_delete("dependent")]);
     assert_eq!(graph.see(&pod("dependent"), &[kept]), [], "this one exists");
@@ -243,6 +246,8 @@ fn foreground_deletion_checks_dependents_and_owner_on_every_event() {
     assert_eq!(graph.happens(Event::Seen(foreground(&pod("owner"), &[]))), expected);
     assert_eq!(graph.happens(Event::Seen(foreground(&pod("owner"), &[]))), expected);
     assert!(graph.any_dependent(&Uid::new("owner"), |uid, blocks| blocks && *uid == Uid::new("a")));
+    let relabeled = OwnerReference { controller: Some(true), ..blocking(&pod("owner")) };
+    assert_eq!(graph.see(&pod("a"), &[relabeled]), [], "it blocks as before");
     // Each way in which a dependent stops to block frees the owner.
     assert_eq!(graph.see(&pod("a"), &[to(&pod("owner"))]), [try_delete("owner")]);
     graph.see(&pod("a"), &[blocking(&pod("owner"))]);
