@@ -30,7 +30,7 @@ mod walk;
 pub use disk::{DiskFn, Disks, HostDisks};
 pub use image_names::ImageNames;
 pub use leftovers::has_pull_record;
-pub use leftovers::pod_directory::{Obstacle, obstacle};
+pub use leftovers::pod_directory::{Obstacle, mount_points, obstacle};
 pub use log_files::{
     Archive, LogEvents, LogFile, LogFiles, LogLine, LogLines, LogQuery, LogStream, LogWatch, LoggedContainer,
     MOST_COPIED_BYTES, MOST_LOG_FILES, PodLogs, link_target, read_archived_pod,

@@ -122,17 +122,15 @@ impl Run<'_> {
     }
 
     /// Lists what the runtime reported as removed in a step. What is listed all the same was not removed, and gets another report. If a
-    /// list is unavailable, the next pass has it.
+    /// list is unavailable, or a shutdown ends the wait for it, the next pass has it.
     async fn verify(&self, queue: &ReportQueue<'_, impl ReportSink>) {
         let removed = std::mem::take(&mut self.state().removed);
         if removed.is_empty() || self.exec.remover.is_dry() || self.stop.is_cancelled() {
             return;
         }
         let reader = &self.exec.reader;
-        let (Ok(containers), Ok(sandboxes)) = tokio::join!(reader.containers(Only::All), reader.sandboxes(Only::All))
-        else {
-            return;
-        };
+        let lists = Box::pin(async { tokio::try_join!(reader.containers(Only::All), reader.sandboxes(Only::All)) });
+        let Some(Ok((containers, sandboxes))) = self.stop.run_until_cancelled(lists).await else { return };
         let ids = containers.iter().map(|one| one.id.as_str()).chain(sandboxes.iter().map(|one| one.id.as_str()));
         let listed: HashSet<_> = ids.collect();
         for report in removed.into_iter().filter(|report| listed.contains(&*report.action.target.id())) {

@@ -104,7 +104,7 @@ fn image(text: &str, width: usize) -> Option<String> {
     let last = path.rsplit('/').next()?;
     let widths = shares(&[last.chars().count(), tag.chars().count()], width.checked_sub(5)? + 4);
     let [last_width, tag_width] = widths.try_into().ok()?;
-    // A version begins the tag, and tells it from the other tags.
+    // A version begins the tag, and differs from that of other tags.
     let tag = if tag.starts_with('@') { end(&tag, tag_width) } else { ends(&tag, tag_width, tag_width * 2 / 3) };
     Some(format!("…{}{tag}", middle(last, last_width)))
 }

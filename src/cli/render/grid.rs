@@ -17,7 +17,7 @@ const GAP: usize = 2;
 /// What a column says about its row, and so how it is shortened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::cli) enum Role {
-    /// What the row is about. It is cut last, and keeps what tells it from other names.
+    /// What the row is about. It is cut last, and keeps the part in which it differs from other names.
     Name,
     /// Another object, such as the one that holds it.
     Holder,

@@ -7,7 +7,7 @@ use super::dir::Dir;
 use super::roots::{enter_all, names_beneath};
 use super::{LogError, LogRoots, RemovedStats, tree};
 use crate::model::EntryKind;
-use crate::observe::{DirEntry, Obstacle, obstacle};
+use crate::observe::{DirEntry, Obstacle, mount_points, obstacle};
 
 /// A file of the kubelet: a directory of the host, and the names from there.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl LogRoots {
     pub fn check_pod_directory(&self, file: &KubeletFile) -> Result<(), LogError> {
         let pod = self.open(&file.root)?.map_or(Ok(None), |root| root.enter(&file.name))?;
         let Some(pod) = pod else { return Ok(()) };
-        let found = obstacle(&self.host, pod.as_open());
+        let found = mount_points(&self.host).and_then(|mounts| obstacle(&self.host, &mounts, pod.as_open()));
         match found.map_err(|error| LogError::io("look at", pod.as_open().path(), error))? {
             Some(Obstacle { at, what }) => Err(LogError::foreign(at, what)),
             None => Ok(()),

@@ -50,8 +50,8 @@ impl Observer {
         let look = {
             let shown = shown.clone();
             move |host: &HostFs, at: &Path| {
-                let measured = pod_usage::measure(at, uids, TIME)?;
-                Ok(measured.iter().map(|dir| measured_leftover(host, at, &shown, dir)).collect())
+                let (measured, mounts) = (pod_usage::measure(at, uids, TIME)?, mount_points(host).unwrap_or_default());
+                Ok(measured.iter().map(|dir| measured_leftover((host, &mounts), at, &shown, dir)).collect())
             }
         };
         let found = self.measure(shown, TIME, look).await;
@@ -66,11 +66,11 @@ fn leftover(pods: &Path, uid: &PodUid) -> Leftover {
     Leftover { kind: LeftoverKind::PodDirectory, at, pod, image: None, modified_at: None, obstacle: None }
 }
 
-fn measured_leftover(host: &HostFs, pods: &Path, shown: &Path, dir: &PodDirUsage) -> Leftover {
+fn measured_leftover((host, mounts): (&HostFs, &[PathBuf]), pods: &Path, shown: &Path, dir: &PodDirUsage) -> Leftover {
     let mut leftover = leftover(shown, &dir.uid);
     leftover.at.usage = dir.on_kubelet_disk();
     let open = OpenDir::open(pods).and_then(|pods| pods.enter(dir.uid.as_str())).map_err(io::Error::from);
-    let obstacle = open.and_then(|open| obstacle(host, &open));
+    let obstacle = open.and_then(|open| obstacle(host, mounts, &open));
     leftover.obstacle = obstacle.ok().flatten().map(|found| format!("{}: {}", found.at.display(), found.what));
     leftover
 }
@@ -78,14 +78,14 @@ fn measured_leftover(host: &HostFs, pods: &Path, shown: &Path, dir: &PodDirUsage
 /// Returns what keeps the open directory of a pod from being removed; `None` = nothing.
 ///
 /// # Errors
-/// The directory or the mounts cannot be read.
-pub fn obstacle(host: &HostFs, pod: &OpenDir) -> io::Result<Option<Obstacle>> {
+/// The directory cannot be read.
+pub fn obstacle(host: &HostFs, mounts: &[PathBuf], pod: &OpenDir) -> io::Result<Option<Obstacle>> {
     let found = |at: PathBuf, what| Ok(Some(Obstacle { at, what }));
-    if host.root() != Path::new("/") {
+    if !is_whole(host) {
         return found(pod.path().to_owned(), "an agent in a container does not see the mounts of the host");
     }
-    if let Some(mount) = mount_beneath(pod.path())? {
-        return found(mount, "something is mounted there");
+    if let Some(mount) = mounts.iter().find(|mount| mount.starts_with(pod.path())) {
+        return found(mount.clone(), "something is mounted there");
     }
     if let Some(name) = pod.names(1, |name| !OF_POD.iter().any(|known| name == *known))?.first() {
         return found(pod.path_of(name), "the kubelet does not create it");
@@ -102,15 +102,21 @@ fn is_plain(plugin: &OsStr) -> bool {
     name.is_some_and(|name| PLAIN_VOLUMES.contains(&name))
 }
 
-/// Returns a mount point at or beneath a directory of the host, if there is one.
-fn mount_beneath(directory: &Path) -> io::Result<Option<PathBuf>> {
-    for file in MOUNTS {
+/// Returns the mount points of the host; none if not all of it is seen.
+///
+/// # Errors
+/// They cannot be read.
+pub fn mount_points(host: &HostFs) -> io::Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for file in MOUNTS.into_iter().filter(|_| is_whole(host)) {
         let mounts = MountInfos::from_file(file).map_err(|error| io::Error::other(format!("{file}: {error}")))?;
-        if let Some(mount) = mounts.0.into_iter().find(|mount| mount.mount_point.starts_with(directory)) {
-            return Ok(Some(mount.mount_point));
-        }
+        all.extend(mounts.0.into_iter().map(|mount| mount.mount_point));
     }
-    Ok(None)
+    Ok(all)
+}
+
+fn is_whole(host: &HostFs) -> bool {
+    host.root() == Path::new("/")
 }
 
 #[cfg(test)]
@@ -129,7 +135,8 @@ mod tests {
         }
         let measured = pod_usage::measure(pods.path(), vec!["u1".into(), "u2".into()], TIME).unwrap();
         let [dir] = &measured[..] else { panic!("u2 does not exist: {measured:?}") };
-        measured_leftover(host, pods.path(), Path::new("/kubelet/pods"), dir)
+        let mounts = mount_points(host).unwrap();
+        measured_leftover((host, &mounts), pods.path(), Path::new("/kubelet/pods"), dir)
     }
 
     #[test]

@@ -31,7 +31,7 @@ struct World {
     uids: [Option<Value>; OBJECTS],
 }
 
-/// Plays a script, in a thread of its own: what the code remembers of a thread begins anew.
+/// Plays a script, in a thread of its own, so that what the code stores for each thread is empty at the start.
 pub(super) fn play(steps: &[Step]) -> Life {
     std::thread::scope(|scope| scope.spawn(|| played(steps)).join()).unwrap()
 }
