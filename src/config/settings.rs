@@ -159,20 +159,8 @@ pub enum LogFormat {
 }
 
 /// The least important messages that are logged.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Eq,
-    Ord,
-    PartialEq,
-    PartialOrd,
-    EnumString,
-    IntoStaticStr,
-    VariantNames,
-    clap::ValueEnum,
-)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(EnumString, IntoStaticStr, VariantNames, clap::ValueEnum)]
 #[strum(serialize_all = "lowercase")]
 pub enum LogLevel {
     /// Errors

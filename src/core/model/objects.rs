@@ -24,9 +24,8 @@ pub struct Runtime {
 }
 
 /// A container's state in the CRI. All states but `Running` are dead in the kubelet's terms.
-#[derive(
-    Clone, Copy, Debug, Eq, Hash, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(IntoStaticStr, JsonSchema, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ContainerState {

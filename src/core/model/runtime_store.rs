@@ -42,9 +42,8 @@ pub struct RuntimeStore {
 }
 
 /// What kind of data a part is.
-#[derive(
-    Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(IntoStaticStr, JsonSchema, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum PartKind {
@@ -88,9 +87,8 @@ pub struct StorePart {
 }
 
 /// What kind of object keeps parts in the store.
-#[derive(
-    Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(IntoStaticStr, JsonSchema, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum HolderKind {

@@ -72,9 +72,8 @@ pub struct ClusterAction {
     pub owners: Vec<OwnerFinding>,
 }
 
-#[derive(
-    Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, strum::Display, strum::IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Deserialize, JsonSchema, Serialize, strum::Display, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum ActionWord {

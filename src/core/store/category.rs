@@ -7,9 +7,8 @@ use strum::{EnumIter, IntoStaticStr};
 use crate::model::PartKind;
 
 /// What takes space, in the order of importance.
-#[derive(
-    Clone, Copy, Debug, EnumIter, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(EnumIter, IntoStaticStr, JsonSchema, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Category {

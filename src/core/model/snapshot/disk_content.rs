@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{DiskUse, PodUid};
 
 /// What a walk over a disk found.
-#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DiskContent {
     /// What names the disk.
     pub disk: DiskUse,

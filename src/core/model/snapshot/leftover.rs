@@ -36,9 +36,8 @@ pub struct Leftover {
 }
 
 /// What is left over.
-#[derive(
-    Clone, Copy, Debug, Deserialize, EnumString, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Deserialize, EnumString, IntoStaticStr, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum LeftoverKind {

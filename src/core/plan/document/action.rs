@@ -113,9 +113,8 @@ pub struct Object {
 }
 
 /// The kind of an object.
-#[derive(
-    Clone, Copy, Debug, Eq, Hash, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(IntoStaticStr, JsonSchema, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Kind {

@@ -38,9 +38,8 @@ pub struct Report {
 }
 
 /// How a number of reclaimed bytes was determined, best first.
-#[derive(
-    Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, Ord, PartialEq, PartialOrd, Deserialize, Serialize,
-)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(IntoStaticStr, JsonSchema, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Measure {
@@ -82,9 +81,8 @@ pub enum Outcome {
 }
 
 /// Why a removal failed, in one word.
-#[derive(
-    Clone, Copy, Debug, Default, Eq, IntoStaticStr, JsonSchema, PartialEq, Deserialize, Serialize, VariantArray,
-)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(IntoStaticStr, JsonSchema, Deserialize, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum FailureCause {

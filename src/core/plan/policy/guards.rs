@@ -11,21 +11,8 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// A named set of guards.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Display,
-    EnumString,
-    Eq,
-    IntoStaticStr,
-    JsonSchema,
-    PartialEq,
-    Deserialize,
-    Serialize,
-    VariantNames,
-)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Display, EnumString, IntoStaticStr, JsonSchema, Deserialize, Serialize, VariantNames)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Profile {

@@ -32,22 +32,8 @@ pub enum ArchiveLimit {
 }
 
 /// What a limit on log files is for.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Deserialize,
-    EnumString,
-    Eq,
-    Hash,
-    IntoStaticStr,
-    JsonSchema,
-    Ord,
-    PartialEq,
-    PartialOrd,
-    Serialize,
-    VariantNames,
-)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Deserialize, EnumString, IntoStaticStr, JsonSchema, Serialize, VariantNames)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum LimitOf {
