@@ -22,7 +22,6 @@ pub struct PassRequest {
     #[serde(default)]
     pub pressure: bool,
     /// A saved plan to carry out.
-    #[serde(default)]
     pub plan: Option<Box<Plan>>,
 }
 

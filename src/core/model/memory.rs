@@ -74,10 +74,8 @@ pub struct ImageMemory {
     /// The image.
     pub id: ImageId,
     /// The first pass that listed the image; `null` = before all memory (the kubelet's zero time).
-    #[serde(default)]
     pub first_seen: Option<Timestamp>,
     /// The last pass in which the image was in use; `null` = never since `first_seen`.
-    #[serde(default)]
     pub last_used: Option<Timestamp>,
     /// A container that used the image in that pass, as [`Container::full_name`](super::Container::full_name).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +147,6 @@ pub struct ListFall {
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct RuntimeMemory {
     /// When the runtime's socket was created, from the file system.
-    #[serde(default)]
     pub listening_since: Option<Timestamp>,
     /// The first pass with this socket.
     pub first_seen: Timestamp,

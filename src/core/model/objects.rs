@@ -48,7 +48,6 @@ pub struct Container {
     #[serde(default)]
     pub sandbox_id: SandboxId,
     /// The pod from the container's labels; `null` = not created by a kubelet.
-    #[serde(default)]
     pub pod: Option<PodRef>,
     /// Name of the container in the pod spec, from the CRI metadata.
     #[serde(default)]
@@ -61,7 +60,6 @@ pub struct Container {
     /// When the container was created, by the runtime's clock.
     pub created_at: Timestamp,
     /// When the container finished. Read only if the age counts from it.
-    #[serde(default)]
     pub finished_at: Option<Timestamp>,
     /// The exit code; `null` = not exited, or the status was not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,10 +71,8 @@ pub struct Container {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
     /// The image of the container as the runtime reports it: an image id, or a digest with older runtimes.
-    #[serde(default)]
     pub image_id: Option<String>,
     /// The image as named in the pod spec.
-    #[serde(default)]
     pub image: Option<String>,
     /// Images mounted as volumes, by id. Known only if images are planned; an exited container has none mounted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,7 +98,6 @@ pub struct Sandbox {
     /// Id of the sandbox.
     pub id: SandboxId,
     /// The pod from the CRI metadata; `null` = not created by a kubelet.
-    #[serde(default)]
     pub pod: Option<PodRef>,
     /// The kubelet's attempt number of the sandbox. The profile `kubelet` does not order by it.
     #[serde(default)]
@@ -151,10 +146,8 @@ pub struct FileSystem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
     /// Total inodes; `null` = the file system does not count them.
-    #[serde(default)]
     pub inodes: Option<u64>,
     /// Free inodes.
-    #[serde(default)]
     pub inodes_free: Option<u64>,
     /// `f_fsid` of statvfs, which two file systems of one size do not share; `None` = not known. It can be another one after
     /// a restart of the node, so no document has it.
@@ -186,7 +179,6 @@ pub struct LogDir {
     #[serde(default)]
     pub entry: EntryKind,
     /// When the entry was last modified.
-    #[serde(default)]
     pub modified_at: Option<Timestamp>,
     /// Bytes of the files in the directory; `null` = not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +197,6 @@ pub struct LeftoverLog {
     #[serde(default)]
     pub attempt: u32,
     /// When one of the files was last modified; `null` = unknown.
-    #[serde(default)]
     pub modified_at: Option<Timestamp>,
     /// Bytes of the files.
     #[serde(default)]
@@ -239,13 +230,10 @@ pub struct LogLink {
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ImageDetails {
     /// When it was built; `null` = it does not say so. Reproducible builds have a time of long ago.
-    #[serde(default)]
     pub created_at: Option<Timestamp>,
     /// Its labels; `null` = not known, or too many.
-    #[serde(default)]
     pub labels: Option<BTreeMap<String, String>>,
     /// Its layers, as digests of their content, the lowest first (`rootfs.diff_ids`); `null` = not known, or too many.
-    #[serde(default)]
     pub layers: Option<Vec<String>>,
 }
 

@@ -86,10 +86,8 @@ pub struct PodSourceReport {
     #[serde(default)]
     pub pods: u64,
     /// The time of its list; `null` = it was never available.
-    #[serde(default)]
     pub as_of: Option<Timestamp>,
     /// Why the list may lack pods, as text; `null` = it is complete.
-    #[serde(default)]
     pub missing: Option<String>,
 }
 
@@ -142,16 +140,12 @@ impl Pod {
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodDetails {
     /// The labels; `null` = too many.
-    #[serde(default)]
     pub labels: Option<BTreeMap<String, String>>,
     /// The annotations, without those of `kubectl apply`; `null` = too many.
-    #[serde(default)]
     pub annotations: Option<BTreeMap<String, String>>,
     /// The kind of the owner that controls it, as `ReplicaSet`; `null` = none does.
-    #[serde(default)]
     pub owner_kind: Option<String>,
     /// The name of that owner.
-    #[serde(default)]
     pub owner_name: Option<String>,
 }
 

@@ -70,13 +70,10 @@ pub struct StorePart {
     /// Its name in the runtime.
     pub name: String,
     /// Bytes on the disk, without those of other parts; `null` = not known.
-    #[serde(default)]
     pub bytes: Option<u64>,
     /// Inodes, without those of other parts; `null` = not known.
-    #[serde(default)]
     pub inodes: Option<u64>,
     /// When it was created.
-    #[serde(default)]
     pub created_at: Option<Timestamp>,
     /// The parts that it keeps in the store, by position: a layer its parent, a manifest its blobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +114,6 @@ pub struct StoreHolder {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// When it was created.
-    #[serde(default)]
     pub created_at: Option<Timestamp>,
     /// The parts that it holds itself, by position.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -200,52 +200,46 @@ pub enum ImageTrigger {
 
 /// The goal of the image step, and its result.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
 pub struct ImageSummary {
     /// Why images are removed; `null` = no image is removed.
-    #[serde(default)]
     pub triggered_by: Option<ImageTrigger>,
     /// The target in `images.targets` that began the removal, and its state then, as in tables; `null` = none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub began_by: Option<String>,
     /// Used space in percent, rounded up as in the kubelet; `null` = not determined.
-    #[serde(default)]
     pub used_percent: Option<u64>,
     /// Bytes to reclaim to reach the low threshold and the ends of the targets.
-    #[serde(default)]
     pub target_bytes: u64,
     /// Inodes to reclaim.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub target_inodes: u64,
     /// The part of `target_bytes` that removing all removable images does not reach, by their estimates.
-    #[serde(default)]
     pub shortfall_bytes: u64,
     /// The pass stops removing images at this number of available bytes; 0 = it does not stop early.
-    #[serde(default)]
     pub stop_at_available_bytes: u64,
     /// The same in free inodes.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub stop_at_free_inodes: u64,
     /// Fallback candidates, in order. They are removed only if the measured space is still too small after all actions
     /// (I9).
-    #[serde(default)]
     pub reserve: Vec<Action>,
     /// Whether the estimates are from the store of the runtime. If not, they are the sizes that the runtime reports.
-    #[serde(default)]
     pub knows_store: bool,
     /// Images that reclaim something only together. If the removal of one fails, the rest of its set is kept.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub together: Vec<Vec<ImageId>>,
     /// The pace that applies to this pass, by `images.pace`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<Pace>,
     /// The score of each unused image by `images.order`, if that is an expression.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<ImageId, f64>,
     /// The number of unused images without a score, which are removed last.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub unscored: u64,
     /// The number of images that the pace leaves to later passes.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_zero")]
     pub beyond_pace: u64,
 }
 

@@ -33,7 +33,6 @@ pub struct ContainerLog {
     /// Its bytes on the disk.
     pub size_bytes: u64,
     /// When it was last modified; `null` = unknown.
-    #[serde(default)]
     pub modified_at: Option<Timestamp>,
 }
 
@@ -89,7 +88,6 @@ pub struct ArchivedLog {
     /// Its bytes on the disk.
     pub size_bytes: u64,
     /// When its pod lost it: the last change of the inode. `null` = unknown.
-    #[serde(default)]
     pub lost_at: Option<Timestamp>,
 }
 
@@ -114,19 +112,14 @@ pub struct ArchivedContainer {
     /// The kubelet's restart number.
     pub attempt: u32,
     /// The image as named in the pod spec.
-    #[serde(default)]
     pub image: Option<String>,
     /// When it was created, by the runtime's clock.
-    #[serde(default)]
     pub created_at: Option<Timestamp>,
     /// When it exited; `null` = it had not when a pass last saw it, or its status was not read.
-    #[serde(default)]
     pub finished_at: Option<Timestamp>,
     /// The exit code; `null` as above.
-    #[serde(default)]
     pub exit_code: Option<i32>,
     /// Why it exited, as the runtime says: `Completed`, `Error` or `OOMKilled`.
-    #[serde(default)]
     pub reason: Option<String>,
 }
 

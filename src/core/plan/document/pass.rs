@@ -29,7 +29,6 @@ pub struct Pass {
     /// The counts: outcomes, bytes, which actions were not begun and why, and how much space is still missing.
     pub summary: Summary,
     /// Why the store's file does not have the pass; `None` = it has.
-    #[serde(default)]
     pub not_recorded: Option<String>,
 }
 

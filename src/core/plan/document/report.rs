@@ -21,7 +21,6 @@ pub struct Report {
     /// Reclaimed bytes. An image is measured on its file system. For log entries, these are the blocks of the removed
     /// files. For a container, they are the same plus the size of its writable layer as the runtime reported it. `null`
     /// = unknown.
-    #[serde(default)]
     pub freed_bytes: Option<u64>,
     /// How `freed_bytes` was determined.
     #[serde(default)]

@@ -71,7 +71,6 @@ pub struct Counts {
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Halt {
     /// The kind of objects whose removals ended; `null` = the whole pass ended.
-    #[serde(default)]
     pub kind: Option<Kind>,
     /// The call without an answer.
     pub cause: String,

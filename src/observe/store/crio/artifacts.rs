@@ -20,11 +20,8 @@ const MOST_BYTES: u64 = 4 << 20;
 /// `index.json`, or the part of a manifest that names its blobs.
 #[derive(Default, Deserialize)]
 struct Manifest {
-    #[serde(default)]
     manifests: Option<Vec<Entry<Descriptor>>>,
-    #[serde(default)]
     config: Option<Entry<Descriptor>>,
-    #[serde(default)]
     layers: Option<Vec<Entry<Descriptor>>>,
 }
 
