@@ -70,17 +70,7 @@ pub struct DeletedFile {
 impl DiskContent {
     /// Creates the content of a disk without what was found.
     pub fn of(disk: DiskUse) -> Self {
-        Self {
-            disk,
-            kubelet: DirUsage::default(),
-            runtime: DirUsage::default(),
-            runtime_store: DirUsage::default(),
-            other: DirUsage::default(),
-            largest: Vec::new(),
-            deleted: DirUsage::default(),
-            largest_deleted: Vec::new(),
-            missing: Vec::new(),
-        }
+        Self { disk, ..Self::default() }
     }
 }
 

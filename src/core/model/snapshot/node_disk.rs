@@ -22,6 +22,7 @@ pub struct NodeDisk {
 #[strum(serialize_all = "snake_case")]
 pub enum DiskUse {
     /// The images of the runtime.
+    #[default]
     Images,
     /// The logs of pods.
     Logs,
