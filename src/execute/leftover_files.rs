@@ -30,9 +30,7 @@ impl Run<'_> {
         let directory = match kind {
             LeftoverKind::TerminationLog | LeftoverKind::PodDirectory => PODS,
             LeftoverKind::Checkpoint => CHECKPOINTS,
-            LeftoverKind::PullRecord | LeftoverKind::Address | LeftoverKind::Unreferenced => {
-                return Ok(Done::refused(Refusal::ForeignPath));
-            }
+            _ => return Ok(Done::refused(Refusal::ForeignPath)),
         };
         let file = match KubeletFile::beneath(self.exec.options.kubelet_root.join(directory), path) {
             Ok(file) => file,

@@ -7,6 +7,7 @@
 
 pub(super) mod pod_directory;
 mod search;
+mod tasks;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

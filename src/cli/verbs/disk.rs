@@ -124,6 +124,7 @@ fn text(account: &DiskAccount, plan: &Plan, policy: &Policy, most: usize) -> Str
         writable_layers(account, most),
         others(account, most),
         unlisted(account),
+        tasks(account, most),
     ]);
     let missing = account.missing.iter().map(|missing| format!("Not read: {}\n", format::printable(missing)));
     let sections = sections.chain([missing.collect(), next_steps(account, plan, policy), advice(account, plan)]);
@@ -250,6 +251,16 @@ fn unlisted(account: &DiskAccount) -> String {
      hint: `ctr -n k8s.io images check` shows what is missing, `crictl pull NAME` completes an image, `ctr -n k8s.io images rm NAME` \
      removes it\n"
         .to_owned()
+}
+
+/// Names what is left of tasks.
+fn tasks(account: &DiskAccount, most: usize) -> String {
+    let paths = account.tasks.iter().map(|path| format!("  {}\n", format::printable(path)));
+    section(account.tasks.len(), most, "bundles, mounts and shims", |most| {
+        let head =
+            "Left of tasks whose containers no client of containerd has (containerd cleans up when it starts):\n";
+        std::iter::once(head.to_owned()).chain(paths.take(most)).collect()
+    })
 }
 
 /// Returns a list with a note of how many entries are left out, or nothing if it has none.

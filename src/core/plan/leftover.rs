@@ -47,7 +47,7 @@ fn proof(context: &Context, in_runtime: &InRuntime, leftover: &Leftover) -> Opti
             Some(is_gone.and_then(|reason| obstacle.map_or(Ok(reason), Err)))
         }
         LeftoverKind::Checkpoint => Some(rule_removes(context, leftover)),
-        LeftoverKind::Address => Some(Err(KeepReason::ShownOnly {})),
+        LeftoverKind::Address | LeftoverKind::Task => Some(Err(KeepReason::ShownOnly {})),
         // It is no file.
         LeftoverKind::Unreferenced => None,
     }
@@ -208,7 +208,11 @@ mod tests {
     fn what_only_its_program_can_remove_is_shown() {
         let address = node().left_over(LeftoverKind::Address, "10.88.0.7", 60);
         let named = address.set(|policy| policy.leftovers.0.extend([LeftoverKind::Address]));
-        hold(&[Kind::Leftover], [("an address", named, "10.88.0.7: shown_only", "")]);
+        let task = node().left_over(LeftoverKind::Task, "ab12", 60);
+        hold(
+            &[Kind::Leftover],
+            [("an address", named, "10.88.0.7: shown_only", ""), ("a bundle", task, "ab12: shown_only", "")],
+        );
     }
 
     #[test]

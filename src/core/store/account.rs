@@ -13,7 +13,7 @@ use super::category::{Category, of_kind};
 use super::disk_space::{DiskSpace, disk_spaces};
 use super::entries::{ImageEntry, LeftEntry, SharedEntry, WritableEntry};
 use super::index::{StoreIndex, is_of_cri};
-use crate::model::{CRI_NAMESPACE, HolderKind, ImageId, PartKind, RuntimeStore, Snapshot, StoreHolder};
+use crate::model::{CRI_NAMESPACE, HolderKind, ImageId, LeftoverKind, PartKind, RuntimeStore, Snapshot, StoreHolder};
 
 /// Whether each image is in use, kept or removable, and why.
 pub type ImageStates = BTreeMap<ImageId, (Category, String)>;
@@ -42,6 +42,9 @@ pub struct DiskAccount {
     pub writable_layers: Vec<WritableEntry>,
     /// What no image or container of the CRI holds, largest first.
     pub others: Vec<LeftEntry>,
+    /// Bundles, mounts and shims of tasks whose containers no client of containerd has: their paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
     /// What could not be read. It counts in `not_of_the_runtime` of its disk.
     pub missing: Vec<String>,
 }
@@ -81,6 +84,8 @@ pub fn account(snapshot: &Snapshot, images: ImageStates) -> Result<DiskAccount, 
     let cause = || format!("image file system: {}", snapshot.image_filesystem.cause().unwrap_or("not measured"));
     let first = disks.next().ok_or_else(cause)?;
     let of_store = accounting.as_ref();
+    let leftovers = snapshot.leftovers.as_ref().into_iter().flatten();
+    let tasks = leftovers.filter(|found| found.kind == LeftoverKind::Task);
     Ok(DiskAccount {
         taken_at: snapshot.taken_at,
         node: snapshot.node.clone(),
@@ -91,6 +96,7 @@ pub fn account(snapshot: &Snapshot, images: ImageStates) -> Result<DiskAccount, 
         shared: of_store.map(Accounting::shared).unwrap_or_default(),
         writable_layers: of_store.map(Accounting::writable_layers).unwrap_or_default(),
         others: of_store.map(Accounting::others).unwrap_or_default(),
+        tasks: tasks.map(|found| found.at.path.clone()).collect(),
         missing: missing(snapshot, store),
     })
 }

@@ -218,6 +218,7 @@ pub fn leftovers(snapshot: &Snapshot) -> BTreeMap<LeftoverKind, (u64, DirUsage)>
         (LeftoverKind::Address, has_files && snapshot.sandboxes.is_seen()),
         (LeftoverKind::Checkpoint, has_files),
         (LeftoverKind::Unreferenced, store.is_some()),
+        (LeftoverKind::Task, has_files && !snapshot.disk_contents.is_empty()),
     ];
     let mut all: BTreeMap<_, (u64, DirUsage)> =
         known.into_iter().filter_map(|(kind, is_known)| is_known.then_some((kind, Default::default()))).collect();
@@ -369,17 +370,18 @@ mod tests {
         let log = json!({ "kind": "termination_log", "path": "/pods/u/containers/app/0", "bytes": 4, "inodes": 1 });
         let address = json!({ "kind": "address", "path": "/networks/n/10.0.0.1", "bytes": 4096, "inodes": 1 });
         let measured = json!({ "kind": "pod_directory", "path": "/pods/u-gone", "bytes": 0, "inodes": 0 });
-        let found = json!({ "seen": [log, address, measured] });
+        let task = json!({ "kind": "task", "path": "/proc/7", "bytes": 0, "inodes": 0 });
+        let found = json!({ "seen": [log, address, measured, task] });
         let (addresses, checkpoints) = ((LeftoverKind::Address, 1, 4096), (LeftoverKind::Checkpoint, 0, 0));
         let unreferenced = (LeftoverKind::Unreferenced, 0, 0);
-        let all = [records, logs, dirs, addresses, checkpoints, unreferenced];
+        let all = [records, logs, dirs, addresses, checkpoints, unreferenced, (LeftoverKind::Task, 1, 0)];
         assert_eq!(of(json!({ "leftovers": found })), all);
         let logs =
             json!({ "leftovers": found, "log_dirs": { "seen": [{ "name": "shop_old_u-gone", "size_bytes": 1 }] } });
         assert_eq!(of(logs), all, "its logs do not show that it exists");
         let part = json!({ "kind": "blob", "name": "b", "bytes": 100, "created_at": "2026-11-21T11:00:00Z" });
         let store = of(json!({ "leftovers": found, "store": { "seen": { "parts": [part], "holders": [] } } }));
-        assert_eq!(store.last(), Some(&(LeftoverKind::Unreferenced, 1, 100)));
+        assert!(store.contains(&(LeftoverKind::Unreferenced, 1, 100)), "{store:?}");
         let incomplete = json!({ "pods": { "seen": { "source": "test", "complete": false, "pods": [] } },
             "leftovers": { "not_seen": "no answer" } });
         assert_eq!(of(incomplete), [unreferenced], "a pod that is not listed may exist");

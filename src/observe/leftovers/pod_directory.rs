@@ -81,7 +81,7 @@ fn measured_leftover((host, mounts): (&HostFs, &[PathBuf]), pods: &Path, shown: 
 /// The directory cannot be read.
 pub fn obstacle(host: &HostFs, mounts: &[PathBuf], pod: &OpenDir) -> io::Result<Option<Obstacle>> {
     let found = |at: PathBuf, what| Ok(Some(Obstacle { at, what }));
-    if !is_whole(host) {
+    if !host.is_agents() {
         return found(pod.path().to_owned(), "an agent in a container does not see the mounts of the host");
     }
     if let Some(mount) = mounts.iter().find(|mount| mount.starts_with(pod.path())) {
@@ -108,15 +108,11 @@ fn is_plain(plugin: &OsStr) -> bool {
 /// They cannot be read.
 pub fn mount_points(host: &HostFs) -> io::Result<Vec<PathBuf>> {
     let mut all = Vec::new();
-    for file in MOUNTS.into_iter().filter(|_| is_whole(host)) {
+    for file in MOUNTS.into_iter().filter(|_| host.is_agents()) {
         let mounts = MountInfos::from_file(file).map_err(|error| io::Error::other(format!("{file}: {error}")))?;
         all.extend(mounts.0.into_iter().map(|mount| mount.mount_point));
     }
     Ok(all)
-}
-
-fn is_whole(host: &HostFs) -> bool {
-    host.root() == Path::new("/")
 }
 
 #[cfg(test)]

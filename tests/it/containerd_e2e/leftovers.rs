@@ -1,7 +1,9 @@
 //! What is left over on a node, of each kind, beside pods that are sound.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use kubegc::cri::{CriOptions, InProgress, RuntimeReader, RuntimeWriter, SnapshotUsages};
@@ -84,6 +86,53 @@ async fn each_kind_is_found_and_nothing_of_sound_pods() {
     let stays: Vec<_> = expected.iter().filter(|path| !is_removed(path)).collect();
     assert_eq!(left, stays);
     assert_eq!(rig.changes_since(&before).await, [""; 0]);
+}
+
+/// A bundle, a mount in it and a shim of a container that nothing has, beside those of a pod that runs.
+#[tokio::test]
+async fn what_is_left_of_tasks_is_shown_and_nothing_of_sound_pods() {
+    for version in [Version::V1_6, Version::V2] {
+        let rig = Rig::start_with_leftovers(version, 512).await;
+        rig.pod("shop", "web-0", "uid-web").await.running("app").await;
+        let roots = rig.roots_on_its_disk();
+        let mut arguments = vec!["--set=pods.source=runtime"];
+        arguments.extend(roots.iter().map(String::as_str));
+        let bundles = rig.home().join("io.containerd.runtime.v2.task/k8s.io");
+        assert_eq!(fs::read_dir(&bundles).unwrap().count(), 2, "of the sandbox and the container");
+        let account = rig.kubegc(&[&["disk", "-o=json"], &arguments[..]].concat()).ok().json();
+        assert!(account["tasks"].is_null(), "{account:#}");
+        let bundle = bundles.join("ab12");
+        fs::create_dir_all(bundle.join("rootfs")).unwrap();
+        let mut shim = shim(&rig, "ab12");
+        let of_another = shim_at("/run/docker/containerd/containerd.sock", "cd34");
+        let shown = with_mount(&bundle.join("rootfs"), rig.command(&[&["disk"], &arguments[..]].concat()));
+        let (bundle, process) = (bundle.display(), shim.id());
+        let expected = format!("  /proc/{process}\n  {bundle}\n  {bundle}/rootfs\n\n");
+        assert!(shown.contains("Left of tasks") && shown.contains(&expected), "{expected}{shown}");
+        for process in [&mut shim, &mut { of_another }] {
+            drop(process.stdin.take());
+            process.wait().unwrap();
+        }
+    }
+}
+
+/// Starts what looks like a shim of the rig's containerd, until its input ends.
+fn shim(rig: &Rig, id: &str) -> Child {
+    shim_at(rig.endpoint().strip_prefix("unix://").unwrap(), id)
+}
+
+fn shim_at(socket: &str, id: &str) -> Child {
+    let mut command = Command::new("sh");
+    command.arg0("/usr/bin/containerd-shim-runc-v2").args(["-c", "read end || true", "-namespace", "k8s.io"]);
+    command.args(["-id", id, "-address", socket]).stdin(Stdio::piped()).spawn().unwrap()
+}
+
+/// Returns the output of a command that sees a mount.
+fn with_mount(at: &Path, command: Command) -> String {
+    let script = format!("mount -t tmpfs left {} && exec \"$@\"", at.display());
+    let mut within = Command::new("unshare");
+    within.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]).arg(command.get_program());
+    run(within.args(command.get_args()).current_dir(command.get_current_dir().unwrap()))
 }
 
 /// Returns the paths of the leftovers in a plan.

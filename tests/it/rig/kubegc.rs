@@ -60,7 +60,7 @@ impl Rig {
     /// Returns the command line. The rig's settings precede those of the test, so that the test can override them. They
     /// follow the command, because a flag before the command is lost if the same flag follows it. The disk usage of the
     /// machine must not matter, so no image is removed for space unless a test enables it.
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let (verb, args) = args.split_first().unwrap();
         let mut command = Command::new(binary());
         command.env_clear().current_dir(self.dir()).args([verb, "-r", &self.endpoint()]);

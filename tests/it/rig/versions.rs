@@ -92,7 +92,7 @@ fn fetched(name: &str) -> &'static Path {
 const CONFIG_2: &str = r#"
 version = 2
 root = "{dir}/root"
-state = "{dir}/state"
+state = "{dir}"
 disabled_plugins = [
   "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs",
   "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt",
@@ -112,7 +112,7 @@ disabled_plugins = [
 const CONFIG_3: &str = r#"
 version = 3
 root = "{dir}/root"
-state = "{dir}/state"
+state = "{dir}"
 disabled_plugins = [
   "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper",
   "io.containerd.snapshotter.v1.erofs", "io.containerd.differ.v1.erofs", "io.containerd.snapshotter.v1.zfs",

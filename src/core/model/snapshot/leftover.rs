@@ -53,6 +53,9 @@ pub enum LeftoverKind {
     Checkpoint,
     /// What nothing in the store of containerd refers to. It goes with containerd's next collection, which waits for a removal.
     Unreferenced,
+    /// The bundle, a mount or the shim of a task whose container no client of containerd has (containerd#13893). Only
+    /// `kubegc disk` looks for them.
+    Task,
 }
 
 /// The kubelet's record of a pulled image.
@@ -98,6 +101,7 @@ impl LeftoverKind {
             Self::Address => "address of a sandbox that is gone",
             Self::Checkpoint => "checkpoint of a container",
             Self::Unreferenced => "unreferenced content of containerd",
+            Self::Task => "task of a container that is gone",
         }
     }
 }
