@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Runs one real node for experiments: etcd, kube-apiserver, containerd and kubelet in a cell, as in the tests.
 #
-#   scripts/node.sh up              starts the node and prints how to use it
+#   scripts/node.sh up [GIB]        starts the node and prints how to use it; with a number on a disk of its own of that size
+#   scripts/node.sh fill            fills that disk with what fills disks: unused images, logs, a volume, the directory of a
+#                                   deleted pod, a core dump, a deleted file that is open
 #   scripts/node.sh order WORDS     sends an order, such as `order pause kubelet`; scripts/cell.sh lists the orders
 #   scripts/node.sh exec COMMAND…   runs a command in the cell, where all paths are those of a real node
 #   scripts/node.sh down            stops the node and everything on it
@@ -33,6 +35,16 @@ images() {
   (cd "$work" && tar -cf images.tar ./*.json layer.tar --transform 's#^\./##')
 }
 
+ctr() { "$(cat "$dir/runtime")/bin/ctr" --address "$dir/run/containerd.sock" --namespace k8s.io "$@"; }
+
+# imported WORK NAME…: imports images with busybox and what WORK/root has.
+imported() {
+  local work=$1
+  shift
+  images "$work" "$(scripts/containerd.sh | awk -F '\t' '$1 == "busybox" { print $2 }')/busybox" "$@"
+  ctr images import --snapshotter overlayfs "$work/images.tar" >/dev/null
+}
+
 # await WHAT COMMAND…: retries the command until it succeeds, for at most a minute.
 await() {
   local what=$1
@@ -51,14 +63,27 @@ order() {
 
 inside() { nsenter --target "$(cat "$dir/pid")" --mount --pid --wd="$PWD" -- "$@"; }
 
-api() { curl -sf --cacert "$dir/pki/ca.crt" -H 'Authorization: Bearer admin-token' "https://$address:6443$1"; }
+api() {
+  local path=$1
+  shift
+  curl -sf --cacert "$dir/pki/ca.crt" -H 'Authorization: Bearer admin-token' "https://$address:6443$path" "$@"
+}
 
 # Whether the condition Ready is True. tr removes the white space, because the JSON may have it anywhere.
 ready() { api "/api/v1/nodes/$address" | tr -d ' \n' | grep '"type":"Ready","status":"True"' >/dev/null; }
 
+# own_disk GIB: puts the directory on a disk of that size.
+own_disk() {
+  truncate -s "$1G" "$dir.ext4"
+  mkfs.ext4 -q -F "$dir.ext4"
+  mkdir "$dir"
+  mount -o loop "$dir.ext4" "$dir"
+}
+
 up() {
   [ ! -e "$dir" ] || die "a node is up, or was not taken down: scripts/node.sh down"
   scripts/setup.sh
+  [ -z "$1" ] || own_disk "$1"
   # A kubelet before 1.23 does not speak the CRI of containerd 2.
   local containerd=2
   ! scripts/kubernetes.sh | grep -E $'^kubernetes\t.*\t1\.2[0-2]\.' >/dev/null || containerd=1.7
@@ -69,14 +94,12 @@ up() {
   setsid scripts/cell.sh "$dir" "$cgroup" <"$dir/orders" >"$dir/answers" 2>&1 &
   echo $! >"$dir/cell"
   for program in etcd kube-apiserver containerd kubelet; do order start "$program"; done
-  local ctr pause runtime
+  local pause runtime
   runtime=$(scripts/containerd.sh | awk -F '\t' -v version="$containerd" '$1 == version { print $2 }')
-  ctr=("$runtime/bin/ctr" --address "$dir/run/containerd.sock" --namespace k8s.io)
+  echo "$runtime" >"$dir/runtime"
   pause=$(cat "$runtime/sandbox-image")
-  await "containerd does not answer" "${ctr[@]}" version
-  images "$dir/images" "$(scripts/containerd.sh | awk -F '\t' '$1 == "busybox" { print $2 }')/busybox" \
-    "$pause" docker.io/library/app:1
-  "${ctr[@]}" images import --snapshotter overlayfs "$dir/images/images.tar" >/dev/null
+  await "containerd does not answer" ctr version
+  imported "$dir/images" "$pause" docker.io/library/app:1
   await "the node does not become Ready" ready
   summary
 }
@@ -105,6 +128,38 @@ make node-down ends it.
 END
 }
 
+# data PERCENT FILE: writes a file that takes so much of the disk.
+data() {
+  mkdir -p "$(dirname "$2")"
+  head -c "$(($(stat -f -c '%b * %S / 100' "$dir") * $1))" /dev/urandom >"$2"
+}
+
+# pod NAME SHELL: runs a pod with a volume at /data.
+pod() {
+  printf '{"metadata":{"name":"%s"},"spec":{"nodeName":"%s","hostNetwork":true,"containers":[{"name":"app",
+    "image":"docker.io/library/app:1","imagePullPolicy":"Never","command":["/bin/sh","-c","%s"],
+    "volumeMounts":[{"name":"data","mountPath":"/data"}]}],"volumes":[{"name":"data","emptyDir":{}}]}}' "$1" "$address" "$2" |
+    api /api/v1/namespaces/default/pods -H 'Content-Type: application/json' --data @- >/dev/null
+}
+
+fill() {
+  mountpoint -q "$dir" || die "the node has no disk of its own: scripts/node.sh up GIB"
+  local number orphan=0f1e2d3c-4b5a-4697-8877-665544332211 percent=$(($(stat -f -c '%b * %S / 104857600' "$dir")))
+  for number in 1 2 3; do
+    data 5 "$dir/image/root/data"
+    imported "$dir/image" "docker.io/library/old:$number"
+    rm -rf "$dir/image"
+  done
+  pod writer "busybox head -c $((percent * 8))m /dev/zero >/data/cache; sleep 1000000"
+  pod looping "busybox yes looping | busybox head -c ${percent}m; exit 1"
+  data 9 "$dir/kubelet/pods/$orphan/volumes/kubernetes.io~empty-dir/cache/data"
+  data 10 "$dir/cores/core.db"
+  data 5 "$dir/spool"
+  inside sh -c 'exec 3<"$1"; rm "$1"; exec sleep 1000000' open "$dir/spool" >/dev/null 2>&1 &
+  await "no file was deleted" test ! -e "$dir/spool"
+  df -h "$dir"
+}
+
 down() {
   [ -d "$dir" ] || die "no node is up"
   # Without a writer on the pipe the cell ends, and the kernel kills all its processes.
@@ -113,13 +168,15 @@ down() {
     kill -0 "$(cat "$dir/cell" 2>/dev/null)" 2>/dev/null || break
     sleep 0.1
   done
-  rm -rf "$dir"
+  ! mountpoint -q "$dir" || umount "$dir"
+  rm -rf "$dir" "$dir.ext4"
 }
 
 case ${1:-} in
-  up) up ;;
+  up) up "${2:-}" ;;
+  fill) fill ;;
   down) down ;;
   order) shift; order "$@" ;;
   exec) shift; inside "$@" ;;
-  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
