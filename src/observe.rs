@@ -233,7 +233,7 @@ impl Observer {
         if has(Part::DiskContents) {
             let left = time.saturating_sub(begun.elapsed());
             snapshot.disk_contents = self.disk_contents(snapshot, left).await;
-            self.find_tasks(snapshot).await;
+            Box::pin(self.find_tasks(snapshot)).await;
         }
         if has(Part::Store) {
             let layers = has(Part::WritableLayers);

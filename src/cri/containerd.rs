@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures::future::join_all;
 use futures::stream::{self, StreamExt};
 use tokio::time::Instant;
 
@@ -73,14 +74,18 @@ impl RuntimeReader {
         let snapshotters = graph.or_missing("snapshotters", calls.snapshotters().await);
         for namespace in &namespaces {
             let calls = calls.within(namespace)?;
-            for snapshotter in &snapshotters {
-                graph.snapshots(namespace, snapshotter, calls.snapshots(snapshotter).await);
+            let snapshots = join_all(snapshotters.iter().map(|of| calls.snapshots(of)));
+            let others = async { tokio::join!(calls.downloads(), calls.images(), calls.containers(), calls.leases()) };
+            let (snapshots, blobs, (downloads, images, containers, leases)) =
+                tokio::join!(snapshots, calls.blobs(), others);
+            for (snapshotter, list) in snapshotters.iter().zip(snapshots) {
+                graph.snapshots(namespace, snapshotter, list);
             }
-            graph.blobs(namespace, calls.blobs().await);
-            graph.downloads(namespace, calls.downloads().await);
-            graph.images(namespace, calls.images().await);
-            graph.containers(namespace, calls.containers().await);
-            graph.leases(namespace, calls.leases().await);
+            graph.blobs(namespace, blobs);
+            graph.downloads(namespace, downloads);
+            graph.images(namespace, images);
+            graph.containers(namespace, containers);
+            graph.leases(namespace, leases);
         }
         let (mut store, mut keys) = graph.build();
         let is_layer = |at: &usize| store.parts.get(*at).is_some_and(|part| part.kind == PartKind::Layer);
@@ -88,9 +93,7 @@ impl RuntimeReader {
         usages.fill(&calls, &mut store, keys, until).await;
         Ok(store)
     }
-}
 
-impl RuntimeReader {
     /// Returns the ids of the containers and sandboxes of all clients of containerd.
     ///
     /// # Errors

@@ -111,9 +111,7 @@ impl Run<'_> {
         let link = log_link_name(&pod.name, &pod.namespace, name, id);
         Some(self.exec.roots.policy.containers_root.join(link))
     }
-}
 
-impl Run<'_> {
     /// Removes a sandbox that is not ready and has no containers (I1). The removal of a sandbox also removes its
     /// containers, so the containers are listed last, right before it.
     pub(super) async fn sandbox(&self, id: &SandboxId) -> Result<Done, ExecuteError> {

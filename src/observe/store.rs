@@ -61,7 +61,7 @@ impl StoreReader {
     /// Reads the store of containerd. `None` = the runtime is another.
     async fn read_containerd(&self, reader: &RuntimeReader, writable_layers: bool) -> Option<Seen<RuntimeStore>> {
         let begun = Instant::now();
-        let read = reader.containerd_store(&self.usages, writable_layers, begun + STORE);
+        let read = Box::pin(reader.containerd_store(&self.usages, writable_layers, begun + STORE));
         match timeout_at(begun + STORE + LISTS, read).await {
             Ok(Err(error)) if error.is_unimplemented() => None,
             Ok(store) => Some(store.into()),
