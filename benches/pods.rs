@@ -12,7 +12,6 @@
     reason = "a benchmark may fail loudly and starts programs"
 )]
 
-#[allow(dead_code, reason = "the other benchmarks use the rest")]
 #[path = "common/figures.rs"]
 mod figures;
 #[path = "common/program.rs"]
@@ -25,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use figures::mib;
+use figures::{mib, row};
 use kubegc::sim::{Node, Sim};
 use serde_json::{Value, json};
 
@@ -52,23 +51,16 @@ struct Memory {
 
 fn main() {
     let without = measured(None);
-    println!("idle service, pods.source = none:                 {}", without.text());
-    let mut empty = without;
-    for pods in [0, PODS] {
+    println!("idle service, pods.source = none: {}", without.text());
+    let [empty, full] = [0, PODS].map(|pods| {
         let server = Server::start(pods);
         let with = measured(Some(&server));
-        println!(
-            "idle service, kube-api, {pods:>3} pods ({:>4.1} MiB JSON): {}",
-            mib(server.bytes as u64),
-            with.text()
-        );
-        if pods == 0 {
-            empty = with;
-            println!("  the connection and its code: {:+.2} MiB", mib(with.now) - mib(without.now));
-        } else {
-            println!("  the pods: {:+.2} MiB (aim: at most 2)", mib(with.now) - mib(empty.now));
-        }
-    }
+        println!("kube-api, {pods} pods ({:.1} MiB JSON): {}", mib(server.bytes as u64), with.text());
+        with
+    });
+    println!("the connection and its code: {:+.2} MiB", mib(empty.now) - mib(without.now));
+    let more = mib(full.now) - mib(empty.now);
+    row("idle service, 500 pods of the API server, MiB more than without", &full.text(), &empty.text(), more, 2.0);
 }
 
 /// The median of some runs; the highest peak.

@@ -10,6 +10,8 @@
     reason = "a benchmark may fail loudly, starts programs and measures time"
 )]
 
+#[path = "common/figures.rs"]
+mod figures;
 #[path = "common/program.rs"]
 mod program;
 
@@ -18,6 +20,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use figures::row;
 use kubegc::sim::{Fault, MIB, Node, Rpc, Sim, Times};
 
 const SCRAPES: usize = 1000;
@@ -42,12 +45,9 @@ async fn main() {
     let bytes = times[0].1.len();
     times.sort_by_key(|(time, _)| *time);
     let at = |percent: usize| times[(SCRAPES - 1) * percent / 100].0;
-    println!(
-        "scrape of {bytes} bytes while a pass hangs, {SCRAPES} times: median {:?}, 99 % {:?}, longest {:?} (aim: 50 ms)",
-        at(50),
-        at(99),
-        at(100)
-    );
+    let [half, most] = [50, 99].map(|percent| 1e3 * at(percent).as_secs_f64());
+    let what = "scrape of `/metrics` while a pass hangs, 99 of 100, ms";
+    row(what, &format!("{most:.1} ms, half {half:.1} ms, {bytes} bytes"), "", most, 50.0);
     service.kill().unwrap();
     service.wait().unwrap();
 }

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use figures::{median, mib};
+use figures::{is_chosen, median, mib, row};
 use hyper_util::rt::TokioIo;
 use kubegc::cri::generated as pb;
 use kubegc::cri::{CriOptions, Only, RuntimeReader, SnapshotUsages};
@@ -40,19 +40,19 @@ const PODS: usize = 100;
 const FILES: usize = 1_000_000;
 const LIMIT: usize = 256 << 20;
 
+/// The parts, each of which can be run alone by its name.
+const PARTS: [(&str, fn()); 4] =
+    [("plan", compare), ("pressure", pressure), ("walk", walk), ("store", || block_on(store()))];
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     match args.get(1).map(String::as_str) {
         Some("bare") => block_on(list(&args[2])),
         Some("measure") => measure(&args[2..]),
-        Some("store") => block_on(store()),
-        Some("pressure") => pressure(),
-        Some("walk") => walk(),
         _ => {
-            compare();
-            pressure();
-            walk();
-            block_on(store());
+            for (_, run) in PARTS.into_iter().filter(|(part, _)| is_chosen(part)) {
+                run();
+            }
         }
     }
 }
@@ -90,14 +90,27 @@ async fn store() {
         lists.push(of_lists);
         stores.push(of_store);
     }
-    println!("store of {IMAGES} images, {} snapshots, {PAIRS} pairs", 3 * IMAGES);
-    println!("lists of the CRI: median {:>6.1} ms", median(lists) * 1e3);
-    println!("store:            median {:>6.1} ms, the first time {:.1} ms", median(stores) * 1e3, first * 1e3);
-    println!("both to the lists alone: {:.2} (aim: at most 1.1)", median(ratios));
+    let ratio = median(ratios);
+    let [lists, stores] = [lists, stores].map(|seconds| format!("{:.1} ms", 1e3 * median(seconds)));
+    let stores = format!("{stores}, the first time {:.1} ms", 1e3 * first);
+    row(
+        "store of 1,000 images of a simulated containerd, a later read",
+        &stores,
+        &format!("lists of the CRI: {lists}"),
+        ratio,
+        3.0,
+    );
     let (itself, state) = (std::env::current_exe().unwrap(), sim.dir().join("state/kubegc.db"));
     let peak = |verb: &str| timed(&itself, &kubegc(&sim, &state, &[verb, "-o", "json"])).1;
     let (plan, disk) = (peak("plan"), peak("disk"));
-    println!("peak of plan {:.1} MiB, of disk {:.1} MiB (aim: at most 2 more)", mib(plan), mib(disk));
+    let [more, plan, disk] = [disk.saturating_sub(plan), plan, disk].map(mib);
+    row(
+        "peak memory of `disk` beside `plan`, MiB more",
+        &format!("{disk:.1} MiB"),
+        &format!("{plan:.1} MiB"),
+        more,
+        2.0,
+    );
 }
 
 /// Runs both in turn and prints the ratios.
@@ -121,23 +134,27 @@ fn compare() {
         plans.push(plan_seconds);
     }
     let bare = median(bares);
-    println!("{CONTAINERS} containers, {IMAGES} images, {PAIRS} pairs");
-    println!("bare lists:   median {:>8.1} ms, peak {:>6.1} MiB", bare * 1e3, mib(bare_peak));
-    println!(
-        "kubegc plan:  median {:>8.1} ms, peak {:>6.1} MiB (aim: at most 64)",
-        median(plans) * 1e3,
-        mib(plan_peak)
-    );
-    println!("ratio:        median {:>8.2} (aim: at most 2)", median(ratios));
+    let lists = format!("bare lists: {:.1} ms, {:.1} MiB", bare * 1e3, mib(bare_peak));
+    let plan = format!("{:.1} ms, {:.1} MiB", median(plans) * 1e3, mib(plan_peak));
+    row("`plan`: 10,000 containers, 1,000 images", &plan, &lists, median(ratios), 1.6);
     let pass = passes(&sim, &state);
-    println!("service pass: mean   {:>8.1} ms, ratio {:.2} (aim: at most 1.5)", pass * 1e3, pass / bare);
+    row("a pass of the service, 10,000 containers", &format!("{:.1} ms", pass * 1e3), &lists, pass / bare, 1.5);
     let small = Sim::start(Node::big(100, 10)).unwrap();
     let idle_small = idle(&small, &small.dir().join("state/kubegc.db"));
-    for (containers, (all, private)) in [(100, idle_small), (CONTAINERS, idle_big)] {
-        println!(
-            "idle service, {containers:>6} containers: {:.1} MiB (aim: at most 14), private {:.1} MiB",
+    for (containers, (all, private), aim) in [(100, idle_small, 2.5), (CONTAINERS, idle_big, 5.0)] {
+        row(
+            &format!("idle service, {containers} containers, private MiB"),
+            &format!("{:.1} MiB", mib(private)),
+            "",
+            mib(private),
+            aim,
+        );
+        row(
+            &format!("idle service, {containers} containers, MiB"),
+            &format!("{:.1} MiB", mib(all)),
+            "",
             mib(all),
-            mib(private)
+            14.0,
         );
     }
 }
@@ -158,8 +175,16 @@ fn walk() {
     }
     let full = timed(&itself, &command);
     mount(disk.path(), "umount", &[]);
-    println!("disk with {FILES} files in emptyDirs: {:.1} s, without {:.1} s (a walk has 3 s)", full.0, empty.0);
-    println!("peak {:.1} MiB, without {:.1} MiB (aim: at most 2 more)", mib(full.1), mib(empty.1));
+    let [(full, full_peak), (empty, empty_peak)] = [full, empty];
+    row(
+        "`disk`, 1,000,000 files in emptyDirs, seconds",
+        &format!("{full:.1} s"),
+        &format!("without files: {empty:.1} s"),
+        full,
+        3.5,
+    );
+    let more = mib(full_peak.saturating_sub(empty_peak));
+    row("its peak memory, MiB more than without files", &format!("{:.1} MiB", mib(full_peak)), "", more, 2.0);
 }
 
 fn mount(at: &Path, program: &str, args: &[&str]) {
@@ -174,8 +199,15 @@ fn pressure() {
     let times: Vec<_> = (0..PRESSURES).map(|_| first_removal(disk.path())).collect();
     mount(disk.path(), "umount", &[]);
     let longest = times.iter().copied().fold(0.0, f64::max);
-    println!("disk pressure to the first removal, {UNUSED} images: {:.2} s, longest {longest:.2} s", median(times));
-    println!("the kubelet's eviction manager looks at the disk every 10 s");
+    let (median, longest) = (median(times), format!("longest {longest:.2} s"));
+    let peer = "the kubelet's eviction manager looks every 10 s";
+    row(
+        "disk pressure to the first removal, 300 images, seconds",
+        &format!("{median:.2} s, {longest}"),
+        peer,
+        median,
+        1.5,
+    );
 }
 
 fn first_removal(disk: &Path) -> f64 {
