@@ -31,16 +31,15 @@ impl Observer {
             let socket = socket.clone();
             self.list_directory(&state, move |host, state| of_tasks(host, state, &socket))
         };
-        let Seen::Seen(before) = find().await else { return };
+        let before = find().await;
+        let Some(before) = before.as_ref().filter(|found| !found.is_empty()) else { return };
         let Ok(known) = self.reader.all_container_ids().await else { return };
         let sandboxes = snapshot.sandboxes.as_ref().into_iter().flatten();
         let known: HashSet<_> = known.into_iter().chain(sandboxes.map(|sandbox| sandbox.id.to_string())).collect();
-        if before.values().all(|id| known.contains(id)) {
-            return;
-        }
-        let Seen::Seen(after) = find().await else { return };
-        let is_left = |(path, id): &(&PathBuf, &String)| !known.contains(*id) && before.get(*path) == Some(*id);
-        let left = after.iter().filter(is_left).map(|(path, _)| leftover(path));
+        let unknown: Vec<_> = before.iter().filter(|(_, id)| !known.contains(*id)).collect();
+        let after = if unknown.is_empty() { return } else { find().await };
+        let is_left = |path, id| after.as_ref().is_some_and(|after| after.get(path) == Some(id));
+        let left = unknown.into_iter().filter(|(path, id)| is_left(*path, *id)).map(|(path, _)| leftover(path));
         if let Seen::Seen(leftovers) = &mut snapshot.leftovers {
             leftovers.extend(left);
         }
