@@ -1,5 +1,5 @@
-//! The resolved settings. The `Default` impls here and in `plan` and `cri` are the only place of the defaults; each
-//! field names the key that describes it.
+//! The resolved settings. The `Default` impls here and in `plan` and `cri` are the only place of the defaults. The table
+//! of keys, `declarations.rs`, says which key sets which field.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,41 +18,25 @@ use crate::pod_gc::PodGcPolicy;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// `mode`
     pub mode: Mode,
-    /// `quiet`
     pub quiet: Vec<QuietHours>,
-    /// `fleet`
     pub fleet: BTreeSet<FleetPart>,
-    /// `node`
     pub node: String,
-    /// `host_root`
     pub host_root: PathBuf,
-    /// `kubelet_root`
     pub kubelet_root: PathBuf,
-    /// `leftovers.networks_root`
     pub networks_root: PathBuf,
-    /// `runtime.*`
     pub runtime: RuntimeSettings,
-    /// `pods.*`
     pub pods: PodSettings,
     /// `profile`, `rule`, `containers.*`, `images.*`, `logs.*`, `pressure.*`, `guards.*`
     pub policy: Policy,
-    /// `state.*`
     pub state: StateSettings,
     /// The intervals of the service.
     pub intervals: Intervals,
-    /// `events.enabled`
     pub writes_events: bool,
-    /// `metrics.*`
     pub metrics: MetricsSettings,
-    /// `log.format`
     pub log_format: LogFormat,
-    /// `log.level`
     pub log_level: LogLevel,
-    /// `controller.address`
     pub controller_address: Option<SocketAddr>,
-    /// `controller.history`
     pub controller_history: Option<PathBuf>,
     /// `controller.*`, and the guards of the controller in `guards.*`
     pub controller: ControllerSettings,
@@ -63,9 +47,7 @@ pub struct Settings {
 /// The runtime's sockets and limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuntimeSettings {
-    /// `runtime.endpoint`
     pub endpoint: Option<String>,
-    /// `runtime.image_endpoint`
     pub image_endpoint: Option<String>,
     /// `runtime.removal_timeout`, and limits that no key sets.
     pub options: CriOptions,
@@ -78,13 +60,11 @@ pub struct PodSettings {
     pub sources: Vec<PodSourceName>,
     /// `pods.kubeconfig`. Several count as one.
     pub kubeconfigs: Vec<PathBuf>,
-    /// `pods.exec_plugins`
     pub exec_plugins: bool,
     /// `~/.kube/config`, which no key sets.
     pub own_kubeconfig: Option<PathBuf>,
     /// For a command, which a person runs: the proxies of the environment. No key sets it. `None` = a service.
     pub by_person: Option<Proxies>,
-    /// `pods.kubelet_*`
     pub kubelet: KubeletSettings,
 }
 
@@ -92,42 +72,30 @@ pub struct PodSettings {
 /// renewed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KubeletSettings {
-    /// `pods.kubelet_endpoint`
     pub endpoint: String,
-    /// `pods.kubelet_ca`
     pub ca: Option<PathBuf>,
-    /// `pods.kubelet_token_file`
     pub token_file: Option<PathBuf>,
-    /// `pods.kubelet_client_certificate`
     pub client_certificate: Option<PathBuf>,
-    /// `pods.kubelet_client_key`
     pub client_key: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateSettings {
-    /// `state.path`
     pub path: PathBuf,
-    /// `state.lock`
     pub lock: PathBuf,
-    /// `state.history_max_age`
     pub history_max_age: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricsSettings {
-    /// `metrics.address`
     pub address: Option<SocketAddr>,
-    /// `metrics.file`
     pub file: Option<PathBuf>,
 }
 
 /// The intervals of the loops, from the end of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Intervals {
-    /// `containers.interval`
     pub containers: Duration,
-    /// `images.interval`
     pub images: Duration,
     /// Between two checks for disk pressure, which cost a few statvfs calls. Always 1 s: a disk can fill up between two
     /// checks of the kubelet's eviction, which are 10 s apart.

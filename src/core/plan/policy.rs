@@ -37,7 +37,6 @@ pub struct Policy {
     pub pressure: PressurePolicy,
     /// What kubegc keeps although the kubelet would remove it.
     pub guards: Guards,
-    /// `rule`
     pub rules: Rules,
     /// When the kubelet evicts pods, for forecasts.
     pub eviction: EvictionLimits,
@@ -70,15 +69,12 @@ pub enum NamedBy {
 /// Limits on dead containers (kubelet flags of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerPolicy {
-    /// `containers.min_age`
     pub min_age: Duration,
     /// `containers.max_per_pod_container`; `None` = no limit.
     pub max_per_pod_container: Option<u64>,
     /// `containers.max_containers`; `None` = no limit.
     pub max_containers: Option<u64>,
-    /// `containers.age_from`
     pub age_from: AgeFrom,
-    /// `containers.evict_terminated_pods`
     pub evict_terminated_pods: bool,
 }
 
@@ -98,9 +94,7 @@ pub const ARCHIVE: [&str; 2] = ["kubegc", "archive"];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogPolicy {
-    /// `logs.pods_root`
     pub pods_root: PathBuf,
-    /// `logs.containers_root`
     pub containers_root: PathBuf,
     /// `logs.leftover_max_age`; 0 = a pod keeps the logs of all its instances.
     pub leftover_max_age: Duration,

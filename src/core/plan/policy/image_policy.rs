@@ -14,25 +14,15 @@ use crate::rules::Score;
 /// When to remove images (kubelet settings of the same meaning).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImagePolicy {
-    /// `images.high_threshold_percent`
     pub high_threshold_percent: u64,
-    /// `images.low_threshold_percent`
     pub low_threshold_percent: u64,
-    /// `images.min_age`
     pub min_age: Duration,
-    /// `images.max_age`
     pub max_age: Duration,
-    /// `images.keep`
     pub keep: Vec<ImageName>,
-    /// `images.all_unused`
     pub all_unused: bool,
-    /// `images.targets`
     pub targets: Vec<ImageTarget>,
-    /// `images.pace`
     pub pace: Pace,
-    /// `images.order`
     pub order: ImageOrder,
-    /// `images.undo`
     pub undo: Duration,
 }
 

@@ -19,11 +19,8 @@ use crate::model::{FileSystem, exact_size_text, size_text};
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[expect(clippy::struct_field_names, reason = "the keys of the settings")]
 pub struct PressurePolicy {
-    /// `pressure.free_bytes`
     pub free_bytes: u64,
-    /// `pressure.free_percent`
     pub free_percent: u64,
-    /// `pressure.free_inodes_percent`
     pub free_inodes_percent: u64,
 }
 
