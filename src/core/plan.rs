@@ -50,7 +50,7 @@ pub use images::uses::{ImageUsers, images};
 pub use logs::archive::archive_ends;
 pub use policy::guards::{Guards, Profile};
 pub use policy::image_policy::{ImageOrder, ImagePolicy, Pace};
-pub use policy::image_target::{EvictionLimits, FreeSpace, ImageTarget};
+pub use policy::image_target::ImageTarget;
 pub use policy::log_limit::{ArchiveLimit, LimitOf, LogLimit};
 pub use policy::pressure::{Pressure, PressurePolicy};
 pub use policy::{ARCHIVE, AgeFrom, ContainerPolicy, Leftovers, LogPolicy, NamedBy, PassState, Policy, Scope};

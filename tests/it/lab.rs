@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use kubegc::lab::{Replay, Ruler, Totals, of_kubelet, orders, suggest};
-use kubegc::model::{Trace, size_text};
-use kubegc::plan::{EvictionLimits, ImagePolicy, Policy};
+use kubegc::model::{EvictionLimits, Trace, size_text};
+use kubegc::plan::{ImagePolicy, Policy};
 
 use crate::sample;
 use generate::Load;

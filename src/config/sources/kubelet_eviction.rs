@@ -3,7 +3,7 @@
 
 use super::kubelet_config::KubeletFiles;
 use crate::config::config_error::{ConfigFault, Origin};
-use crate::plan::{EvictionLimits, FreeSpace};
+use crate::model::{EvictionLimits, FreeSpace};
 
 /// The field in the kubelet's configuration.
 const FIELD: &str = "evictionHard";

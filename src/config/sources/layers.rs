@@ -18,7 +18,7 @@ use crate::config::declarations::KEYS;
 use crate::config::entry::Entry;
 use crate::config::key::find;
 use crate::config::{Environment, position};
-use crate::plan::EvictionLimits;
+use crate::model::EvictionLimits;
 
 /// The input from the command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -8,10 +8,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::world::{Pull, World};
-use crate::model::{DiskSample, DiskUse, FileSystem, Memory, NodeDisk, Pulls, Snapshot, Trace, TracedImage};
+use crate::model::{
+    DiskSample, DiskUse, EvictionLimits, FileSystem, Memory, NodeDisk, Pulls, Snapshot, Trace, TracedImage,
+};
 use crate::plan::{
-    EvictionLimits, Measure, Outcome, Policy, Report, Scope, Target, after_outcomes, decide, may_remove_images,
-    repositories_of, update_memory,
+    Measure, Outcome, Policy, Report, Scope, Target, after_outcomes, decide, may_remove_images, repositories_of,
+    update_memory,
 };
 
 /// A time without a pass counts for no more than this: the agent did not run.

@@ -58,7 +58,7 @@ fn ruler() -> Ruler {
         since: at(0),
         until: at(DAYS * 24),
         high_threshold_percent: 85,
-        eviction: crate::plan::EvictionLimits::default(),
+        eviction: crate::model::EvictionLimits::default(),
         pulls: Arc::new([("r.example/a".to_owned(), pulls)].into()),
     }
 }

@@ -13,11 +13,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use crate::model::{ImageName, LeftoverKind};
+use crate::model::{EvictionLimits, ImageName, LeftoverKind};
 use crate::rules::{Rules, Uses};
 use guards::{Guards, Profile};
 use image_policy::{ImageOrder, ImagePolicy};
-use image_target::EvictionLimits;
 use log_limit::{ArchiveLimit, LogLimit};
 use pressure::{Pressure, PressurePolicy};
 

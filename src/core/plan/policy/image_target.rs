@@ -1,11 +1,11 @@
-//! A target for images besides the thresholds, as text and as data; and when the kubelet evicts pods because a disk is full.
+//! A target for images besides the thresholds, as text and as data.
 
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{DiskUse, FileSystem, NodeDisk, exact_range_text, range_of_text, size_text};
+use crate::model::{exact_range_text, range_of_text, size_text};
 
 /// A target for images besides the thresholds, as `images.targets` has it.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -86,58 +86,6 @@ impl std::fmt::Display for ImageTarget {
             Self::Inodes { from_percent, until_percent } => write!(f, "inodes {from_percent}%..{until_percent}%"),
             Self::Total { above_bytes, until_bytes } => {
                 write!(f, "total {}", exact_range_text(*above_bytes, *until_bytes))
-            }
-        }
-    }
-}
-
-/// Free space below which the kubelet evicts pods: `evictionHard` in its configuration.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct EvictionLimits {
-    /// `imagefs.available`; `None` = no limit.
-    pub images: Option<FreeSpace>,
-    /// `nodefs.available`, of the disk of pods and logs; `None` = no limit.
-    pub node: Option<FreeSpace>,
-}
-
-/// An amount of free space.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum FreeSpace {
-    /// Bytes.
-    Bytes(u64),
-    /// Millionths of the capacity: a percentage of the kubelet may have a fraction.
-    Millionths(u64),
-}
-
-// === impl EvictionLimits ===
-
-impl EvictionLimits {
-    /// Returns the free bytes of a disk below which pods are evicted; `None` = no limit.
-    pub fn below_bytes(&self, disk: &NodeDisk) -> Option<u64> {
-        let applies = [
-            self.images.filter(|_| disk.holds.contains(&DiskUse::Images)),
-            self.node.filter(|_| disk.holds.iter().any(|of| *of != DiskUse::Images)),
-        ];
-        applies.into_iter().flatten().map(|limit| limit.of(&disk.file_system)).max()
-    }
-}
-
-/// As the kubelet without `evictionHard` (1.36, `pkg/kubelet/eviction/defaults_linux.go`).
-impl Default for EvictionLimits {
-    fn default() -> Self {
-        Self { images: Some(FreeSpace::Millionths(150_000)), node: Some(FreeSpace::Millionths(100_000)) }
-    }
-}
-
-// === impl FreeSpace ===
-
-impl FreeSpace {
-    fn of(self, disk: &FileSystem) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Millionths(share) => {
-                let bytes = u128::from(disk.capacity_bytes) * u128::from(share) / 1_000_000;
-                u64::try_from(bytes).unwrap_or(u64::MAX)
             }
         }
     }
