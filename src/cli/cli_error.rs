@@ -110,7 +110,6 @@ impl CliError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

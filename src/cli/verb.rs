@@ -17,10 +17,8 @@ use crate::model::PodSourceName;
 
 /// The formats of a list of objects.
 pub(in crate::cli) const LIST: &[Format] = &[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name];
-/// The formats of a plan of a cluster.
 pub(in crate::cli) const CLUSTER_PLAN: &[Format] =
     &[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name, Format::Csv];
-/// The formats of the history.
 pub(in crate::cli) const HISTORY: &[Format] =
     &[Format::Table, Format::Wide, Format::Json, Format::Yaml, Format::Name, Format::Crictl];
 /// The formats of a list of what has no name.

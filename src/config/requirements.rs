@@ -36,7 +36,6 @@ pub enum Need {
 pub struct Requirement {
     /// The key of the setting.
     pub key: &'static str,
-    /// What it needs.
     pub need: Need,
 }
 

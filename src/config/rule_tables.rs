@@ -19,7 +19,6 @@ use crate::rules::{MAX_LENGTH, Rule, RuleSubject, RuleText, Rules, Then};
 
 /// The most rules. Each is evaluated for each object.
 const MOST: usize = 64;
-/// The key of all rules.
 pub(super) const KEY: &str = "rule";
 /// The keys of a rule.
 const FIELDS: [&str; 7] = ["name", "for", RESOURCE, "when", "then", "until", "note"];

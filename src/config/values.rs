@@ -285,10 +285,8 @@ pub(super) const PROFILE: ValueType<Profile> = ValueType::word();
 /// Whether passes remove objects.
 pub(super) const MODE: ValueType<Mode> = ValueType::word();
 
-/// The format of the log.
 pub(super) const LOG_FORMAT: ValueType<LogFormat> = ValueType::word();
 
-/// The level of the log.
 pub(super) const LOG_LEVEL: ValueType<LogLevel> = ValueType::word();
 
 // === impl ValueType ===

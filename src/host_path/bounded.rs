@@ -38,7 +38,6 @@ pub enum CallError {
     Aborted { place: PathBuf },
 }
 
-/// The state of one place.
 #[derive(Debug, Default)]
 struct PlaceState {
     lock: Arc<tokio::sync::Mutex<()>>,

@@ -11,7 +11,6 @@ pub struct Definition {
     pub help: &'static str,
 }
 
-/// The type of a metric.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MetricType {
     /// It only grows, until a restart.

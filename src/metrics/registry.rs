@@ -24,9 +24,7 @@ use super::text::{self, Exposition};
 pub(super) type Labels = Vec<(&'static str, &'static str)>;
 /// Labels whose values may also be names that a tenant chose. The library escapes them.
 pub(super) type OwnedLabels = Vec<(&'static str, Cow<'static, str>)>;
-/// A counter with labels.
 pub(super) type Counters = Family<Labels, Counter>;
-/// A histogram with labels.
 pub(super) type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// The metrics of one process.

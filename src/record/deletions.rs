@@ -41,9 +41,7 @@ pub struct DeletionEntry {
     pub kind: String,
     /// The namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// The name.
     pub name: String,
-    /// The uid.
     pub uid: String,
     /// Its owners at that moment, as `Deployment/web`, with commas.
     pub owners: String,

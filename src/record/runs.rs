@@ -14,7 +14,6 @@ use super::database::rows::{count, integer, json, moment, nanos};
 use super::store_error::StoreError;
 use crate::plan::{Scope, Summary};
 
-/// The id of a run.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct RunId(pub(super) i64);
@@ -67,7 +66,6 @@ pub(super) struct RunIds(BTreeMap<u64, (RunId, i64)>);
 /// A run in the history.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct RunEntry {
-    /// The id of the run.
     pub id: RunId,
     /// The time of its snapshot.
     pub started_at: Timestamp,

@@ -15,7 +15,6 @@ pub(in crate::cli) fn word(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns the parser of a kind.
 pub(in crate::cli) fn kinds() -> impl TypedValueParser<Value = Kind> {
     words(Kind::ALL, |kind| {
         let help = match kind {
@@ -31,7 +30,6 @@ pub(in crate::cli) fn kinds() -> impl TypedValueParser<Value = Kind> {
     })
 }
 
-/// Returns the parser of a scope.
 pub(in crate::cli) fn scopes() -> impl TypedValueParser<Value = Scope> {
     words([Scope::Containers, Scope::Images, Scope::All], |scope| {
         let help = match scope {

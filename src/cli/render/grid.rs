@@ -70,7 +70,6 @@ pub(in crate::cli) struct Column {
     pub wide: bool,
 }
 
-/// The columns of a table.
 #[derive(Clone, Copy)]
 pub(in crate::cli) struct Table<const N: usize>(pub [Column; N]);
 

@@ -298,7 +298,6 @@ async fn one_pass(
     Pass { not_recorded, ..pass }
 }
 
-/// Prints the result of the pass.
 fn print(pass: &Pass, args: &Args, loaded: &Loaded, output: &mut Output) -> Result<(), CliError> {
     let dry_run = is_dry(args.dry_run, loaded);
     let (kept, errors) = (pass.kept(), &pass.plan.errors);

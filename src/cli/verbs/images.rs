@@ -64,10 +64,8 @@ pub(in crate::cli) struct Images {
     sums: [u64; 2],
 }
 
-/// One image.
 #[derive(JsonSchema, Serialize)]
 struct ImageEntry {
-    /// The ID.
     id: ImageId,
     /// Names of the image, `repository:tag`.
     tags: Vec<String>,

@@ -293,7 +293,6 @@ fn runtime_text(runtime: &Runtime) -> String {
     format!("{} {} at {}", runtime.name, runtime.version, runtime.endpoint)
 }
 
-/// Returns the counts of a run.
 fn counts(run: &RunEntry) -> PassCounts {
     PassCounts {
         scope: format!("{}{}", run.scope, if run.dry { ", dry run" } else { "" }),

@@ -52,7 +52,6 @@ enum Answer<'a> {
     Object(Box<ObjectAnswer<'a>>),
 }
 
-/// The answer for one object.
 #[derive(Debug, Serialize)]
 struct ObjectAnswer<'a> {
     kind: Kind,

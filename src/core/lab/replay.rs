@@ -26,7 +26,6 @@ pub struct Ruler {
     pub since: Timestamp,
     /// When it ends.
     pub until: Timestamp,
-    /// The high threshold, in percent.
     pub high_threshold_percent: u64,
     /// When the kubelet evicts pods.
     pub eviction: EvictionLimits,

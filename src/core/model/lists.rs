@@ -17,9 +17,7 @@ pub struct ListBytes {
     pub limit: u64,
     /// The list of containers; `null` = it was not received.
     pub containers: Option<ListReceipt>,
-    /// The list of sandboxes.
     pub sandboxes: Option<ListReceipt>,
-    /// The list of images.
     pub images: Option<ListReceipt>,
 }
 

@@ -68,10 +68,8 @@ pub struct Memory {
 /// status is read once. A container that has none has an empty list; one without an entry is unknown.
 pub type ImageVolumes = BTreeMap<ContainerId, Vec<String>>;
 
-/// The memory of one image.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ImageMemory {
-    /// The image.
     pub id: ImageId,
     /// The first pass that listed the image; `null` = before all memory (the kubelet's zero time).
     pub first_seen: Option<Timestamp>,
@@ -85,7 +83,6 @@ pub struct ImageMemory {
 /// A missing pod: a complete pod list did not name it (I11).
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Absence {
-    /// The pod.
     pub uid: PodUid,
     /// The first pass of the series that did not find the pod.
     pub since: Timestamp,

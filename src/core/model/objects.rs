@@ -42,7 +42,6 @@ pub enum ContainerState {
 /// A container as the runtime lists it.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Container {
-    /// Id of the container.
     pub id: ContainerId,
     /// The sandbox of the container.
     #[serde(default)]
@@ -55,7 +54,6 @@ pub struct Container {
     /// The kubelet's restart number. The profile `kubelet` does not order by it.
     #[serde(default)]
     pub attempt: u32,
-    /// State of the container.
     pub state: ContainerState,
     /// When the container was created, by the runtime's clock.
     pub created_at: Timestamp,
@@ -95,14 +93,12 @@ pub enum SandboxState {
 /// A pod sandbox as the runtime lists it.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Sandbox {
-    /// Id of the sandbox.
     pub id: SandboxId,
     /// The pod from the CRI metadata; `null` = not created by a kubelet.
     pub pod: Option<PodRef>,
     /// The kubelet's attempt number of the sandbox. The profile `kubelet` does not order by it.
     #[serde(default)]
     pub attempt: u32,
-    /// State of the sandbox.
     pub state: SandboxState,
     /// When the sandbox was created, by the runtime's clock.
     pub created_at: Timestamp,
@@ -114,7 +110,6 @@ pub struct Sandbox {
 /// An image as the runtime lists it.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Image {
-    /// Id of the image.
     pub id: ImageId,
     /// Names of the image, `repository:tag`. Removing the image removes all of them.
     #[serde(default)]
@@ -147,7 +142,6 @@ pub struct FileSystem {
     pub free_bytes: Option<u64>,
     /// Total inodes; `null` = the file system does not count them.
     pub inodes: Option<u64>,
-    /// Free inodes.
     pub inodes_free: Option<u64>,
     /// `f_fsid` of statvfs, which two file systems of one size do not share; `None` = not known. It can be another one after
     /// a restart of the node, so no document has it.

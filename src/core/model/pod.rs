@@ -49,7 +49,6 @@ pub struct PodList {
     /// Whether the list contains every pod. If not, no pod counts as deleted (I2).
     #[serde(default)]
     pub complete: bool,
-    /// The pods.
     #[serde(default)]
     pub pods: Vec<Pod>,
     /// What the source needs to confirm right before a removal that a pod is deleted (I11).
@@ -74,7 +73,6 @@ pub enum Confirms {
     ByName,
 }
 
-/// The report of one pod source.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodSourceReport {
     /// Name of the source, as `kube-api`.
@@ -145,7 +143,6 @@ pub struct PodDetails {
     pub annotations: Option<BTreeMap<String, String>>,
     /// The kind of the owner that controls it, as `ReplicaSet`; `null` = none does.
     pub owner_kind: Option<String>,
-    /// The name of that owner.
     pub owner_name: Option<String>,
 }
 

@@ -44,10 +44,8 @@ pub struct Snapshot {
     /// All containers, in every state.
     #[serde(default)]
     pub containers: Seen<Vec<Container>>,
-    /// All sandboxes.
     #[serde(default)]
     pub sandboxes: Seen<Vec<Sandbox>>,
-    /// All images.
     #[serde(default)]
     pub images: Seen<Vec<Image>>,
     /// The file system that holds the images.

@@ -10,10 +10,8 @@ use super::Image;
 pub struct Workload {
     /// As `CronJob`.
     pub kind: String,
-    /// The namespace.
     #[serde(default)]
     pub namespace: String,
-    /// The name.
     pub name: String,
     /// The images in the template of its pods.
     #[serde(default)]

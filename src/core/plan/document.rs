@@ -168,7 +168,6 @@ pub struct Kept {
     /// last modified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<i64>,
-    /// Its size.
     #[serde(flatten)]
     pub size: Size,
     /// The rule, with the value of the setting.

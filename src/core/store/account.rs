@@ -49,10 +49,8 @@ pub struct DiskAccount {
     pub missing: Vec<String>,
 }
 
-/// One category.
 #[derive(Clone, Copy, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct CategoryEntry {
-    /// The category.
     pub category: Category,
     /// Bytes; a part whose size is not known has none.
     pub bytes: u64,
@@ -123,7 +121,6 @@ pub(super) struct Accounting<'a> {
     pub(super) store: &'a RuntimeStore,
     pub(super) index: StoreIndex<'a>,
     pub(super) states: ImageStates,
-    /// The category of each part.
     pub(super) of_part: Vec<Option<Category>>,
     /// Bytes of the parts that only removable images hold.
     reclaimable_bytes: u64,

@@ -16,9 +16,7 @@ pub struct DiskByPod {
     pub taken_at: Timestamp,
     /// Name of the node; empty if not known.
     pub node: String,
-    /// The pods.
     pub pods: Vec<PodSpace>,
-    /// The namespaces.
     pub namespaces: Vec<NamespaceSpace>,
     /// What could not be read.
     pub missing: Vec<String>,
@@ -53,9 +51,7 @@ pub struct NamespaceSpace {
 pub struct Space {
     /// Bytes of writable layers, of dead containers too; `null` = it has none, or none was read.
     pub writable_layer_bytes: Option<u64>,
-    /// Bytes of volumes.
     pub volume_bytes: u64,
-    /// Bytes of log files.
     pub log_bytes: u64,
     /// Bytes of other files of the kubelet for it, such as termination logs.
     pub other_bytes: u64,

@@ -23,7 +23,6 @@ const SHARE: u64 = 1000;
 /// A file system, and what takes its space.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DiskSpace {
-    /// What it holds.
     #[serde(default)]
     pub holds: Vec<DiskUse>,
     /// How full it is.
@@ -42,7 +41,6 @@ pub struct DiskSpace {
 /// A volume, the logs of a pod, a directory or a file.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct LargeEntry {
-    /// The category.
     pub category: Category,
     /// What it is: a volume with its plugin, or a path.
     pub name: String,

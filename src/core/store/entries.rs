@@ -11,10 +11,8 @@ use super::category::Category;
 use super::disk_space::volumes;
 use crate::model::{ContainerId, DirUsage, DiskUse, ImageId, PartKind, PathUsage, PodRef, Snapshot, StorePart};
 
-/// An image.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ImageEntry {
-    /// The id.
     pub id: ImageId,
     /// Its first tag; `null` = it has none.
     pub name: Option<String>,
@@ -52,7 +50,6 @@ pub struct WritableEntry {
     pub id: ContainerId,
     /// Its name, as namespace/pod/container.
     pub name: String,
-    /// Its pod.
     pub pod: Option<PodRef>,
     /// Bytes; `null` = not known.
     pub bytes: Option<u64>,
@@ -63,7 +60,6 @@ pub struct WritableEntry {
 /// Data that no image or container of the CRI holds.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct LeftEntry {
-    /// The category.
     pub category: Category,
     /// What it is.
     pub kind: PartKind,

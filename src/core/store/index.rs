@@ -45,7 +45,6 @@ impl<'a> SnapshotIndex<'a> {
         self.index.get_or_init(index).as_ref()
     }
 
-    /// Returns the size of an image.
     pub fn size_of(&self, image: &Image) -> Size {
         Size { reported: Some(image.size_bytes), on_disk: self.get().and_then(|index| index.bytes_of(&image.id)) }
     }
@@ -121,7 +120,6 @@ impl<'a> StoreIndex<'a> {
         self.owners.get(part).copied().unwrap_or_default()
     }
 
-    /// Returns the part at a position.
     pub fn part(&self, position: usize) -> Option<&'a StorePart> {
         self.store.parts.get(position)
     }

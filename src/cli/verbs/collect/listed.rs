@@ -63,7 +63,6 @@ pub(in crate::cli) struct ListedImage {
 // === impl ListArgs ===
 
 impl ListArgs {
-    /// Reads the lists.
     pub(super) fn read(&self) -> Result<Lists, CliError> {
         let is_stdin = |list: &Option<PathBuf>| list.as_deref().is_some_and(|path| path.as_os_str() == "-");
         if is_stdin(&self.remove_list) && is_stdin(&self.keep_list) {

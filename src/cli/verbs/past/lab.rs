@@ -58,7 +58,6 @@ pub(in crate::cli) struct Lab {
     suggestion: Option<Suggestion>,
 }
 
-/// A replay with one policy.
 #[derive(JsonSchema, Serialize)]
 struct PolicyReplay {
     /// `in_force`, `tried` (those of the command line), `kubelet` or `all_unused`.

@@ -77,7 +77,6 @@ impl DiskContent {
 /// What the directory of a pod takes.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct PodDirUsage {
-    /// The pod.
     pub uid: PodUid,
     /// Its volumes on this disk. What is mounted from elsewhere has no bytes.
     pub volumes: Vec<VolumeUsage>,
@@ -103,9 +102,7 @@ pub struct VolumeUsage {
 /// The size of a directory on its disk.
 #[derive(Clone, Copy, Debug, Default, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DirUsage {
-    /// Bytes.
     pub bytes: u64,
-    /// Inodes.
     pub inodes: u64,
     /// Whether it has at least this size: a part of it was not read, because the time was over or it cannot be read.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -115,7 +112,6 @@ pub struct DirUsage {
 // === impl PodDirUsage ===
 
 impl PodDirUsage {
-    /// Returns its volumes on the disk of the kubelet.
     pub fn volumes_on_kubelet_disk(&self) -> impl Iterator<Item = &VolumeUsage> {
         self.volumes.iter().filter(|volume| !volume.of_image)
     }

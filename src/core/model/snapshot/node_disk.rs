@@ -33,7 +33,6 @@ pub enum DiskUse {
 /// What earlier passes learned of a disk.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct DiskMemory {
-    /// What it holds.
     pub holds: Vec<DiskUse>,
     /// When it was last measured for this memory.
     pub at: Timestamp,
@@ -70,7 +69,6 @@ pub struct EvictionLimits {
 /// An amount of free space.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FreeSpace {
-    /// Bytes.
     Bytes(u64),
     /// Millionths of the capacity: a percentage of the kubelet may have a fraction.
     Millionths(u64),
@@ -79,7 +77,6 @@ pub enum FreeSpace {
 // === impl NodeDisk ===
 
 impl NodeDisk {
-    /// Returns what names the disk.
     pub fn name(&self) -> Option<DiskUse> {
         self.holds.first().copied()
     }

@@ -35,11 +35,9 @@ pub struct TracedImage {
 /// What happened to one image.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct TraceEvent {
-    /// When.
     pub at: Timestamp,
     /// Its position in the list of images.
     pub image: usize,
-    /// What.
     pub event: ImageEvent,
 }
 

@@ -37,7 +37,6 @@ pub struct Action {
 pub enum Target {
     /// A dead container with its log files and its log symlink, unless these stay. The container is removed last.
     RemoveContainer {
-        /// The ID of the container.
         id: ContainerId,
         /// The name of the container in the pod spec.
         #[serde(default)]
@@ -49,10 +48,7 @@ pub enum Target {
         keeps_logs: bool,
     },
     /// A dead sandbox. It is stopped, then removed.
-    RemoveSandbox {
-        /// The ID of the sandbox.
-        id: SandboxId,
-    },
+    RemoveSandbox { id: SandboxId },
     /// A pod's log directory with all its content.
     RemoveLogDir {
         /// The path: the pod log root and one name.
@@ -88,7 +84,6 @@ pub enum Target {
     },
     /// An image with all its tags.
     RemoveImage {
-        /// The ID of the image.
         id: ImageId,
         /// The tags of the image, for information only.
         #[serde(default)]
@@ -190,7 +185,6 @@ impl Target {
         }
     }
 
-    /// Returns the object with its pod, its age and its size.
     pub fn with(self, pod: Option<PodRef>, age_seconds: Option<i64>, size: impl Into<Size>) -> Object {
         Object { target: self, pod, age_seconds, size: size.into() }
     }

@@ -9,7 +9,6 @@ use crate::plan::policy::log_limit::LogLimit;
 /// A limit on log files that a plan does not meet, or that may be exceeded by what was not read.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct LogLimitNote {
-    /// The limit.
     #[serde(flatten)]
     pub limit: LogLimit,
     /// The pod as namespace/name, the namespace, or the node.

@@ -20,7 +20,6 @@ pub enum PlanError {
     },
     /// The image volumes of a container and the spec of its pod are unknown. So no image is proven unused (I6).
     ImageVolumesUnknown {
-        /// The container.
         container: ContainerId,
         /// The pod of the container.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +51,6 @@ pub enum PlanError {
     TargetBeyondDisk {
         /// The target, as in the settings.
         target: String,
-        /// The capacity of the disk in bytes.
         capacity_bytes: u64,
     },
 }

@@ -69,7 +69,6 @@ pub enum RemoveReason {
     },
     /// A target for images is exceeded, and this image is among the first by `images.order`.
     Target {
-        /// The target in `images.targets`.
         #[serde(flatten)]
         target: ImageTarget,
         /// Free bytes, used inodes in percent, or bytes of all images.
@@ -160,19 +159,13 @@ pub enum KeepReason {
         cause: String,
     },
     /// No list of pods is available, so every pod may exist (I2).
-    PodsNotSeen {
-        /// The cause.
-        cause: String,
-    },
+    PodsNotSeen { cause: String },
     /// The target of the symlink exists.
     TargetExists {},
     /// The target of the symlink cannot be determined.
     TargetUnknown {},
     /// The symlink is dangling, but its container may still write: the log may be in rotation.
-    ContainerNotExited {
-        /// The container's state.
-        state: ContainerState,
-    },
+    ContainerNotExited { state: ContainerState },
     /// A container uses it, in whatever state (I6).
     InUse {
         /// One of those containers.
@@ -292,10 +285,7 @@ pub enum KeepReason {
     /// Its pod is missing, but the kubelet still has its directory (I11).
     PodDirExists {},
     /// Its pod is missing, but the kubelet's pod directories are unavailable (I11).
-    PodDirsNotSeen {
-        /// The cause.
-        cause: String,
-    },
+    PodDirsNotSeen { cause: String },
     /// Its pod is missing, but a live lookup cannot confirm its deletion (I11).
     PodNotConfirmable {
         /// The pod source.
@@ -311,10 +301,7 @@ pub enum KeepReason {
     /// The runtime still has a container or sandbox of its pod.
     PodInRuntime {},
     /// The runtime's list of containers is unavailable.
-    RuntimeNotSeen {
-        /// The cause.
-        cause: String,
-    },
+    RuntimeNotSeen { cause: String },
     /// It is the sandbox image of the runtime (I6).
     SandboxImage {},
     /// A rule keeps it.
@@ -325,10 +312,7 @@ pub enum KeepReason {
         workload: String,
     },
     /// A keep pattern matches one of its names (I6).
-    KeepPattern {
-        /// The pattern.
-        pattern: String,
-    },
+    KeepPattern { pattern: String },
     /// It was pulled again soon after kubegc had removed it for the reason for which it would be removed now (kubernetes#132403).
     PulledAgain {
         /// The removal.

@@ -13,9 +13,7 @@ use super::action::Action;
 /// One action and its outcome.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct Report {
-    /// The action.
     pub action: Action,
-    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Reclaimed bytes. An image is measured on its file system. For log entries, these are the blocks of the removed

@@ -98,7 +98,6 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ImageTagRank, || self.ranks().of(image).map(number))
     }
 
-    /// Returns the facts of a container.
     pub fn container(&self, container: &Container) -> Facts<'_> {
         let created = crate::plan::times::known(container.created_at);
         let state: &str = container.state.into();
@@ -136,7 +135,6 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ContainerLayerBytes, || self.layers().get(container.id.as_str()).copied().map(number))
     }
 
-    /// Returns the facts of a sandbox.
     pub fn sandbox(&self, sandbox: &Sandbox) -> Facts<'_> {
         let created = crate::plan::times::known(sandbox.created_at);
         let facts = self
@@ -158,7 +156,6 @@ impl<'a> FactSource<'a> {
         self.pass_facts.with(RuleSubject::Log, self.pod_as_seen(facts, Some(pod), self.remembered(pod)).values)
     }
 
-    /// Returns the facts of a checkpoint.
     pub fn checkpoint(&self, checkpoint: &Leftover) -> Facts<'_> {
         let name = Path::new(&checkpoint.at.path).file_name().and_then(|name| name.to_str());
         let facts = self
