@@ -72,7 +72,6 @@ impl Key {
         self.allowed.text()
     }
 
-    /// Returns the JSON Schema of the value.
     pub(super) fn schema(&self) -> Json {
         self.allowed.schema()
     }

@@ -185,7 +185,6 @@ fn table(rule: &RuleText) -> Table {
     entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
-/// Returns the JSON Schema of the rules.
 pub(super) fn schema() -> serde_json::Value {
     let text = json!({"type": "string", "minLength": 1});
     let rule = json!({

@@ -326,7 +326,6 @@ impl Allowed {
         if words.is_empty() { self.text.to_owned() } else { words.join(" or ") }
     }
 
-    /// Returns the JSON Schema of the values.
     pub(super) fn schema(&self) -> Json {
         if self.words.is_empty() { (self.schema)() } else { json!({"enum": self.words}) }
     }

@@ -20,7 +20,6 @@ pub struct LocalNode {
     pub endpoint: Endpoint,
     /// Measures its disks.
     pub disks: Arc<dyn Disks>,
-    /// Its pod source.
     pub pods: Arc<dyn PodSource>,
     /// How long to wait for free space before the next image is removed.
     pub space_settle: Duration,
@@ -87,7 +86,6 @@ impl LocalNode {
         has_pull_record(&host, &kubelet_root, image).await == Some(true)
     }
 
-    /// Creates a reader for its runtime.
     pub fn reader(&self, settings: &Settings) -> RuntimeReader {
         let Endpoint { runtime, images, .. } = &self.endpoint;
         RuntimeReader::new(runtime, images, settings.runtime.options.clone()).with_calls(&self.calls)

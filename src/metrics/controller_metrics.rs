@@ -133,7 +133,6 @@ impl ControllerMetrics {
         self.0.request_seconds.get_or_create(&vec![("verb", method)]).observe(duration.as_secs_f64());
     }
 
-    /// Counts a discovery that failed.
     pub fn discovery_failed(&self) {
         self.0.discovery_errors.get_or_create(&Labels::new()).inc();
     }
@@ -148,7 +147,6 @@ impl ControllerMetrics {
         self.0.unresolved.get_or_create(&vec![("cause", cause)]).inc();
     }
 
-    /// Counts a deleted pod.
     pub fn pod_deleted(&self, reason: &'static str) {
         self.0.pods_deleted.get_or_create(&vec![("reason", reason)]).inc();
     }

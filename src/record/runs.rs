@@ -136,7 +136,6 @@ impl RunIds {
         Ok(id)
     }
 
-    /// Forgets a run that ended.
     pub(super) fn forget(&mut self, run: &Run) {
         self.0.remove(&run.number);
     }

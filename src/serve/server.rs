@@ -185,7 +185,6 @@ fn document(status: StatusCode, document: &impl Serialize) -> Answer {
     response
 }
 
-/// Returns a document on one line.
 fn line(document: &impl Serialize) -> Bytes {
     let mut line = serde_json::to_vec(document).unwrap_or_default();
     line.push(b'\n');

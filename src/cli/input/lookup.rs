@@ -273,7 +273,6 @@ impl<'a> Search<'a> {
         names
     }
 
-    /// Returns the pods of the pod sources.
     pub(in crate::cli) fn pods(self) -> impl Iterator<Item = &'a Pod> {
         let pods = self.snapshot.pods.as_ref().into_iter().flat_map(|list| &list.pods);
         pods.filter(move |pod| self.namespace.get().is_none_or(|namespace| pod.namespace == namespace))

@@ -54,7 +54,6 @@ enum Order {
 pub(in crate::cli) struct Images {
     /// When the images were listed.
     at: Timestamp,
-    /// The file system that holds the images.
     image_filesystem: Seen<FileSystem>,
     /// The images, in the order of `--sort-by`.
     #[serde(rename = "images")]

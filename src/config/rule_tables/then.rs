@@ -132,7 +132,6 @@ pub fn then_text(then: &Then) -> String {
     }
 }
 
-/// Returns the JSON Schema of what follows.
 pub(super) fn schema() -> serde_json::Value {
     let times = TIMES.iter().map(|name| ((*name).to_owned(), json!({"type": ["string", "integer"]})));
     let count = (MAX_PER_POD_CONTAINER.to_owned(), json!({"type": "integer", "minimum": 0}));

@@ -67,7 +67,6 @@ pub struct Removal {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replay {
-    /// Its counts.
     pub totals: Totals,
     /// The removals, in order.
     pub removals: Vec<Removal>,

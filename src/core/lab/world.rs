@@ -231,7 +231,6 @@ impl State {
     }
 }
 
-/// Returns a container that uses an image.
 fn container(image: &TracedImage, now: Timestamp) -> Container {
     Container {
         id: image.id().as_str().into(),

@@ -20,7 +20,6 @@ pub const CRI_NAMESPACE: &str = "k8s.io";
 /// What the names of leases begin with that keep removed images, so that a removal can be undone.
 pub const UNDO_LEASES: &str = "kubegc-undo-";
 
-/// The store of a runtime at one moment.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct RuntimeStore {

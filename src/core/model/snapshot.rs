@@ -48,7 +48,6 @@ pub struct Snapshot {
     pub sandboxes: Seen<Vec<Sandbox>>,
     #[serde(default)]
     pub images: Seen<Vec<Image>>,
-    /// The file system that holds the images.
     #[serde(default)]
     pub image_filesystem: Seen<FileSystem>,
     /// The file systems of images, pod logs and the kubelet's pods. One that cannot be measured is left out.

@@ -139,7 +139,6 @@ pub(super) fn shown(error: &ExecutionError) -> String {
     error.to_string().chars().take(200).collect()
 }
 
-/// Returns the value of the example of a fact.
 fn example(fact: Fact) -> Value {
     let program = Program::compile(fact.row().example);
     let value = program.map(|program| program.execute(&Context::with_env(Arc::clone(&ENVIRONMENT))));
@@ -148,18 +147,15 @@ fn example(fact: Fact) -> Value {
 
 // --- values -----------------------------------------------------------------------------------------------------------
 
-/// Returns a time as a value.
 pub fn time(at: Timestamp) -> Value {
     let nanos = u32::try_from(at.subsec_nanosecond().max(0)).unwrap_or_default();
     DateTime::from_timestamp(at.as_second(), nanos).map_or(Value::Null, |at| Value::Timestamp(at.fixed_offset()))
 }
 
-/// Returns a duration in seconds as a value.
 pub fn seconds(seconds: i64) -> Value {
     TimeDelta::try_seconds(seconds).map_or(Value::Null, Value::Duration)
 }
 
-/// Returns a number as a value.
 pub fn number(number: u64) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }

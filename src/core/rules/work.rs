@@ -69,7 +69,6 @@ impl Work {
     }
 }
 
-/// Returns the work of an expression.
 pub(super) fn work(expression: &IdedExpr) -> Work {
     Measure::default().work(expression)
 }
@@ -134,7 +133,6 @@ fn length_of(fact: Fact) -> Work {
     Work([0, u64::from(is_list), 0])
 }
 
-/// Returns the expressions in an expression.
 fn inner(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => Vec::new(),

@@ -105,7 +105,6 @@ pub fn manifest_digests(names: &[String]) -> impl Iterator<Item = &str> {
 /// What passes saw of the pulls of images, by the full name of the repository.
 pub type Pulls = BTreeMap<String, RepositoryPulls>;
 
-/// The pulls of images of one repository.
 #[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct RepositoryPulls {
     /// How often a pass found an image that the pass before did not have.

@@ -25,7 +25,6 @@ pub struct ContainerLogs {
     pub at_least: bool,
 }
 
-/// A log file of a container.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct ContainerLog {
     /// Its name, such as `3.log` or `3.log.20260102-150405.gz`.

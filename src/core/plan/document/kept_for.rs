@@ -10,7 +10,6 @@ use super::reason::KeepReason;
 use super::{Kept, Plan};
 use crate::model::{count_text, size_text};
 
-/// The most reasons of a text.
 const MOST_REASONS: usize = 4;
 
 /// Objects that are kept for one reason.

@@ -41,7 +41,6 @@ pub enum PlanError {
         target_bytes: u64,
         /// The size of the removable images that the runtime reports, in bytes.
         estimated_bytes: u64,
-        /// Used space in percent.
         used_percent: u64,
         /// The target in `images.targets` that began the removal, and its state; `null` = none.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -120,7 +120,6 @@ impl Summary {
         self.outcomes.values().fold(Counts::default(), Counts::plus)
     }
 
-    /// Returns the measured bytes of all kinds.
     pub fn total_measured_bytes(&self) -> u64 {
         self.measured_bytes.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }

@@ -25,7 +25,6 @@ use crate::plan::pods::{Completeness, PodStatus};
 use crate::plan::policy::log_limit::{LimitOf, LogLimit};
 use crate::plan::step::{Context, Step};
 
-/// The log files of a pod.
 struct PodLogs<'a> {
     pod: &'a PodRef,
     bytes: u64,
