@@ -61,7 +61,7 @@ pub use snapshot::disk_content::{DeletedFile, DiskContent, PathUsage};
 pub use snapshot::disk_content::{DirUsage, PodDirUsage, VolumeUsage};
 pub use snapshot::leftover::{Leftover, LeftoverKind, PullRecord, is_checkpoint, is_termination_log, termination_logs};
 pub use snapshot::node_disk::{DiskGrowth, DiskMemory, DiskUse, EvictionLimits, FreeSpace, NodeDisk};
-pub use snapshot::trace::{DiskSample, ImageEvent, Trace, TraceEvent, TracedImage};
+pub use snapshot::trace::{AgentSettings, DiskSample, ImageEvent, ImageRemoval, Trace, TraceEvent, TracedImage};
 pub use text::{
     age_text, at_least_text, bytes_of_text, count_text, cut_text, duration_text, exact_range_text, exact_size_text,
     is_harmful, printable_lines, printable_text, range_of_text, size_text, yaml_error_text,

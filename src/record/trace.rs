@@ -12,12 +12,14 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::database::copy::StoreReader;
 use super::database::rows::{count, from_json, integer, json, moment, nanos, nanos_before};
+use super::history::{HistoryEntry, HistoryFilter};
 use super::memory::STAMP;
 use super::store_error::StoreError;
 use crate::model::{
-    DiskSample, DiskUse, Image, ImageEvent, ImageId, ImageMemory, Memory, Snapshot, Trace, TraceEvent, TracedImage,
+    DiskSample, DiskUse, Image, ImageEvent, ImageId, ImageMemory, ImageRemoval, Memory, Snapshot, Trace, TraceEvent,
+    TracedImage,
 };
-use crate::plan::{Outcome, Report, Target};
+use crate::plan::{Kind, Outcome, Report, Target};
 use crate::store::{SnapshotIndex, StoreIndex};
 
 /// For how long events are kept.
@@ -157,10 +159,24 @@ impl StoreReader {
         let samples =
             self.usage(Timestamp::MIN)?.into_iter().filter(|sample| Some(&sample.file_system.mountpoint) == disk);
         let disk = samples.map(|sample| DiskSample { at: sample.at, file_system: sample.file_system }).collect();
+        let removals = Some(self.image_removals()?);
         self.read("the trace", |connection| {
             let (images, positions) = traced_images(connection)?;
-            Ok(Trace { images, events: traced_events(connection, &positions)?, disk })
+            Ok(Trace { images, events: traced_events(connection, &positions)?, disk, removals, agent: None })
         })
+    }
+
+    fn image_removals(&self) -> Result<Vec<ImageRemoval>, StoreError> {
+        let images = self.history(&HistoryFilter { kind: Some(Kind::Image), ..HistoryFilter::default() })?;
+        let removed = images.into_iter().filter(|entry| entry.outcome == "removed");
+        let removal = |HistoryEntry { at, id, freed_bytes, estimated_bytes, pulled_again_at, .. }| ImageRemoval {
+            at,
+            image: id.into(),
+            freed_bytes,
+            estimated_bytes,
+            pulled_again_at,
+        };
+        Ok(removed.map(removal).collect())
     }
 }
 

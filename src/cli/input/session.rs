@@ -1,5 +1,6 @@
 //! Access to this node: finds the runtime, opens the store, takes a snapshot.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -12,7 +13,7 @@ use crate::daemon::agent::AgentError;
 use crate::daemon::node::LocalNode;
 use crate::daemon::{Cycle, needs_of_rules, now};
 use crate::fleet::NodeStatus;
-use crate::model::Snapshot;
+use crate::model::{AgentSettings, Pulls, Snapshot, Trace};
 use crate::observe::{Needs, Part, wanted};
 use crate::plan::{Plan, Scope, decide};
 use crate::record::{Lock, LockError, STORE_LIMIT, Store, StoreError, StoreReader, read_within};
@@ -137,6 +138,14 @@ async fn recorded_within(limit: Duration, settings: &Settings) -> Result<StoreRe
 /// As [`recorded`], for a thread that may wait.
 pub(in crate::cli) fn recorded_blocking(settings: &Settings) -> Result<StoreReader, CliError> {
     or_none(read(settings))
+}
+
+/// Reads the trace, with the settings of the running agent, and how long pulls take.
+pub(in crate::cli) fn trace(settings: &Settings) -> Result<(Trace, Arc<Pulls>), CliError> {
+    let store = recorded_blocking(settings)?;
+    let agent = live(settings).and_then(|status| status.local);
+    let agent = agent.and_then(|local| Some(AgentSettings { keys: local.settings, eviction: local.eviction? }));
+    Ok((Trace { agent, ..store.trace()? }, store.memory()?.pulls))
 }
 
 /// Reads the store of the agent that holds the lock, else that of the settings.

@@ -32,7 +32,7 @@ impl Verb for Args {
         let loaded = &start.load()?;
         let (mut snapshot, plan) = block_on(session::snapshot(loaded))?;
         if self.trace {
-            snapshot.trace = Some(session::recorded_blocking(&loaded.settings)?.trace()?);
+            snapshot.trace = Some(session::trace(&loaded.settings)?.0);
         }
         output.document(&Document::of(&snapshot))?;
         all_seen(&plan)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::image_list::ListAnswer;
 use super::node_disk::{NodeDiskCondition, shown};
-use crate::model::Seen;
+use crate::model::{EvictionLimits, Seen};
 use crate::plan::{DiskSummary, Pass, PassCounts, PodKnowledge, Scope};
 
 /// The largest status in the cluster, in bytes of JSON. What makes it larger is left out.
@@ -76,6 +76,8 @@ pub struct LocalStatus {
     /// The settings that decide what is removed, as TOML, without those that are the defaults.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+    /// When the kubelet evicts pods; `null` = an earlier version does not show it.
+    pub eviction: Option<EvictionLimits>,
     pub store: PathBuf,
     /// What is being done now, by scope.
     pub running: BTreeMap<String, RunningPass>,

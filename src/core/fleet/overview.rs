@@ -30,11 +30,9 @@ pub enum NodeState {
     Old,
     /// The agent was not heard for 15 minutes.
     Silent,
-    /// No agent shows the node.
     NoAgent,
     /// By its files or a policy, the agent only observes.
     Observes,
-    /// It is one of its quiet hours.
     QuietHours,
     Collects,
 }

@@ -95,7 +95,8 @@ impl Monitoring {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone_from(settings);
         let Settings { mode, policy, .. } = settings;
         live.update(|status| status.set_in_force(mode.into(), &policy.profile.to_string()));
-        live.update_local(|local| local.settings = settings.that_decide());
+        let (keys, eviction) = (settings.that_decide(), Some(policy.eviction));
+        live.update_local(|local| (local.settings, local.eviction) = (keys, eviction));
     }
 
     /// Shows which sources a pass could not read. The agent is ready when those of all loops have answered.

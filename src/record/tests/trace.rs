@@ -101,6 +101,21 @@ fn what_kubegc_removed_is_collected() {
 }
 
 #[test]
+fn the_trace_has_the_removals_of_images_of_the_history() {
+    let store = TestStore::fresh();
+    store.pass(0, "a b c");
+    let run = store.begin_run(at(60), Scope::Images);
+    store.record(&run, at(61), &removed(image("a"), Some(5)));
+    store.record(&run, at(62), &failed(image("b"), "busy"));
+    store.record(&run, at(63), &removed(container("d"), None));
+    store.pass(120, "b c");
+    store.pass(180, "a b c");
+    let removals = store.trace().removals.unwrap();
+    let [of] = &*removals else { panic!("{removals:?}") };
+    assert_eq!((of.image.as_str(), of.at, of.freed_bytes, of.pulled_again_at), ("a", at(61), Some(5), Some(at(180))));
+}
+
+#[test]
 fn a_dry_run_collects_nothing() {
     let store = TestStore::fresh();
     store.pass(0, "a");

@@ -58,7 +58,7 @@ pub struct DiskGrowth {
 }
 
 /// Free space below which the kubelet evicts pods: `evictionHard` in its configuration.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
 pub struct EvictionLimits {
     /// `imagefs.available`; `None` = no limit.
     pub images: Option<FreeSpace>,
@@ -67,7 +67,8 @@ pub struct EvictionLimits {
 }
 
 /// An amount of free space.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FreeSpace {
     Bytes(u64),
     /// Millionths of the capacity: a percentage of the kubelet may have a fraction.

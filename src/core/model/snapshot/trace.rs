@@ -1,11 +1,13 @@
 //! The trace: what happened to the images of a node, for a replay under other settings.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::FromRepr;
 
-use crate::model::{FileSystem, Image, ImageId};
+use crate::model::{EvictionLimits, FileSystem, Image, ImageId};
 
 /// What happened to the images of a node.
 #[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -16,6 +18,20 @@ pub struct Trace {
     pub events: Vec<TraceEvent>,
     /// The file system of the images at each pass over images, oldest first.
     pub disk: Vec<DiskSample>,
+    /// The images that kubegc removed, as the history has them, newest first; `null` = not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removals: Option<Vec<ImageRemoval>>,
+    /// The settings of the agent of the node; `null` = not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentSettings>,
+}
+
+/// The settings of an agent that decide what is removed.
+#[derive(Clone, Debug, Default, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct AgentSettings {
+    /// As TOML, without those that are the defaults.
+    pub keys: BTreeMap<String, String>,
+    pub eviction: EvictionLimits,
 }
 
 /// An image that the node has or had.
@@ -66,6 +82,19 @@ pub struct DiskSample {
     /// The file system before the pass.
     #[serde(flatten)]
     pub file_system: FileSystem,
+}
+
+/// An image that kubegc removed.
+#[derive(Clone, Debug, JsonSchema, PartialEq, Deserialize, Serialize)]
+pub struct ImageRemoval {
+    pub at: Timestamp,
+    pub image: ImageId,
+    /// Reclaimed bytes; `null` = not measured.
+    pub freed_bytes: Option<u64>,
+    /// The bytes on the disk that the removal was to reclaim.
+    pub estimated_bytes: Option<u64>,
+    /// When it was pulled again, within 14 days; `null` = it was not.
+    pub pulled_again_at: Option<Timestamp>,
 }
 
 // === impl TraceEvent ===
