@@ -30,7 +30,7 @@ pub use key::{Key, find, nearest};
 pub use loaded::Loaded;
 pub use position::Position;
 pub use requirements::{Need, Requirement};
-pub use resolve::{load, load_in_part};
+pub use resolve::{load, load_in_part, load_upon};
 pub use rule_tables::then_text;
 pub use settings::{
     Intervals, KubeletSettings, LogFormat, LogLevel, MetricsSettings, Mode, PodSettings, RuntimeSettings, Settings,

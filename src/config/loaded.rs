@@ -12,6 +12,7 @@ use super::sources::environment::Environment;
 use super::sources::sockets::Sockets;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
 use crate::host_path::HostFs;
+use crate::model::AgentSettings;
 use crate::rules::{Rule, RuleSubject, Then};
 
 /// The keys of the sockets.
@@ -43,6 +44,27 @@ impl Settings {
     pub fn that_decide(&self) -> BTreeMap<String, String> {
         let keys = KEYS.iter().filter(|key| decides(key.name) && key.get(self) != key.default());
         keys.map(|key| (key.name.to_owned(), key.get(self).to_string())).collect()
+    }
+
+    /// Returns the settings of an agent, the others as built in. A value that this version does not allow has no effect.
+    pub fn of_agent(agent: &AgentSettings) -> Self {
+        let mut settings = Self::default();
+        for key in KEYS.iter().filter(|key| decides(key.name)) {
+            let value = agent.keys.get(key.name).and_then(|text| text.parse().ok());
+            drop((key.set)(&mut settings, &value.unwrap_or_else(|| key.default())));
+            // The first key. It also sets what has no key.
+            if key.name == "profile" {
+                settings.apply_profile();
+            }
+        }
+        settings.policy.eviction = agent.eviction;
+        settings
+    }
+
+    /// Returns the settings that differ from those before, as `--set` takes them.
+    pub fn changes_of(&self, before: &Self) -> Vec<String> {
+        let changed = KEYS.iter().filter(|key| key.get(self) != key.get(before));
+        changed.map(|key| format!("{}={}", key.name, key.get(self))).collect()
     }
 }
 

@@ -7,8 +7,9 @@ use super::key::{find, is_of_profile, nearest};
 use super::loaded::Loaded;
 use super::sources::layers::{Layers, is_section};
 use super::sources::sockets;
-use super::{Environment, Typed, rule_tables as rules};
+use super::{Environment, Settings, Typed, rule_tables as rules};
 use crate::host_path::HostFs;
+use crate::model::AgentSettings;
 use crate::owners::OwnerGuards;
 use crate::plan::{Guards, Leftovers, Profile};
 use crate::pod_gc::PodGcPolicy;
@@ -39,6 +40,20 @@ pub fn load(typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigEr
     Ok(loaded)
 }
 
+/// As [`load`], with the settings of an agent in place of all sources but the command line, unless that names files.
+///
+/// # Errors
+///
+/// All faults, not only the first.
+pub fn load_upon(agent: &AgentSettings, typed: &Typed, environment: &Environment) -> Result<Loaded, ConfigError> {
+    if [&typed.config, &typed.kubelet_config, &typed.kubelet_config_dir].into_iter().any(Option::is_some) {
+        return load(typed, environment);
+    }
+    let mut layers = Layers { base: Settings::of_agent(agent), ..Layers::default() };
+    layers.command_line(typed);
+    sound(settle(layers))
+}
+
 /// Reads and resolves all sources without the values that have faults. What results may not fit together: it only finds the
 /// files of the agent.
 pub fn load_in_part(typed: &Typed, environment: &Environment) -> Loaded {
@@ -52,13 +67,14 @@ pub(super) fn sound((loaded, faults): (Loaded, Vec<ConfigFault>)) -> Result<Load
 
 /// Resolves the layers. Returns the faults too.
 pub(super) fn settle(layers: Layers) -> (Loaded, Vec<ConfigFault>) {
-    let Layers { entries, mut faults, warnings, eviction, .. } = layers;
-    let mut loaded = Loaded { warnings, ..Loaded::default() };
-    loaded.settings.policy.eviction = eviction;
+    let Layers { base, entries, mut faults, warnings, .. } = layers;
+    let mut loaded = Loaded { settings: base, warnings, ..Loaded::default() };
     // The profile first, wherever it is in the input: single guards override it.
     let (profiles, mut others): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| entry.key == "profile");
     faults.extend(profiles.iter().flat_map(|entry| loaded.take(entry)));
-    loaded.apply_profile();
+    if !profiles.is_empty() {
+        loaded.settings.apply_profile();
+    }
     // A profile on the command line discards the guards that files set one by one, to show the effect of the profile alone. A
     // profile in a file only sets the defaults.
     if profiles.iter().any(|entry| entry.origin.is_command_line()) {
@@ -69,19 +85,24 @@ pub(super) fn settle(layers: Layers) -> (Loaded, Vec<ConfigFault>) {
     (loaded, faults)
 }
 
+// === impl Settings: resolving ===
+
+impl Settings {
+    /// Sets what the profile sets.
+    pub(super) fn apply_profile(&mut self) {
+        let profile = self.policy.profile;
+        self.policy.guards = Guards::of(profile);
+        self.policy.leftovers = Leftovers::of(profile);
+        if profile != Profile::Safe {
+            self.controller.guards = OwnerGuards::none();
+            self.pod_gc = PodGcPolicy::upstream();
+        }
+    }
+}
+
 // === impl Loaded: resolving ===
 
 impl Loaded {
-    fn apply_profile(&mut self) {
-        let profile = self.settings.policy.profile;
-        self.settings.policy.guards = Guards::of(profile);
-        self.settings.policy.leftovers = Leftovers::of(profile);
-        if profile != Profile::Safe {
-            self.settings.controller.guards = OwnerGuards::none();
-            self.settings.pod_gc = PodGcPolicy::upstream();
-        }
-    }
-
     /// Takes over one value, unless it has faults. Returns those.
     fn take(&mut self, entry: &Entry) -> Vec<ConfigFault> {
         let Entry { key: name, value, origin, .. } = entry;

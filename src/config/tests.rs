@@ -9,8 +9,8 @@ use super::resolve::{settle, sound};
 use super::sources::layers::Layers;
 use super::*;
 use crate::cri::{CriError, Endpoint, EndpointCandidates, Named};
-use crate::model::{LeftoverKind, PodSourceName};
-use crate::plan::{Guards, Profile};
+use crate::model::{AgentSettings, EvictionLimits, LeftoverKind, PodSourceName};
+use crate::plan::{Guards, Policy, Profile};
 
 /// A temporary directory with configuration files.
 struct Etc(tempfile::TempDir);
@@ -66,6 +66,43 @@ pub(super) fn of_toml(text: &str) -> Result<Loaded, ConfigError> {
     let mut layers = Layers::default();
     layers.toml(Path::new("f"), text);
     sound(settle(layers))
+}
+
+/// Also what has no key, such as guards that follow the profile.
+#[test]
+fn the_settings_of_an_agent_are_those_that_it_shows() {
+    let rule = "[[rule]]\nname = \"a\"\nfor = \"image\"\nwhen = \"image.pinned\"\nthen = \"keep\"\n";
+    for text in [
+        "",
+        "profile = \"kubelet\"",
+        "profile = \"kubelet\"\nguards.keep_foreign = true\nguards.gone_after = \"2m\"",
+        "leftovers.remove = []\nimages.max_age = \"7d\"\nimages.targets = [\"total 9GiB..7GiB\"]\nimages.order = \"image.size_bytes\"",
+        rule,
+    ] {
+        let mut settings = of_toml(text).unwrap().settings;
+        settings.policy.eviction.images = None;
+        let agent = AgentSettings { keys: settings.that_decide(), eviction: settings.policy.eviction };
+        assert_eq!(Settings::of_agent(&agent), settings, "{text}");
+    }
+}
+
+#[test]
+fn the_command_line_changes_the_settings_of_an_agent() {
+    let of = of_toml("profile = \"kubelet\"\nguards.keep_foreign = true\nimages.max_age = \"7d\"").unwrap().settings;
+    let agent = AgentSettings { keys: of.that_decide(), eviction: EvictionLimits { images: None, node: None } };
+    let upon = |typed| load_upon(&agent, &typed, &Environment::default()).unwrap().settings;
+    let changed = upon(set(&["images.high_threshold_percent=95"]));
+    assert_eq!((changed.policy.images.high_threshold_percent, changed.policy.guards.clone()), (95, of.policy.guards));
+    assert_eq!(
+        (changed.policy.eviction, changed.changes_of(&upon(set(&[])))),
+        (agent.eviction, vec!["images.high_threshold_percent=95".to_owned()])
+    );
+    assert_eq!(upon(set(&["profile=safe"])).policy.guards, Guards::default(), "as for a profile of a file");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let named = upon(Typed { config: Some(file.path().to_owned()), ..Typed::default() });
+    assert_eq!(named.policy, Policy::default(), "files that are named replace them");
+    let fault = load_upon(&agent, &set(&["images.max_age=1s"]), &Environment::default()).unwrap_err();
+    assert!(fault.to_string().contains("expected 0 or more than images.min_age"), "{fault}");
 }
 
 pub(super) fn messages(text: &str) -> Vec<String> {

@@ -17,8 +17,7 @@ use crate::config::config_error::{ConfigFault, Origin};
 use crate::config::declarations::KEYS;
 use crate::config::entry::Entry;
 use crate::config::key::find;
-use crate::config::{Environment, position};
-use crate::model::EvictionLimits;
+use crate::config::{Environment, Settings, position};
 
 /// The input from the command line.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -39,14 +38,14 @@ pub struct Typed {
 /// All values, in order of precedence.
 #[derive(Debug, Default)]
 pub(in crate::config) struct Layers {
+    /// What holds for keys without a value.
+    pub(in crate::config) base: Settings,
     /// Values, the lowest precedence first.
     pub(in crate::config) entries: Vec<Entry>,
     /// Faults of sources that cannot be read.
     pub(in crate::config) faults: Vec<ConfigFault>,
     /// The sockets in the kubelet's files, if some were given and read.
     pub(in crate::config) kubelet: Sockets,
-    /// When the kubelet evicts pods.
-    pub(in crate::config) eviction: EvictionLimits,
     /// What is allowed and doubtful.
     pub(in crate::config) warnings: Vec<String>,
 }
@@ -88,7 +87,7 @@ impl Layers {
         }
         self.entries.extend(files.entries());
         self.kubelet = sockets::of_kubelet(&files);
-        self.eviction = kubelet_eviction::of_kubelet(&mut files);
+        self.base.policy.eviction = kubelet_eviction::of_kubelet(&mut files);
         self.faults.extend(files.faults);
         self.warnings.extend(files.warnings);
     }
@@ -160,7 +159,7 @@ impl Layers {
         }
     }
 
-    fn command_line(&mut self, typed: &Typed) {
+    pub(in crate::config) fn command_line(&mut self, typed: &Typed) {
         for (flag, text) in &typed.flags {
             if let Some(key) = KEYS.iter().find(|key| key.flags.contains(flag)) {
                 self.push(key.name, of_words(key.name, text), Origin::Flag(flag));
