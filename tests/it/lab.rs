@@ -25,7 +25,14 @@ fn is_written() -> bool {
 fn ruler(trace: &Trace) -> Ruler {
     let until = trace.disk.last().unwrap().at + SignedDuration::from_secs(1);
     let eviction = EvictionLimits::default();
-    Ruler { since: generate::start(), until, high_threshold_percent: 85, eviction, pulls: Arc::default() }
+    Ruler {
+        since: generate::start(),
+        until,
+        counts_since: generate::start(),
+        high_threshold_percent: 85,
+        eviction,
+        pulls: Arc::default(),
+    }
 }
 
 /// The nodes that are tried, and what part of all nodes they are.
@@ -41,7 +48,7 @@ fn suggestions_hold_on_the_second_half() {
     let (loads, step) = loads();
     let is_worse = |load: &Load| {
         let trace = load.trace();
-        let found = suggest(&trace, &Policy::default(), &ruler(&trace));
+        let found = suggest(&trace, &Policy::default(), &ruler(&trace), |images| vec![format!("{images:?}")]);
         let (before, after) = (&found.second_half_in_force, &found.second_half);
         println!("{}: {:?}\n  {before:?}\n  {after:?}", load.name, found.settings);
         let cost = |totals: &Totals| (totals.above_eviction_seconds, totals.pulled_again_bytes);

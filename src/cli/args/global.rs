@@ -14,7 +14,9 @@ use crate::cli::render::output::{Color, Format};
 use crate::cli::verbs::completions;
 use crate::config::{
     ConfigError, ConfigFault, ConfigFiles, Environment, KEYS, Key, Loaded, LogLevel, Typed, load, load_in_part,
+    load_upon,
 };
+use crate::model::AgentSettings;
 
 /// Flags that every verb takes.
 #[derive(Debug, clap::Args)]
@@ -77,6 +79,11 @@ impl Global {
     /// Loads the settings without what the command line says, as the service has them.
     pub fn load_in_force(environment: &Environment) -> Result<Loaded, CliError> {
         Ok(load(&Typed::default(), environment)?)
+    }
+
+    /// Loads what the command line says of the settings of an agent.
+    pub fn load_upon(&self, agent: &AgentSettings, environment: &Environment) -> Result<Loaded, CliError> {
+        Ok(load_upon(agent, &self.typed(), environment)?)
     }
 
     /// Loads the settings without those that have faults, and returns these faults too. A fault of the command line is an error.

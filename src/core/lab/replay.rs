@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::world::{Pull, World};
+use super::world::World;
 use crate::model::{
-    DiskSample, DiskUse, EvictionLimits, FileSystem, Memory, NodeDisk, Pulls, Snapshot, Trace, TracedImage,
+    DiskSample, DiskUse, EvictionLimits, FileSystem, ImageRemoval, Memory, NodeDisk, Pulls, Snapshot, Trace,
+    TracedImage,
 };
 use crate::plan::{
     Measure, Outcome, Policy, Report, Scope, Target, after_outcomes, decide, may_remove_images, repositories_of,
@@ -26,6 +27,8 @@ pub struct Ruler {
     pub since: Timestamp,
     /// When it ends.
     pub until: Timestamp,
+    /// What happens before is not counted.
+    pub counts_since: Timestamp,
     pub high_threshold_percent: u64,
     /// When the kubelet evicts pods.
     pub eviction: EvictionLimits,
@@ -82,6 +85,61 @@ struct Driver<'a> {
     plans_each: bool,
 }
 
+// === impl Totals ===
+
+impl Totals {
+    /// Returns what happened: the disk at the passes of the node, and what the history has of the images that were removed since a time.
+    pub fn happened(trace: &Trace, removals: &[ImageRemoval], ruler: &Ruler, since: Timestamp) -> Self {
+        let (mut totals, mut last) = (Self::default(), None);
+        for sample in ruler.samples(trace) {
+            totals.measure(ruler, sample.at, &sample.file_system, last.replace(sample.at));
+        }
+        for removal in removals.iter().filter(|removal| removal.at >= since) {
+            totals.removed += 1;
+            totals.removed_bytes += removal.freed_bytes.unwrap_or_default();
+            if removal.pulled_again_at.is_some() {
+                let image = trace.images.iter().find(|image| *image.id() == removal.image);
+                totals.pull_again(ruler, image, removal.estimated_bytes.unwrap_or_default());
+            }
+        }
+        totals
+    }
+
+    fn pull_again(&mut self, ruler: &Ruler, image: Option<&TracedImage>, bytes: u64) {
+        self.pulled_again += 1;
+        self.pulled_again_bytes += bytes;
+        self.pulled_again_seconds += image.map_or(0, |image| pull_seconds(image, &ruler.pulls));
+    }
+
+    /// Counts how full the disk is before a pass. That held since the pass before, as far as known.
+    fn measure(&mut self, ruler: &Ruler, at: Timestamp, disk: &FileSystem, last: Option<Timestamp>) {
+        let (available, percent) = (disk.available_bytes, used_percent(disk));
+        let seconds = last.map_or(0, |last| at.duration_since(last).as_secs().min(LONGEST_GAP));
+        self.peak_used_bytes = self.peak_used_bytes.max(disk.capacity_bytes.saturating_sub(available));
+        self.peak_used_percent = self.peak_used_percent.max(percent);
+        if percent >= ruler.high_threshold_percent {
+            self.above_high_threshold_seconds += seconds;
+        }
+        if ruler.eviction_below(disk).is_some_and(|limit| available < limit) {
+            self.above_eviction_seconds += seconds;
+        }
+    }
+}
+
+// === impl Ruler ===
+
+impl Ruler {
+    /// Returns the free bytes of the disk of images below which the kubelet evicts pods; `None` = no limit.
+    pub fn eviction_below(&self, disk: &FileSystem) -> Option<u64> {
+        self.eviction.below_bytes(&NodeDisk { holds: vec![DiskUse::Images], file_system: disk.clone() })
+    }
+
+    fn samples<'t>(&self, trace: &'t Trace) -> impl Iterator<Item = &'t DiskSample> {
+        let span = self.since..self.until;
+        trace.disk.iter().filter(move |sample| span.contains(&sample.at))
+    }
+}
+
 // === impl Replay ===
 
 impl Replay {
@@ -96,16 +154,19 @@ impl Replay {
         let world = World::at(trace, ruler.since);
         let mut driver = Driver { ruler, policy, world, memory, replay: Self::default(), plans_each };
         let mut events = trace.events.iter().skip_while(|event| event.at < ruler.since).peekable();
-        let samples = trace.disk.iter().filter(|sample| (ruler.since..ruler.until).contains(&sample.at));
-        let mut last: Option<&DiskSample> = None;
-        for sample in samples {
-            while let Some(event) = events.next_if(|event| event.is_seen_at(sample.at)) {
-                let pull = driver.world.apply(event);
-                driver.note(pull, event.at);
+        let mut last = None;
+        for sample in ruler.samples(trace) {
+            if last.is_some_and(|last| last < ruler.counts_since) && sample.at >= ruler.counts_since {
+                driver.replay = Self::default();
             }
-            driver.measure(sample, last);
+            while let Some(event) = events.next_if(|event| event.is_seen_at(sample.at)) {
+                if let Some(image) = driver.world.apply(event) {
+                    driver.note(image, event.at);
+                }
+            }
+            let disk = driver.world.disk(sample);
+            driver.replay.totals.measure(ruler, sample.at, &disk, last.replace(sample.at));
             driver.pass(sample);
-            last = Some(sample);
         }
         driver.replay
     }
@@ -115,34 +176,11 @@ impl Replay {
 
 impl Driver<'_> {
     /// Counts a pull of an image that had been removed, and remembers it as a pass would.
-    fn note(&mut self, pull: Option<Pull>, at: Timestamp) {
-        let Some(Pull { image, .. }) = pull.filter(|pull| pull.is_again) else { return };
+    fn note(&mut self, image: &TracedImage, at: Timestamp) {
         if let Some(removed) = self.memory.removed_images.get_mut(image.id()) {
             Arc::make_mut(removed).pulled_again_at = Some(at);
         }
-        let totals = &mut self.replay.totals;
-        totals.pulled_again += 1;
-        totals.pulled_again_bytes += image.bytes();
-        totals.pulled_again_seconds += pull_seconds(image, &self.ruler.pulls);
-    }
-
-    /// Counts how full the disk is before a pass. That held since the pass before, as far as known.
-    fn measure(&mut self, sample: &DiskSample, last: Option<&DiskSample>) {
-        let disk = self.world.disk(sample);
-        let used = disk.capacity_bytes.saturating_sub(disk.available_bytes);
-        let percent = used_percent(&disk);
-        let seconds = last.map_or(0, |last| sample.at.duration_since(last.at).as_secs().min(LONGEST_GAP));
-        let available = disk.available_bytes;
-        let images = NodeDisk { holds: vec![DiskUse::Images], file_system: disk };
-        let totals = &mut self.replay.totals;
-        totals.peak_used_bytes = totals.peak_used_bytes.max(used);
-        totals.peak_used_percent = totals.peak_used_percent.max(percent);
-        if percent >= self.ruler.high_threshold_percent {
-            totals.above_high_threshold_seconds += seconds;
-        }
-        if self.ruler.eviction.below_bytes(&images).is_some_and(|limit| available < limit) {
-            totals.above_eviction_seconds += seconds;
-        }
+        self.replay.totals.pull_again(self.ruler, Some(image), image.bytes());
     }
 
     /// Runs one pass over images: what the plan removes is gone after it.

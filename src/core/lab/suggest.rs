@@ -1,6 +1,7 @@
 //! A suggestion: thresholds, ages and orders that would have pulled less again.
 //!
-//! They are tried on the first half of the trace, and the best of them is judged on the second half, which did not choose it.
+//! They are tried on the first half of the trace, and the best of them is judged on the second half, which did not choose it. There it goes
+//! on with the images of its own first half: what that removed may be pulled again.
 
 use std::time::Duration;
 
@@ -41,11 +42,17 @@ struct Trial {
     totals: Totals,
 }
 
-/// Tries settings on the first half of a trace, and judges the best of them on the second half.
-pub fn suggest(trace: &Trace, in_force: &Policy, ruler: &Ruler) -> Suggestion {
+/// Tries settings on the first half of a trace, and judges the best of them on the second half. `changes` returns what differs from those in
+/// force.
+pub fn suggest(
+    trace: &Trace,
+    in_force: &Policy,
+    ruler: &Ruler,
+    changes: impl FnOnce(&ImagePolicy) -> Vec<String>,
+) -> Suggestion {
     let middle = ruler.since + ruler.until.duration_since(ruler.since) / 2;
     let first = Ruler { until: middle, ..ruler.clone() };
-    let second = Ruler { since: middle, ..ruler.clone() };
+    let second = Ruler { counts_since: middle, ..ruler.clone() };
     let totals = |images: &ImagePolicy, ruler| {
         let policy = Policy { images: images.clone(), ..in_force.clone() };
         Replay::of(trace, &policy, ruler).totals
@@ -55,34 +62,41 @@ pub fn suggest(trace: &Trace, in_force: &Policy, ruler: &Ruler) -> Suggestion {
     let best = [thresholds, max_ages, orders].into_iter().fold(begin, |best, others| {
         let tried = others(&best.images).into_iter();
         let tried = tried.map(|images| Trial { totals: totals(&images, &first), images });
-        tried.fold(best, |best, trial| if is_better(&trial.totals, &best.totals) { trial } else { best })
+        tried.fold(best, |best, trial| if trial.totals.is_better(&best.totals) { trial } else { best })
     });
     Suggestion {
-        settings: settings(&in_force.images, &best.images),
         second_half_since: middle,
         first_half_in_force,
         first_half: best.totals,
         second_half_in_force: totals(&in_force.images, &second),
         second_half: totals(&best.images, &second),
+        settings: changes(&best.images),
     }
 }
 
-/// Returns whether less is evicted or, if not more, less is pulled again, by a twentieth: less than that is chance.
-fn is_better(totals: &Totals, than: &Totals) -> bool {
-    let is_less = |one: u64, other: u64| one < other - other.div_ceil(20);
-    let evicted = |totals: &Totals| totals.above_eviction_seconds.unsigned_abs();
-    is_less(evicted(totals), evicted(than))
-        || evicted(totals) <= evicted(than) && is_less(totals.pulled_again_bytes, than.pulled_again_bytes)
+// === impl Totals ===
+
+impl Totals {
+    /// Returns whether less is evicted or, if not more, less is pulled again, by a twentieth: less than that is chance.
+    pub fn is_better(&self, than: &Self) -> bool {
+        let is_less = |one: u64, other: u64| one < other - other.div_ceil(20);
+        let evicted = |totals: &Self| totals.above_eviction_seconds.unsigned_abs();
+        is_less(evicted(self), evicted(than))
+            || evicted(self) <= evicted(than) && is_less(self.pulled_again_bytes, than.pulled_again_bytes)
+    }
 }
 
 fn thresholds(of: &ImagePolicy) -> Vec<ImagePolicy> {
     let pairs = HIGH.into_iter().flat_map(|high| BELOW.map(|below| (high, high - below)));
+    let in_force = (of.high_threshold_percent, of.low_threshold_percent);
+    // They have an effect only where not all unused images are removed.
     let with = |(high_threshold_percent, low_threshold_percent)| ImagePolicy {
         high_threshold_percent,
         low_threshold_percent,
+        all_unused: false,
         ..of.clone()
     };
-    pairs.map(with).collect()
+    [in_force].into_iter().chain(pairs).map(with).collect()
 }
 
 fn max_ages(of: &ImagePolicy) -> Vec<ImagePolicy> {
@@ -93,26 +107,4 @@ fn max_ages(of: &ImagePolicy) -> Vec<ImagePolicy> {
 fn orders(of: &ImagePolicy) -> Vec<ImagePolicy> {
     let orders = [ImageOrder::LeastRecentlyUsed].into_iter().chain(super::orders());
     orders.map(|order| ImagePolicy { order, ..of.clone() }).collect()
-}
-
-/// Returns the settings that differ, as `KEY=VALUE`.
-fn settings(before: &ImagePolicy, after: &ImagePolicy) -> Vec<String> {
-    let order = match &after.order {
-        ImageOrder::LeastRecentlyUsed => "",
-        ImageOrder::Score(score) => score.text(),
-    };
-    let days = after.max_age.as_secs() / (24 * 60 * 60);
-    let rows = [
-        (
-            before.high_threshold_percent != after.high_threshold_percent,
-            format!("images.high_threshold_percent={}", after.high_threshold_percent),
-        ),
-        (
-            before.low_threshold_percent != after.low_threshold_percent,
-            format!("images.low_threshold_percent={}", after.low_threshold_percent),
-        ),
-        (before.max_age != after.max_age, format!("images.max_age={days}d")),
-        (before.order != after.order, format!("images.order={order}")),
-    ];
-    rows.into_iter().filter(|(differs, _)| *differs).map(|(_, text)| text).collect()
 }

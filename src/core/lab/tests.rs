@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::model::{DiskSample, FileSystem, Image, ImageEvent, RepositoryPulls, Trace, TraceEvent, TracedImage};
+use crate::model::{
+    DiskSample, FileSystem, Image, ImageEvent, ImageRemoval, RepositoryPulls, Trace, TraceEvent, TracedImage,
+};
 use crate::plan::{Guards, ImagePolicy, ImageTarget, Policy, Profile};
 use crate::rules::{Rule, RuleSubject, RuleText, Then};
 
@@ -57,6 +59,7 @@ fn ruler() -> Ruler {
     Ruler {
         since: at(0),
         until: at(DAYS * 24),
+        counts_since: at(0),
         high_threshold_percent: 85,
         eviction: crate::model::EvictionLimits::default(),
         pulls: Arc::new([("r.example/a".to_owned(), pulls)].into()),
@@ -195,10 +198,59 @@ fn passes_that_are_not_planned_would_have_removed_nothing() {
 fn the_suggestion_is_judged_by_what_did_not_choose_it() {
     let trace = node(0, &[("a", 100, &[(1, 2), (15, 16), (29, 30), (43, 44), (57, 58)])]);
     let in_force = Policy { guards: Guards { keep_pulled_again: false, ..Guards::default() }, ..max_age(5) };
-    let found = suggest(&trace, &in_force, &ruler());
-    assert_eq!(found.settings, ["images.max_age=0d"]);
+    let found = suggest(&trace, &in_force, &ruler(), age_and_all_unused);
+    assert_eq!(found.settings, ["0h false"]);
     assert_eq!(found.second_half_since, at(36));
     let again = [&found.first_half_in_force, &found.first_half, &found.second_half_in_force, &found.second_half];
-    assert_eq!(again.map(|totals| totals.pulled_again), [2, 0, 1, 0]);
-    assert_eq!(suggest(&trace, &Policy::default(), &ruler()).settings, Vec::<String>::new());
+    assert_eq!(again.map(|totals| totals.pulled_again), [2, 0, 2, 0]);
+    let images = |images: &ImagePolicy| vec![format!("{}", *images == ImagePolicy::default())];
+    assert_eq!(suggest(&trace, &Policy::default(), &ruler(), images).settings, ["true"]);
+}
+
+fn age_and_all_unused(images: &ImagePolicy) -> Vec<String> {
+    vec![format!("{}h {}", images.max_age.as_secs() / 3600, images.all_unused)]
+}
+
+#[test]
+fn the_second_half_goes_on_from_the_first_half_of_the_same_settings() {
+    let trace = node(0, &[("a", 100, &[(1, 2), (40, 41)])]);
+    let found = suggest(&trace, &max_age(10), &ruler(), age_and_all_unused);
+    let (first, second) = (&found.first_half_in_force, &found.second_half_in_force);
+    assert_eq!((first.removed, first.pulled_again), (1, 0));
+    assert_eq!((second.removed, second.pulled_again), (1, 1), "the first half removed what is pulled again at 40");
+    assert_eq!((second.peak_used_percent, first.peak_used_percent), (10, 10));
+}
+
+#[test]
+fn where_all_unused_images_are_removed_the_suggestion_may_keep_them() {
+    let trace = node(0, &[("a", 100, &[(1, 2), (15, 16), (29, 30), (43, 44), (57, 58)])]);
+    let found = suggest(&trace, &policy(|images| images.all_unused = true), &ruler(), age_and_all_unused);
+    assert_eq!(found.settings, ["0h false"]);
+    assert_eq!((found.first_half_in_force.pulled_again, found.first_half.pulled_again), (2, 0));
+}
+
+#[test]
+fn what_happened_is_the_disk_at_the_passes_and_the_removals_of_the_history() {
+    let trace = node(600, &[("a", 300, &[(1, 2), (20, 22)])]);
+    let removal = |hour, image: &str, pulled_again_at| ImageRemoval {
+        at: at(hour),
+        image: image.into(),
+        freed_bytes: Some(7 * MIB),
+        estimated_bytes: Some(9 * MIB),
+        pulled_again_at,
+    };
+    let removals = [removal(23, "a", None), removal(3, "a", Some(at(20))), removal(-1, "a", Some(at(1)))];
+    let totals = Totals::happened(&trace, &removals, &ruler(), at(0));
+    let expected = Totals {
+        peak_used_bytes: 900 * MIB,
+        peak_used_percent: 90,
+        above_high_threshold_seconds: 4 * 3_600,
+        above_eviction_seconds: 4 * 3_600,
+        removed: 2,
+        removed_bytes: 14 * MIB,
+        pulled_again: 1,
+        pulled_again_bytes: 9 * MIB,
+        pulled_again_seconds: 9,
+    };
+    assert_eq!(totals, expected, "the removal before the time does not count");
 }

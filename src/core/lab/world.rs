@@ -45,12 +45,6 @@ pub(super) struct Unused {
     pub since: Option<Timestamp>,
 }
 
-/// An image that the replay pulls. Only those that it had removed are pulled again.
-pub(super) struct Pull<'t> {
-    pub image: &'t TracedImage,
-    pub is_again: bool,
-}
-
 // === impl World ===
 
 impl<'t> World<'t> {
@@ -69,8 +63,9 @@ impl<'t> World<'t> {
         world
     }
 
-    /// Applies an event. A removal by kubegc does not count, because the replay decides itself. Returns the pull that it causes.
-    pub fn apply(&mut self, event: &TraceEvent) -> Option<Pull<'t>> {
+    /// Applies an event. A removal by kubegc does not count, because the replay decides itself. Returns the image if that pulls it
+    /// again.
+    pub fn apply(&mut self, event: &TraceEvent) -> Option<&'t TracedImage> {
         let image = self.trace.images.get(event.image)?;
         let state = self.states.get_mut(event.image)?;
         let was_there = match event.event {
@@ -102,8 +97,8 @@ impl<'t> World<'t> {
         None
     }
 
-    /// Pulls an image, unless it is there.
-    fn need(&mut self, event: &TraceEvent) -> Option<Pull<'t>> {
+    /// Pulls an image, unless it is there. Returns it if the replay had removed it.
+    fn need(&mut self, event: &TraceEvent) -> Option<&'t TracedImage> {
         let (image, state) = (self.trace.images.get(event.image)?, self.states.get_mut(event.image)?);
         if state.is_there {
             return None;
@@ -115,7 +110,7 @@ impl<'t> World<'t> {
             ..State { is_used: state.is_used, was_there: state.was_there, ..State::default() }
         };
         self.bytes += image.bytes();
-        Some(Pull { image, is_again })
+        is_again.then_some(image)
     }
 
     /// Removes an image from the replay.

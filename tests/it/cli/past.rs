@@ -54,7 +54,7 @@ fn sums_count_removals_by_day_and_reason() {
 }
 
 /// A shell with a store in which the removed image was pulled again three hours later.
-fn pulled_again() -> Shell {
+pub(super) fn pulled_again() -> Shell {
     let shell = recorded();
     let store = Store::open_blocking(&shell.path("kubegc.db")).unwrap();
     store.change_blocking(|state| {

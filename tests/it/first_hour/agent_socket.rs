@@ -63,6 +63,44 @@ async fn collect_beside_a_running_agent_requests_its_pass() {
     assert!(home.run(&["collect"]).status.success(), "without an agent the command makes the pass");
 }
 
+/// The agent has settings that no file of the command has.
+#[tokio::test(flavor = "multi_thread")]
+async fn lab_replays_the_settings_of_the_agent_and_the_limits_of_its_kubelet() {
+    let sim = sim();
+    let home = Home::new(&sim, SELDOM);
+    let kubelet = home.lock().parent().unwrap().with_file_name("kubelet.yaml");
+    let limits = "imageMaximumGCAge: 9h\nevictionHard: {imagefs.available: 7Mi}\n";
+    let header = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n";
+    std::fs::write(&kubelet, format!("{header}{limits}")).unwrap();
+    let kubelet = kubelet.display().to_string();
+    let mut service = home.start(&["run", "--kubelet-config", &kubelet]);
+    service.first_passes().await;
+    let lab = |arguments: &[&str]| {
+        let output = home.run(&[&["lab", "-o", "json"], arguments].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let lab: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let replays = lab["replays"].as_array().unwrap().iter();
+        let names: Vec<_> = replays.map(|replay| replay["policy"].as_str().unwrap().to_owned()).collect();
+        (lab["is_of_agent"].as_bool().unwrap(), lab["eviction_below_bytes"].as_u64().unwrap() / MIB, names.join(" "))
+    };
+    let [plain, tried] = ["in_force kubelet all_unused", "in_force tried kubelet all_unused"].map(str::to_owned);
+    assert_eq!(lab(&[]), (true, 7, plain.clone()));
+    assert_eq!(lab(&["--set", "images.max_age=9h"]), (true, 7, plain.clone()), "as the agent has it");
+    assert_eq!(lab(&["--set", "images.max_age=8h"]), (true, 7, tried.clone()));
+    assert_eq!(lab(&["--config", "kubegc.toml"]), (true, 7, tried.clone()), "without the age of the kubelet");
+    let text = said(&home.run(&["lab"]));
+    assert!(text.contains(", evictions begin below 7.0MiB free\n"), "{text}");
+    assert!(text.contains(" in force are the settings of the agent.\n"), "{text}");
+    let snapshot = home.run(&["snapshot", "--trace"]).stdout;
+    std::fs::write(home.lock().with_file_name("node.json"), snapshot).unwrap();
+    service.signal(Signal::SIGTERM);
+    assert_eq!(service.ended().await.code(), Some(0));
+    assert_eq!(lab(&["--snapshot", "run/node.json"]), (true, 7, plain), "the snapshot has them");
+    assert_eq!(lab(&["--kubelet-config", &kubelet]), (false, 7, tried), "the limits of the kubelet that is named");
+    let text = said(&home.run(&["lab"]));
+    assert!(text.contains(" the files of this machine, because those of an agent are not known.\n"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn collect_beside_an_observing_agent_reports_no_removal() {
     let sim = sim();
