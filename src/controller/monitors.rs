@@ -158,7 +158,6 @@ impl Drop for Monitors {
 // === impl Running ===
 
 impl Running {
-    /// Returns whether the monitor shows a resource as discovery has it now.
     fn shows(&self, now: &ApiResource) -> bool {
         let ApiResource { api_version, kind, namespaced, .. } = &self.resource;
         (api_version, kind, namespaced) == (&now.api_version, &now.kind, &now.namespaced)

@@ -220,7 +220,6 @@ impl<'a> NamespaceCollector<'a> {
         may
     }
 
-    /// Reports what became of objects that were deleted.
     fn report(&self, kind: &ApiKind, deleted: &[&ObjectMeta], left: &[ObjectMeta]) {
         let left: HashMap<_, _> = left.iter().map(|object| (&object.uid, object)).collect();
         for object in deleted {

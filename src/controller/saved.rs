@@ -75,7 +75,6 @@ impl Calls {
     }
 }
 
-/// Returns the name of a resource as the definition of a custom resource has it.
 fn full_name(resource: &ApiResource) -> String {
     let ApiResource { resource: name, .. } = resource;
     match &*resource.group() {

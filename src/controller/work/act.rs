@@ -21,7 +21,6 @@ const BRAKE: Duration = Duration::from_millis(100);
 // === impl Engine ===
 
 impl Engine {
-    /// Carries out what was decided about an object.
     pub(super) async fn change(&self, checked: Checked, verdict: Verdict) -> Result<Next, KubernetesError> {
         match verdict {
             Verdict::Keep(_) => Ok(Next::Done),
@@ -180,7 +179,6 @@ impl Engine {
         Some(Next::Parked)
     }
 
-    /// Records the end of a deletion that the brake has permitted.
     pub(super) fn brake_ends(&self, item: &Item, end: &Result<Option<DeleteResult>, KubernetesError>) {
         let is_deleted = matches!(end, Ok(Some(DeleteResult::Unheld | DeleteResult::Accepted(_))));
         self.state().brake.ended((item.resource, &item.identity.uid), (self.clock)(), is_deleted);

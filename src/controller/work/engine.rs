@@ -53,7 +53,6 @@ pub(in crate::controller) struct Engine {
     pub(in crate::controller) is_in_waves: bool,
     /// Receives the namespaces in deletion, if they are collected.
     pub(in crate::controller) deleted_namespaces: Option<UnboundedSender<Identity>>,
-    /// Receives what was done.
     pub(super) report: Box<dyn Fn(Notice) + Send + Sync>,
     started: Instant,
     state: Mutex<State>,
@@ -86,7 +85,6 @@ pub(in crate::controller) enum Notice {
     Failed(ClusterFailure),
     /// A reference names an owner in another namespace, or a namespaced owner of a cluster-scoped object.
     WrongNamespace(Identity, OwnerReference),
-    /// The kind of an owner is not served.
     NotServed(Identity, OwnerReference),
     /// Deletions in a resource are paused: this one is the first.
     Paused(String, Identity),
@@ -195,7 +193,6 @@ impl Engine {
         }
     }
 
-    /// Applies what the API server shows of an object.
     pub(in crate::controller) fn show(&self, kind: &ApiKind, resource: ResourceId, meta: ObjectMeta) {
         if let Some(deleted) = self.deleted_namespaces.as_ref().filter(|_| meta.is_deleting() && kind.is_namespace()) {
             // The receiver lives as long as the service.
@@ -204,7 +201,6 @@ impl Engine {
         self.apply(Event::Seen(observed(kind, resource, meta)));
     }
 
-    /// Returns the item of an object in the graph.
     pub(super) fn item(&self, uid: &Uid) -> Option<crate::owners::Item> {
         self.state().graph.item(uid)
     }
@@ -396,7 +392,6 @@ impl State {
     }
 }
 
-/// Returns what a monitor of this kind shows.
 pub(in crate::controller) fn observed(kind: &ApiKind, resource: ResourceId, meta: ObjectMeta) -> Observed {
     Observed { kind: kind.clone(), resource, meta }
 }

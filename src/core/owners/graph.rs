@@ -51,7 +51,6 @@ pub struct Item {
     pub identity: Identity,
     /// No monitor shows it: only references name it, or its resource is not served now, or a list lacks it.
     pub is_virtual: bool,
-    /// It has a deletionTimestamp.
     pub is_deleting: bool,
     /// It has a deletionTimestamp and the finalizer `foregroundDeletion`.
     pub waits_for_dependents: bool,

@@ -50,7 +50,6 @@ impl ServedKinds {
         }
     }
 
-    /// Returns the kind as the API server serves it.
     pub fn find(&self, kind: &ApiKind) -> Option<&ServedKind> {
         self.kinds.get(kind)
     }

@@ -27,7 +27,6 @@ pub fn unlisted_dependents<'a>(unlisted: impl IntoIterator<Item = &'a Unlisted>,
 // === impl Unlisted ===
 
 impl Unlisted {
-    /// Returns whether an object of it may be in a namespace.
     pub(super) fn may_be_in(&self, namespace: &str) -> bool {
         !self.is_cluster_scoped && !self.namespaces.contains_key(namespace)
     }

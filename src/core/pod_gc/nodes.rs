@@ -37,7 +37,6 @@ pub enum NodeState {
     Unavailable(String),
 }
 
-/// The state of each such node.
 pub type NodeStates = BTreeMap<String, NodeState>;
 
 // === impl MissingNodes ===

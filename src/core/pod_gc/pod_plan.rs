@@ -6,7 +6,6 @@ use super::nodes::{NodeAnswer, NodeState, NodeStates};
 use super::pod_document::{PodAction, PodKeepReason, PodKept, PodLimit, PodMark, PodPlan, PodReason};
 use super::{NodeMeta, PodGcPolicy, PodMeta, PodsSnapshot, terminated};
 
-/// A pod that a step selects.
 type Selected<'a> = (&'a PodMeta, PodReason, Option<PodLimit>);
 
 /// Plans the pods of a cluster. `missing` has the state of each node that pods name and the list of nodes lacks.

@@ -36,7 +36,6 @@ impl<K> Ready<K> {
         self.keys_of(share).push_front(key);
     }
 
-    /// Returns the keys of a share, to which one is added.
     fn keys_of(&mut self, share: Share) -> &mut VecDeque<K> {
         self.len += 1;
         let keys = self.keys.entry(Arc::clone(&share)).or_default();

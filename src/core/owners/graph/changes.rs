@@ -18,7 +18,6 @@ pub enum Event {
     ProvenAbsent(Identity),
     /// The API server has accepted the deletion of an object that nothing holds. That is no proof (G1).
     Removed(Identity),
-    /// A monitor begins a complete list of its resource.
     ListBegins(ResourceId),
     /// A complete list has ended. What it did not show is unverified from now on.
     ListEnds(ResourceId),

@@ -160,7 +160,6 @@ impl Store {
         self.namespaces.value(self.nodes.get(id)?.namespace).cloned()
     }
 
-    /// Returns whether a node has a kind, in this version.
     pub(super) fn has_kind(&self, id: NodeId, kind: &ApiKind) -> bool {
         self.nodes.get(id).is_some_and(|node| self.kinds.value(node.kind) == Some(kind))
     }
