@@ -54,12 +54,11 @@ impl Calls {
             Propagation::Orphan => PropagationPolicy::Orphan,
         });
         let deletion = Deletion { resource_version: Some(version.to_owned()), propagation, ..Deletion::default() };
-        if self.is_dry_run {
-            return Ok(Deleted::Accepted(Box::new(live.clone())));
+        if !self.is_dry_run {
+            self.save(target).await?;
         }
-        self.save(target).await?;
-        let _permit = self.permit().await?;
-        self.counted(delete_object(&self.connection, target, &deletion, self.answer).await)
+        let deleted = delete_object(&self.connection, target, &deletion, self.answer);
+        self.make(deleted, || Deleted::Accepted(Box::new(live.clone()))).await
     }
 
     /// Replaces the owner references of the object that was read.
@@ -90,12 +89,9 @@ impl Calls {
 
     /// Deletes a pod without waiting for its kubelet. With `any_uid`, a later pod of its name is deleted too.
     pub(super) async fn delete_pod(&self, target: WriteTarget<'_>, any_uid: bool) -> Result<Deleted, KubernetesError> {
-        if self.is_dry_run {
-            return Ok(Deleted::Unheld);
-        }
         let deletion = Deletion { any_uid, grace_seconds: Some(0), ..Deletion::default() };
-        let _permit = self.permit().await?;
-        self.counted(delete_object(&self.connection, target, &deletion, self.answer).await)
+        let deleted = delete_object(&self.connection, target, &deletion, self.answer);
+        self.make(deleted, || Deleted::Unheld).await
     }
 
     /// Deletes all objects of a resource in a namespace.
@@ -104,20 +100,12 @@ impl Calls {
         resource: &ApiResource,
         namespace: &str,
     ) -> Result<(), KubernetesError> {
-        if self.is_dry_run {
-            return Ok(());
-        }
-        let _permit = self.permit().await?;
-        self.counted(delete_collection(&self.connection, resource, namespace, self.answer).await)
+        self.make(delete_collection(&self.connection, resource, namespace, self.answer), || ()).await
     }
 
     /// Removes a finalizer from the `spec` of a namespace that was read.
     pub(super) async fn finalize(&self, namespace: &ApiNamespace, finalizer: &str) -> Result<(), KubernetesError> {
-        if self.is_dry_run {
-            return Ok(());
-        }
-        let _permit = self.permit().await?;
-        self.counted(finalize_namespace(&self.connection, namespace, finalizer, self.answer).await)
+        self.make(finalize_namespace(&self.connection, namespace, finalizer, self.answer), || ()).await
     }
 
     /// Changes the status of a pod or a namespace. It is no change of what is collected, and not counted.
@@ -137,22 +125,27 @@ impl Calls {
         field: &str,
         value: Value,
     ) -> Result<ObjectMeta, KubernetesError> {
-        if self.is_dry_run {
-            return Ok(live.clone());
-        }
         let value = if value == json!([]) { Value::Null } else { value };
-        let _permit = self.permit().await?;
         let patched = patch_object(&self.connection, target, &live.version, (field, value), self.answer);
-        self.counted(patched.await)
+        self.make(patched, || live.clone()).await
     }
 
-    fn counted<T>(&self, made: Result<T, KubernetesError>) -> Result<T, KubernetesError> {
+    /// Makes a change in its turn, and counts it. A dry run answers with what is unchanged.
+    async fn make<T>(
+        &self,
+        change: impl Future<Output = Result<T, KubernetesError>>,
+        unchanged: impl FnOnce() -> T,
+    ) -> Result<T, KubernetesError> {
+        if self.is_dry_run {
+            return Ok(unchanged());
+        }
+        let _permit = self.permit().await?;
+        let made = change.await;
         self.made.fetch_add(usize::from(made.is_ok()), Ordering::Relaxed);
         made
     }
 }
 
-/// Returns an owner reference as the API has it.
 fn written(reference: &OwnerReference) -> Value {
     let OwnerReference { kind, name, uid, controller, blocking } = reference;
     let mut fields = vec![("apiVersion", json!(kind.api_version)), ("kind", json!(kind.kind))];
