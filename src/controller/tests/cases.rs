@@ -81,6 +81,15 @@ async fn a_circular_foreground_deletion_unblocks_its_owners_first() {
     assert!(cluster.server.get(&a).is_some());
 }
 
+/// They decide nothing about it.
+#[tokio::test(start_paused = true)]
+async fn the_owners_of_an_object_in_deletion_are_not_read() {
+    let (cluster, owner) = (Cluster::new(), pod("owner", &[]));
+    cluster.shows(&owner);
+    cluster.shows(&deleted_with("foregroundDeletion", pod("child", &[to(&owner)])));
+    assert_eq!(cluster.works().await, ["GET pods/child", "PATCH pods/child"]);
+}
+
 /// A proxy, or a server of another version, answers 404 too.
 #[tokio::test(start_paused = true)]
 async fn a_404_without_the_owner_name_proves_nothing() {
