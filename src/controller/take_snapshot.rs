@@ -6,7 +6,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{StreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::collect::object_rules::ObjectRules;
 use super::controller_error::ControllerError;
@@ -45,8 +45,6 @@ pub struct ClusterObserver {
     pub namespace: String,
     /// The objects of these are selected too.
     pub rules: ObjectRules,
-    /// The labels in the details of objects; `None` = details are not read.
-    pub details: Option<Vec<String>>,
 }
 
 // === impl ClusterObserver ===
@@ -61,7 +59,6 @@ impl ClusterObserver {
             trusts_any_404: !guards.strict_not_found,
             namespace: String::new(),
             rules: ObjectRules::default(),
-            details: None,
         }
     }
 
@@ -71,8 +68,7 @@ impl ClusterObserver {
         let found = discover(&self.connection, self.limits.answer).await;
         let found = found.map_err(|source| ControllerError::Discover { source })?;
         let server = self.connection.cluster().await;
-        let mut details = BTreeMap::new();
-        let resources = self.lists(&found, &mut details, &mut watch).await;
+        let resources = self.lists(&found, &mut watch).await;
         let known = Served::from(&found);
         let mut snapshot = ClusterSnapshot {
             taken_at,
@@ -84,7 +80,6 @@ impl ClusterObserver {
             owners: Vec::new(),
             selected: BTreeMap::new(),
             rule_errors: Vec::new(),
-            details,
         };
         match self.rules.select(&self.connection, &self.namespace, taken_at, self.limits.answer).await {
             Ok(selection) => {
@@ -115,19 +110,33 @@ impl ClusterObserver {
         Ok((uids, errors))
     }
 
-    async fn lists(
+    /// Returns by uid what people ask about these objects, with these labels. To read that of all objects with the snapshot would
+    /// need some times its memory.
+    pub async fn details(
         &self,
-        found: &Discovered,
-        details: &mut BTreeMap<Uid, ObjectDetails>,
-        watch: &mut impl FnMut(usize, usize),
-    ) -> Vec<ListedResource> {
+        objects: &[&Identity],
+        labels: &[String],
+    ) -> Result<BTreeMap<Uid, ObjectDetails>, ControllerError> {
+        let unread = |source| ControllerError::Discover { source };
+        let found = discover(&self.connection, self.limits.answer).await.map_err(unread)?;
+        let uids: HashSet<_> = objects.iter().map(|object| &object.uid).collect();
+        let kinds: HashSet<_> = objects.iter().map(|object| &object.kind).collect();
+        let resources = read_in(&found, &self.namespace).filter(|resource| kinds.contains(&served(resource).kind));
+        let lists = resources.map(|resource| {
+            let of = |uid: &Uid| uids.contains(uid);
+            list_details_in(&self.connection, resource, &self.namespace, (labels, of), self.limits.answer)
+        });
+        let lists: Vec<_> = stream::iter(lists).buffered(self.limits.lists).try_collect().await.map_err(unread)?;
+        Ok(lists.into_iter().flatten().collect())
+    }
+
+    async fn lists(&self, found: &Discovered, watch: &mut impl FnMut(usize, usize)) -> Vec<ListedResource> {
         let wanted: Vec<_> = read_in(found, &self.namespace).collect();
         let lists = wanted.iter().map(|resource| self.list(resource));
         let mut lists = stream::iter(lists).buffered(self.limits.lists);
         let mut listed = Vec::new();
-        while let Some((list, of_list)) = lists.next().await {
+        while let Some(list) = lists.next().await {
             listed.push(list);
-            details.extend(of_list);
             watch(listed.len(), wanted.len());
         }
         let ends: BTreeSet<_> = namespaces_in_deletion(&listed).map(|namespace| Arc::clone(&namespace.name)).collect();
@@ -157,22 +166,12 @@ impl ClusterObserver {
         stream::iter(reads).buffered(self.limits.reads).filter(|(_, shown)| ready(!shown.is_empty())).collect().await
     }
 
-    async fn list(&self, resource: &ApiResource) -> (ListedResource, Vec<(Uid, ObjectDetails)>) {
+    async fn list(&self, resource: &ApiResource) -> ListedResource {
         let (connection, namespace, limit) = (&self.connection, &self.namespace, self.limits.answer);
-        let mut details = Vec::new();
-        let objects = match &self.details {
-            None => list_metadata_in(connection, resource, namespace, None, limit).await,
-            Some(labels) => {
-                let is_concerned = |it: &ObjectMeta| !it.owners.is_empty() || it.is_deleting();
-                list_details_in(connection, resource, namespace, (labels, is_concerned), limit).await.map(|listed| {
-                    details = listed.1;
-                    listed.0
-                })
-            }
-        };
+        let objects = list_metadata_in(connection, resource, namespace, None, limit).await;
         let objects = objects.map(|objects| objects.into_iter().map(as_in_documents).collect()).into();
         let (namespaces, content) = (OwnersByNamespace::new(), Vec::new());
-        (ListedResource { served: served(resource), objects, namespaces, content }, details)
+        ListedResource { served: served(resource), objects, namespaces, content }
     }
 
     async fn reads(&self, served: &Served, snapshot: &ClusterSnapshot) -> Vec<OwnerRead> {

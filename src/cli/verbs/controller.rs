@@ -95,7 +95,7 @@ impl Verb for SnapshotArgs {
     }
 
     fn run(&self, start: &Start<'_>, output: &mut Output) -> Result<(), CliError> {
-        let snapshot = source::observe(Source::new(&start.load()?, start), None, None)?;
+        let snapshot = source::observe(Source::new(&start.load()?, start), None)?;
         output.document(&Document::of(&snapshot))?;
         source::all_listed(&snapshot.missing(), Some(Format::Json))
     }

@@ -187,7 +187,7 @@ impl Relink<'_> {
         let live = self.read(object, resource).await?.filter(|live| live.uid == object.uid).unwrap_or_default();
         let (mut owners, mut references) = (live.owners.clone(), Vec::new());
         for OwnerFinding { reference, found, .. } in stale {
-            let Some(owner) = found else { continue };
+            let Some(owner) = found.as_deref() else { continue };
             let result = self.set_uid(&live, &mut owners, reference, owner).await?;
             let (object, owner, old_uid) = (object.clone(), owner.clone(), reference.uid.clone());
             references.push(RelinkedReference { object, owner, old_uid, result });

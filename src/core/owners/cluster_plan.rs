@@ -5,8 +5,9 @@
 
 mod evidence;
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -43,6 +44,12 @@ pub struct ClusterPlan {
 // === impl ClusterPlan ===
 
 impl ClusterPlan {
+    /// Lists the objects of actions and findings.
+    pub fn shown(&self) -> impl Iterator<Item = &Identity> {
+        let actions = self.actions.iter().chain(&self.predicted).map(|action| &action.object);
+        actions.chain(self.findings.iter().map(|finding| &finding.object))
+    }
+
     /// Lists the objects with references whose owner has another uid, each with the states of these owners.
     pub fn stale_references(&self) -> impl Iterator<Item = (&Identity, Vec<&OwnerFinding>)> {
         let actions = self.actions.iter().map(|action| (&action.object, &action.owners));
@@ -95,12 +102,12 @@ pub struct OwnerFinding {
     #[serde(flatten)]
     pub reference: OwnerReference,
     /// The word of an [`super::OwnerState`].
-    pub state: String,
-    pub evidence: String,
+    pub state: Cow<'static, str>,
+    pub evidence: Cow<'static, str>,
     /// Of an absent owner: the object that the reference may mean. It has the uid and is in another namespace, or of another kind or
     /// name; or it has the name and another uid. `null` = there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Identity>,
+    pub found: Option<Box<Identity>>,
 }
 
 // === impl ClusterAction ===
@@ -126,7 +133,7 @@ impl OwnerFinding {
 pub struct ClusterKept {
     pub object: Identity,
     /// The word of a [`super::ObjectKeepReason`], or `waits_for_dependents`.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// Its owner references, and the state of each owner.
     pub owners: Vec<OwnerFinding>,
 }
@@ -146,16 +153,12 @@ pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPl
     let cluster = ClusterState::new(snapshot);
     let mut cluster = if guards.orphan_wait.is_zero() { cluster.without_wait() } else { cluster };
     let (mut kept, findings) = (kept(&cluster), findings(&cluster));
-    kept.sort_by_cached_key(|kept| order(&kept.object));
+    kept.sort_unstable_by(|one, other| in_order(&one.object, &other.object));
     let mut actions = wave(&mut cluster);
     actions.extend(by_rules(&mut cluster, &snapshot.selected));
-    actions.sort_by_cached_key(|action| order(&action.object));
+    actions.sort_by(|one, other| in_order(&one.object, &other.object));
     kept.retain(|kept| !snapshot.selected.contains_key(&kept.object.uid));
     let predicted = if actions.is_empty() { Vec::new() } else { predict(&mut cluster) };
-    let objects = actions.iter().chain(&predicted).map(|it| &it.object).chain(findings.iter().map(|it| &it.object));
-    let shown: HashSet<_> = objects.map(|object| &object.uid).collect();
-    let details = snapshot.details.iter().filter(|(uid, _)| shown.contains(uid));
-    let details = details.map(|(uid, details)| (uid.clone(), details.clone())).collect();
     ClusterPlan {
         taken_at: snapshot.taken_at,
         server: snapshot.server.clone(),
@@ -164,7 +167,7 @@ pub fn plan_under(snapshot: &ClusterSnapshot, guards: &OwnerGuards) -> ClusterPl
         kept,
         findings,
         errors: snapshot.missing(),
-        details,
+        details: BTreeMap::new(),
     }
 }
 
@@ -207,7 +210,7 @@ fn wave(cluster: &mut ClusterState<'_>) -> Vec<ClusterAction> {
     let verdicts: Vec<_> = candidates(cluster).map(|(at, object)| (at, object, cluster.verdict(object))).collect();
     let mut actions: Vec<_> =
         verdicts.iter().filter_map(|(_, object, verdict)| action(cluster, object, verdict)).collect();
-    actions.sort_by_cached_key(|action| order(&action.object));
+    actions.sort_by(|one, other| in_order(&one.object, &other.object));
     let verdicts: Vec<_> = verdicts.into_iter().map(|(at, _, verdict)| (at, verdict)).collect();
     for (at, verdict) in &verdicts {
         cluster.carry_out(*at, verdict);
@@ -219,7 +222,7 @@ fn wave(cluster: &mut ClusterState<'_>) -> Vec<ClusterAction> {
 fn by_rules(cluster: &mut ClusterState<'_>, selected: &BTreeMap<Uid, String>) -> Vec<ClusterAction> {
     let mut actions = Vec::new();
     for (uid, reason) in selected {
-        let object = cluster.of_uid(uid).next().filter(|object| !object.meta.is_deleting());
+        let object = cluster.of_uid(uid).next().filter(|object| !object.meta().is_deleting());
         let Some(at) = object.and_then(|object| cluster.position(&object.identity)) else { continue };
         let propagation = Propagation::Background;
         let verdict = Verdict::Delete { propagation, unblock: false, reason: DeleteReason::OwnersAbsent };
@@ -231,13 +234,13 @@ fn by_rules(cluster: &mut ClusterState<'_>, selected: &BTreeMap<Uid, String>) ->
 }
 
 /// Only an object with owners, or one in deletion, can be concerned. Each comes with its position.
-fn candidates<'w>(cluster: &'w ClusterState<'_>) -> impl Iterator<Item = (usize, &'w Object)> {
-    let names_owners = |object: &Object| !object.meta.owners.is_empty() || object.meta.left_out_owners > 0;
-    let is_concerned = move |object: &Object| names_owners(object) || object.meta.is_deleting();
+fn candidates<'w>(cluster: &'w ClusterState<'_>) -> impl Iterator<Item = (usize, &'w Object<'w>)> {
+    let names_owners = |object: &Object<'_>| !object.meta().owners.is_empty() || object.meta().left_out_owners > 0;
+    let is_concerned = move |object: &Object<'_>| names_owners(object) || object.meta().is_deleting();
     cluster.objects.iter().enumerate().filter(move |(_, object)| !object.is_removed() && is_concerned(object))
 }
 
-pub(super) fn action(cluster: &ClusterState<'_>, object: &Object, verdict: &Verdict) -> Option<ClusterAction> {
+pub(super) fn action(cluster: &ClusterState<'_>, object: &Object<'_>, verdict: &Verdict) -> Option<ClusterAction> {
     let (action, propagation, reason) = match verdict {
         Verdict::Keep(_) | Verdict::WaitForDependents(_) => return None,
         Verdict::DropReferences(_) => (ActionWord::DropReferences, None, "another_owner_exists"),
@@ -257,23 +260,28 @@ fn word(reason: DeleteReason) -> &'static str {
 }
 
 fn kept(cluster: &ClusterState<'_>) -> Vec<ClusterKept> {
-    let reason = |object: &Object| match cluster.verdict(object) {
+    let reason = |object: &Object<'_>| match cluster.verdict(object) {
         Verdict::Keep(reason) => Some(<&str>::from(&reason)),
         Verdict::WaitForDependents(_) => Some("waits_for_dependents"),
         _ => None,
     };
     let kept = candidates(cluster).filter_map(|(_, object)| Some((object, reason(object)?)));
-    kept.map(|(object, reason)| ClusterKept {
+    // Nearly all are kept, and a table that grows would need twice the memory.
+    let mut all = Vec::with_capacity(candidates(cluster).count());
+    all.extend(kept.map(|(object, reason)| ClusterKept {
         object: object.identity.clone(),
-        reason: reason.to_owned(),
+        reason: reason.into(),
         owners: owners(cluster, object),
-    })
-    .collect()
+    }));
+    all
 }
 
-pub(super) fn order(object: &Identity) -> impl Ord + use<> {
-    let Identity { kind, namespace, name, uid } = object.clone();
-    (Arc::clone(&kind.kind), kind.api_version, namespace, name, uid)
+pub(super) fn in_order(one: &Identity, other: &Identity) -> Ordering {
+    fn key(object: &Identity) -> impl Ord {
+        let Identity { kind, namespace, name, uid } = object;
+        (&kind.kind, &kind.api_version, namespace, name, uid)
+    }
+    key(one).cmp(&key(other))
 }
 
 #[cfg(test)]

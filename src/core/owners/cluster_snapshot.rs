@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{OwnersByNamespace, Unlisted};
-use crate::model::{ApiKind, Identity, ObjectDetails, ObjectMeta, Seen, Uid};
+use crate::model::{ApiKind, Identity, ObjectMeta, Seen, Uid};
 
 /// The end of the names of groups whose objects are only measured, so they have no owners.
 pub const METRICS: &str = "metrics.k8s.io";
@@ -39,9 +39,6 @@ pub struct ClusterSnapshot {
     /// By uid of a namespace in deletion: its conditions that are true, and its finalizers other than `kubernetes`, as text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub conditions: BTreeMap<Uid, Vec<String>>,
-    /// By uid: details of the objects with owners and of those in deletion, if they were asked for.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub details: BTreeMap<Uid, ObjectDetails>,
 }
 
 // === impl ClusterSnapshot ===

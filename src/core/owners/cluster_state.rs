@@ -3,8 +3,11 @@
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
+
+use hashbrown::HashTable;
 
 use super::cluster_snapshot::{ClusterSnapshot, OwnerAnswer, OwnerRead};
 use super::{
@@ -15,8 +18,10 @@ use crate::model::{ApiKind, FOREGROUND, Identity, ORPHAN, ObjectMeta, OwnerRefer
 
 pub(super) struct ClusterState<'a> {
     pub(super) served: ServedKinds,
-    pub(super) objects: Vec<Object>,
-    positions: HashMap<Identity, usize>,
+    pub(super) objects: Vec<Object<'a>>,
+    /// The positions of the objects, by identity.
+    positions: HashTable<u32>,
+    hasher: RandomState,
     graph: Graph,
     reads: HashMap<&'a Identity, &'a OwnerRead>,
     /// What a finalizer of garbage collection may wait for, because it has no list.
@@ -36,11 +41,11 @@ enum Container {
     Definition(ResourceId),
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Object {
+#[derive(Debug)]
+pub(super) struct Object<'a> {
     pub(super) identity: Identity,
-    /// As a prediction has changed them so far.
-    pub(super) meta: ObjectMeta,
+    listed: &'a ObjectMeta,
+    changed: Option<Box<ObjectMeta>>,
     resource: ResourceId,
     is_removed: bool,
     /// It is a namespace with an object that has finalizers of others, or with objects that cannot be listed. Its deletion waits
@@ -55,7 +60,8 @@ impl<'a> ClusterState<'a> {
         let mut cluster = Self {
             served: ServedKinds::from(snapshot),
             objects: Vec::new(),
-            positions: HashMap::new(),
+            positions: HashTable::new(),
+            hasher: RandomState::new(),
             graph: Graph::default(),
             reads: snapshot.owners.iter().map(|read| (&read.owner, read)).collect(),
             unlisted: snapshot.without_list(),
@@ -66,6 +72,8 @@ impl<'a> ClusterState<'a> {
         // The core group first: if two groups serve one object, that of the core group counts.
         let mut resources: Vec<_> = snapshot.resources.iter().collect();
         resources.sort_by_key(|listed| (!listed.served.kind.group().is_empty(), &listed.served.kind));
+        let lists = resources.iter().filter_map(|listed| listed.objects.as_ref());
+        cluster.objects.reserve_exact(lists.map(Vec::len).sum());
         for (number, listed) in (0..).zip(resources) {
             let served = &listed.served;
             cluster.defined.insert(format!("{}.{}", served.resource, served.kind.group()), ResourceId(number));
@@ -102,7 +110,7 @@ impl<'a> ClusterState<'a> {
             .resources
             .iter()
             .flat_map(|listed| listed.content.iter().map(move |meta| (&listed.served.kind, meta)));
-        objects.map(|object| (&object.identity.kind, &object.meta)).chain(of_namespaces)
+        objects.map(|object| (&object.identity.kind, object.meta())).chain(of_namespaces)
     }
 
     /// Lists the resources that cannot be listed in a namespace.
@@ -114,34 +122,44 @@ impl<'a> ClusterState<'a> {
         self.unlisted.iter().filter(is_resource).map(|resource| resource.name.clone())
     }
 
-    fn add(&mut self, object: Object) {
+    fn add(&mut self, object: Object<'a>) {
         let is_mirror = self.of_uid(&object.identity.uid).any(|known| known.is_mirrored_by(&object));
         // All objects without a uid would be one object (G3).
         if is_mirror || object.identity.uid.is_empty() {
             return;
         }
         self.graph.apply(object.event(), Duration::ZERO);
-        self.positions.insert(object.identity.clone(), self.objects.len());
+        let at = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
+        let hash = self.hasher.hash_one(&object.identity);
         self.objects.push(object);
+        let Self { objects, positions, hasher, .. } = self;
+        let rehash = |at: &u32| objects.get(*at as usize).map_or(0, |object| hasher.hash_one(&object.identity));
+        positions.insert_unique(hash, at, rehash);
     }
 
     /// Returns the position of an object, or of the one that it mirrors.
     pub(super) fn position(&self, identity: &Identity) -> Option<usize> {
         let is_named = |object: &&Object| object.identity.is_named_as(identity);
         let known = self.find(identity).or_else(|| self.of_uid(&identity.uid).find(is_named))?;
-        self.positions.get(&known.identity).copied()
+        self.position_of(&known.identity)
     }
 
-    pub(super) fn find(&self, identity: &Identity) -> Option<&Object> {
+    /// Returns the position of exactly this object.
+    fn position_of(&self, identity: &Identity) -> Option<usize> {
+        let is_it = |at: &u32| self.objects.get(*at as usize).is_some_and(|object| object.identity == *identity);
+        self.positions.find(self.hasher.hash_one(identity), is_it).map(|at| *at as usize)
+    }
+
+    pub(super) fn find(&self, identity: &Identity) -> Option<&Object<'a>> {
         self.any(identity).filter(|object| !object.is_removed)
     }
 
     /// Returns exactly this object, even if a prediction has removed it.
-    fn any(&self, identity: &Identity) -> Option<&Object> {
-        self.objects.get(*self.positions.get(identity)?)
+    fn any(&self, identity: &Identity) -> Option<&Object<'a>> {
+        self.objects.get(self.position_of(identity)?)
     }
 
-    pub(super) fn of_uid(&self, uid: &Uid) -> impl Iterator<Item = &Object> {
+    pub(super) fn of_uid(&self, uid: &Uid) -> impl Iterator<Item = &Object<'a>> {
         let first = self.graph.item(uid).map(|item| item.identity);
         first.into_iter().chain(self.graph.others_of(uid)).filter_map(|identity| self.find(&identity))
     }
@@ -152,31 +170,30 @@ impl<'a> ClusterState<'a> {
         self.any(identity).is_some() || self.graph.was_seen(&identity.uid) && !is_left()
     }
 
-    /// Returns the state of the owner that a reference of `object` means.
-    pub(super) fn state(&self, object: &Object, reference: &OwnerReference) -> OwnerState {
+    pub(super) fn state(&self, object: &Object<'_>, reference: &OwnerReference) -> OwnerState {
         let owner = match self.served.owner(reference, &object.identity.namespace) {
             Ok(owner) => owner,
             Err(state) => return state,
         };
         match self.find(&owner) {
-            Some(known) => OwnerState::of_existing(known.meta.waits_for_dependents()),
+            Some(known) => OwnerState::of_existing(known.meta().waits_for_dependents()),
             None if self.was_removed(&owner) => OwnerState::Absent,
-            None => self.read(&owner).map_or_else(|| not_read(&object.meta), |read| state_of(&read.answer)),
+            None => self.read(&owner).map_or_else(|| not_read(object.meta()), |read| state_of(&read.answer)),
         }
     }
 
-    fn states(&self, object: &Object) -> Vec<OwnerState> {
-        object.meta.owners.iter().map(|owner| self.state(object, owner)).collect()
+    fn states(&self, object: &Object<'_>) -> Vec<OwnerState> {
+        object.meta().owners.iter().map(|owner| self.state(object, owner)).collect()
     }
 
     /// Returns whether the object with the uid of a reference is in another namespace than its dependent.
-    pub(super) fn is_elsewhere(&self, object: &Object, reference: &OwnerReference) -> bool {
+    pub(super) fn is_elsewhere(&self, object: &Object<'_>, reference: &OwnerReference) -> bool {
         let mut namespaces = self.of_uid(&reference.uid).map(|known| &known.identity.namespace);
         namespaces.any(|namespace| !namespace.is_empty() && *namespace != object.identity.namespace)
     }
 
     /// Returns the object that a reference to an absent owner may mean: that with its uid, or that with its name and another uid.
-    pub(super) fn instead(&self, object: &Object, reference: &OwnerReference) -> Option<Identity> {
+    pub(super) fn instead(&self, object: &Object<'_>, reference: &OwnerReference) -> Option<Identity> {
         let of_uid = self.of_uid(&reference.uid).next().map(|found| found.identity.clone());
         of_uid.or_else(|| {
             let meant = self.meant(reference, object)?;
@@ -187,8 +204,7 @@ impl<'a> ClusterState<'a> {
         })
     }
 
-    /// Returns the object that a reference of `object` means.
-    pub(super) fn meant(&self, reference: &OwnerReference, object: &Object) -> Option<Identity> {
+    pub(super) fn meant(&self, reference: &OwnerReference, object: &Object<'_>) -> Option<Identity> {
         self.served.owner(reference, &object.identity.namespace).ok()
     }
 
@@ -199,16 +215,16 @@ impl<'a> ClusterState<'a> {
     /// Lists the owners that the lists leave doubtful: those that a live read must find or prove absent.
     pub(super) fn doubtful(&self) -> Vec<Identity> {
         let mut seen = HashSet::new();
-        let read = self.objects.iter().filter(|object| object.meta.left_out_owners == 0);
-        let references = read.flat_map(|object| object.meta.owners.iter().map(move |owner| (object, owner)));
+        let read = self.objects.iter().filter(|object| object.meta().left_out_owners == 0);
+        let references = read.flat_map(|object| object.meta().owners.iter().map(move |owner| (object, owner)));
         let meant = references.filter_map(|(object, owner)| self.meant(owner, object));
         let unknown = meant.filter(|owner| self.find(owner).is_none());
         unknown.filter(|owner| seen.insert(owner.clone())).collect()
     }
 
     /// Decides about an object. As in a service, one of several that share a uid is deleted only if all are to be (G3).
-    pub(super) fn verdict(&self, object: &Object) -> Verdict {
-        let verdict = decide(&object.meta, &self.states(object), &self.dependents(&object.identity.uid));
+    pub(super) fn verdict(&self, object: &Object<'_>) -> Verdict {
+        let verdict = decide(object.meta(), &self.states(object), &self.dependents(&object.identity.uid));
         let kept_because = match verdict {
             Verdict::Delete { .. } => self.another_lives(&object.identity).map(ObjectKeepReason::SharesUid),
             Verdict::EndForeground | Verdict::Orphan(_) => {
@@ -222,7 +238,7 @@ impl<'a> ClusterState<'a> {
 
     fn another_lives(&self, object: &Identity) -> Option<Identity> {
         let mut others = self.of_uid(&object.uid).filter(|other| other.identity != *object);
-        others.find(|other| is_kept(&other.meta, &self.states(other))).map(|other| other.identity.clone())
+        others.find(|other| is_kept(other.meta(), &self.states(other))).map(|other| other.identity.clone())
     }
 
     /// Lists the dependents of an object, and of those that share its uid.
@@ -265,7 +281,7 @@ impl ClusterState<'_> {
     pub(super) fn delete_all(&mut self, at: usize, propagation: Propagation) {
         let content = self.objects.get(at).and_then(|object| self.content(&object.identity)).unwrap_or_default();
         for within in content {
-            if self.objects.get(within).is_some_and(|object| !object.meta.is_deleting()) {
+            if self.objects.get(within).is_some_and(|object| !object.meta().is_deleting()) {
                 self.delete(within, Propagation::Background);
             }
         }
@@ -275,24 +291,24 @@ impl ClusterState<'_> {
     pub(super) fn carry_out(&mut self, at: usize, verdict: &Verdict) {
         match verdict {
             Verdict::Keep(_) | Verdict::WaitForDependents(_) => {}
-            Verdict::DropReferences(references) => self.change(at, |object| {
-                object.meta.owners.retain(|owner| !references.contains(owner));
+            Verdict::DropReferences(references) => self.change(at, |meta| {
+                meta.owners.retain(|owner| !references.contains(owner));
             }),
             Verdict::Delete { propagation, unblock, .. } => {
                 if *unblock {
-                    self.change(at, |object| object.meta.owners.iter_mut().for_each(OwnerReference::unblock));
+                    self.change(at, |meta| meta.owners.iter_mut().for_each(OwnerReference::unblock));
                 }
                 self.delete_all(at, *propagation);
             }
-            Verdict::EndForeground => self.change(at, |object| object.remove_finalizer(FOREGROUND)),
+            Verdict::EndForeground => self.change(at, |meta| meta.finalizers.retain(|known| known != FOREGROUND)),
             Verdict::Orphan(dependents) => {
                 let Some(owner) = self.objects.get(at).map(|object| object.identity.uid.clone()) else { return };
                 let released = dependents.iter().flat_map(|uid| self.of_uid(uid));
                 let released: Vec<_> = released.filter_map(|object| self.position(&object.identity)).collect();
                 for dependent in released {
-                    self.change(dependent, |object| object.meta.owners.retain(|known| known.uid != owner));
+                    self.change(dependent, |meta| meta.owners.retain(|known| known.uid != owner));
                 }
-                self.change(at, |object| object.remove_finalizer(ORPHAN));
+                self.change(at, |meta| meta.finalizers.retain(|known| known != ORPHAN));
             }
         }
     }
@@ -300,47 +316,52 @@ impl ClusterState<'_> {
     /// Deletes as the API server does: a policy replaces the finalizers of garbage collection, and an object without
     /// finalizers is removed at once.
     pub(super) fn delete(&mut self, at: usize, propagation: Propagation) {
-        self.change(at, |object| {
+        self.change(at, |meta| {
             // Only its presence counts.
-            object.meta.deletion_timestamp.get_or_insert_default();
-            object.meta.finalizers.retain(|finalizer| is_foreign(finalizer));
+            meta.deletion_timestamp.get_or_insert_default();
+            meta.finalizers.retain(|finalizer| is_foreign(finalizer));
             let finalizer = match propagation {
                 Propagation::Background => None,
                 Propagation::Orphan => Some(ORPHAN.to_owned()),
                 Propagation::Foreground => Some(FOREGROUND.to_owned()),
             };
-            object.meta.finalizers.extend(finalizer);
+            meta.finalizers.extend(finalizer);
         });
     }
 
-    fn change(&mut self, at: usize, change: impl FnOnce(&mut Object)) {
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut ObjectMeta)) {
         let Some(object) = self.objects.get_mut(at) else { return };
-        change(object);
-        object.is_removed |= object.meta.is_deleting() && !object.is_held();
+        change(object.changed.get_or_insert_with(|| Box::new(object.listed.clone())));
+        object.is_removed |= object.meta().is_deleting() && !object.is_held();
         self.graph.apply(object.event(), Duration::ZERO);
     }
 }
 
 // === impl Object ===
 
-impl Object {
-    fn new(kind: &ApiKind, resource: ResourceId, meta: &ObjectMeta) -> Self {
-        let (identity, meta) = (meta.identity(kind), meta.clone());
-        Self { identity, meta, resource, is_removed: false, holds_content: false }
+impl<'a> Object<'a> {
+    fn new(kind: &ApiKind, resource: ResourceId, listed: &'a ObjectMeta) -> Self {
+        let identity = listed.identity(kind);
+        Self { identity, listed, changed: None, resource, is_removed: false, holds_content: false }
+    }
+
+    /// Returns its metadata, as a prediction has changed them so far.
+    pub(super) fn meta(&self) -> &ObjectMeta {
+        self.changed.as_deref().unwrap_or(self.listed)
     }
 
     /// Returns what a monitor would show.
     fn event(&self) -> Event {
-        let Self { identity, meta, resource, .. } = self;
+        let Self { identity, resource, .. } = self;
         if self.is_removed {
             return Event::ProvenAbsent(identity.clone());
         }
-        Event::Seen(Observed { kind: identity.kind.clone(), resource: *resource, meta: meta.clone() })
+        Event::Seen(Observed { kind: identity.kind.clone(), resource: *resource, meta: self.meta().clone() })
     }
 
     /// Returns whether another resource shows the same object, as the Project of a Namespace.
     fn is_mirrored_by(&self, other: &Self) -> bool {
-        self.identity.is_named_as(&other.identity) && self.meta.owners == other.meta.owners
+        self.identity.is_named_as(&other.identity) && self.meta().owners == other.meta().owners
     }
 
     pub(super) fn is_namespace(&self) -> bool {
@@ -353,16 +374,12 @@ impl Object {
 
     /// Lists the finalizers of others, which kubegc never removes.
     pub(super) fn foreign_finalizers(&self) -> impl Iterator<Item = &str> {
-        foreign(&self.meta)
+        foreign(self.meta())
     }
 
     /// Returns whether its deletion does not end at once.
     fn is_held(&self) -> bool {
-        self.holds_content || !self.meta.finalizers.is_empty()
-    }
-
-    fn remove_finalizer(&mut self, finalizer: &str) {
-        self.meta.finalizers.retain(|known| known != finalizer);
+        self.holds_content || !self.meta().finalizers.is_empty()
     }
 }
 

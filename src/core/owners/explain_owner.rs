@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cluster_plan::{self as plan, OwnerFinding, order};
+use super::cluster_plan::{self as plan, OwnerFinding, in_order};
 use super::cluster_state::{ClusterState, Object};
 use super::findings::{Finding, FindingKind, findings};
 use super::{ActionWord, ClusterSnapshot, Dependent, ServedKind, Verdict};
@@ -81,7 +81,7 @@ pub fn explain(snapshot: &ClusterSnapshot, object: &Identity) -> Option<ClusterE
     let cluster = ClusterState::new(snapshot);
     let object = cluster.objects.get(cluster.position(object)?)?;
     let verdict = cluster.verdict(object);
-    let by_rule = snapshot.selected.get(&object.identity.uid).filter(|_| !object.meta.is_deleting());
+    let by_rule = snapshot.selected.get(&object.identity.uid).filter(|_| !object.meta().is_deleting());
     let (decision, reason) = match (plan::action(&cluster, object, &verdict), &verdict) {
         (Some(action), _) => (action.action.to_string(), action.reason),
         (None, Verdict::Keep(_)) if let Some(reason) = by_rule => (ActionWord::Delete.to_string(), reason.clone()),
@@ -128,12 +128,12 @@ pub fn find_objects(snapshot: &ClusterSnapshot, kind: &str, name: &str, namespac
         let named = objects.filter(|meta| *meta.name == *name && in_namespace(meta));
         found.extend(named.map(|meta| meta.identity(&listed.served.kind)));
     }
-    found.sort_by_cached_key(order);
+    found.sort_by(in_order);
     found
 }
 
 /// `above` holds the objects on the way here, so that a circle ends.
-fn owners(cluster: &ClusterState<'_>, object: &Object, above: &mut Vec<Identity>) -> Vec<OwnerNode> {
+fn owners(cluster: &ClusterState<'_>, object: &Object<'_>, above: &mut Vec<Identity>) -> Vec<OwnerNode> {
     let node = |owner: OwnerFinding| {
         // One that the reference does not mean is shown too: it has the uid.
         let meant = cluster.meant(&owner.reference, object).and_then(|meant| cluster.find(&meant));
@@ -152,10 +152,10 @@ fn owners(cluster: &ClusterState<'_>, object: &Object, above: &mut Vec<Identity>
 fn dependents(cluster: &ClusterState<'_>, owner: &Identity, above: &mut Vec<Identity>) -> Vec<DependentNode> {
     let mut found = Vec::new();
     for Dependent { item, reference } in cluster.dependents(&owner.uid) {
-        let named_by = cluster.of_uid(&item.identity.uid).filter(|it| it.meta.owners.contains(&reference));
+        let named_by = cluster.of_uid(&item.identity.uid).filter(|it| it.meta().owners.contains(&reference));
         found.extend(named_by.map(|it| (it.identity.clone(), reference.blocks())));
     }
-    found.sort_by_cached_key(|(object, _)| order(object));
+    found.sort_by(|(one, _), (other, _)| in_order(one, other));
     let node = |(object, blocking): (Identity, bool)| {
         let below = if above.contains(&object) {
             Vec::new()

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cluster_plan::order;
+use super::cluster_plan::in_order;
 use super::cluster_snapshot::UnavailableGroup;
 use super::cluster_state::{ClusterState, Object, foreign};
 use super::{ObjectKeepReason, OwnerState, Verdict};
@@ -87,17 +87,17 @@ pub enum FindingKind {
 pub(super) fn findings(cluster: &ClusterState<'_>) -> Vec<Finding> {
     let objects = || cluster.objects.iter().filter(|object| !object.is_removed());
     let of_owners =
-        objects().flat_map(|object| object.meta.owners.iter().filter_map(|owner| of_owner(cluster, object, owner)));
+        objects().flat_map(|object| object.meta().owners.iter().filter_map(|owner| of_owner(cluster, object, owner)));
     let of_uids = objects().filter_map(|object| of_uid(cluster, object));
     let of_deletions = objects().filter_map(|object| of_deletion(cluster, object));
     let of_cycles = in_cycles(cluster).into_iter().map(|object| Finding::about(FindingKind::OwnerCycle, object));
     let mut findings: Vec<_> = of_owners.chain(of_uids).chain(of_deletions).chain(of_cycles).collect();
-    findings.sort_by_cached_key(|finding| (finding.kind, order(&finding.object)));
+    findings.sort_by(|one, other| one.kind.cmp(&other.kind).then_with(|| in_order(&one.object, &other.object)));
     add_content(cluster, findings.iter_mut());
     findings
 }
 
-fn of_owner(cluster: &ClusterState<'_>, object: &Object, owner: &OwnerReference) -> Option<Finding> {
+fn of_owner(cluster: &ClusterState<'_>, object: &Object<'_>, owner: &OwnerReference) -> Option<Finding> {
     let found = || cluster.of_uid(&owner.uid).next().map(|found| found.identity.clone());
     let kind = match cluster.state(object, owner) {
         OwnerState::KindNotServed => FindingKind::KindNotServed,
@@ -111,10 +111,10 @@ fn of_owner(cluster: &ClusterState<'_>, object: &Object, owner: &OwnerReference)
 }
 
 /// Returns the objects whose owners form a cycle, and those between two cycles.
-fn in_cycles<'c>(cluster: &'c ClusterState<'_>) -> Vec<&'c Object> {
+fn in_cycles<'c>(cluster: &'c ClusterState<'_>) -> Vec<&'c Object<'c>> {
     let place = |owner: Identity| cluster.position(&cluster.find(&owner)?.identity);
-    let owners_of = |(at, object): (usize, &Object)| {
-        let owners = object.meta.owners.iter().filter_map(|owner| place(cluster.meant(owner, object)?));
+    let owners_of = |(at, object): (usize, &Object<'_>)| {
+        let owners = object.meta().owners.iter().filter_map(|owner| place(cluster.meant(owner, object)?));
         owners.map(|owner| (at, owner)).collect::<Vec<_>>()
     };
     let owners = cluster.objects.iter().enumerate().flat_map(owners_of).collect();
@@ -148,14 +148,14 @@ fn without_ends(mut edges: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
 }
 
 /// Each object that shares its uid is a finding, except the first.
-fn of_uid(cluster: &ClusterState<'_>, object: &Object) -> Option<Finding> {
+fn of_uid(cluster: &ClusterState<'_>, object: &Object<'_>) -> Option<Finding> {
     let first = cluster.of_uid(&object.identity.uid).next().filter(|first| first.identity != object.identity)?;
     Some(Finding { found: Some(first.identity.clone()), ..Finding::about(FindingKind::SharedUid, object) })
 }
 
 /// Returns what the deletion of an object waits for; `None` = it is not being deleted, or kubegc acts on it now.
-fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option<Finding> {
-    if !object.meta.is_deleting() {
+fn of_deletion(cluster: &ClusterState<'_>, object: &Object<'_>) -> Option<Finding> {
+    if !object.meta().is_deleting() {
         return None;
     }
     let mut waits_for_lists = Vec::new();
@@ -169,13 +169,13 @@ fn of_deletion(cluster: &ClusterState<'_>, object: &Object) -> Option<Finding> {
             let dependents = cluster.dependents(&object.identity.uid);
             let blocking = dependents.into_iter().filter(|dependent| dependent.reference.blocks());
             let mut blocking: Vec<_> = blocking.map(|dependent| dependent.item.identity).collect();
-            blocking.sort_by_cached_key(order);
+            blocking.sort_by(in_order);
             blocking
         }
         _ => return None,
     };
     let finalizers = object.foreign_finalizers().map(str::to_owned).collect();
-    let since = object.meta.deletion_timestamp;
+    let since = object.meta().deletion_timestamp;
     let about = Finding::about(FindingKind::BeingDeleted, object);
     let mut finding = Finding { since, finalizers, waits_for, waits_for_lists, ..about };
     if object.is_namespace() {
@@ -209,7 +209,7 @@ fn add_content<'f>(cluster: &ClusterState<'_>, findings: impl Iterator<Item = &'
 // === impl Finding ===
 
 impl Finding {
-    fn about(kind: FindingKind, object: &Object) -> Self {
+    fn about(kind: FindingKind, object: &Object<'_>) -> Self {
         Self {
             kind,
             object: object.identity.clone(),

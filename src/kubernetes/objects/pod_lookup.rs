@@ -44,7 +44,7 @@ async fn has_uid(
     pod: &PodRef,
     limit: Duration,
 ) -> Result<bool, KubernetesError> {
-    let listed: Vec<NodePod> = listing.whole(connection, limit).await?;
+    let listed: Vec<NodePod> = listing.complete(connection, limit).await?;
     Ok(listed.iter().any(|listed| listed.pod.uid == pod.uid))
 }
 

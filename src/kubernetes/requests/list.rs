@@ -23,7 +23,7 @@ const LARGE_PAGE: u32 = 500;
 /// The longest list. A continue token expires sooner, and a server that always has a next page must not hold a permit.
 const LONGEST_LIST: Duration = Duration::from_mins(10);
 /// How often a list begins again because its continue token has expired.
-pub(super) const RESTARTS: usize = 3;
+const RESTARTS: usize = 3;
 
 /// An object of a list, with the fields that the caller needs.
 pub trait Listed: DeserializeOwned + Send + 'static {
@@ -177,31 +177,31 @@ impl Listing {
         Ok(page.metadata.resource_version.filter(|version| !version.is_empty()))
     }
 
-    /// Returns all objects. A list whose continue token has expired begins again.
+    /// Returns all objects, or none if one page fails. `limit` is the longest wait for one page. A list whose continue token has
+    /// expired begins again.
     pub(in crate::kubernetes) async fn complete<T: Listed>(
         &self,
         connection: &Connection,
         limit: Duration,
     ) -> Result<Vec<T>, KubernetesError> {
-        for _ in 0..RESTARTS {
-            match self.whole(connection, limit).await {
-                Err(error) if error.cause.code() == Some(410) => {}
-                listed => return listed,
-            }
-        }
-        Err(Cause::Unreadable("its pages expire before the next one is read".to_owned()).of(self.list_text()))
+        self.gather(connection, limit, |all: &mut Vec<T>, page| all.extend(page)).await
     }
 
-    /// Requests all pages and returns their objects. If one page fails, there is no list. `limit` is the longest wait for
-    /// one page.
-    pub(in crate::kubernetes) async fn whole<T: Listed>(
+    /// As [`Self::complete`], and returns what `add` keeps of each page.
+    pub(super) async fn gather<T: Listed, A: Default>(
         &self,
         connection: &Connection,
         limit: Duration,
-    ) -> Result<Vec<T>, KubernetesError> {
-        let mut items = Vec::new();
-        self.pages(connection, limit, |page| items.extend(page)).await?;
-        Ok(items)
+        add: impl Fn(&mut A, Vec<T>),
+    ) -> Result<A, KubernetesError> {
+        for _ in 0..RESTARTS {
+            let mut all = A::default();
+            match self.pages(connection, limit, |page| add(&mut all, page)).await {
+                Err(error) if error.cause.code() == Some(410) => {}
+                listed => return listed.map(|_| all),
+            }
+        }
+        Err(Cause::Unreadable("its pages expire before the next one is read".to_owned()).of(self.list_text()))
     }
 
     /// Requests all pages, hands over the objects of each, and returns the resource version, which all pages have: a watch

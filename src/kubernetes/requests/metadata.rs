@@ -1,6 +1,7 @@
 //! The metadata of any object: complete lists, and the live read of one object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, header};
@@ -9,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::list::{Listed, Listing, RESTARTS};
+use super::list::{Listed, Listing};
 use crate::kubernetes::kubernetes_error::attempt;
 use crate::kubernetes::objects::object::{MetadataOnly, Object};
 use crate::kubernetes::{ApiResource, Cause, Connection, KubernetesError};
@@ -62,8 +63,23 @@ pub async fn list_metadata_in(
     limit: Duration,
 ) -> Result<Vec<ObjectMeta>, KubernetesError> {
     let listing = Listing::of_namespace(resource, namespace).labeled(selector);
-    let objects = listing.complete::<MetadataOnly>(connection, limit).await?;
-    Ok(objects.into_iter().map(|object| object.metadata).collect())
+    let add = |(all, texts): &mut (Vec<_>, HashSet<_>), page: Vec<MetadataOnly>| {
+        all.extend(page.into_iter().map(|object| sharing(object.metadata, texts)));
+    };
+    listing.gather(connection, limit, add).await.map(|(all, _)| all)
+}
+
+/// Returns metadata in which the texts that many objects have are in memory once.
+fn sharing(mut meta: ObjectMeta, texts: &mut HashSet<Arc<str>>) -> ObjectMeta {
+    let owners = meta.owners.iter_mut();
+    let of_owners = owners.flat_map(|it| [&mut it.kind.api_version, &mut it.kind.kind, &mut it.name]);
+    for text in of_owners.chain([&mut meta.namespace]) {
+        match texts.get(text) {
+            Some(known) => *text = Arc::clone(known),
+            None => drop(texts.insert(Arc::clone(text))),
+        }
+    }
+    meta
 }
 
 /// Returns whether a selector of labels matches an object with this name and uid, in the server's store.
@@ -75,39 +91,26 @@ pub async fn has_labels(
     limit: Duration,
 ) -> Result<bool, KubernetesError> {
     let listing = Listing::of_namespace(resource, &object.namespace).labeled(Some(selector)).named(&object.name);
-    let found = listing.whole::<MetadataOnly>(connection, limit).await?;
+    let found = listing.complete::<MetadataOnly>(connection, limit).await?;
     Ok(found.iter().any(|found| found.metadata.uid == object.uid))
 }
 
-/// As [`list_metadata_in`], with the details of the objects that `of` selects. The labels among them are these.
+/// Lists the details of the objects that `of` selects. The labels among them are these.
 pub async fn list_details_in(
     connection: &Connection,
     resource: &ApiResource,
     namespace: &str,
-    (labels, of): (&[String], impl Fn(&ObjectMeta) -> bool + Sync),
+    (labels, of): (&[String], impl Fn(&Uid) -> bool + Sync),
     limit: Duration,
-) -> Result<(Vec<ObjectMeta>, Vec<(Uid, ObjectDetails)>), KubernetesError> {
-    let (listing, mut restarts) = (Listing::of_namespace(resource, namespace), 0);
-    let (mut objects, mut details) = (Vec::new(), Vec::new());
-    // The whole metadata of all objects would need some times the memory of what is kept.
-    loop {
-        let read = |page: Vec<Object<Value>>| {
-            for Object { metadata, .. } in page {
-                let object = ObjectMeta::deserialize(&metadata).unwrap_or_default();
-                if of(&object) {
-                    details.push((object.uid.clone(), ObjectDetails::of_api(&metadata, labels)));
-                }
-                objects.push(object);
-            }
-        };
-        match listing.pages(connection, limit, read).await {
-            // Its continue token has expired.
-            Err(error) if error.cause.code() == Some(410) && restarts < RESTARTS => restarts += 1,
-            listed => return listed.map(|_| (objects, details)),
-        }
-        objects.clear();
-        details.clear();
-    }
+) -> Result<Vec<(Uid, ObjectDetails)>, KubernetesError> {
+    let add = |details: &mut Vec<_>, page: Vec<Object<Value>>| {
+        let listed = page.into_iter().filter_map(|Object { metadata, .. }| {
+            let uid = metadata.get("uid").and_then(Value::as_str).map(Uid::new).filter(|uid| of(uid))?;
+            Some((uid, ObjectDetails::of_api(&metadata, labels)))
+        });
+        details.extend(listed);
+    };
+    Listing::of_namespace(resource, namespace).gather(connection, limit, add).await
 }
 
 /// As [`list_metadata_in`], with what rules see of each object, page by page: a tenant can write much of it. If the list is not

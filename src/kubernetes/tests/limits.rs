@@ -62,7 +62,7 @@ async fn large_metadata_is_read_in_smaller_pages() {
 #[tokio::test(start_paused = true)]
 async fn large_node_pods_are_read_in_smaller_pages() {
     let connection = large(20, 1 << 20).connection();
-    let listed = Listing::pods_of("n").whole::<NodePod>(&connection, seconds(60)).await;
+    let listed = Listing::pods_of("n").complete::<NodePod>(&connection, seconds(60)).await;
     assert_eq!(listed.unwrap().len(), 20);
 }
 

@@ -135,7 +135,7 @@ fn whole(args: &Args, source: Source<'_>, output: &mut Output) -> Result<WholePl
     let filter = args.only.filter(source)?;
     let snapshot = match &args.snapshot {
         Some(file) => one_document::cluster_snapshot(file)?,
-        None => source::observe(source, args.only.select.namespace.get(), args.details(output.format))?,
+        None => source::observe(source, args.only.select.namespace.get())?,
     };
     let mut plan = plan_under(&snapshot, &source.settings().controller.guards);
     if !filter.is_empty() {
@@ -143,6 +143,12 @@ fn whole(args: &Args, source: Source<'_>, output: &mut Output) -> Result<WholePl
     }
     let content = count_content(&plan, &snapshot);
     drop(snapshot);
+    if let Some(labels) = args.details(output.format).filter(|_| args.snapshot.is_none()) {
+        let observer =
+            source::observer(Arc::new(source.patient_connection()), source, args.only.select.namespace.get());
+        let shown: Vec<_> = plan.shown().collect();
+        plan.details = block_on(async { Ok(observer.details(&shown, &labels).await?) })?;
+    }
     let pods = args.plans_pods(&filter).then(|| pods_beside(&plan, &filter, source)).flatten();
     let whole = WholePlan { objects: plan, pods };
     let WholePlan { objects: plan, pods } = &whole;

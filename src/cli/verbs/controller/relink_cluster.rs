@@ -52,7 +52,7 @@ impl Verb for Args {
         let (dry_run, source) = (is_dry(self.change.dry_run, source.loaded), source.within(self.change.timeout));
         let ChangeArgs { max: max_objects, only: selected, .. } = &self.change;
         let (max_objects, only, settings) = (*max_objects, selected.filter(source)?, &source.settings().controller);
-        let plan = plan_under(&source::observe(source, selected.select.namespace.get(), None)?, &settings.guards);
+        let plan = plan_under(&source::observe(source, selected.select.namespace.get())?, &settings.guards);
         let options = CollectOptions { dry_run, max_objects, timeout: source.left(), only, save: None };
         let connection = Arc::new(source.patient_connection());
         let asks = self.change.asks(dry_run, source) && plan.stale_references().next().is_some();

@@ -27,7 +27,7 @@ const CALLS: &str = "controller.calls_per_second";
 impl Source<'_> {
     /// Returns the snapshot in `file`, or that of the cluster or a namespace.
     pub(super) fn snapshot(self, file: Option<&PathBuf>, namespace: Option<&str>) -> Result<ClusterSnapshot, CliError> {
-        file.map_or_else(|| observe(self, namespace, None), |file| one_document::cluster_snapshot(file))
+        file.map_or_else(|| observe(self, namespace), |file| one_document::cluster_snapshot(file))
     }
 }
 
@@ -62,7 +62,6 @@ pub(super) fn history(
     })
 }
 
-/// Returns what reads the cluster, or a namespace.
 pub(super) fn observer(connection: Arc<Connection>, source: Source<'_>, namespace: Option<&str>) -> ClusterObserver {
     let ControllerSettings { guards, rules, .. } = source.settings().owners_of_cluster();
     let mut observer = ClusterObserver::new(connection, ObserverLimits::default(), now, &guards);
@@ -91,14 +90,8 @@ pub(super) fn with_namespaces(
     Ok(settings)
 }
 
-/// Takes a snapshot of the cluster, or of a namespace. `details` are the labels in the details of objects; `None` = there are none.
-pub(super) fn observe(
-    source: Source<'_>,
-    namespace: Option<&str>,
-    details: Option<Vec<String>>,
-) -> Result<ClusterSnapshot, CliError> {
-    let mut observer = observer(Arc::new(source.patient_connection()), source, namespace);
-    observer.details = details;
+pub(super) fn observe(source: Source<'_>, namespace: Option<&str>) -> Result<ClusterSnapshot, CliError> {
+    let observer = observer(Arc::new(source.patient_connection()), source, namespace);
     let progress = progress(0, "{bar:30} {pos} of {len} resources");
     progress.enable_steady_tick(Duration::from_millis(200));
     let watch = |done: usize, all: usize| {

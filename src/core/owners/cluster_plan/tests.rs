@@ -26,7 +26,6 @@ pub(in crate::owners) fn cluster(objects: &[(Identity, ObjectMeta)]) -> ClusterS
         selected: std::collections::BTreeMap::new(),
         rule_errors: Vec::new(),
         conditions: std::collections::BTreeMap::new(),
-        details: std::collections::BTreeMap::new(),
         taken_at: Timestamp::UNIX_EPOCH,
         server: "https://api.example".to_owned(),
         unavailable: Vec::new(),
@@ -214,13 +213,13 @@ fn an_owner_in_another_namespace_counts_as_absent() {
     assert_eq!(finding_kinds(&plan), [FindingKind::WrongNamespace]);
     assert_eq!(plan.findings[0].found.as_ref(), Some(&owner));
     assert!(!plan.actions[0].owners[0].is_stale(), "it has the uid of the reference");
-    assert_eq!(plan.actions[0].owners[0].found, Some(owner));
+    assert_eq!(plan.actions[0].owners[0].found, Some(Box::new(owner)));
 }
 
 #[test]
 fn an_action_names_the_object_that_a_reference_may_mean() {
     let (child, owner) = (config_map("child"), config_map("owner"));
-    let found = |snapshot: &ClusterSnapshot| plan(snapshot).actions[0].owners[0].found.clone();
+    let found = |snapshot: &ClusterSnapshot| plan(snapshot).actions[0].owners[0].found.as_deref().cloned();
     let mut snapshot = cluster(&[object(&child, &[&owner])]);
     read(&mut snapshot, &OwnerAnswer::NotFound);
     assert_eq!(found(&snapshot), None);

@@ -134,7 +134,6 @@ impl Server {
             selected: std::collections::BTreeMap::new(),
             rule_errors: Vec::new(),
             conditions: std::collections::BTreeMap::new(),
-            details: std::collections::BTreeMap::new(),
             taken_at: Timestamp::UNIX_EPOCH,
             server: String::new(),
             unavailable: Vec::new(),
@@ -177,7 +176,7 @@ impl Server {
         change(&mut cluster);
         while !wave(&mut cluster).is_empty() {}
         let left = cluster.objects.iter().filter(|object| !object.is_removed());
-        self.0 = left.map(|object| (object.identity.clone(), object.meta.clone())).collect();
+        self.0 = left.map(|object| (object.identity.clone(), object.meta().clone())).collect();
     }
 
     fn state(&self) -> BTreeMap<String, State> {
