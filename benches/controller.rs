@@ -1,8 +1,8 @@
 //! `kubegc controller`: memory for a million objects, deletions beside kube-controller-manager, and how soon it works.
 //!
-//! `cargo bench --bench controller`, or with `-- million`, `-- start`, `-- lists`, `-- garbage`, `-- cascade` or
-//! `-- contest` for one part. The million objects come from a simulated API server in this process. The other parts need root
-//! and use real API servers (`scripts/kubernetes.sh`).
+//! `cargo bench --bench controller`, or with the names of parts, as `-- cascade chain`: `million`, `start`, `lists`, `plan`, `garbage`,
+//! `first`, `cascade`, `chain`, `contest`. The objects of `million` and `plan` come from a simulated API server in this process. The
+//! other parts need root and use real API servers (`scripts/kubernetes.sh`).
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +15,8 @@
     reason = "a benchmark may fail loudly, asks the clock and starts programs"
 )]
 
+#[path = "controller/aim.rs"]
+mod aim;
 #[path = "controller/cascade.rs"]
 mod cascade;
 #[path = "controller/contest.rs"]
@@ -33,6 +35,8 @@ mod process;
 mod simulated;
 #[path = "controller/start.rs"]
 mod start;
+#[path = "controller/ways.rs"]
+mod ways;
 
 /// The API servers of the tests.
 #[path = "../tests/it"]
@@ -43,8 +47,8 @@ mod it {
 use it::rig;
 
 fn main() {
-    let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    let is_wanted = |name: &str| part.as_ref().is_none_or(|part| part == name);
+    let parts: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let is_wanted = |name: &str| parts.is_empty() || parts.iter().any(|part| part == name);
     if is_wanted("million") {
         million::measure();
     }
@@ -55,11 +59,20 @@ fn main() {
     if is_wanted("lists") {
         runtime.block_on(lists::measure());
     }
+    if is_wanted("plan") {
+        lists::measure_plan();
+    }
     if is_wanted("garbage") {
         runtime.block_on(garbage::measure());
     }
+    if is_wanted("first") {
+        runtime.block_on(garbage::measure_first());
+    }
     if is_wanted("cascade") {
         runtime.block_on(cascade::measure());
+    }
+    if is_wanted("chain") {
+        runtime.block_on(cascade::measure_chains());
     }
     if is_wanted("contest") {
         runtime.block_on(contest::measure());

@@ -7,9 +7,11 @@ use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Preconditions};
 
+use crate::aim::Aim;
 use crate::contest::{IN_FLIGHT, Named, create, left};
 use crate::figures::median;
 use crate::rig::{NodeRig, kubernetes_version};
+use crate::ways::WAYS;
 
 const GARBAGE: usize = 10_000;
 /// Absent owners of the garbage.
@@ -25,10 +27,26 @@ pub async fn measure() {
     for owners in [OWNERS, GARBAGE] {
         compare(&node, &maps, owners).await;
     }
+}
+
+/// The first deletion beside many other objects, and bare lists of them.
+pub async fn measure_first() {
+    let node = NodeRig::start_api_alone().await;
+    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
     create(&maps, (0..OTHERS).map(|number| (format!("other-{number}"), None)).collect()).await;
     garbage(&maps, ROUNDS, OWNERS).await;
-    let first = median((0..ROUNDS).map(|_| collect(&node, &["--max", "1"])));
-    println!("first deletion beside {OTHERS} objects: {first:.2} s (aim: less than 3)");
+    let (mut first, mut lists) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        first.push(collect(&node, &["--max", "1"]));
+        lists.push(WAYS[0].seconds(&node.kube()).await);
+    }
+    println!("first deletion beside {OTHERS} objects, real API server {}; {ROUNDS} rounds", kubernetes_version());
+    let ratio = median(first.iter().zip(&lists).map(|(ours, bare)| ours / bare));
+    println!("collect --max 1: {:.2} s, of bare lists {}", median(first), Aim::AtMost(1.1).text(ratio));
+    println!("bare lists, {:<28} {:.2} s", WAYS[0].name, median(lists));
+    for way in &WAYS[1..] {
+        println!("bare lists, {:<28} {:.2} s", way.name, way.seconds(&node.kube()).await);
+    }
 }
 
 /// Compares `collect` with bare deletions of the same objects.
@@ -44,7 +62,8 @@ async fn compare(node: &NodeRig, maps: &Api<ConfigMap>, owners: usize) {
     let ratio = median(ours.iter().zip(&bare).map(|(ours, bare)| ours / bare));
     let (ours, bare) = (median(ours.iter().copied()), median(bare.iter().copied()));
     println!(
-        "{owners} owners: collect: {ours:.2} s; bare deletions, {IN_FLIGHT} in flight: {bare:.2} s; ratio {ratio:.2} (aim: at most 2)"
+        "{owners} owners: collect: {ours:.2} s; bare deletions, {IN_FLIGHT} in flight: {bare:.2} s; ratio {}",
+        Aim::AtMost(1.25).text(ratio)
     );
 }
 

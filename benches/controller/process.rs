@@ -34,6 +34,7 @@ pub fn with_argument(part: &str) -> u32 {
 }
 
 fn field(status: &str, name: &str) -> u64 {
-    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    // A process that has ended, and that its parent has not looked at yet, has none.
+    let Some(line) = status.lines().find(|line| line.starts_with(name)) else { return 0 };
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
