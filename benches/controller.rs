@@ -1,7 +1,7 @@
 //! `kubegc controller`: memory for a million objects, deletions beside kube-controller-manager, and how soon it works.
 //!
 //! `cargo bench --bench controller`, or with the names of parts, as `-- cascade chain`: `million`, `start`, `lists`, `plan`, `garbage`,
-//! `first`, `cascade`, `chain`, `contest`. The objects of `million` and `plan` come from a simulated API server in this process. The
+//! `owners`, `first`, `cascade`, `chain`, `contest`. The objects of `million` and `plan` come from a simulated API server in this process. The
 //! other parts need root and use real API servers (`scripts/kubernetes.sh`).
 
 #![allow(
@@ -63,7 +63,10 @@ fn main() {
         lists::measure_plan();
     }
     if is_wanted("garbage") {
-        runtime.block_on(garbage::measure());
+        runtime.block_on(garbage::measure(garbage::OWNERS));
+    }
+    if is_wanted("owners") {
+        runtime.block_on(garbage::measure(garbage::GARBAGE));
     }
     if is_wanted("first") {
         runtime.block_on(garbage::measure_first());
