@@ -207,7 +207,9 @@ fn predict(cluster: &mut ClusterState<'_>) -> Vec<ClusterAction> {
 
 /// Returns all actions that are possible now, and carries them out.
 fn wave(cluster: &mut ClusterState<'_>) -> Vec<ClusterAction> {
-    let verdicts: Vec<_> = candidates(cluster).map(|(at, object)| (at, object, cluster.verdict(object))).collect();
+    let is_kept = |verdict: &Verdict| matches!(verdict, Verdict::Keep(_) | Verdict::WaitForDependents(_));
+    let verdicts = candidates(cluster).map(|(at, object)| (at, object, cluster.verdict(object)));
+    let verdicts: Vec<_> = verdicts.filter(|(_, _, verdict)| !is_kept(verdict)).collect();
     let mut actions: Vec<_> =
         verdicts.iter().filter_map(|(_, object, verdict)| action(cluster, object, verdict)).collect();
     actions.sort_by(|one, other| in_order(&one.object, &other.object));
@@ -266,7 +268,6 @@ fn kept(cluster: &ClusterState<'_>) -> Vec<ClusterKept> {
         _ => None,
     };
     let kept = candidates(cluster).filter_map(|(_, object)| Some((object, reason(object)?)));
-    // Nearly all are kept, and a table that grows would need twice the memory.
     let mut all = Vec::with_capacity(candidates(cluster).count());
     all.extend(kept.map(|(object, reason)| ClusterKept {
         object: object.identity.clone(),
