@@ -208,9 +208,10 @@ impl Engine {
         let Checked { item, live, .. } = &checked;
         let begun = self.now();
         // Its owners decide nothing any more about an object in deletion.
-        let states = match live.is_deleting() {
-            true => Vec::new(),
-            false => self.owner_states(served, checked.target().namespace, live).await?,
+        let states = if live.is_deleting() {
+            Vec::new()
+        } else {
+            self.owner_states(served, checked.target().namespace, live).await?
         };
         if self.now().saturating_sub(begun) > VALID {
             let cause = "the reads of its owners took too long to prove anything";
