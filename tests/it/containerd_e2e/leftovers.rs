@@ -105,7 +105,7 @@ async fn what_is_left_of_tasks_is_shown_and_nothing_of_sound_pods() {
         fs::create_dir_all(bundle.join("rootfs")).unwrap();
         let mut shim = shim(&rig, "ab12");
         let of_another = shim_at("/run/docker/containerd/containerd.sock", "cd34");
-        let shown = with_mount(&bundle.join("rootfs"), rig.command(&[&["disk"], &arguments[..]].concat()));
+        let shown = with_mount(&bundle.join("rootfs"), &rig.command(&[&["disk"], &arguments[..]].concat()));
         let (bundle, process) = (bundle.display(), shim.id());
         let expected = format!("  /proc/{process}\n  {bundle}\n  {bundle}/rootfs\n\n");
         assert!(shown.contains("Left of tasks") && shown.contains(&expected), "{expected}{shown}");
@@ -128,7 +128,7 @@ fn shim_at(socket: &str, id: &str) -> Child {
 }
 
 /// Returns the output of a command that sees a mount.
-fn with_mount(at: &Path, command: Command) -> String {
+fn with_mount(at: &Path, command: &Command) -> String {
     let script = format!("mount -t tmpfs left {} && exec \"$@\"", at.display());
     let mut within = Command::new("unshare");
     within.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]).arg(command.get_program());
