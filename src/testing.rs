@@ -7,4 +7,5 @@ pub mod fake_api;
 pub mod fake_kubelet;
 pub mod frozen_disk;
 mod hang;
+pub mod lives;
 pub mod scripted_runtime;

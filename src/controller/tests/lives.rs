@@ -5,61 +5,45 @@
 mod judge;
 mod process;
 mod script;
-mod shrink;
 mod stage;
 mod truth;
 mod world;
 
 use self::script::{Policy, Step, script};
 use self::world::play;
+use crate::testing::lives::Lives;
 
-/// The number of lives, and the one that is printed.
-const LIVES: &str = "KUBEGC_LIVES";
-const SEED: &str = "KUBEGC_SEED";
-
-#[expect(clippy::disallowed_methods, reason = "a test has no settings")]
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
-}
-
-/// Plays every second life from this one on.
-fn plays_from(first: u64) {
-    for seed in (first..number(LIVES).unwrap_or(200)).step_by(2) {
-        assert!(play(&script(seed)).fault.is_none(), "{}", shrink::failure(seed));
-    }
-}
+const CLUSTER: Lives<Step> = Lives {
+    script,
+    play,
+    imports: "use self::script::{Policy::*, Reply::*, Serving::*, Sort::*, Step::*};",
+    // Steps, changes and the ends of processes.
+    is_read: |line| !line.contains(" GET ") && !line.contains("/leases") && !line.contains("/events"),
+};
 
 fn holds(steps: &[Step]) {
-    let life = play(steps);
-    assert_eq!(life.fault, None, "{}", life.log);
+    CLUSTER.holds(steps);
 }
 
 #[test]
 fn lives_of_even_seeds_do_no_harm_and_leave_nothing() {
-    plays_from(0);
+    CLUSTER.plays(0, 200);
 }
 
 #[test]
 fn lives_of_odd_seeds_do_no_harm_and_leave_nothing() {
-    plays_from(1);
+    CLUSTER.plays(1, 200);
 }
 
 #[test]
 fn a_seed_replays_exactly() {
-    for seed in 0..20 {
-        let [first, second] = [(); 2].map(|()| play(&script(seed)).log);
-        let differs = first.lines().zip(second.lines()).find(|(one, other)| one != other);
-        assert!(first == second, "seed {seed}: {differs:?}");
-    }
+    CLUSTER.replays(20);
 }
 
 /// Prints one life as a story: `KUBEGC_SEED=7 cargo nextest run --no-capture one_life_as_a_story`.
 #[test]
 fn one_life_as_a_story() {
-    let steps = script(number(SEED).unwrap_or(1));
-    let life = play(&steps);
-    println!("{}\n{}", script::as_text(&steps), shrink::story(&life.log));
-    assert_eq!(life.fault, None);
+    CLUSTER.tells();
 }
 
 /// Its check is pending as long as it runs.

@@ -10,11 +10,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::judge::{Shown, judge, sort_of};
 use super::script::{KINDS, Reply, Serving, Sort};
-use super::stage::{Stage, clock};
+use super::stage::Stage;
 use crate::controller::{
     Candidate, ControllerSettings, OwnersService, PodCollector, PodGcSettings, PodsService, ResourceFilter,
 };
 use crate::testing::fake_api::{Answer, FakeApi, Made, Objects, Observer, failure};
+use crate::testing::lives::clock;
 
 /// The requests of a life: far more than any life needs.
 const MOST: usize = 20_000;

@@ -1,6 +1,8 @@
 //! What happens to a cluster, as data: the steps of a life, made from a seed. A step that makes no sense when its turn comes,
 //! such as the deletion of an object that does not exist, does nothing, so that any part of a script is a script.
 
+use crate::testing::lives::Random;
+
 /// The objects of a life. The number of an object is its name, and decides its kind and namespace.
 pub(super) const OBJECTS: usize = 18;
 /// The kinds: version, resource, kind, namespaced.
@@ -101,27 +103,9 @@ pub(super) enum Reply {
     Late(u64),
 }
 
-/// Random numbers that follow from a seed (`SplitMix64`).
-pub(super) struct Random(pub(super) u64);
-
 // === impl Random ===
 
 impl Random {
-    pub(super) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((mixed ^ (mixed >> 31)) % limit as u64).unwrap()
-    }
-
-    fn one_in(&mut self, many: usize) -> bool {
-        self.below(many) == 0
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
     /// Objects with small numbers own most others, so that there are trees and not only pairs.
     fn owner(&mut self) -> usize {
         let limit = self.of(&[6, OBJECTS]);
@@ -181,11 +165,4 @@ pub(super) fn script(seed: u64) -> Vec<Step> {
         steps.push(random.step());
     }
     steps
-}
-
-/// Returns a script as the body of a test.
-pub(super) fn as_text(steps: &[Step]) -> String {
-    let steps: Vec<_> = steps.iter().map(|step| format!("    {step:?},")).collect();
-    let steps = steps.join("\n");
-    format!("use self::script::{{Policy::*, Reply::*, Serving::*, Sort::*, Step::*}};\nholds(&[\n{steps}\n]);")
 }

@@ -1,19 +1,12 @@
-//! What the parts of one life share: its log, its first fault, its clock, and the troubles that come.
+//! What the parts of one life share: its record, and the troubles that come.
 
-use std::cell::Cell;
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use super::script::{KINDS, Reply, Served, Serving, Sort};
-
-thread_local! {
-    /// The beginning of the life of this thread, and by how many seconds its wall clock is wrong.
-    static CLOCK: Cell<Option<(Instant, i64)>> = const { Cell::new(None) };
-}
+use crate::testing::lives::Record;
 
 /// The stage of a life. All clones are one.
 #[derive(Clone)]
@@ -21,9 +14,7 @@ pub(super) struct Stage(Arc<Mutex<Acts>>);
 
 /// What happens to the process.
 pub(super) struct Acts {
-    begun: Instant,
-    pub(super) log: String,
-    pub(super) fault: Option<String>,
+    pub(super) record: Record,
     pub(super) served: Served,
     pub(super) troubles: Vec<(Sort, Reply)>,
     /// After so many requests the process is killed, at one that has an effect or not.
@@ -37,10 +28,9 @@ pub(super) struct Acts {
 
 impl Stage {
     pub(super) fn new() -> Self {
-        CLOCK.set(Some((Instant::now(), 0)));
-        let (log, fault, troubles, kill, killed, requests) = Default::default();
-        let served = [Serving::Works; KINDS.len()];
-        Self(Arc::new(Mutex::new(Acts { begun: Instant::now(), log, fault, served, troubles, kill, killed, requests })))
+        let (troubles, kill, killed, requests) = Default::default();
+        let (record, served) = (Record::default(), [Serving::Works; KINDS.len()]);
+        Self(Arc::new(Mutex::new(Acts { record, served, troubles, kill, killed, requests })))
     }
 
     pub(super) fn acts(&self) -> MutexGuard<'_, Acts> {
@@ -48,15 +38,11 @@ impl Stage {
     }
 
     pub(super) fn log(&self, line: impl Display) {
-        let acts = &mut *self.acts();
-        let at = acts.begun.elapsed();
-        let _ = writeln!(acts.log, "{:9.3} {line}", at.as_secs_f64());
+        self.acts().record.log(line);
     }
 
-    /// Records a fault of the process. Only the first one counts.
     pub(super) fn fault(&self, fault: String) {
-        self.log(format_args!("FAULT: {fault}"));
-        self.acts().fault.get_or_insert(fault);
+        self.acts().record.fault(fault);
     }
 
     /// Returns the next trouble of a request.
@@ -65,16 +51,4 @@ impl Stage {
         let at = troubles.iter().position(|(of, _)| *of == sort)?;
         Some(troubles.remove(at).1)
     }
-}
-
-/// Moves the wall clock of this life.
-pub(super) fn jump(seconds: i64) {
-    CLOCK.set(CLOCK.get().map(|(begun, skew)| (begun, skew + seconds)));
-}
-
-/// The wall clock of this life.
-pub(super) fn clock() -> Timestamp {
-    let (begun, skew) = CLOCK.get().unwrap();
-    let since = SignedDuration::try_from(begun.elapsed()).unwrap() + SignedDuration::from_secs(skew);
-    "2026-01-02T03:04:05Z".parse::<Timestamp>().unwrap() + since
 }

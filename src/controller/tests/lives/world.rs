@@ -9,20 +9,15 @@ use tokio::time::sleep;
 use super::super::{object, resource_of};
 use super::process;
 use super::script::{KINDS, OBJECTS, Policy, Serving, Sort, Step};
-use super::stage::{Stage, jump};
+use super::stage::Stage;
 use super::truth::{is_deleting, leftovers, list};
 use crate::kubernetes::ApiResource;
 use crate::testing::fake_api::FakeApi;
+use crate::testing::lives::{self, Life, clock, jump};
 
 /// How long after the last step something may be left: back-offs and waits for discovery are at most five minutes.
 const QUIET: usize = 15;
 const HOLD: &str = "example.com/hold";
-
-/// How a life went.
-pub(super) struct Life {
-    pub(super) log: String,
-    pub(super) fault: Option<String>,
-}
 
 struct World {
     server: FakeApi,
@@ -31,15 +26,8 @@ struct World {
     uids: [Option<Value>; OBJECTS],
 }
 
-/// Plays a script, in a thread of its own, so that what the code stores for each thread is empty at the start.
 pub(super) fn play(steps: &[Step]) -> Life {
-    std::thread::scope(|scope| scope.spawn(|| played(steps)).join()).unwrap()
-}
-
-/// Plays a script in a runtime whose clock only moves when nothing is left to do.
-fn played(steps: &[Step]) -> Life {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async {
+    lives::alone(|| async {
         let mut world = World::new();
         let elects = steps.contains(&Step::LoseLease);
         let processes = process::run(world.server.clone(), world.stage.clone(), elects);
@@ -48,8 +36,7 @@ fn played(steps: &[Step]) -> Life {
             () = processes => {}
             () = world.lives(steps) => {}
         }
-        let acts = &mut *world.stage.acts();
-        Life { log: std::mem::take(&mut acts.log), fault: acts.fault.take() }
+        world.stage.acts().record.take()
     })
 }
 
@@ -101,7 +88,7 @@ impl World {
         for step in steps {
             self.stage.log(format_args!("-- {step:?}"));
             self.takes(*step).await;
-            if self.stage.acts().fault.is_some() {
+            if self.stage.acts().record.has_fault() {
                 return;
             }
         }
@@ -119,7 +106,7 @@ impl World {
                 self.changes(at, "ownerReferences", &json!(owners));
             }
             Step::Disown(at) => self.changes(at, "ownerReferences", &json!([])),
-            Step::Touch(at) => self.changes(at, "labels", &json!({"touched": self.stage.acts().log.len().to_string()})),
+            Step::Touch(at) => self.changes(at, "labels", &json!({"touched": clock().to_string()})),
             Step::Hold(at) => self.holds(at, true),
             Step::Release(at) => self.holds(at, false),
             Step::Delete(at, policy) => self.deletes(at, policy),
