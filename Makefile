@@ -28,7 +28,7 @@ test-node: ## run the tests on a real node with a kubelet; as root
 test-long: ## run what takes too long for a commit, all of the seven parts below; as root, in a clean checkout
 	scripts/test.sh long
 
-test-random: ## check the properties on 5,000 new random inputs each, every small node and cluster, and 10,000 simulated lives
+test-random: ## check the properties on 5,000 new random inputs each, every small node and cluster, and 12,000 simulated lives
 	scripts/test.sh random
 
 test-soak: ## run the agent for ten minutes beside a runtime whose pods come and go; as root

@@ -5,7 +5,8 @@
 #   node      those on a real node or API server
 #   long      the seven parts below, one after the other (`make test-long`); tests/long_parts.tsv has when each passed last
 #   random    the properties (proptest) on 5,000 new random inputs each, all 20 made nodes, every small node and cluster, and 10,000
-#             simulated lives of a cluster; `make test` has the same 256 in every run, each tenth node, a part of the small ones, and 200 lives
+#             simulated lives of a cluster and 2,000 of a node; `make test` has the same 256 in every run, each tenth node, a part of the
+#             small ones, and 200 and 40 lives
 #   soak      the agent beside a runtime whose pods come and go, for ten minutes
 #   churn     a hundred pods that come and go for five minutes, beside a kubelet, with and without the agent, and again with
 #             all that it can do at once; what is left over on a node beside two hundred pods; the logs of 56 pods that come and
@@ -129,7 +130,8 @@ random() {
   KUBEGC_CASES=all only every_node_that_was_made
   KUBEGC_CASES=all only matrix
   KUBEGC_CASES=all only faults::
-  KUBEGC_LIVES=${KUBEGC_LIVES:-10000} only lives::lives_of
+  KUBEGC_LIVES=${KUBEGC_LIVES:-10000} only controller::tests::lives::lives_of
+  KUBEGC_LIVES=${KUBEGC_LIVES:-2000} only service::tests::lives::lives_of
   KUBEGC_CASES=all every_small
 }
 

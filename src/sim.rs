@@ -26,14 +26,14 @@ mod build;
 mod defects;
 mod fake_sockets;
 mod garbage;
-mod image_store;
-mod indexed_map;
+pub(crate) mod image_store;
+pub(crate) mod indexed_map;
 mod lifecycle;
 mod log_files;
 mod script;
 mod services;
 mod shared;
-mod sim_node;
+pub(crate) mod sim_node;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -46,8 +46,9 @@ pub use script::{Fault, RecordedCall, Rpc, Times};
 pub use sim_node::{Node, Streaming};
 pub use wrong_facts::WrongFact;
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -55,9 +56,13 @@ use nix::fcntl::AT_FDCWD;
 use nix::sys::stat::{UtimensatFlags, utimensat};
 use nix::sys::time::TimeSpec;
 use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_stream::Stream;
+use tonic::transport::server::Connected;
 
 use crate::model::FileSystem;
-use services::server::{RunIn, Server};
+use script::Observer;
+use services::server::{RunIn, Server, serve_connections};
 use shared::Shared;
 
 /// The bytes in a mebibyte.
@@ -190,6 +195,19 @@ impl Sim {
     /// Returns the ids that a method was called with, in order of arrival.
     pub fn calls_of(&self, method: Rpc) -> Vec<String> {
         self.shared.script().calls().iter().filter(|call| call.method == method).map(|call| call.id.clone()).collect()
+    }
+
+    /// Lets `observer` see each call from now on before it is carried out. A fault that it returns applies if no other is queued.
+    pub fn observe(&self, observer: impl FnMut(Rpc, &str, &Node) -> Option<Fault> + Send + 'static) {
+        *self.shared.observer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Observer(Box::new(observer)));
+    }
+
+    /// Serves these connections, which need no socket, until the future is dropped.
+    pub async fn serve<C>(&self, connections: impl Stream<Item = io::Result<C>>)
+    where
+        C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    {
+        serve_connections(connections, &self.shared).await;
     }
 
     /// Clears the record of calls.

@@ -7,5 +7,6 @@ pub mod fake_api;
 pub mod fake_kubelet;
 pub mod frozen_disk;
 mod hang;
+pub mod in_memory;
 pub mod lives;
 pub mod scripted_runtime;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use prost::bytes::Buf;
+#[cfg(not(test))]
 use tokio::net::UnixStream;
 use tokio::time::Instant;
 use tonic::client::Grpc;
@@ -27,6 +28,8 @@ use tonic_prost::ProstCodec;
 use super::CriError;
 use crate::host_path::BoundedCalls;
 use crate::metrics::CriCalls;
+#[cfg(test)]
+use crate::testing::in_memory::{Connect as _, UnixStream};
 
 /// The socket of a runtime. Cheap to clone; all clones share one connection.
 #[derive(Clone, Debug)]
@@ -306,8 +309,7 @@ async fn metadata(calls: &BoundedCalls, path: Arc<Path>) -> io::Result<Metadata>
 
 impl Connections {
     /// Records a connection. `owner` is the process that first listened on the socket: the runtime, or process 1 if the
-    /// service manager activates the runtime. `None` or 0 = the process is not visible from here, for example in
-    /// another PID namespace.
+    /// service manager activates the runtime. `None` or 0 = the process is not visible from here.
     fn add(&self, owner: Option<i32>) {
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         made.count += 1;

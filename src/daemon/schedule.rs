@@ -167,7 +167,6 @@ impl Timer {
         self.running_since.is_none() && self.due <= now
     }
 
-    /// Begins a pass. Returns its job.
     fn begin(&mut self, now: Instant) -> Job {
         self.running_since = Some(now);
         self.job

@@ -214,7 +214,6 @@ where
         result
     }
 
-    /// Runs a pass of the schedule.
     async fn scheduled(&self, kind: PassKind) -> Pass {
         self.running.send_modify(|running| *running += 1);
         let pass = self.shown(kind, |_, _| {}).await;

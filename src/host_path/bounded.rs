@@ -3,8 +3,7 @@
 //! A call to a mount whose server is down, or to a frozen file system, blocks without end, and no signal interrupts it.
 //! A blocked thread cannot be ended, so there is at most one per place. The next call waits for it until the limit.
 //! Later calls are refused at once until the blocked call returns. The threads are those of tokio's blocking pool.
-//! Dropping a runtime waits for them, so the process must end its runtime with `shutdown_background`, as `block_on`
-//! of `cli/input/session.rs` does.
+//! Dropping a runtime waits for them, so the process ends its runtime with `shutdown_background` (`cli/input/session.rs`).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
+#[cfg(not(test))]
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
+
+#[cfg(test)]
+use crate::testing::in_memory::spawn_blocking;
 
 /// The default limit of one call, enough to read a directory or remove a tree of some thousand entries.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -96,7 +100,7 @@ impl BoundedCalls {
         };
         *state.overdue_at() = Instant::now().checked_add(self.limit);
         let in_progress = InProgress { state, _lock: lock };
-        let thread = tokio::task::spawn_blocking(move || {
+        let thread = spawn_blocking(move || {
             let _until_it_returns = in_progress;
             call()
         });

@@ -10,11 +10,11 @@ use tonic::Status;
 use crate::cri::generated as pb;
 
 /// The layers of an image: id and bytes of each.
-pub(super) type Layers = Arc<[(String, u64)]>;
+pub(crate) type Layers = Arc<[(String, u64)]>;
 
 /// All images and all layers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Images {
+pub(crate) struct Images {
     by_id: BTreeMap<String, StoredImage>,
     /// Image ids by tag and by digest.
     names: HashMap<String, String>,
@@ -27,9 +27,9 @@ pub(super) struct Images {
 
 /// One image.
 #[derive(Clone, Debug)]
-pub(super) struct StoredImage {
-    pub(super) listed: pb::Image,
-    pub(super) layers: Layers,
+pub(crate) struct StoredImage {
+    pub(crate) listed: pb::Image,
+    pub(crate) layers: Layers,
     /// When it was built, as its configuration has it.
     created: Option<String>,
     /// Its removal has no effect.
@@ -50,7 +50,7 @@ impl Images {
         self.holders.len() as u64
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &StoredImage> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &StoredImage> {
         self.by_id.values()
     }
 
@@ -133,7 +133,7 @@ impl Images {
     }
 
     /// Returns the image with this id, short id, tag or digest.
-    pub(super) fn find(&self, name: &str) -> Result<Option<&StoredImage>, Status> {
+    pub(crate) fn find(&self, name: &str) -> Result<Option<&StoredImage>, Status> {
         let name = self.aliases.get(name).map_or(name, String::as_str);
         let named = self.names.get(name).or_else(|| self.names.get(&full_name(name)));
         match named {

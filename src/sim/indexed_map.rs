@@ -9,14 +9,14 @@ use tonic::Status;
 pub(super) const POD_UID: &str = "io.kubernetes.pod.uid";
 
 /// An object that an [`IndexedMap`] can contain.
-pub(super) trait Labeled {
+pub(crate) trait Labeled {
     /// Returns the labels as the runtime lists them. They must not change while the object is in the map.
     fn labels(&self) -> &HashMap<String, String>;
 }
 
 /// Objects by id.
 #[derive(Clone, Debug)]
-pub(super) struct IndexedMap<T> {
+pub(crate) struct IndexedMap<T> {
     /// The kind of the objects, for error messages.
     kind: &'static str,
     items: BTreeMap<String, T>,
@@ -66,7 +66,7 @@ impl<T: Labeled> IndexedMap<T> {
     }
 
     /// Returns the object with this full id.
-    pub(super) fn get(&self, id: &str) -> Option<&T> {
+    pub(crate) fn get(&self, id: &str) -> Option<&T> {
         self.items.get(id)
     }
 
@@ -75,7 +75,7 @@ impl<T: Labeled> IndexedMap<T> {
     }
 
     /// Returns the object with this full id or unique prefix.
-    pub(super) fn find(&self, id: &str) -> Result<&T, Status> {
+    pub(crate) fn find(&self, id: &str) -> Result<&T, Status> {
         let whole = self.resolve(id)?;
         self.items.get(&whole).ok_or_else(|| Status::not_found(whole))
     }
@@ -84,12 +84,12 @@ impl<T: Labeled> IndexedMap<T> {
         self.items.keys()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.items.values()
     }
 
     /// Returns the objects with the label of this pod.
-    pub(super) fn of_pod(&self, uid: &str) -> impl Iterator<Item = &T> {
+    pub(crate) fn of_pod(&self, uid: &str) -> impl Iterator<Item = &T> {
         self.pods.get(uid).into_iter().flatten().filter_map(|id| self.items.get(id))
     }
 }

@@ -94,6 +94,9 @@ pub enum Times {
 /// A change of the state.
 pub(super) type Change = Box<dyn FnOnce(&mut Node) + Send>;
 
+/// Sees a call, its object and the node, and chooses its fault.
+pub(crate) struct Observer(pub Box<dyn FnMut(Rpc, &str, &Node) -> Option<Fault> + Send>);
+
 /// The queued faults, the queued hooks and the recorded calls.
 #[derive(Debug, Default)]
 pub(super) struct Script {
@@ -196,6 +199,14 @@ impl Script {
             hook.calls_left -= 1;
         }
         self.hooks.extract_if(.., |hook| hook.calls_left == 0).map(|hook| hook.change).collect()
+    }
+}
+
+// === impl Observer ===
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
     }
 }
 

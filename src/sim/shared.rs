@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tonic::{Response, Status};
 
 use super::defects::Defective;
-use super::script::{Fault, Rpc, Script};
+use super::script::{Fault, Observer, Rpc, Script};
 use super::sim_node::Node;
 
 /// The data that the [`super::Sim`] and the server share. No lock is held across an await, and never two locks at once.
@@ -18,6 +18,8 @@ pub(super) struct Shared {
     pub(super) socket: PathBuf,
     node: Mutex<Node>,
     script: Mutex<Script>,
+    /// Sees each call before it is carried out.
+    pub(super) observer: Mutex<Option<Observer>>,
     /// Second handles of the connections. [`Shared::cut`] breaks the connections with them.
     connections: Mutex<Vec<UnixStream>>,
     /// Signals each call that arrives.
@@ -40,6 +42,7 @@ impl Shared {
             socket,
             node: Mutex::new(node),
             script: Mutex::default(),
+            observer: Mutex::default(),
             connections: Mutex::default(),
             arrivals: watch::Sender::new(()),
             stop: watch::Sender::new(false),
@@ -86,10 +89,12 @@ impl Shared {
         id: &str,
         act: impl FnOnce(&mut Node) -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
-        let (fault, changes) = self.script().arrive(method, id);
+        let (queued, changes) = self.script().arrive(method, id);
         for change in changes {
             change(&mut self.node());
         }
+        let observed = lock(&self.observer).as_mut().and_then(|observer| observer.0(method, id, &self.node()));
+        let fault = queued.or(observed);
         self.arrivals.send_replace(());
         self.before(fault).await?;
         let is_pretended = fault == Some(Fault::Pretend);

@@ -18,9 +18,9 @@ pub(super) const NOON: i64 = 1_795_262_400;
 /// The state of a node. Builder methods, calls, hooks and tests change it.
 #[derive(Clone, Debug)]
 pub struct Node {
-    pub(super) sandboxes: IndexedMap<SimSandbox>,
-    pub(super) containers: IndexedMap<SimContainer>,
-    pub(super) images: Images,
+    pub(crate) sandboxes: IndexedMap<SimSandbox>,
+    pub(crate) containers: IndexedMap<SimContainer>,
+    pub(crate) images: Images,
     pub(super) runtime: RuntimeProperties,
     pub(super) disk: Disk,
     /// The time of every change that a call makes.
@@ -87,14 +87,14 @@ pub enum Streaming {
 
 /// A container.
 #[derive(Clone, Debug)]
-pub(super) struct SimContainer {
-    pub(super) listed: pb::Container,
+pub(crate) struct SimContainer {
+    pub(crate) listed: pb::Container,
     pub(super) started_at: i64,
     pub(super) finished_at: i64,
     pub(super) exit_code: i32,
     /// Relative to the pod log root, or absolute; empty = no log.
     pub(super) log_path: PathBuf,
-    pub(super) mounts: Vec<pb::Mount>,
+    pub(crate) mounts: Vec<pb::Mount>,
     /// The layers of the image. The container holds them even after the image was removed.
     pub(super) layers: Layers,
     /// The bytes in the writable layer.
@@ -103,10 +103,10 @@ pub(super) struct SimContainer {
 
 /// A sandbox.
 #[derive(Clone, Debug)]
-pub(super) struct SimSandbox {
-    pub(super) listed: pb::PodSandbox,
+pub(crate) struct SimSandbox {
+    pub(crate) listed: pb::PodSandbox,
     pub(super) log_directory: PathBuf,
-    pub(super) containers: BTreeSet<String>,
+    pub(crate) containers: BTreeSet<String>,
 }
 
 // === impl Node ===
@@ -297,7 +297,7 @@ impl Default for RuntimeProperties {
 // === impl SimContainer ===
 
 impl SimContainer {
-    pub(super) fn state(&self) -> ContainerState {
+    pub(crate) fn state(&self) -> ContainerState {
         match self.listed.state() {
             pb::ContainerState::ContainerCreated => ContainerState::Created,
             pb::ContainerState::ContainerRunning => ContainerState::Running,
@@ -307,7 +307,7 @@ impl SimContainer {
     }
 
     /// Returns the name and the attempt.
-    fn metadata(&self) -> (&str, u32) {
+    pub(crate) fn metadata(&self) -> (&str, u32) {
         self.listed.metadata.as_ref().map_or(("", 0), |metadata| (metadata.name.as_str(), metadata.attempt))
     }
 }
@@ -321,7 +321,7 @@ impl Labeled for SimContainer {
 // === impl SimSandbox ===
 
 impl SimSandbox {
-    pub(super) fn state(&self) -> SandboxState {
+    pub(crate) fn state(&self) -> SandboxState {
         match self.listed.state() {
             pb::PodSandboxState::SandboxReady => SandboxState::Ready,
             pb::PodSandboxState::SandboxNotready => SandboxState::NotReady,

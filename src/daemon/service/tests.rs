@@ -19,6 +19,7 @@ use crate::record::{Store, StoreReader};
 use crate::sim::{Fault, GIB, Node, Rpc, Sim, Times};
 
 mod as_root;
+mod lives;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);

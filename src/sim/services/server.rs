@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
-use tokio_stream::StreamExt;
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::server::Connected;
 
 use super::Services;
 use super::sim_connection::ServerConnection;
@@ -105,11 +107,21 @@ impl Work {
     }
 }
 
-/// Serves until the stop signal.
+/// Serves the socket until the stop signal.
 async fn serve(listener: UnixListener, shared: &Arc<Shared>) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
     let connections = tokio_stream::wrappers::UnixListenerStream::new(listener)
         .map(|connection| accept(shared, connection?.into_std()?));
+    serve_connections(connections, shared).await;
+    // The second handles would keep the connections open.
+    shared.cut();
+}
+
+/// Serves these connections until the stop signal.
+pub(in crate::sim) async fn serve_connections<C>(connections: impl Stream<Item = io::Result<C>>, shared: &Arc<Shared>)
+where
+    C: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
     let services = Services::of(shared);
     let service = tower::service_fn(move |request| services.clone().answer(request));
     let mut stop = shared.stop.subscribe();
@@ -117,8 +129,6 @@ async fn serve(listener: UnixListener, shared: &Arc<Shared>) {
         _ = stop.wait_for(|stop| *stop) => {}
         _ = tonic::transport::Server::builder().serve_with_incoming(service, connections) => {}
     }
-    // The second handles would keep the connections open.
-    shared.cut();
 }
 
 fn accept(shared: &Arc<Shared>, connection: UnixStream) -> io::Result<ServerConnection> {

@@ -1,0 +1,41 @@
+//! Simulated lives of a node: the real service against `sim`, in one thread with a paused clock. A seed makes a script, an observer in
+//! `sim` judges each removal, and long after the last step nothing may be left.
+//! [CONTRIBUTING.md](../../../../CONTRIBUTING.md#how-to-read-a-failing-life) says how to read a life that fails.
+
+mod agent;
+mod judge;
+mod script;
+mod world;
+
+use self::script::{Step, script};
+use self::world::play;
+use crate::testing::lives::Lives;
+
+const NODE: Lives<Step> = Lives {
+    script,
+    play,
+    imports: "use self::script::{Api::*, Reply::*, Sort::*, Step::*};",
+    // Steps, removals and the ends of processes.
+    is_read: |line| !line.contains("reads "),
+};
+
+#[test]
+fn lives_of_even_seeds_do_no_harm_and_leave_nothing() {
+    NODE.plays(0, 40);
+}
+
+#[test]
+fn lives_of_odd_seeds_do_no_harm_and_leave_nothing() {
+    NODE.plays(1, 40);
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    NODE.replays(20);
+}
+
+/// Prints one life as a story: `KUBEGC_SEED=7 cargo nextest run --no-capture one_life_as_a_story`.
+#[test]
+fn one_life_as_a_story() {
+    NODE.tells();
+}
