@@ -95,7 +95,10 @@ pub enum Times {
 pub(super) type Change = Box<dyn FnOnce(&mut Node) + Send>;
 
 /// Sees a call, its object and the node, and chooses its fault.
-pub(crate) struct Observer(pub Box<dyn FnMut(Rpc, &str, &Node) -> Option<Fault> + Send>);
+pub(crate) struct Observer(pub Box<Observe>);
+
+/// Returns how a call is answered, as the rule of a fault says it; `None` = as usual.
+type Observe = dyn FnMut(Rpc, &str, &Node) -> Option<Fault> + Send;
 
 /// The queued faults, the queued hooks and the recorded calls.
 #[derive(Debug, Default)]

@@ -84,9 +84,9 @@ impl World {
             }
             Step::Bind(at, image) => {
                 self.made += 1;
-                self.binds(at, format!("u{at}-{}", self.made), image);
+                self.binds(at, &format!("u{at}-{}", self.made), image);
             }
-            Step::Return(at) if !self.uids[at].is_empty() => self.binds(at, self.uids[at].clone(), at),
+            Step::Return(at) if !self.uids[at].is_empty() => self.binds(at, &self.uids[at].clone(), at),
             Step::Crash(at) => {
                 self.sim.state().set_time(clock());
                 for id in self.containers(&self.uids[at], ContainerState::Running) {
@@ -133,16 +133,16 @@ impl World {
         }
     }
 
-    fn binds(&mut self, at: usize, uid: String, number: usize) {
+    fn binds(&mut self, at: usize, uid: &str, number: usize) {
         let acts = &mut *self.stage.acts();
         let slot = &mut acts.pods[at];
         if slot.is_none() {
-            acts.absent.entry(uid.clone()).or_default();
-            self.uids[at].clone_from(&uid);
+            acts.absent.entry(uid.to_owned()).or_default();
+            uid.clone_into(&mut self.uids[at]);
             let (namespace, name) = ("default".to_owned(), format!("pod-{at}"));
-            let (uid, phase) = (uid.as_str().into(), Phase::Running);
+            let (uid, phase) = (uid.into(), Phase::Running);
             // Every third image comes with another one as a volume.
-            let volume = (number % 3 == 0).then_some((number + 1) % IMAGES);
+            let volume = (number.is_multiple_of(3)).then_some((number + 1) % IMAGES);
             let images = [number].into_iter().chain(volume).map(image).collect();
             *slot = Some(Pod { uid, namespace, name, phase, images, ..Pod::default() });
         }
@@ -280,6 +280,8 @@ impl World {
                 return;
             }
         }
-        left.into_iter().for_each(|left| self.stage.acts().record.fault(left));
+        if let Some(left) = left {
+            self.stage.acts().record.fault(left);
+        }
     }
 }
