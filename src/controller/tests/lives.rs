@@ -9,7 +9,7 @@ mod stage;
 mod truth;
 mod world;
 
-use self::script::{Policy, Step, script};
+use self::script::{Policy, Serving, Step, script};
 use self::world::play;
 use crate::testing::lives::Lives;
 
@@ -50,4 +50,16 @@ fn one_life_as_a_story() {
 #[test]
 fn a_foreground_deletion_does_not_wait_for_the_check_of_the_object_itself() {
     holds(&[Step::Create(5, None), Step::Delete(5, Policy::Foreground), Step::Own(5, 5, false)]);
+}
+
+/// Its monitor had no list before it ended, so it shows no end.
+#[test]
+fn the_dependents_of_an_owner_that_ended_unseen_are_collected() {
+    holds(&[
+        Step::Create(0, None),
+        Step::Create(1, Some((0, false))),
+        Step::Serve(0, Serving::Unlistable),
+        Step::Delete(0, Policy::Foreground),
+        Step::Wait(45_000),
+    ]);
 }

@@ -227,6 +227,9 @@ impl Engine {
         let is_dry_run = self.calls.is_dry_run;
         if self.is_in_waves && !is_dry_run {
             self.show_or_forget(item, target, now).await;
+        } else if !is_dry_run && now.is_deleting() && now.finalizers.is_empty() {
+            // An owner that no monitor has shown ends unseen.
+            self.is_unproven(&item.identity.uid);
         }
         let result = if is_dry_run { ClusterResult::DryRun } else { ClusterResult::Changed };
         let (object, reason) = (item.identity.clone(), reason.to_owned());
