@@ -266,7 +266,8 @@ impl FakeApi {
         if matches!(answer, Answer::Right) && made.call() == Call::Watch && self.lock().state.is_list(made.path()) {
             return Ok(self.watch(&made));
         }
-        answer.send(|| self.right(&made)).await
+        let is_received = matches!(answer, Answer::Right | Answer::Late(_));
+        answer.send(|| self.right(&made, is_received)).await
     }
 
     /// Records a request and returns the answer that is wanted.
@@ -288,8 +289,8 @@ impl FakeApi {
         }
     }
 
-    fn right(&self, made: &Made) -> (u16, String) {
-        let (code, answer) = self.observed(made);
+    fn right(&self, made: &Made, is_received: bool) -> (u16, String) {
+        let (code, answer) = self.observed(made, is_received);
         self.changed.notify_waiters();
         (code, answer.to_string())
     }

@@ -62,8 +62,8 @@ impl FakeApi {
         self.changed.notify_waiters();
     }
 
-    /// Returns the answer of a real API server, which the observer sees.
-    pub(super) fn observed(&self, made: &Made) -> (u16, Value) {
+    /// Returns the answer of a real API server, which the observer sees: of a read, if the client receives it.
+    pub(super) fn observed(&self, made: &Made, is_received: bool) -> (u16, Value) {
         let mut inner = self.lock();
         let observer = self.observer.as_ref();
         let before = observer.filter(|_| made.method != Method::GET).map(|_| inner.state.objects.clone());
@@ -71,7 +71,7 @@ impl FakeApi {
         drop(inner);
         match (observer, before) {
             (Some(observer), Some(before)) if code < 300 => observer.changed(made, &before),
-            (Some(observer), None) => {
+            (Some(observer), None) if is_received => {
                 answer["items"].as_array().into_iter().flatten().for_each(|object| observer.shown(object, false));
                 observer.shown(&answer, true);
             }
