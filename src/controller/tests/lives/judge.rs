@@ -1,6 +1,6 @@
 //! Judges each change that the server accepts, at its moment, by what is true then (G1 to G4).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::Method;
@@ -17,8 +17,8 @@ const WAIT: Duration = Duration::from_secs(30);
 /// What a process was shown, as uids, and by lists and watches as pairs of a dependent and an owner.
 pub(super) struct Shown {
     seen: BTreeSet<String>,
-    /// The pairs that there were when it began, in what was served then.
-    pairs: BTreeSet<String>,
+    /// The pairs that there were when it began, with the kind of the dependent, in what discovery has always had since.
+    pairs: BTreeMap<String, Value>,
     begun: Instant,
     pub(super) served: Served,
 }
@@ -30,14 +30,22 @@ type Judged = Result<(), String>;
 impl Shown {
     /// Creates what a process knows that begins now: nothing, but it waits for the lists.
     pub(super) fn new(objects: &Objects, served: Served) -> Self {
-        let mut all = Self { seen: BTreeSet::new(), pairs: BTreeSet::new(), begun: Instant::now(), served };
-        all.pairs = objects.values().filter(|it| !all.is_missing(it)).flat_map(pairs).collect();
+        let of = |it: &Value| pairs(it).map(|pair| (pair, it["kind"].clone())).collect::<Vec<_>>();
+        let pairs = objects.values().flat_map(of).collect();
+        let mut all = Self { seen: BTreeSet::new(), pairs, begun: Instant::now(), served };
+        all.discovers(served);
         all
+    }
+
+    /// It awaits no list of what discovery lacks.
+    pub(super) fn discovers(&mut self, served: Served) {
+        let is_missing = |kind: &Value| is_missing(served, kind);
+        self.pairs.retain(|_, kind| !is_missing(kind));
     }
 
     /// Returns whether discovery lacks the kind of an object.
     fn is_missing(&self, object: &Value) -> bool {
-        KINDS.iter().zip(self.served).any(|(kind, it)| object["kind"] == kind.2 && it == Serving::Missing)
+        is_missing(self.served, &object["kind"])
     }
 
     pub(super) fn add(&mut self, object: &Value, is_read: bool) {
@@ -46,7 +54,7 @@ impl Shown {
     }
 
     fn awaits(&self, pair: &str) -> bool {
-        self.begun.elapsed() < WAIT && self.pairs.contains(pair)
+        self.begun.elapsed() < WAIT && self.pairs.contains_key(pair)
     }
 
     fn has(&self, object: &Value) -> bool {
@@ -57,6 +65,10 @@ impl Shown {
         let pair = pair(dependent, &owner["metadata"]["uid"]);
         self.seen.contains(&pair) || self.awaits(&pair) && !self.is_missing(dependent)
     }
+}
+
+fn is_missing(served: Served, kind: &Value) -> bool {
+    KINDS.iter().zip(served).any(|(known, it)| *kind == known.2 && it == Serving::Missing)
 }
 
 fn pairs(object: &Value) -> impl Iterator<Item = String> {

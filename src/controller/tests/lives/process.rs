@@ -126,6 +126,9 @@ impl Observer for Process {
             return Answer::Never;
         }
         let sort = sort_of(made);
+        if sort == Some(Sort::Discoveries) {
+            self.shown.lock().unwrap().discovers(self.stage.acts().served);
+        }
         self.stage.log(format_args!("{} {} {}", self.number, made.method, made.uri));
         let killed = sort.and_then(|_| self.is_killed(made));
         let by_kind = || sort.and_then(|sort| self.by_kind(made, sort));
