@@ -112,7 +112,13 @@ async fn first_free_byte() -> f64 {
         rig.import(&[Image::new(&[&tag], &[layer])]).await;
     }
     let before = rig.used_percent();
-    let settings = ["collect", "--set=pods.source=none", "--set=images.all_unused=true", "--set=images.min_age=0s"];
+    let settings = [
+        "collect",
+        "--set=pods.source=none",
+        "--set=images.all_unused=true",
+        "--set=images.min_age=0s",
+        "--set=guards.settle=0s",
+    ];
     let (start, rig) = (Instant::now(), &rig);
     thread::scope(|scope| {
         let command = scope.spawn(|| rig.kubegc(&settings).ok());
