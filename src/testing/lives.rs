@@ -69,7 +69,7 @@ impl<S: Copy + Debug> Lives<S> {
     }
 
     /// Prints the life of the seed in the environment as a story.
-    pub fn tells(&self) {
+    pub fn prints(&self) {
         let seed = number(SEED).unwrap_or(1);
         let steps = (self.script)(seed);
         let life = (self.play)(&steps);

@@ -43,7 +43,7 @@ fn a_seed_replays_exactly() {
 /// Prints one life as a story: `KUBEGC_SEED=7 cargo nextest run --no-capture one_life_as_a_story`.
 #[test]
 fn one_life_as_a_story() {
-    CLUSTER.tells();
+    CLUSTER.prints();
 }
 
 /// Its check is pending as long as it runs.
