@@ -1,7 +1,7 @@
 //! Twenty random stores of images on a real containerd 2, each brought down from a high threshold to a low one: by kubegc, and
 //! by the rules of the kubelet on an equal store. The disk is measured before and after.
 //!
-//! `cargo bench --bench stores`, as root. It is no matter of time: the table shows how far the estimates are from the measured
+//! `cargo bench --bench stores -- removals`, as root; `reads` measures how long a store is read. The first is no matter of time: the table shows how far the estimates are from the measured
 //! bytes, whether the target is reached, and how many images are lost for it.
 
 #![allow(
@@ -29,12 +29,18 @@ mod it {
 use it::rig;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use figures::{median, mib};
+use figures::{is_chosen, median, mib};
+use kubegc::cri::{CriOptions, RuntimeReader, SnapshotUsages};
 use rig::{Image, Layer, Rig, Version};
+use tokio::time::Instant;
 
 const STORES: u64 = 20;
 const DISK_MIB: u64 = 2048;
+/// The images of the store that is read, and how often.
+const READ: usize = 500;
+const READS: usize = 9;
 
 /// What became of a store.
 struct Result {
@@ -51,6 +57,57 @@ struct Result {
 
 #[tokio::main]
 async fn main() {
+    if is_chosen("reads") {
+        reads().await;
+    }
+    if is_chosen("removals") {
+        removals().await;
+    }
+}
+
+/// A read of the store with many images: the first one, with the sizes of all layers, and later ones, beside the lists of the CRI
+/// that a pass makes.
+async fn reads() {
+    let rig = Rig::start(Version::V2).await;
+    let base = Layer::small_files("base", 2, 100);
+    let image = |number: usize| {
+        let own = Layer::small_files(&format!("own-{number}"), 1, 100);
+        Image::new(&[&format!("docker.io/library/store:{number}")], &[base.clone(), own])
+    };
+    rig.import(&(0..READ).map(image).collect::<Vec<_>>()).await;
+    let reader = RuntimeReader::new(&rig.endpoint(), &rig.endpoint(), CriOptions::default());
+    let usages = SnapshotUsages::default();
+    let store = async || {
+        let begun = Instant::now();
+        let store = reader.containerd_store(&usages, false, begun + Duration::from_mins(1)).await.unwrap();
+        assert_eq!((&store.missing, &store.missing_sizes), (&Vec::new(), &Vec::new()));
+        assert!(store.parts.len() > 4 * READ, "{} parts", store.parts.len());
+        begun.elapsed().as_secs_f64()
+    };
+    let first = store().await;
+    let (mut later, mut lists) = (Vec::new(), Vec::new());
+    for _ in 0..READS {
+        let begun = Instant::now();
+        let images = rig.list_images().await;
+        assert!(
+            images.len() >= READ && rig.list_containers().await.is_empty() && rig.list_sandboxes().await.is_empty()
+        );
+        lists.push(begun.elapsed().as_secs_f64());
+        later.push(store().await);
+    }
+    let ratio = median(later.iter().zip(&lists).map(|(store, lists)| store / lists));
+    let [later, lists] = [later, lists].map(|seconds| format!("{:.0} ms", 1e3 * median(seconds)));
+    let first = format!("{later}; the first read {:.0} ms", 1e3 * first);
+    figures::row(
+        "store of 500 images of containerd 2, a later read",
+        &first,
+        &format!("lists of the CRI: {lists}"),
+        ratio,
+        3.0,
+    );
+}
+
+async fn removals() {
     println!("                            | kubegc                                 | the rules of the kubelet");
     println!(
         "store  images  target, MiB  | freed  beyond  lost  for nothing  error | freed  beyond  lost  for nothing  error"

@@ -15,7 +15,7 @@ KUBEGC_BINARY=${KUBEGC_BINARY:-$(scripts/binary.sh)}
 export KUBEGC_BINARY
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
-benches=(plan pods whole scrape removal logs lab store stores controller)
+benches=(plan pods whole scrape removal logs lab stores controller)
 [ $# -eq 0 ] || benches=("$1")
 for bench in "${benches[@]}"; do
   cargo bench --locked --bench "$bench" -- "${@:2}" | tee >(grep '^| ' >>"$rows")
