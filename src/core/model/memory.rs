@@ -221,7 +221,7 @@ impl Memory {
         self.baseline_lost.iter_mut().flat_map(|loss| &mut loss.since).for_each(&mut change);
         self.runtime.iter_mut().for_each(|runtime| change(&mut runtime.first_seen));
         self.named_images.iter_mut().for_each(|named| change(&mut named.as_of));
-        self.pulling_since.values_mut().for_each(&mut change);
+        self.pulling_since.values_mut().chain(self.orphaned_since.values_mut()).for_each(&mut change);
         for disk in self.disks.values_mut() {
             change(&mut disk.at);
             disk.growth.iter_mut().for_each(|period| change(&mut period.since));

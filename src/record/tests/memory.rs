@@ -194,3 +194,15 @@ fn what_overlapping_passes_learn_adds_up() {
     let after = store.file().memory().unwrap();
     assert_eq!((after.absent_since, after.last_counts.unwrap().containers), expected);
 }
+
+/// All but the times of the history, which people read.
+#[test]
+fn a_jump_of_the_clock_moves_every_time_that_ages_count_from() {
+    let times = |memory: Memory| {
+        let text = serde_json::to_string(&memory).unwrap();
+        text.split('"').filter_map(|part| part.parse::<Timestamp>().ok()).collect::<Vec<_>>()
+    };
+    let (before, after) = (times(memory()), times(memory().after_jump(SignedDuration::from_secs(5))));
+    let stay = before.iter().zip(&after).filter(|(before, after)| before == after).map(|(before, _)| *before);
+    assert_eq!(stay.collect::<Vec<_>>(), [at(28), at(29), at(26)], "the removal of an image, and pulls");
+}
