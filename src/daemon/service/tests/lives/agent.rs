@@ -158,6 +158,12 @@ impl Acts {
         }
     }
 
+    /// Returns whether a lookup shows a pod.
+    pub(super) fn is_shown(&self, uid: &str) -> bool {
+        let mut shown = self.pods.iter().enumerate().filter(|(at, _)| self.api != Api::Omits(*at));
+        shown.any(|(_, pod)| pod.as_ref().is_some_and(|pod| pod.uid == uid.into()))
+    }
+
     fn list(&mut self) -> Seen<PodList> {
         let (shown, complete) = (self.shown(), self.api != Api::Incomplete);
         self.is_listed = complete && shown.is_some();
@@ -212,11 +218,9 @@ impl PodSource for Stage {
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
         let acts = self.acts();
-        let is_shown = |at: usize| acts.pods[at].as_ref().is_none_or(|omitted| omitted.uid != pod.uid);
         match acts.api {
             Api::Down => Seen::NotSeen("the API server is down".to_owned()),
-            Api::Omits(at) => Seen::Seen(acts.exists(&pod.uid.to_string()) && is_shown(at)),
-            _ => Seen::Seen(acts.exists(&pod.uid.to_string())),
+            _ => Seen::Seen(acts.is_shown(&pod.uid.to_string())),
         }
     }
 

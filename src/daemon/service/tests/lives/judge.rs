@@ -102,11 +102,12 @@ fn is_last(sandbox: &SimSandbox, node: &Node) -> bool {
     node.sandboxes.of_pod(&sandbox.listed.labels[POD_UID]).all(|it| attempt(it) <= attempt(sandbox))
 }
 
-/// Returns whether a pod is deleted, and the agent could know it for long enough, or its containers never run again.
+/// Returns whether a pod is deleted, and the agent could know it for long enough, or its containers never run again. A pod that neither
+/// the API server nor the kubelet shows cannot be known.
 fn is_deleted(uid: &str, acts: &Acts) -> bool {
     let is_over = acts.exists(uid) && !acts.is_kept(uid);
     let is_absent = acts.absent.get(uid).copied().flatten().is_some_and(|since| since.elapsed() >= GONE_AFTER);
-    is_over || is_absent && acts.is_listed && !acts.exists(uid) && !acts.dirs.join(uid).exists()
+    is_over || is_absent && acts.is_listed && !acts.is_shown(uid) && !acts.dirs.join(uid).exists()
 }
 
 /// Returns whether a container was made from an image, or has it as a volume that counts.

@@ -19,8 +19,8 @@ use crate::sim::{GIB, Node, Sim};
 use crate::testing::in_memory;
 use crate::testing::lives::{self, Life, clock, jump};
 
-/// For how many minutes after the last step something may be left.
-const QUIET: usize = 45;
+/// For how many minutes after the last step something may be left. What could not be removed waits for an hour at most.
+const QUIET: usize = 75;
 
 struct World {
     sim: Arc<Sim>,
@@ -103,6 +103,7 @@ impl World {
             Step::Delete(at) => self.stage.acts().pods[at] = None,
             Step::Create(at) => {
                 if let Some(sandbox) = self.ready_sandbox(&self.uids[at]) {
+                    self.pulls(at, false);
                     self.builds(|node| node.in_sandbox(&sandbox).created("late", &image(at)));
                 }
             }
