@@ -246,6 +246,7 @@ impl Observer {
     /// entries come first, then pulls and images before the containers that use them, sandboxes before the containers
     /// in them, and pods last.
     async fn observe(&self, taken_at: Timestamp, memory: Memory) -> Snapshot {
+        let begun = Instant::now();
         let log_dirs = self.list_directory(&self.places.pod_logs, |_, at| log_files::dirs(at)).await;
         let pods_root = self.places.pod_logs.clone();
         let log_links = self
@@ -278,6 +279,7 @@ impl Observer {
         let pods = self.pods.list(&containers, &sandboxes).await;
         drop((containers, sandboxes));
         (snapshot.pod_dirs, snapshot.pods) = (pod_dirs, pods);
+        snapshot.pods_listed_at = taken_at.checked_add(begun.elapsed()).ok();
         snapshot.disks = self.node_disks(snapshot.image_filesystem.as_ref()).await;
         self.clock_skew.settle_objects(&mut snapshot, &self.jumps);
         snapshot

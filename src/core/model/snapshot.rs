@@ -78,6 +78,9 @@ pub struct Snapshot {
     /// The pods of the node.
     #[serde(default)]
     pub pods: Seen<PodList>,
+    /// When the pods were listed, which is after all else; `null` = at the time of the pass. An absence begins then (I11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods_listed_at: Option<Timestamp>,
     /// The uids under `<kubelet root>/pods`. A pod with such a directory does not count as deleted (I11).
     #[serde(default = "seen::<Vec<PodUid>>")]
     pub pod_dirs: Seen<Vec<PodUid>>,

@@ -137,19 +137,20 @@ fn orphaned_since(snapshot: &Snapshot, pods: &Pods) -> BTreeMap<PodUid, Timestam
     let is_complete = snapshot.pods.as_ref().is_some_and(|list| list.complete) && pods.why_untrusted().is_none();
     let Some(dirs) = snapshot.pod_dirs.as_ref().filter(|_| is_complete) else { return before.clone() };
     let orphans = dirs.iter().filter(|uid| pods.of_directory(uid).is_some());
-    let since = |uid: &PodUid| before.get(uid).copied().filter(|since| *since <= snapshot.taken_at);
-    orphans.map(|uid| (uid.clone(), since(uid).unwrap_or(snapshot.taken_at))).collect()
+    let now = snapshot.pods_listed_at.unwrap_or(snapshot.taken_at);
+    orphans.map(|uid| (uid.clone(), before.get(uid).map_or(now, |since| now.min(*since)))).collect()
 }
 
 fn absent_since(snapshot: &Snapshot, pods: &Pods) -> Arc<[Absence]> {
     let known: HashMap<_, _> = snapshot.memory.absent_since.iter().map(|past| (&past.uid, past.since)).collect();
+    let now = snapshot.pods_listed_at.unwrap_or(snapshot.taken_at);
     uids(snapshot)
         .into_iter()
         .filter_map(|uid| {
             let past = known.get(&uid).copied();
             let since = match pods.is_missing(&uid) {
-                // A time in the future comes from a clock that was set back since.
-                Some(true) => past.filter(|since| *since <= snapshot.taken_at).or(Some(snapshot.taken_at)),
+                // A later time comes from a clock that was set back since.
+                Some(true) => Some(past.map_or(now, |since| now.min(since))),
                 Some(false) => None,
                 None => past,
             }?;
@@ -200,6 +201,7 @@ fn remember(snapshot: &Snapshot, policy: &Policy) -> Arc<Vec<Pod>> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
     use serde_json::json;
 
     use super::*;
@@ -240,6 +242,20 @@ mod tests {
         assert_eq!(known(|node| node.containers = Seen::default()), ["past"]);
         assert_eq!(known(|node| node.sandboxes = Seen::default()), ["past", "web"]);
         assert_eq!(known(|node| node.log_dirs = Seen::default()), ["past", "web"]);
+    }
+
+    /// The lists before that of the pods may take long.
+    #[test]
+    fn an_absence_begins_when_the_pods_are_listed() {
+        let listed_at = now() + SignedDuration::from_secs(40);
+        let node = node().sandbox("web", "s", 9).but(|snapshot| {
+            snapshot.pod_dirs = Seen::Seen(vec!["old".into()]);
+            snapshot.pods_listed_at = Some(listed_at);
+            snapshot.memory.orphaned_since = [("old".into(), listed_at + SignedDuration::from_secs(9))].into();
+        });
+        let memory = update_memory(&node.snapshot(), &Policy::default());
+        assert_eq!(memory.absent_since.iter().map(|absence| absence.since).collect::<Vec<_>>(), [listed_at]);
+        assert_eq!(memory.orphaned_since.into_values().collect::<Vec<_>>(), [listed_at], "a clock was set back");
     }
 
     /// Passes overlap, and the memory is that of the latest one.

@@ -7,7 +7,7 @@ mod judge;
 mod script;
 mod world;
 
-use self::script::{Step, script};
+use self::script::{Reply, Sort, Step, script};
 use self::world::play;
 use crate::testing::lives::Lives;
 
@@ -18,6 +18,10 @@ const NODE: Lives<Step> = Lives {
     // Steps, removals and the ends of processes.
     is_read: |line| !line.contains("reads "),
 };
+
+fn holds(steps: &[Step]) {
+    NODE.holds(steps);
+}
 
 #[test]
 fn lives_of_even_seeds_do_no_harm_and_leave_nothing() {
@@ -32,6 +36,22 @@ fn lives_of_odd_seeds_do_no_harm_and_leave_nothing() {
 #[test]
 fn a_seed_replays_exactly() {
     NODE.replays(20);
+}
+
+/// A list that hangs makes the list of pods, which comes later, a minute younger than its pass.
+#[test]
+fn a_pod_is_absent_since_the_first_list_without_it() {
+    holds(&[
+        Step::Bind(2, 2),
+        Step::Wait(70),
+        Step::Wait(130),
+        Step::Wait(130),
+        Step::Trouble(Sort::Lists, Reply::Hangs, 1),
+        Step::Delete(2),
+        Step::Wait(70),
+        Step::Wait(30),
+        Step::Wait(70),
+    ]);
 }
 
 /// Prints one life as a story: `KUBEGC_SEED=7 cargo nextest run --no-capture one_life_as_a_story`.
