@@ -17,7 +17,7 @@ use super::script::{Api, PODS, Reply, Sort};
 use crate::daemon::Cycle;
 use crate::daemon::process::signals::Reload;
 use crate::daemon::schedule::Limits;
-use crate::model::{Container, Phase, Pod, PodList, PodRef, Sandbox, Seen};
+use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen};
 use crate::observe::{DiskFn, PodSource};
 use crate::sim::{Fault, Node, Rpc, Sim};
 use crate::testing::lives::{Record, clock};
@@ -43,6 +43,8 @@ pub(super) struct Acts {
     pub(super) listed: Vec<Pod>,
     pub(super) is_listed: bool,
     pub(super) absent: BTreeMap<String, Option<Instant>>,
+    /// When a lookup by the agent did not find each.
+    pub(super) absent_at: BTreeMap<String, Instant>,
     /// Where the kubelet has a directory for each pod.
     pub(super) dirs: PathBuf,
     pub(super) is_paused: bool,
@@ -158,10 +160,16 @@ impl Acts {
         }
     }
 
-    /// Returns whether a lookup shows a pod.
-    pub(super) fn is_shown(&self, uid: &str) -> bool {
-        let mut shown = self.pods.iter().enumerate().filter(|(at, _)| self.api != Api::Omits(*at));
-        shown.any(|(_, pod)| pod.as_ref().is_some_and(|pod| pod.uid == uid.into()))
+    /// Answers the lookup of a pod.
+    fn look_up(&mut self, uid: &PodUid) -> Seen<bool> {
+        let omitted = if let Api::Omits(at) = self.api { self.pods[at].as_ref() } else { None };
+        let is_shown = self.exists(&uid.to_string()) && omitted.is_none_or(|omitted| omitted.uid != *uid);
+        match self.api {
+            Api::Down => return Seen::NotSeen("the API server is down".to_owned()),
+            _ if is_shown => drop(self.absent_at.remove(&uid.to_string())),
+            _ => drop(self.absent_at.insert(uid.to_string(), Instant::now())),
+        }
+        Seen::Seen(is_shown)
     }
 
     fn list(&mut self) -> Seen<PodList> {
@@ -217,11 +225,7 @@ impl PodSource for Stage {
     }
 
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
-        let acts = self.acts();
-        match acts.api {
-            Api::Down => Seen::NotSeen("the API server is down".to_owned()),
-            _ => Seen::Seen(acts.is_shown(&pod.uid.to_string())),
-        }
+        self.acts().look_up(&pod.uid)
     }
 
     async fn cached_pods(&self) -> Vec<Pod> {

@@ -11,6 +11,8 @@ use crate::testing::lives::clock;
 /// `guards.gone_after`, and `guards.created_grace` in nanoseconds.
 const GONE_AFTER: Duration = Duration::from_mins(1);
 const CREATED_GRACE: i128 = 600_000_000_000;
+/// How long a pass with calls that are late may take. It looks each pod up once (I11).
+const PASS: Duration = Duration::from_mins(3);
 const POD_UID: &str = "io.kubernetes.pod.uid";
 /// The thresholds are 85 of 100 gibibytes.
 const FULL: u64 = 85 * GIB;
@@ -102,12 +104,12 @@ fn is_last(sandbox: &SimSandbox, node: &Node) -> bool {
     node.sandboxes.of_pod(&sandbox.listed.labels[POD_UID]).all(|it| attempt(it) <= attempt(sandbox))
 }
 
-/// Returns whether a pod is deleted, and the agent could know it for long enough, or its containers never run again. A pod that neither
-/// the API server nor the kubelet shows cannot be known.
+/// Returns whether a pod is deleted, and the agent knows it for long enough and looked it up in this pass, or its containers never run again.
 fn is_deleted(uid: &str, acts: &Acts) -> bool {
     let is_over = acts.exists(uid) && !acts.is_kept(uid);
     let is_absent = acts.absent.get(uid).copied().flatten().is_some_and(|since| since.elapsed() >= GONE_AFTER);
-    is_over || is_absent && acts.is_listed && !acts.is_shown(uid) && !acts.dirs.join(uid).exists()
+    let is_looked_up = acts.absent_at.get(uid).is_some_and(|at| at.elapsed() < PASS);
+    is_over || is_absent && acts.is_listed && is_looked_up && !acts.dirs.join(uid).exists()
 }
 
 /// Returns whether a container was made from an image, or has it as a volume that counts.

@@ -107,7 +107,7 @@ impl World {
                     self.builds(|node| node.in_sandbox(&sandbox).created("late", &image(at)));
                 }
             }
-            Step::Start(at) => {
+            Step::Start(at) if self.ready_sandbox(&self.uids[at]).is_some() => {
                 for id in self.containers(&self.uids[at], ContainerState::Created) {
                     self.sim.state().start_container(&id).unwrap();
                 }
@@ -130,7 +130,7 @@ impl World {
             Step::Pause(true) => self.pauses().await,
             Step::Pause(false) => self.resumes(),
             Step::Jump(seconds) => jump(seconds),
-            Step::Return(_) => {}
+            Step::Return(_) | Step::Start(_) => {}
         }
     }
 
