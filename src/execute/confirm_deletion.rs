@@ -1,7 +1,7 @@
 //! Deletion confirmation (I11): a live lookup of a pod, past every cache, right before the first removal of an object
 //! that belonged to it.
 //!
-//! Each pod is looked up at most once per pass, and only if `guards.gone_after` is on. A lookup without an answer
+//! Each pod is looked up at most once a minute in a pass, and only if `guards.gone_after` is on. A lookup without an answer
 //! proves nothing (I2). If the source hangs, the lookups of the pass end, because the duration of a pass must not grow
 //! with the number of pods (I14).
 //!
@@ -20,6 +20,8 @@ use crate::plan::{Action, Refusal, RemoveReason, Target};
 
 /// The longest total time of lookups without an answer in one pass.
 const MOST_WAITED: Duration = Duration::from_secs(30);
+/// How long an answer holds. One removal may take minutes, and a static pod comes again with its uid.
+const HOLDS: Duration = Duration::from_mins(1);
 
 // === impl Run ===
 
@@ -36,6 +38,12 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the pod source that proved the pod of an action deleted, if that is the reason of the action.
+    pub(super) fn proven_by(&self, action: &Action) -> Option<String> {
+        let source = self.plan.pods.as_ref().map(|pods| pods.source.clone())?;
+        (action.reason == RemoveReason::PodDeleted {}).then_some(source)
+    }
+
     async fn still_exists(&self, pod: &PodRef) -> Seen<bool> {
         let known = self.state().known(pod);
         if let Some(answer) = known {
@@ -47,7 +55,7 @@ impl Run<'_> {
         if !answer.is_seen() {
             state.lookups_waited += begun.elapsed();
         }
-        state.lookups.insert(pod.uid.clone(), answer.clone());
+        state.lookups.insert(pod.uid.clone(), (Instant::now(), answer.clone()));
         answer
     }
 }
@@ -60,15 +68,8 @@ impl State {
         let seconds = self.lookups_waited.as_secs();
         let waited_too_long = (self.lookups_waited >= MOST_WAITED)
             .then(|| format!("not looked up: earlier lookups of this pass took {seconds} s without an answer"));
-        self.lookups.get(&pod.uid).cloned().or(waited_too_long.map(Seen::NotSeen))
-    }
-}
-
-impl Run<'_> {
-    /// Returns the pod source that proved the pod of an action deleted, if that is the reason of the action.
-    pub(super) fn proven_by(&self, action: &Action) -> Option<String> {
-        let source = self.plan.pods.as_ref().map(|pods| pods.source.clone())?;
-        (action.reason == RemoveReason::PodDeleted {}).then_some(source)
+        let known = self.lookups.get(&pod.uid).filter(|(at, _)| at.elapsed() < HOLDS);
+        known.map(|(_, answer)| answer.clone()).or(waited_too_long.map(Seen::NotSeen))
     }
 }
 

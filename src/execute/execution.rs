@@ -32,8 +32,8 @@ pub(super) struct Run<'a> {
 #[derive(Default)]
 pub(super) struct State {
     pub noted: Noted,
-    /// Whether each pod that was looked up still exists (I11).
-    pub lookups: BTreeMap<PodUid, Seen<bool>>,
+    /// When each pod was looked up, and whether it still exists (I11).
+    pub lookups: BTreeMap<PodUid, (Instant, Seen<bool>)>,
     /// The total time of the lookups without an answer.
     pub lookups_waited: Duration,
     /// The total wait for removals by other clients.

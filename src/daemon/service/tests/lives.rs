@@ -54,6 +54,14 @@ fn a_pod_is_absent_since_the_first_list_without_it() {
     ]);
 }
 
+/// A removal without an answer takes ten minutes.
+#[test]
+fn a_pod_is_looked_up_again_after_a_long_removal() {
+    let quiet = [310, 130, 310, 65, 5, 65, 130].map(Step::Wait);
+    let ends = [Step::Trouble(Sort::Removals, Reply::Unanswered, 1), Step::Wait(70), Step::Delete(4)];
+    holds(&[&[Step::Bind(4, 0)], &ends[..], &quiet].concat());
+}
+
 /// Prints one life as a story: `KUBEGC_SEED=7 cargo nextest run --no-capture one_life_as_a_story`.
 #[test]
 fn one_life_as_a_story() {

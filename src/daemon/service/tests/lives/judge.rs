@@ -11,8 +11,8 @@ use crate::testing::lives::clock;
 /// `guards.gone_after`, and `guards.created_grace` in nanoseconds.
 const GONE_AFTER: Duration = Duration::from_mins(1);
 const CREATED_GRACE: i128 = 600_000_000_000;
-/// How long a pass with calls that are late may take. It looks each pod up once (I11).
-const PASS: Duration = Duration::from_mins(3);
+/// For how long a lookup holds (I11), and the removal of a sandbox takes at most: two calls that are late.
+const LOOKED_UP: Duration = Duration::from_secs(60 + 2 * 40);
 const POD_UID: &str = "io.kubernetes.pod.uid";
 /// The thresholds are 85 of 100 gibibytes.
 const FULL: u64 = 85 * GIB;
@@ -104,11 +104,11 @@ fn is_last(sandbox: &SimSandbox, node: &Node) -> bool {
     node.sandboxes.of_pod(&sandbox.listed.labels[POD_UID]).all(|it| attempt(it) <= attempt(sandbox))
 }
 
-/// Returns whether a pod is deleted, and the agent knows it for long enough and looked it up in this pass, or its containers never run again.
+/// Returns whether a pod is deleted, and the agent knows it for long enough and has looked it up, or its containers never run again.
 fn is_deleted(uid: &str, acts: &Acts) -> bool {
     let is_over = acts.exists(uid) && !acts.is_kept(uid);
     let is_absent = acts.absent.get(uid).copied().flatten().is_some_and(|since| since.elapsed() >= GONE_AFTER);
-    let is_looked_up = acts.absent_at.get(uid).is_some_and(|at| at.elapsed() < PASS);
+    let is_looked_up = acts.absent_at.get(uid).is_some_and(|at| at.elapsed() < LOOKED_UP);
     is_over || is_absent && acts.is_listed && is_looked_up && !acts.dirs.join(uid).exists()
 }
 
