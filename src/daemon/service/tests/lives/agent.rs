@@ -98,8 +98,14 @@ pub(super) fn settings(sim: &Sim, number: usize) -> Settings {
     let policy = &mut settings.policy;
     (policy.logs.pods_root, policy.logs.containers_root) = (sim.log_roots().pods, sim.log_roots().containers);
     match number {
-        1 => policy.images.max_age = Duration::from_mins(10),
-        2 => (policy.images.all_unused, policy.containers.max_per_pod_container) = (true, Some(0)),
+        1 => {
+            policy.images.max_age = Duration::from_mins(10);
+            policy.logs.archive = vec!["keep 1h".parse().unwrap(), "node 1MiB".parse().unwrap()];
+        }
+        2 => {
+            (policy.images.all_unused, policy.containers.max_per_pod_container) = (true, Some(0));
+            policy.images.undo = Duration::from_mins(20);
+        }
         3 => policy.pressure.free_percent = 20,
         _ => {}
     }

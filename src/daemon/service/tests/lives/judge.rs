@@ -112,11 +112,15 @@ fn is_deleted(uid: &str, acts: &Acts) -> bool {
     is_over || is_absent && acts.is_listed && is_looked_up && !acts.dirs.join(uid).exists()
 }
 
-/// Returns whether a container was made from an image, or has it as a volume that counts.
+/// Returns whether a container was made from an image or names it, or has it as a volume that counts.
 fn is_used(image: &str, node: &Node, counts: impl Fn(&SimContainer) -> bool) -> bool {
     let mounts =
         |it: &SimContainer| it.mounts.iter().filter_map(|mount| mount.image.as_ref()).any(|it| it.image == image);
-    node.containers.iter().any(|it| it.listed.image_ref == image || counts(it) && mounts(it))
+    let made = |it: &SimContainer| {
+        let name = it.listed.image.as_ref().map(|name| name.image.clone());
+        it.listed.image_ref == image || names(name.as_slice(), image, node)
+    };
+    node.containers.iter().any(|it| made(it) || counts(it) && mounts(it))
 }
 
 fn names(names: &[String], image: &str, node: &Node) -> bool {
