@@ -58,10 +58,11 @@ async fn pods_under_churn_fail_as_without_the_agent() {
     let service = Service::start(&beside, "kubegc", &settings);
     let disturbed = async {
         if has_everything {
-            everything::disturb(&beside, lasts).await;
+            tokio::join!(everything::disturb(&beside, lasts), everything::strangers(&beside, &service, lasts));
         }
     };
-    let (alone_found, found, ()) = tokio::join!(play(&alone, lasts), play(&beside, lasts), disturbed);
+    let (alone_found, found, ()) =
+        tokio::join!(play(&alone, lasts, has_everything), play(&beside, lasts, has_everything), disturbed);
     drop(alone);
 
     let left = async || beside.without_pod().await;
@@ -69,7 +70,9 @@ async fn pods_under_churn_fail_as_without_the_agent() {
     println!("without the agent: {alone_found:#?}\nbeside it: {found:#?}");
     println!("the agent: {:#?}", service.deeds());
     let mut new = found;
-    let is_of_others = |kind: &str, text: &str| kind.starts_with(OVERTAKEN) || text.contains(SHIM_ENDED);
+    let is_of_others = |kind: &str, text: &str| {
+        kind.starts_with(OVERTAKEN) || text.contains(SHIM_ENDED) || text.starts_with(everything::STRANGER)
+    };
     new.retain(|kind, text| !alone_found.contains_key(kind) && !is_of_others(kind, text));
     assert_eq!(new, Found::new());
 }
@@ -85,7 +88,7 @@ async fn start() -> NodeRig {
 }
 
 /// Runs the whole sequence and returns what pods reported.
-async fn play(node: &NodeRig, lasts: Duration) -> Found {
+async fn play(node: &NodeRig, lasts: Duration, has_restarts: bool) -> Found {
     let count = FEWEST_PODS.max(usize::try_from(lasts.as_secs() / 3).unwrap());
     let failures = Failures::follow(node.pods(), Api::namespaced(node.kube(), "default"));
     let begun = Instant::now();
@@ -93,7 +96,13 @@ async fn play(node: &NodeRig, lasts: Duration) -> Found {
     for part in script::parts(SEED, count, lasts) {
         players.spawn(play_part(node.pods(), node.name().to_owned(), part, begun));
     }
-    while begun.elapsed() < lasts {
+    for turn in 0.. {
+        if begun.elapsed() >= lasts {
+            break;
+        }
+        if has_restarts {
+            everything::restart(node, turn, IMPORTS).await;
+        }
         let tag = format!("docker.io/library/unused:{}", begun.elapsed().as_millis());
         node.import(&[Image::new(&[&tag], &[Layer::busybox()])]).await;
         sleep(lasts / IMPORTS).await;

@@ -1,16 +1,18 @@
 //! All capabilities of an agent at once, and a world that changes under it: policies pause and resume the node, quiet hours begin and
-//! end, and the disk of the store is full for half of the time.
+//! end, the disk of the store is full for half of the time, kubelet and runtime are restarted, and strangers want a private image.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ContainerStatus;
 use kube::api::{Api, DeleteParams, PostParams};
 use kubegc::fleet::{NodeDiskPolicy, NodeDiskPolicySpec};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::rig::{NodeRig, run};
+use crate::on_node::service::Service;
+use crate::rig::{Image, Layer, Manifest, NodeRig, Program, Registry, kubernetes_minor, run};
 
 const DEFINITIONS: &str = include_str!("../../../../packaging/components/fleet/crds.yaml");
 
@@ -26,6 +28,8 @@ const ON: [&str; 9] = [
     "fleet=policies",
     r#"rule=[{name = "unused", for = "image", when = "image.repository.contains(\"/unused\")", then = "remove"}]"#,
 ];
+/// The pod that has no secret for the image that it wants.
+pub const STRANGER: &str = "stranger";
 /// How often the node is paused, resumed, and the disk of the store filled and emptied.
 const TURNS: u32 = 6;
 
@@ -59,6 +63,56 @@ pub async fn disturb(node: &NodeRig, lasts: Duration) {
         policies.delete("turn", &DeleteParams::default()).await.unwrap();
         sleep(lasts / TURNS / 3).await;
     }
+}
+
+/// Restarts kubelet and runtime, one after the other, at a third and at two thirds of `of`.
+pub async fn restart(node: &NodeRig, turn: u32, of: u32) {
+    let third = of / 3;
+    let program = match turn {
+        _ if turn == third => Program::Kubelet,
+        _ if turn == 2 * third => Program::Containerd,
+        _ => return,
+    };
+    node.end(program);
+    node.begin(program).await;
+}
+
+/// A tenant runs a private image with its secret, the image is removed and restored, and a stranger wants it without: it never
+/// runs (I21). Before 1.36 the kubelet itself gives it the image.
+pub async fn strangers(node: &NodeRig, service: &Service<'_>, lasts: Duration) {
+    let (registry, begun, mut restored) = (Registry::start(node.name()).await, Instant::now(), 0);
+    let name = registry.name("private/app");
+    registry.push(&Image::new(&[&name], &[Layer::busybox(), Layer::filled("private", 1)]));
+    node.create_object(&registry.secret("login")).await;
+    while kubernetes_minor() >= 36 && begun.elapsed() < lasts {
+        let tenant = pod("tenant", &name).with(|pod| pod["spec"]["imagePullSecrets"] = json!([{ "name": "login" }]));
+        node.create(&tenant).await;
+        node.await_running("tenant", "app").await;
+        is_refused(node, &name).await;
+        node.force_delete("tenant").await;
+        node.await_removal("tenant").await;
+        let has_image = async || node.list_images().await.iter().any(|image| image.repo_tags.contains(&name));
+        service.until("removal of the private image", async || !has_image().await).await;
+        restored += usize::from(service.kubegc(&["undo", &name]).code == 0);
+        is_refused(node, &name).await;
+    }
+    println!("a private image was restored {restored} times");
+}
+
+async fn is_refused(node: &NodeRig, image: &str) {
+    node.create(&pod(STRANGER, image)).await;
+    let is_refused = |status: &ContainerStatus| {
+        let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
+        matches!(waiting, Some("ErrImagePull" | "ImagePullBackOff"))
+    };
+    node.await_container(STRANGER, "app", "without the image", is_refused).await;
+    node.force_delete(STRANGER).await;
+    node.await_removal(STRANGER).await;
+}
+
+fn pod(name: &str, image: &str) -> Manifest {
+    let pod = Manifest::new(name).running("app").image(image);
+    pod.with(|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent"))
 }
 
 /// Returns a command that fills the disk of the store, and so fails.
