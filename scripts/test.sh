@@ -11,7 +11,7 @@
 #   churn     a hundred pods that come and go for five minutes, beside a kubelet, with and without the agent, and again with
 #             all that it can do at once; what is left over on a node beside two hundred pods; the logs of 56 pods that come and
 #             go, and 10,000 log files over a limit
-#   kills     the leader of two controllers is killed 9 times, the API server 50 times; what one tenant can make the controller need
+#   kills     the leader of two controllers is killed 9 times, the API server and the agent 50 times; what one tenant can make the controller need
 #   fleet     1,000 agents beside one API server: what they need of it, pauses, lists of images; a paused node whose API server is away
 #             for ten minutes
 #   forests   600 random forests of objects, collected by kube-controller-manager and by kubegc
@@ -167,6 +167,7 @@ kills() {
   only run_needs_few_connections --run-ignored only
   only run_says_that_it_is_throttled --run-ignored only
   KUBEGC_RESTARTS=${KUBEGC_RESTARTS:-50} only killed_again_and_again --run-ignored only
+  KUBEGC_SIGKILLS=${KUBEGC_SIGKILLS:-50} only kill::
 }
 
 forests() {

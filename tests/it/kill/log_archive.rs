@@ -14,10 +14,9 @@ use std::time::{Duration, Instant};
 use kubegc::sim::{Node, Sim};
 use nix::sys::signal::Signal;
 
-use super::Dice;
+use super::{Dice, kills};
 use crate::agent::Home;
 
-const KILLS: usize = 50;
 /// The pods that exist at the same time.
 const PODS: usize = 6;
 /// The time between two actions of the kubelet.
@@ -159,12 +158,13 @@ async fn no_line_of_an_archived_file_is_lost_by_a_kill() {
     let (mut dice, stop) = (Dice(seed), Arc::default());
     let kubelet = start(sim.log_roots().pods, seed, &stop);
     // On a busy machine a service may be killed before it has archived anything.
+    let most = usize::try_from(kills()).unwrap();
     for kills in 0.. {
         let archived = kubelet.pods_archived.load(Ordering::Relaxed);
-        if kills >= KILLS && archived > KILLS / 4 {
+        if kills >= most && archived > most / 4 {
             break;
         }
-        assert!(kills < 20 * KILLS, "seed {seed}: the logs of {archived} pods were archived");
+        assert!(kills < 20 * most, "seed {seed}: the logs of {archived} pods were archived");
         let mut service = home.start(&["run"]);
         // The time is random, so there is no event to wait for.
         tokio::time::sleep(Duration::from_millis(dice.below(RUNS))).await;
