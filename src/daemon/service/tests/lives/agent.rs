@@ -42,6 +42,8 @@ pub(super) struct Acts {
     /// The pods of the last complete list, whether this was the last one, and since when the lists lack each uid that there was.
     pub(super) listed: Vec<Pod>,
     pub(super) is_listed: bool,
+    /// A removal had no answer, so its pass goes on ten minutes after its own list.
+    pub(super) has_long_pass: bool,
     pub(super) absent: BTreeMap<String, Option<Instant>>,
     /// When a lookup by the agent did not find each.
     pub(super) absent_at: BTreeMap<String, Instant>,
@@ -211,6 +213,7 @@ impl Acts {
         let at = self.troubles.iter().position(|(sort, _)| *sort == sort_of(method));
         let reply = at.map(|at| self.troubles.remove(at).1);
         let has_effect = !matches!(reply, Some(Reply::Fails | Reply::Hangs));
+        self.has_long_pass |= method.changes() && matches!(reply, Some(Reply::Hangs | Reply::Unanswered));
         if let Err(fault) = judge(method, id, node, self)
             && has_effect
         {

@@ -109,7 +109,7 @@ fn is_deleted(uid: &str, acts: &Acts) -> bool {
     let is_over = acts.exists(uid) && !acts.is_kept(uid);
     let is_absent = acts.absent.get(uid).copied().flatten().is_some_and(|since| since.elapsed() >= GONE_AFTER);
     let is_looked_up = acts.absent_at.get(uid).is_some_and(|at| at.elapsed() < LOOKED_UP);
-    is_over || is_absent && acts.is_listed && is_looked_up && !acts.dirs.join(uid).exists()
+    is_over || is_absent && (acts.is_listed || acts.has_long_pass) && is_looked_up && !acts.dirs.join(uid).exists()
 }
 
 /// Returns whether a container was made from an image or names it, or has it as a volume that counts.
