@@ -9,9 +9,10 @@ use super::DEFAULT_LIMITS;
 use crate::on_node::service::Service;
 use crate::rig::{Manifest, NodeRig, Options};
 
-/// Writes 25 numbered lines of a kilobyte a second, which do not become much smaller when the kubelet compresses them.
-const WRITES: &str = "n=0; while :; do n=$((n+1)); \
-    echo \"$n $(/bin/busybox head -c 768 /dev/urandom | /bin/busybox base64 -w 0)\"; sleep 0.04; done";
+/// Writes 25 numbered lines of a kilobyte a second. They do not become much smaller when the kubelet compresses them: what gzip
+/// remembers is shorter than their circle. Few programs run, so that a busy machine writes as much.
+const WRITES: &str = "lines=$(/bin/busybox head -c 49152 /dev/urandom | /bin/busybox base64 -w 1024); n=0; \
+    while :; do for line in $lines; do n=$((n+1)); echo \"$n $line\"; [ $((n%5)) != 0 ] || sleep 0.2; done; done";
 const LIMIT: u64 = 150 << 10;
 
 /// The container of a pod, and its log files.
