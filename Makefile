@@ -49,7 +49,7 @@ test-forests: ## compare kubegc with kube-controller-manager on 600 random fores
 test-release: ## build the files of a release for both architectures, and test them; as root, in a clean checkout
 	scripts/test.sh release
 
-fuzz: ## feed random input to all that reads what comes from outside, 60 s each; needs a nightly compiler
+fuzz: ## feed random input to all that reads what comes from outside, 60 s each
 	scripts/fuzz.sh
 
 node-up: ## start a real node for experiments: etcd, kube-apiserver, kubelet, containerd; as root

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Feeds random input, guided by coverage, to all that reads what comes from outside (cargo-fuzz, a nightly compiler).
+# Feeds random input, guided by coverage, to all that reads what comes from outside (cargo-fuzz).
 #
-#   scripts/fuzz.sh [SECONDS [TARGET…]]     runs each target for so long, by default 60 s, two at once
+#   scripts/fuzz.sh [SECONDS [READER…]]     runs each reader of fuzz/readers for so long, by default 60 s, two at once
+#   scripts/fuzz.sh corpus [READER…]        writes the smallest inputs that reach the same code to tests/data/corpus
 #
 # It ends with an error if an input causes a panic, and prints where the input is. What it learned stays in target/fuzz, and
-# the next run begins with it. An input that was found becomes a test, not a file here.
+# the next run begins with it, and with tests/data/corpus. An input that was found becomes a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,7 @@ if ! [[ -x $tools/bin/cargo-fuzz ]]; then
 fi
 export PATH=$tools/bin:$PATH
 
-# The inputs to begin with, by target.
+# The inputs to begin with, by reader.
 seeds() {
   case $1 in
     kubeconfig) ls tests/data/cases/*kubeconfig*.yaml tests/data/cases/t4/*.yaml tests/data/cases/fake.kubeconfig ;;
@@ -29,21 +30,38 @@ seeds() {
   esac
 }
 
-run() {
-  local target=$1 corpus=target/fuzz/corpus/$1
-  mkdir -p "$corpus"
-  seeds "$target" | xargs -r cp -t "$corpus"
-  "target/fuzz/build/$triple/release/$target" "$corpus" -max_total_time="$seconds" -rss_limit_mb=4096 -max_len=20000 \
-    -timeout=20 -artifact_prefix="target/fuzz/$target-" -print_final_stats=1 >"target/fuzz/$target.log" 2>&1 ||
-    { echo "fuzz.sh: $target failed, see target/fuzz/$target.log" >&2 && return 1; }
-  printf '%s: %s inputs\n' "$target" "$(sed -n 's/stat::number_of_executed_units: *//p' "target/fuzz/$target.log")"
+# begin READER: its directory, with the seeds and what the repository has.
+begin() {
+  mkdir -p "target/fuzz/corpus/$1"
+  seeds "$1" | xargs -r cp -t "target/fuzz/corpus/$1"
+  ! [[ -f tests/data/corpus/$1.tar.gz ]] || tar -xzf "tests/data/corpus/$1.tar.gz" -C "target/fuzz/corpus/$1"
 }
-export -f run seeds
-triple=$(rustc +nightly -vV | sed -n 's/^host: //p')
-export seconds triple
 
-targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || mapfile -t targets < <(sed -n 's/^name = "\([a-z_]*\)"$/\1/p' fuzz/Cargo.toml)
-# Without a sanitizer: there is no unsafe code, so a panic is what an input can cause.
-cargo +nightly fuzz build --sanitizer none --target-dir target/fuzz/build
-printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -euo pipefail -c 'run {}'
+run() {
+  begin "$1"
+  KUBEGC_READER=$1 "$program" "target/fuzz/corpus/$1" -max_total_time="$seconds" -rss_limit_mb=4096 -max_len=20000 \
+    -timeout=20 -artifact_prefix="target/fuzz/$1-" -print_final_stats=1 >"target/fuzz/$1.log" 2>&1 ||
+    { echo "fuzz.sh: $1 failed, see target/fuzz/$1.log" >&2 && return 1; }
+  printf '%s: %s inputs\n' "$1" "$(sed -n 's/stat::number_of_executed_units: *//p' "target/fuzz/$1.log")"
+}
+
+corpus() {
+  begin "$1"
+  rm -rf "target/fuzz/merged/$1"
+  mkdir -p "target/fuzz/merged/$1" tests/data/corpus
+  KUBEGC_READER=$1 "$program" -merge=1 -max_len=4096 "target/fuzz/merged/$1" "target/fuzz/corpus/$1" >"target/fuzz/$1.log" 2>&1
+  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "target/fuzz/merged/$1" -c . |
+    gzip -n9 >"tests/data/corpus/$1.tar.gz"
+}
+export -f run corpus begin seeds
+
+# Without a sanitizer: there is no unsafe code, so a panic is what an input can cause. The stable compiler can do without a nightly one.
+toolchain=$(rustc +nightly -V >/dev/null 2>&1 && echo +nightly || true)
+RUSTC_BOOTSTRAP=1 cargo ${toolchain:+"$toolchain"} fuzz build --sanitizer none --target-dir target/fuzz/build
+program=target/fuzz/build/$(rustc -vV | sed -n 's/^host: //p')/release/reader
+export seconds program
+
+readers=("$@")
+[[ ${#readers[@]} -gt 0 ]] || mapfile -t readers < <(sed -n 's/^    ("\([a-z_]*\)", .*/\1/p' fuzz/readers/lib.rs)
+[[ $seconds = corpus ]] && each=corpus || each=run
+printf '%s\n' "${readers[@]}" | xargs -P 2 -I{} bash -euo pipefail -c "$each {}"

@@ -6,7 +6,7 @@
 mod args;
 mod cli_error;
 mod document_table;
-mod input;
+pub mod input;
 mod logging;
 mod render;
 mod verb;

@@ -2,7 +2,7 @@
 
 pub(super) mod cluster;
 pub(super) mod documents;
-pub(super) mod listed_images;
+pub mod listed_images;
 pub(super) mod lookup;
 pub(super) mod one_document;
 pub(super) mod session;

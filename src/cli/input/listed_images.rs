@@ -13,7 +13,7 @@ use crate::cli::render::format;
 use crate::model::{cut_text, is_image_pattern};
 
 /// Reads the names in a file: lines, or a report of Trivy.
-pub(in crate::cli) fn of_file(path: &Path) -> Result<Vec<String>, CliError> {
+pub fn of_file(path: &Path) -> Result<Vec<String>, CliError> {
     let text = text_of(path)?;
     if !text.trim_start().starts_with(['{', '[']) {
         return of_lines(path, &text);
