@@ -27,6 +27,7 @@ mod containerd_rig;
 mod containerd_soak;
 mod contract;
 mod controller_matrix;
+mod corpus;
 mod disk_pressure;
 mod faults;
 mod first_hour;
