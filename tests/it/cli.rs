@@ -20,6 +20,8 @@ use crate::shell::Shell;
 
 /// A snapshot of a node with a full image disk.
 const FULL_DISK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/snapshots/full_disk.json");
+/// A snapshot with the largest sizes that there are.
+const EXTREMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/snapshots/extremes.json");
 
 fn full_disk() -> Snapshot {
     serde_json::from_str(&std::fs::read_to_string(FULL_DISK).unwrap()).unwrap()
@@ -28,6 +30,15 @@ fn full_disk() -> Snapshot {
 /// Returns the snapshot on one line, with another node name.
 fn line(node: &str) -> String {
     serde_json::to_string(&Snapshot { node: node.to_owned(), ..full_disk() }).unwrap() + "\n"
+}
+
+/// Sums of the largest sizes overflowed.
+#[test]
+fn commands_show_extreme_sizes() {
+    for verb in [&["plan"][..], &["images"], &["disk"], &["lab", "--suggest", "--since", "2026-01-01"]] {
+        let text = Shell::new().run(&[verb, &["--snapshot", EXTREMES]].concat());
+        assert!(!text.starts_with("exit"), "{verb:?}: {text}");
+    }
 }
 
 #[test]

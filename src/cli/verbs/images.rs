@@ -204,7 +204,7 @@ fn sums(entries: &[ImageEntry], store: &SnapshotIndex<'_>) -> [u64; 2] {
     let (used, unused): (Vec<_>, Vec<_>) = entries.iter().partition(|image| !image.users.is_empty());
     let sum = |of: &[&ImageEntry]| of.iter().filter_map(|image| image.size.known()).fold(0, u64::saturating_add);
     let on_disk = |without: &[&ImageEntry]| store.get()?.bytes_without(without.iter().map(|image| &image.id));
-    [on_disk(&[]).unwrap_or(sum(&used) + sum(&unused)), on_disk(&used).unwrap_or(sum(&unused))]
+    [on_disk(&[]).unwrap_or(sum(&used).saturating_add(sum(&unused))), on_disk(&used).unwrap_or(sum(&unused))]
 }
 
 /// Returns the pattern of `images.keep` that matches, if it decides.

@@ -96,7 +96,7 @@ impl Totals {
         }
         for removal in removals.iter().filter(|removal| removal.at >= since) {
             totals.removed += 1;
-            totals.removed_bytes += removal.freed_bytes.unwrap_or_default();
+            totals.removed_bytes = totals.removed_bytes.saturating_add(removal.freed_bytes.unwrap_or_default());
             if removal.pulled_again_at.is_some() {
                 let image = trace.images.iter().find(|image| *image.id() == removal.image);
                 totals.pull_again(ruler, image, removal.estimated_bytes.unwrap_or_default());
@@ -107,7 +107,7 @@ impl Totals {
 
     fn pull_again(&mut self, ruler: &Ruler, image: Option<&TracedImage>, bytes: u64) {
         self.pulled_again += 1;
-        self.pulled_again_bytes += bytes;
+        self.pulled_again_bytes = self.pulled_again_bytes.saturating_add(bytes);
         self.pulled_again_seconds += image.map_or(0, |image| pull_seconds(image, &ruler.pulls));
     }
 
@@ -212,7 +212,7 @@ impl Driver<'_> {
             let Some((image, bytes)) = self.world.remove(id) else { continue };
             self.replay.removals.push(Removal { at: snapshot.taken_at, image });
             self.replay.totals.removed += 1;
-            self.replay.totals.removed_bytes += bytes;
+            self.replay.totals.removed_bytes = self.replay.totals.removed_bytes.saturating_add(bytes);
             let (outcome, freed_bytes, measure) = (Outcome::Removed {}, Some(bytes), Measure::Measured);
             reports.push(Report {
                 action,

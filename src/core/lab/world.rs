@@ -74,8 +74,8 @@ impl<'t> World<'t> {
             ImageEvent::Used | ImageEvent::LastUsed => state.was_there,
         };
         match (state.was_there, was_there) {
-            (false, true) => self.recorded_bytes += image.bytes(),
-            (true, false) => self.recorded_bytes -= image.bytes(),
+            (false, true) => self.recorded_bytes = self.recorded_bytes.saturating_add(image.bytes()),
+            (true, false) => self.recorded_bytes = self.recorded_bytes.saturating_sub(image.bytes()),
             _ => {}
         }
         state.was_there = was_there;
@@ -109,7 +109,7 @@ impl<'t> World<'t> {
             first_seen: Some(event.at),
             ..State { is_used: state.is_used, was_there: state.was_there, ..State::default() }
         };
-        self.bytes += image.bytes();
+        self.bytes = self.bytes.saturating_add(image.bytes());
         is_again.then_some(image)
     }
 
@@ -117,7 +117,7 @@ impl<'t> World<'t> {
     fn take(&mut self, number: usize) {
         let (Some(image), Some(state)) = (self.trace.images.get(number), self.states.get_mut(number)) else { return };
         if state.is_there {
-            self.bytes -= image.bytes();
+            self.bytes = self.bytes.saturating_sub(image.bytes());
             *state = State { is_there: false, is_used: false, is_removed: true, ..*state };
         }
     }

@@ -60,9 +60,10 @@ pub(super) fn decide_unreferenced(step: &mut Step) {
     let is_containerd = snapshot.runtime.as_ref().is_some_and(|runtime| runtime.name == CONTAINERD);
     let Some(store) = snapshot.store.as_ref().filter(|_| is_containerd) else { return };
     let Some(images) = snapshot.image_filesystem.as_ref().filter(|_| store.missing.is_empty()) else { return };
-    let oldest = store.unreferenced(snapshot.taken_at - SETTLED).filter_map(|part| part.created_at).min();
+    let created = store.unreferenced(context.now).filter_map(|part| part.created_at);
+    let oldest = created.filter(|at| context.now.duration_since(*at) > SETTLED).min();
     let Some(oldest) = oldest else { return };
-    let usage = store.unreferenced(snapshot.taken_at).map(StorePart::usage).fold(DirUsage::default(), DirUsage::and);
+    let usage = store.unreferenced(context.now).map(StorePart::usage).fold(DirUsage::default(), DirUsage::and);
     let target = Target::CollectUnreferenced { store: images.mountpoint.clone() };
     let object = target.with(None, Some(context.age_seconds(oldest)), Some(usage.bytes));
     let is_selected = selected(context, LeftoverKind::Unreferenced);
@@ -77,7 +78,7 @@ fn rule_removes(context: &Context, leftover: &Leftover) -> Result<RemoveReason, 
 }
 
 fn settled(context: &Context, leftover: &Leftover) -> Result<(), KeepReason> {
-    match leftover.modified_at.filter(|at| *at < context.now - SETTLED) {
+    match leftover.modified_at.filter(|at| context.now.duration_since(*at) > SETTLED) {
         Some(_) => Ok(()),
         None => Err(KeepReason::YoungerThanMinAge { min_age_seconds: SETTLED.as_secs() }),
     }

@@ -117,7 +117,7 @@ impl Accounting<'_> {
         }
         let names = self.image_names();
         let entry = |(images, parts): (Vec<&ImageId>, Vec<usize>)| SharedEntry {
-            bytes: parts.iter().filter_map(|part| self.index.part(*part)?.bytes).sum(),
+            bytes: parts.iter().filter_map(|part| self.index.part(*part)?.bytes).fold(0, u64::saturating_add),
             inodes: self.index.known_inodes(parts),
             removable: images.iter().all(|id| self.states.get(*id).is_some_and(|of| of.0 == Category::ImagesRemovable)),
             images: images

@@ -128,7 +128,7 @@ impl Budget<'_> {
             let Some((bytes, holders)) = self.held.get_mut(&held) else { continue };
             *holders -= 1;
             if *holders == 0 {
-                self.bytes -= *bytes;
+                self.bytes = self.bytes.saturating_sub(*bytes);
             }
         }
     }

@@ -208,7 +208,7 @@ impl<'a> PodLogs<'a> {
             return 0;
         }
         step.remove(object.remove(RemoveReason::OverLogLimit(limit)));
-        self.bytes -= size_bytes;
+        self.bytes = self.bytes.saturating_sub(size_bytes);
         size_bytes
     }
 }

@@ -200,7 +200,7 @@ impl<'a> RuleBook<'a> {
         for place in deciding {
             self.change(*place, |note| {
                 note.objects += 1;
-                note.bytes += object.bytes.unwrap_or_default();
+                note.bytes = note.bytes.saturating_add(object.bytes.unwrap_or_default());
             });
         }
         for (place, error) in errors {

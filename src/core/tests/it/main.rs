@@ -13,5 +13,6 @@
 )]
 
 mod every_small;
+mod extremes;
 mod properties;
 mod vectors;
