@@ -222,11 +222,6 @@ impl Rule {
         }
         self
     }
-
-    /// Evaluates the condition for an object.
-    fn evaluate(&self, facts: &Facts<'_>) -> Verdict {
-        facts.evaluate(&self.condition)
-    }
 }
 
 /// Two rules are the same if they were written so.

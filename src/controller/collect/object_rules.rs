@@ -225,7 +225,7 @@ impl Pass<'_> {
         if rules.is_empty() {
             return None;
         }
-        let facts = self.facts.with(RuleSubject::Object, self.facts_of(object));
+        let facts = self.facts.with(self.facts_of(object));
         let places = rules.iter().copied().enumerate();
         let of_place = |place: usize, error: String| rules.get(place).into_iter().for_each(|rule| fault(rule, &error));
         Budget::default().first(places, &facts, of_place).map(|(_, rule)| rule)

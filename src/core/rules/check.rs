@@ -1,11 +1,12 @@
 //! Checks a parsed condition: known facts and functions, a bounded depth, no loops in loops in loops.
 
 use cel::Program;
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
 
 use super::fact_table::Fact;
 use super::facts::objects;
 use super::fault::Fault;
+use super::work::inner;
 use super::{RuleSubject, Uses};
 
 /// The deepest expression. In a debug build each level takes some 50 KiB of stack.
@@ -14,33 +15,9 @@ const MAX_DEPTH: usize = 16;
 const MAX_LOOPS: usize = 2;
 
 /// The functions of the language besides operators.
-const FUNCTIONS: &[&str] = &[
-    "bool",
-    "bytes",
-    "contains",
-    "double",
-    "duration",
-    "dyn",
-    "endsWith",
-    "getDate",
-    "getDayOfMonth",
-    "getDayOfWeek",
-    "getDayOfYear",
-    "getFullYear",
-    "getHours",
-    "getMilliseconds",
-    "getMinutes",
-    "getMonth",
-    "getSeconds",
-    "int",
-    "matches",
-    "size",
-    "startsWith",
-    "string",
-    "timestamp",
-    "type",
-    "uint",
-];
+const FUNCTIONS: &str = "bool bytes contains double duration dyn endsWith getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear \
+    getHours getMilliseconds getMinutes getMonth getSeconds int matches size startsWith string timestamp type \
+    uint";
 
 /// The names of types, for `type(x) == int`.
 const TYPES: &[&str] = &["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
@@ -76,44 +53,36 @@ impl<'a> Check<'a> {
         }
         let depth = depth + 1;
         match &expression.expr {
-            Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => self.name(expression.id, name),
             Expr::Select(select) => match &select.operand.expr {
-                Expr::Ident(object) if self.is_object(object) => self.fact(expression.id, object, &select.field),
-                _ => self.expression(&select.operand, depth),
+                Expr::Ident(object) if self.is_object(object) => {
+                    return self.fact(expression.id, object, &select.field);
+                }
+                _ => {}
             },
             Expr::Call(call) => {
                 self.function(expression.id, &call.func_name);
                 self.pattern(call);
-                call.target.iter().for_each(|target| self.expression(target, depth));
-                call.args.iter().for_each(|argument| self.expression(argument, depth));
             }
-            Expr::List(list) => list.elements.iter().for_each(|element| self.expression(element, depth)),
-            Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr, depth)),
-            Expr::Comprehension(comprehension) => self.comprehension(expression.id, comprehension, depth),
+            Expr::Comprehension(it) => return self.comprehension(expression.id, it, depth),
             Expr::Struct(_) => self.fault(expression.id, "message types are not supported"),
+            Expr::Unspecified | Expr::Literal(_) | Expr::List(_) | Expr::Map(_) => {}
+        }
+        for part in inner(expression) {
+            self.expression(part, depth);
         }
     }
 
-    fn entry(&mut self, entry: &'a EntryExpr, depth: usize) {
-        if let EntryExpr::MapEntry(entry) = entry {
-            self.expression(&entry.key, depth);
-            self.expression(&entry.value, depth);
-        }
-    }
-
-    fn comprehension(&mut self, id: u64, comprehension: &'a ComprehensionExpr, depth: usize) {
+    fn comprehension(&mut self, id: u64, it: &'a ComprehensionExpr, depth: usize) {
         self.loops += 1;
         if self.loops > MAX_LOOPS {
             self.fault(id, &format!("has more than {MAX_LOOPS} loops within each other"));
         }
-        self.expression(&comprehension.iter_range, depth);
+        self.expression(&it.iter_range, depth);
         let before = self.scope.len();
-        self.scope.extend([comprehension.iter_var.as_str(), comprehension.accu_var.as_str()]);
-        self.scope.extend(comprehension.iter_var2.as_deref());
-        for part in
-            [&comprehension.accu_init, &comprehension.loop_cond, &comprehension.loop_step, &comprehension.result]
-        {
+        self.scope.extend([it.iter_var.as_str(), it.accu_var.as_str()]);
+        self.scope.extend(it.iter_var2.as_deref());
+        for part in [&it.accu_init, &it.loop_cond, &it.loop_step, &it.result] {
             self.expression(part, depth);
         }
         self.scope.truncate(before);
@@ -127,7 +96,7 @@ impl<'a> Check<'a> {
         if self.scope.contains(&name) || TYPES.contains(&name) {
             return;
         }
-        let known = objects(self.of).collect::<Vec<_>>().join(", ");
+        let known = objects(self.of).join(", ");
         self.fault(id, &format!("unknown name {name:?}; known are {known}"));
     }
 
@@ -143,7 +112,7 @@ impl<'a> Check<'a> {
     /// Operators have names such as `_+_` and `@in`, which cannot be written.
     fn function(&mut self, id: u64, name: &str) {
         let is_operator = !name.starts_with(|first: char| first.is_ascii_alphabetic());
-        if !is_operator && !FUNCTIONS.contains(&name) {
+        if !is_operator && !FUNCTIONS.split(' ').any(|known| known == name) {
             self.fault(id, &format!("unknown function {name:?}"));
         }
     }
@@ -159,7 +128,7 @@ impl<'a> Check<'a> {
     }
 
     fn is_object(&self, name: &str) -> bool {
-        !self.scope.contains(&name) && objects(self.of).any(|object| object == name)
+        !self.scope.contains(&name) && objects(self.of).contains(&name)
     }
 
     fn fault(&mut self, id: u64, what: &str) {

@@ -8,9 +8,8 @@ use std::any::Any;
 
 use cel::{IdedExpr, ParseErrors, Program};
 
-use super::facts::{PassFacts, Wants};
-use super::fault::Fault;
-use super::fault::doubts;
+use super::facts::{PassFacts, Values, Wants};
+use super::fault::{Fault, doubts};
 use super::work::{Work, work};
 use super::{RuleSubject, Uses, check, prepare};
 
@@ -53,11 +52,12 @@ fn parse_and_check(of: RuleSubject, when: &str, wants: Wants) -> Result<Compiled
         faults.into_iter().map(|(id, what)| check::placed(&program, when, id, &what)).collect()
     };
     let expression = prepare::prepare(program.expression()).map_err(placed)?;
-    let faults = PassFacts::example().example_of(of).check_types(&expression, wants);
+    let faults = PassFacts::example().with(Values::new()).check_types(&expression, wants);
     if !faults.is_empty() {
         return Err(placed(faults));
     }
-    Ok(Compiled { work: work(&expression), expression, uses, doubts: placed(doubts(of, program.expression())) })
+    let (work, doubts) = (work(&expression), placed(doubts(of, program.expression())));
+    Ok(Compiled { work, expression: prepare::name_facts(expression), uses, doubts })
 }
 
 /// Returns the faults of the syntax. The first line of a message is what is wrong; the others repeat the expression.

@@ -5,6 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
+use cel::common::types::{CelBool, CelMap, CelMapKey};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
 use cel::{Context, Env, ExecutionError, IdedExpr, Program, Value};
 use chrono::{DateTime, TimeDelta};
 use jiff::Timestamp;
@@ -28,31 +31,34 @@ static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()
 /// The values of the examples: the parser takes its time, and each rule is tried on them.
 static EXAMPLES: LazyLock<Values> = LazyLock::new(|| Fact::ALL.iter().map(|fact| (*fact, example(*fact))).collect());
 
-/// The objects that all objects of a pass over a node share.
-const SHARED: [&str; 2] = ["node", "disk"];
-
 /// The facts that all objects of a pass share.
-pub struct PassFacts(Context<'static, 'static>, Vec<(Fact, Extent)>);
-
-/// The facts of one object.
-pub struct Facts<'w>(Context<'w, 'static>, Vec<(Fact, Extent)>);
-
-/// Returns the names that a condition can use.
-pub(super) fn objects(of: RuleSubject) -> impl Iterator<Item = &'static str> {
-    let shared = SHARED.into_iter().filter(move |_| of != RuleSubject::Object);
-    own_objects(of).chain(shared).chain([Fact::Now.row().name])
+pub struct PassFacts {
+    context: Context<'static, 'static>,
+    shared: Named,
 }
 
-fn own_objects(of: RuleSubject) -> impl Iterator<Item = &'static str> {
-    let (own, pod): (&str, Option<&str>) = match of {
-        RuleSubject::Image => ("image", None),
-        RuleSubject::Container => ("container", Some("pod")),
-        RuleSubject::Sandbox => ("sandbox", Some("pod")),
-        RuleSubject::Log => ("log", Some("pod")),
-        RuleSubject::Checkpoint => ("checkpoint", None),
-        RuleSubject::Object => ("object", None),
-    };
-    [own].into_iter().chain(pod)
+/// The facts of one object.
+pub struct Facts<'w> {
+    pass: &'w PassFacts,
+    own: Named,
+}
+
+/// Facts by their names, and what they have.
+struct Named {
+    values: Vec<(&'static str, Box<dyn Val>)>,
+    extents: Vec<(Fact, Extent)>,
+}
+
+/// Returns the names that a condition can use.
+pub(super) fn objects(of: RuleSubject) -> &'static [&'static str] {
+    match of {
+        RuleSubject::Image => &["image", "node", "disk", "now"],
+        RuleSubject::Container => &["container", "pod", "node", "disk", "now"],
+        RuleSubject::Sandbox => &["sandbox", "pod", "node", "disk", "now"],
+        RuleSubject::Log => &["log", "pod", "node", "disk", "now"],
+        RuleSubject::Checkpoint => &["checkpoint", "node", "disk", "now"],
+        RuleSubject::Object => &["object", "now"],
+    }
 }
 
 // === impl PassFacts ===
@@ -62,42 +68,31 @@ impl PassFacts {
     pub fn new(values: Values) -> Self {
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         prepare::add_functions(&mut context);
-        let extents = Extent::of_each(&values);
-        add(&mut context, SHARED, values);
-        Self(context, extents)
+        Self { context, shared: Named::new(values) }
     }
 
     /// Returns the facts of an object.
-    pub fn with(&self, of: RuleSubject, values: Values) -> Facts<'_> {
-        let mut context = self.0.new_inner_scope();
-        let extents = self.1.iter().copied().chain(Extent::of_each(&values)).collect();
-        add(&mut context, own_objects(of), values);
-        Facts(context, extents)
+    pub fn with(&self, values: Values) -> Facts<'_> {
+        Facts { pass: self, own: Named::new(values) }
     }
 
     /// Creates the facts of a pass from their examples.
     pub(super) fn example() -> Self {
         Self::new(EXAMPLES.clone())
     }
-
-    /// Returns the facts of an example.
-    pub(super) fn example_of(&self, of: RuleSubject) -> Facts<'_> {
-        self.with(of, EXAMPLES.clone())
-    }
 }
 
-/// Adds the variables of a condition: these objects, each with its facts, and the facts that are no part of an object.
-fn add(context: &mut Context<'_, '_>, objects: impl IntoIterator<Item = &'static str>, values: Values) {
-    let mut objects: BTreeMap<_, HashMap<_, _>> = objects.into_iter().map(|name| (name, HashMap::new())).collect();
-    for (fact, value) in values {
-        let name = fact.row().name;
-        match name.split_once('.') {
-            Some((object, field)) => drop(objects.get_mut(object).and_then(|fields| fields.insert(field, value))),
-            None => context.add_variable_from_value(name, value),
-        }
+// === impl Named ===
+
+impl Named {
+    fn new(values: Values) -> Self {
+        let extents = Extent::of_each(&values);
+        let named = |(fact, value): (Fact, Value)| Some((fact.row().name, value.try_into().ok()?));
+        Self { values: values.into_iter().filter_map(named).collect(), extents }
     }
-    for (name, fields) in objects {
-        context.add_variable_from_value(name, Value::from(fields));
+
+    fn find(&self, name: &str) -> Option<&dyn Val> {
+        self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| &**value)
     }
 }
 
@@ -115,17 +110,45 @@ impl Facts<'_> {
     /// Returns the steps of the condition of a rule for this object, at most. The facts that it does not use do not count: an object may
     /// have any of what others write.
     pub(super) fn steps(&self, rule: &Rule) -> u64 {
-        let used = self.1.iter().filter(|(fact, _)| rule.uses.contains(fact)).map(|(_, extent)| *extent);
+        let extents = self.pass.shared.extents.iter().chain(&self.own.extents);
+        let used = extents.filter(|(fact, _)| rule.uses.contains(fact)).map(|(_, extent)| *extent);
         rule.work.steps(used.fold(Extent::default(), Extent::max))
     }
 
     pub(super) fn value(&self, expression: &IdedExpr) -> Result<Value, String> {
-        Value::resolve(expression, &self.0).map_err(|error| shown(&error))
+        Value::resolve(expression, &self.context()).map_err(|error| shown(&error))
     }
 
     /// Checks the types of an expression for an example. Each fault has the id of its place.
     pub(super) fn check_types(&self, expression: &IdedExpr, wants: Wants) -> Vec<(u64, String)> {
-        types::check(expression, &self.0, wants)
+        types::check(expression, &self.context(), wants)
+    }
+
+    fn context(&self) -> Context<'_, '_> {
+        let mut context = self.pass.context.new_inner_scope();
+        context.set_variable_resolver(self);
+        context
+    }
+
+    fn find(&self, name: &str) -> Option<&dyn Val> {
+        self.own.find(name).or_else(|| self.pass.shared.find(name))
+    }
+
+    /// Returns an object as a map of its facts.
+    fn object(&self, name: &str) -> Option<CowVal<'_, '_>> {
+        let field =
+            |(fact, name): (Fact, &'static str)| Some((name.into(), self.find(fact.row().name)?.clone_as_boxed()));
+        let fields: HashMap<CelMapKey, _> = Fact::of(name).filter_map(field).collect();
+        Fact::of(name).next().map(|_| CowVal::owned(CelMap::from(fields)))
+    }
+}
+
+impl VariableResolver for Facts<'_> {
+    fn resolve<'b>(&'b self, name: &str) -> Option<CowVal<'b, 'b>> {
+        match name.strip_prefix(prepare::HAS) {
+            Some(fact) => Some(CowVal::owned(CelBool::from(self.find(fact).is_some()))),
+            None => self.find(name).map(CowVal::Borrowed).or_else(|| self.object(name)),
+        }
     }
 }
 
@@ -136,7 +159,9 @@ pub(super) fn a_bool(value: &Value) -> Result<(), &'static str> {
 
 /// Formats an error. It may contain values, which are what others write.
 pub(super) fn shown(error: &ExecutionError) -> String {
-    error.to_string().chars().take(200).collect()
+    let fact = if let ExecutionError::UndeclaredReference(name) = error { name.split_once('.') } else { None };
+    let absent = fact.map(|(_, field)| ExecutionError::NoSuchKey(Arc::new(field.to_owned())));
+    absent.as_ref().unwrap_or(error).to_string().chars().take(200).collect()
 }
 
 fn example(fact: Fact) -> Value {

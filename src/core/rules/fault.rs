@@ -11,8 +11,7 @@ use cel::common::ast::{Expr, operators};
 
 use super::RuleSubject;
 use super::fact_table::Fact;
-use super::prepare::for_each_mut;
-use super::prepare::literal;
+use super::prepare::{for_each_mut, literal};
 
 /// A fault of an expression, or a doubt about it.
 #[derive(Clone, Debug, Eq, PartialEq)]

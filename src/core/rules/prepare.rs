@@ -8,8 +8,12 @@ use cel::extractors::This;
 use cel::{Context, IdedExpr};
 use regex::{Regex, RegexBuilder};
 
+use super::fact_table::Fact;
+
 /// The name of `matches` after the preparation. It cannot be written.
 const MATCHES: &str = "@matches";
+/// What precedes the name of a fact in the question whether it is available. It cannot be written.
+pub(super) const HAS: char = '?';
 /// The most memory of a compiled pattern in bytes, as the crate has it: `\w{1,63}` takes several MiB, because it has all letters.
 const MAX_PATTERN_BYTES: usize = 10 << 20;
 
@@ -30,6 +34,27 @@ pub(super) fn prepare(expression: &IdedExpr) -> Result<IdedExpr, Vec<(u64, Strin
         }
     });
     if faults.is_empty() { Ok(prepared) } else { Err(faults) }
+}
+
+/// Gives each fact, and each question whether it is available, a name of its own, which is one look-up. An expression with a loop over a
+/// variable with the name of an object stays as it is.
+pub(super) fn name_facts(mut expression: IdedExpr) -> IdedExpr {
+    let mut variables = Vec::new();
+    for_each_mut(&mut expression, &mut |part| {
+        if let Expr::Comprehension(it) = &part.expr {
+            variables.extend([it.iter_var.clone()].into_iter().chain(it.iter_var2.clone()));
+        }
+    });
+    for_each_mut(&mut expression, &mut |part| {
+        if let Expr::Select(select) = &part.expr
+            && let Expr::Ident(object) = &select.operand.expr
+            && !variables.contains(object)
+            && let Some(fact) = Fact::find(object, &select.field)
+        {
+            part.expr = Expr::Ident(select.test.then_some(HAS).into_iter().chain(fact.row().name.chars()).collect());
+        }
+    });
+    expression
 }
 
 /// Adds the functions that a prepared expression calls.

@@ -1,10 +1,11 @@
 //! Checks the types of all parts of an expression. The language has no types before the evaluation, so each part is evaluated
 //! with the facts of an example: an operand of `&&` may be wrong where the evaluation of the whole never comes to it.
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, operators};
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, operators};
 use cel::{Context, ExecutionError, IdedExpr, Value};
 
 use super::facts::{Wants, a_bool, shown};
+use super::work::inner;
 
 /// The faults so far, each with the id of its place.
 #[derive(Default)]
@@ -43,9 +44,11 @@ impl Check {
             Expr::Unspecified | Expr::Struct(_) => return None,
             Expr::Ident(name) if context.get_variable(name).is_none() => return None,
             Expr::Literal(_) | Expr::Ident(_) => {}
-            Expr::Select(select) => drop(self.part(&select.operand, context)),
-            Expr::List(list) => list.elements.iter().for_each(|element| drop(self.part(element, context))),
-            Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr, context)),
+            Expr::Select(_) | Expr::List(_) | Expr::Map(_) => {
+                for part in inner(expression) {
+                    self.part(part, context);
+                }
+            }
             Expr::Call(call) if call.func_name == "type" => return None,
             Expr::Call(call) => self.call(expression.id, call, context),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, context),
@@ -60,13 +63,6 @@ impl Check {
                 self.faults.push((expression.id, shown(&error)));
                 None
             }
-        }
-    }
-
-    fn entry(&mut self, entry: &EntryExpr, context: &Context<'_, '_>) {
-        if let EntryExpr::MapEntry(entry) = entry {
-            self.part(&entry.key, context);
-            self.part(&entry.value, context);
         }
     }
 

@@ -133,7 +133,8 @@ fn length_of(fact: Fact) -> Work {
     Work([0, u64::from(is_list), 0])
 }
 
-fn inner(expression: &IdedExpr) -> Vec<&IdedExpr> {
+/// Returns the parts of an expression.
+pub(super) fn inner(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) | Expr::Struct(_) => Vec::new(),
         Expr::Select(select) => vec![&select.operand],
@@ -222,6 +223,6 @@ impl Budget {
             return Verdict::Error(format!("not evaluated: the conditions for it take more than {SHARE} steps"));
         };
         self.0.set(left);
-        rule.evaluate(facts)
+        facts.evaluate(&rule.condition)
     }
 }

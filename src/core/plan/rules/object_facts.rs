@@ -15,9 +15,7 @@ use crate::model::{
 };
 use crate::plan::disk_usage::Usage;
 use crate::plan::pods::ListedPods;
-use crate::rules::{
-    Fact, Facts, MAX_LIST, PassFacts, RuleSubject, Uses, Value, Values, labels, number, seconds, texts, time,
-};
+use crate::rules::{Fact, Facts, MAX_LIST, PassFacts, Uses, Value, Values, labels, number, seconds, texts, time};
 use crate::store::SnapshotIndex;
 
 /// What the facts of the objects of a pass are made of.
@@ -85,7 +83,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ImagePulls, || Some(number(pulls()?.pulls)))
             .fact(Fact::ImagePullSeconds, || pulls()?.seconds.map(number))
             .fact(Fact::ImageLastUsedBy, || last_used_by.map(Into::into));
-        self.pass_facts.with(RuleSubject::Image, self.configured(facts, image, details).values)
+        self.pass_facts.with(self.configured(facts, image, details).values)
     }
 
     /// Adds the facts of the configuration of an image.
@@ -111,7 +109,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ContainerCreated, || created.map(time))
             .fact(Fact::ContainerAge, || created.map(|at| self.since(at)));
         let facts = self.pod(self.ended(facts, container), container.pod.as_ref());
-        self.pass_facts.with(RuleSubject::Container, facts.values)
+        self.pass_facts.with(facts.values)
     }
 
     /// Returns the facts of a container of which only the log remains. What only the runtime knows is not available.
@@ -121,7 +119,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::ContainerName, || Some(log.container.as_str().into()))
             .fact(Fact::ContainerAttempt, || Some(number(log.attempt.into())))
             .fact(Fact::ContainerLogBytes, || Some(number(log.size_bytes)));
-        self.pass_facts.with(RuleSubject::Container, self.pod(facts, Some(&log.pod)).values)
+        self.pass_facts.with(self.pod(facts, Some(&log.pod)).values)
     }
 
     /// Adds the facts of a container that no list has.
@@ -143,7 +141,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::SandboxAttempt, || Some(number(sandbox.attempt.into())))
             .fact(Fact::SandboxCreated, || created.map(time))
             .fact(Fact::SandboxAge, || created.map(|at| self.since(at)));
-        self.pass_facts.with(RuleSubject::Sandbox, self.pod(facts, sandbox.pod.as_ref()).values)
+        self.pass_facts.with(self.pod(facts, sandbox.pod.as_ref()).values)
     }
 
     /// Returns the facts of the log directory of a deleted pod.
@@ -153,7 +151,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::LogName, || Some(dir.name.as_str().into()))
             .fact(Fact::LogAge, || Some(seconds(crate::plan::times::seconds(missing_for))))
             .fact(Fact::LogBytes, || dir.size_bytes.map(number));
-        self.pass_facts.with(RuleSubject::Log, self.pod_as_seen(facts, Some(pod), self.remembered(pod)).values)
+        self.pass_facts.with(self.pod_as_seen(facts, Some(pod), self.remembered(pod)).values)
     }
 
     pub fn checkpoint(&self, checkpoint: &Leftover) -> Facts<'_> {
@@ -163,7 +161,7 @@ impl<'a> FactSource<'a> {
             .fact(Fact::CheckpointName, || name.map(Into::into))
             .fact(Fact::CheckpointAge, || checkpoint.modified_at.map(|at| self.since(at)))
             .fact(Fact::CheckpointBytes, || checkpoint.size().map(number));
-        self.pass_facts.with(RuleSubject::Checkpoint, facts.values)
+        self.pass_facts.with(facts.values)
     }
 
     /// Returns a deleted pod as a pass last saw it, from the memory or its document in the archive.

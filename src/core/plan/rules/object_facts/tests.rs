@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::model::pod_of_dir;
+use crate::rules::RuleSubject;
 use crate::rules::{Budget, Rule, RuleText, Then, Verdict};
 
 /// A node with an image and a container of which all is known, and with ones of which nothing is.
