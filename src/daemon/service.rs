@@ -41,7 +41,6 @@ struct Service<'a, A> {
     stop: &'a CancellationToken,
     hold_up: Duration,
     after: RefCell<A>,
-    /// What the socket shows.
     live: Live,
     /// The number of scheduled passes that run.
     running: watch::Sender<usize>,

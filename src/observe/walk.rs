@@ -68,7 +68,6 @@ pub(super) struct Walk {
 struct Largest {
     /// The bytes from which a directory or file is listed.
     at_least: u64,
-    /// Where the walk is.
     path: Vec<u8>,
     /// The size of all that are listed so far.
     listed: DirUsage,

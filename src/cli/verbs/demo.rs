@@ -52,7 +52,6 @@ impl Verb for Args {
     }
 }
 
-/// Runs the demo.
 fn run(Args {}: &Args, output: &mut Output) -> Result<(), CliError> {
     let busy = demo_node::busy(now());
     let sim = Sim::start(busy.node).map_err(|error| CliError::new(ErrorKind::Internal, error))?;

@@ -25,7 +25,6 @@ const PODS: &str = "pods";
 pub(super) struct Monitoring {
     pub(super) metrics: AgentMetrics,
     pub(super) health: Health,
-    /// What the socket shows.
     live: Live,
     /// `None` = the system refused a thread.
     server: Option<Server>,

@@ -100,7 +100,6 @@ impl Chosen {
         }
     }
 
-    /// Merges the lists.
     fn unite(&self, answers: Vec<Seen<PodList>>, clock: Clock) -> Seen<PodList> {
         let mut union = PodList { source: self.name.clone(), complete: true, ..PodList::default() };
         let (mut pods, mut is_seen) = (BTreeMap::new(), false);

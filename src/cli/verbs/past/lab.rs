@@ -42,7 +42,6 @@ pub struct Args {
 /// What replays of a trace show.
 #[derive(JsonSchema, Serialize)]
 pub(in crate::cli) struct Lab {
-    /// When the replays begin.
     since: Timestamp,
     /// When they end.
     until: Timestamp,

@@ -46,7 +46,6 @@ pub struct FilesLeft {
 // === impl FilesLeft ===
 
 impl FilesLeft {
-    /// Returns the sums.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
