@@ -232,6 +232,7 @@ mod tests {
             ("it is younger", checkpoint(59).set(rule(Then::Remove, hour)), "c.tar: no_rule", ""),
             ("a rule keeps it", checkpoint(61).set(rule(Then::Keep, hour)), "c.tar: rule", ""),
             ("it is in the making", checkpoint(9).set(rule(Then::Remove, "true")), "c.tar: younger_than_min_age", ""),
+            ("it has just been finished", checkpoint(10).set(rule(Then::Remove, "true")), "c.tar: younger_than_min_age", ""),
             ("it is from the future", checkpoint(-9).set(rule(Then::Remove, "true")), "c.tar: younger_than_min_age", ""),
             ("a removal failed before",
                 checkpoint(61).set(rule(Then::Remove, hour)).failed("leftover//var/lib/kubelet/c.tar", 1), "c.tar: backing_off", ""),

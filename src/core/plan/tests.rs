@@ -28,6 +28,7 @@ fn targets_have_the_names_that_people_know() {
     let words = ["container", "sandbox", "log_dir", "log_file", "log_link", "leftover", "image"];
     assert_eq!(Kind::ALL.map(Kind::as_str), words);
     assert_eq!(json!(Kind::ALL), json!(words));
+    assert_eq!(Scope::Images.to_string(), "images");
 }
 
 #[test]

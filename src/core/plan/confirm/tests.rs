@@ -80,6 +80,24 @@ fn objects_no_longer_listed_are_already_removed() {
 }
 
 #[test]
+fn a_log_file_that_is_not_listed_is_removed_only_if_both_lists_of_logs_are_available() {
+    let path =
+        json!({ "action": "remove_log_file", "path": "/var/log/pods/default_web_u/app/0.log", "reason": "superseded" });
+    let mut plan = saved();
+    plan.actions = vec![serde_json::from_value(path).unwrap()];
+    let denial = |change: fn(&mut Snapshot)| {
+        let mut node = node();
+        change(&mut node);
+        confirm(plan.clone(), &node, &policy()).denied.remove(0).1
+    };
+    let unavailable = |source| Denial::Unavailable { source, cause: "no answer".to_owned() };
+    let no_answer = |node: &mut Snapshot| node.container_logs = Seen::NotSeen("no answer".to_owned());
+    assert_eq!(denial(|_| ()), Denial::AlreadyRemoved);
+    assert_eq!(denial(no_answer), unavailable("container_logs"));
+    assert_eq!(denial(|node| node.leftover_logs = Seen::NotSeen("no answer".to_owned())), unavailable("leftover_logs"));
+}
+
+#[test]
 fn node_errors_are_added_once_where_they_deny_something() {
     let images = |node: &mut Snapshot| node.images = Seen::NotSeen("no answer".to_owned());
     let (_, plan) = denials(images);

@@ -225,6 +225,7 @@ mod tests {
 
     use super::*;
     use crate::model::DiskGrowth;
+    use crate::plan::tests::node::node;
 
     /// A disk of 1000 bytes with the default thresholds, 85 and 80 %.
     fn state(available_bytes: u64) -> DiskState {
@@ -285,5 +286,30 @@ mod tests {
             format!("75% used (high 85%, low 80%, {pressure}), 256.0MiB of 1.0GiB free, /logs")
         );
         assert_eq!([1_048_577, 10_485_761].map(exact_or_rounded), ["1048577B", "10.0MiB"]);
+    }
+
+    #[test]
+    fn a_new_disk_has_samples_and_no_forecast() {
+        let memory = |seconds| DiskMemory {
+            growth: vec![DiskGrowth { since: Timestamp::UNIX_EPOCH, seconds, bytes: 20 }],
+            holds: Vec::new(),
+            at: Timestamp::UNIX_EPOCH,
+            used_bytes: 0,
+            reclaimed_bytes: 0,
+        };
+        let of = |seconds| {
+            let mut snapshot = node().snapshot();
+            snapshot.disks = vec![state(250).disk];
+            snapshot.memory.disks = [(String::new().into(), memory(seconds))].into();
+            let state = DiskState::all(&snapshot, &Policy::default()).remove(0);
+            (state.sampled_seconds, state.forecast.is_some())
+        };
+        assert_eq!([of(3599), of(3600)], [(Some(3599), false), (None, true)]);
+    }
+
+    #[test]
+    fn a_summary_is_shortened_once() {
+        let mut summary = DiskSummary::from(&state(100));
+        assert_eq!([summary.shorten(), summary.shorten()], [true, false]);
     }
 }

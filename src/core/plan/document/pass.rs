@@ -136,4 +136,13 @@ mod tests {
         };
         assert_eq!([is_short(0, 0), is_short(1, 0), is_short(0, 1)], [false, true, true]);
     }
+
+    #[test]
+    fn the_fault_of_a_pass_is_its_first_error_before_failed_removals() {
+        let fault = |failed, errors: &[&str]| {
+            let errors = errors.iter().map(ToString::to_string).collect();
+            PassCounts { failed, errors, ..PassCounts::default() }.fault().unwrap_or_default()
+        };
+        assert_eq!([fault(0, &[]), fault(2, &[]), fault(2, &["a", "b"])], ["", "2 removals failed", "a"]);
+    }
 }

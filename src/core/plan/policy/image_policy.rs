@@ -141,6 +141,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::policy::Policy;
 
     #[test]
     fn the_first_passes_of_many_nodes_are_spread_out() {
@@ -150,5 +151,27 @@ mod tests {
         let in_tenth = |tenth| delays.iter().filter(|delay| **delay / 10 == tenth).count();
         assert!((0..10).all(|tenth| (50..200).contains(&in_tenth(tenth))), "{delays:?}");
         assert_eq!(Pace::default().start_delay("node-1"), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_pace_is_read_and_shown_in_the_same_form() {
+        let parts = ["images 20", "bytes 1GiB", "pause 10s", "start 5m"];
+        assert_eq!(
+            parts.map(|part| Pace::default().with(part).unwrap().parts()),
+            parts.map(|part| vec![part.to_owned()])
+        );
+        assert_eq!(parts.iter().try_fold(Pace::default(), |pace, part| pace.with(part)).unwrap().parts(), parts);
+        for wrong in ["images 0", "bytes 0", "pause 0s", "pause 61s", "start 25h", "images", "layers 3"] {
+            assert!(Pace::default().with(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_a_target_of_all_images_is_a_total() {
+        let has_total = |target: &str| {
+            let images = ImagePolicy { targets: vec![target.parse().unwrap()], ..ImagePolicy::default() };
+            Policy { images, ..Policy::default() }.has_image_total()
+        };
+        assert_eq!(["total 2GiB..1GiB", "free 1GiB..2GiB"].map(has_total), [true, false]);
     }
 }

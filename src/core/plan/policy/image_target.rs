@@ -90,3 +90,29 @@ impl std::fmt::Display for ImageTarget {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_ends_beyond_where_it_begins() {
+        for right in ["free 10GiB..20GiB", "inodes 90%..80%", "total 2GiB..1GiB"] {
+            assert_eq!(right.parse::<ImageTarget>().unwrap().to_string(), right);
+        }
+        for wrong in [
+            "free 20GiB..10GiB",
+            "free 10GiB..10GiB",
+            "inodes 80%..90%",
+            "inodes 80%..80%",
+            "inodes 80%..0%",
+            "inodes 101%..80%",
+            "total 1GiB..2GiB",
+            "total 1GiB..1GiB",
+            "total 1GiB..0GiB",
+            "layers 2..1",
+        ] {
+            assert!(wrong.parse::<ImageTarget>().is_err(), "{wrong}");
+        }
+    }
+}

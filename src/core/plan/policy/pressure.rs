@@ -247,4 +247,13 @@ mod tests {
             assert_eq!(policy(limits).is_off(), is_off, "{limits:?}");
         }
     }
+
+    #[test]
+    fn the_end_of_disk_pressure_is_a_tenth_above_its_limit() {
+        let missing = |free_bytes, free_inodes| {
+            let policy = PressurePolicy { free_bytes: 100, free_percent: 0, free_inodes_percent: 20 };
+            policy.missing(&disk(free_bytes, Some((100, free_inodes))))
+        };
+        assert_eq!([missing(100, 20), missing(99, 20), missing(100, 19)], [(0, 0), (11, 0), (0, 3)]);
+    }
 }

@@ -215,4 +215,12 @@ mod tests {
         let lengths = |memory: &Memory| [memory.failures.len(), memory.images.len(), memory.removed_images.len()];
         assert_eq!([lengths(&before), lengths(&after)], [[1, 1, 0], [0, 0, 1]]);
     }
+
+    #[test]
+    fn a_back_off_that_ended_a_day_ago_is_forgotten() {
+        let before =
+            node().failed("image/a", -24 * 60).failed("image/b", 1 - 24 * 60).failed("image/c", 5).snapshot().memory;
+        let after = after_outcomes(&before, &[], now(), now(), Duration::ZERO);
+        assert_eq!(after.failures.into_keys().collect::<Vec<_>>(), ["image/b", "image/c"]);
+    }
 }

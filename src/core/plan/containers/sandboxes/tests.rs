@@ -114,5 +114,5 @@ fn a_sandbox_reports_how_many_containers_are_kept() {
     };
     let node = ["a", "b", "c"].into_iter().fold(two().pod("web"), of);
     let old = node.plan().kept.into_iter().find(|kept| kept.id == "old").unwrap();
-    assert_eq!(old.reason, KeepReason::HasContainers { containers: 3 });
+    assert_eq!((old.reason, old.age_seconds), (KeepReason::HasContainers { containers: 3 }, Some(30 * 60)));
 }

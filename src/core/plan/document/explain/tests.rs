@@ -176,3 +176,37 @@ fn guards_only_keep_more_than_the_kubelet() {
     let first = guards.first().copied();
     assert_eq!((first, guards.len()), (Some("newest_instance"), 26), "{guards:?}");
 }
+
+#[test]
+fn only_removals_for_space_end_when_there_is_enough() {
+    let of = |is: fn(&RemoveReason) -> bool| {
+        let removals = samples::<RemoveReason>(removals());
+        removals.iter().filter(|one| is(one)).map(RemoveReason::kind).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(of(RemoveReason::is_for_space), "space target unused");
+    assert_eq!(of(RemoveReason::can_be_undone), "age age unused listed named rule rule");
+}
+
+#[test]
+fn a_reason_that_ends_by_itself_has_its_seconds() {
+    let taken_at = "2026-11-21T12:00:00Z".parse().unwrap();
+    let seconds = |reason: Value, age_seconds: Option<i64>| {
+        let kept = json!({ "kind": "sandbox", "id": "s", "reason": "pinned", "age_seconds": age_seconds });
+        let kept = Kept { reason: serde_json::from_value(reason).unwrap(), ..serde_json::from_value(kept).unwrap() };
+        kept.seconds_to_go(taken_at)
+    };
+    let missing = json!({ "reason": "pod_missing", "absent_since": "2026-11-21T11:59:00Z", "gone_after_seconds": 90 });
+    let unknown = json!({ "reason": "pod_missing", "absent_since": null, "gone_after_seconds": 90 });
+    let failed = |retry_at| json!({ "reason": "backing_off", "retry_at": retry_at, "failures": 2, "error": "busy" });
+    let of_age = |reason: &str, setting: &str| {
+        let reason = json!({ "reason": reason, setting: 90 });
+        [Some(30), Some(90), None].map(|age| seconds(reason.clone(), age))
+    };
+    assert_eq!(of_age("younger_than_min_age", "min_age_seconds"), [Some(60), None, Some(90)]);
+    assert_eq!(of_age("maybe_starting", "created_grace_seconds"), [Some(60), None, None]);
+    assert_eq!(of_age("young_sandbox", "sandbox_grace_seconds"), [Some(60), None, None]);
+    assert_eq!([missing, unknown].map(|reason| seconds(reason, None)), [Some(30), Some(90)]);
+    assert_eq!(seconds(failed("2026-11-21T12:00:07Z"), None), Some(7));
+    assert_eq!(seconds(failed("2026-11-21T11:00:00Z"), None), None, "the next pass retries");
+    assert_eq!(seconds(json!({ "reason": "pinned" }), Some(9)), None);
+}

@@ -224,6 +224,32 @@ fn an_image_listed_twice_keeps_the_tags_of_both() {
     for name in ["web:1", "other:1"] {
         assert!(is_kept(&twice(naming(&[name])), &Policy::default()), "{name}");
     }
+    let images = crate::plan::images(&twice(naming(&[])), &Guards::default());
+    assert_eq!(
+        images.iter().map(|image| image.tags.last().unwrap().as_str()).collect::<Vec<_>>(),
+        ["docker.io/library/other:1"]
+    );
+}
+
+#[test]
+fn the_users_of_an_image_are_sorted_by_pod_and_name() {
+    let mut node = node(naming(&[]));
+    let container = |id: &str, pod: &str, used: Value| {
+        let mut container = json!({ "id": id, "name": "app", "state": "exited", "created_at": "2026-11-20T12:00:00Z",
+            "pod": { "uid": pod, "namespace": "shop", "name": pod } });
+        container.as_object_mut().unwrap().extend(used.as_object().unwrap().clone());
+        container
+    };
+    let used = [
+        container("c1", "web", json!({ "image": "web:1" })),
+        container("c2", "db", json!({ "image_id": ID, "image": "web:1" })),
+        container("c3", "api", json!({ "image_volumes": [ID] })),
+        container("c4", "other", json!({ "image": "other:1" })),
+    ];
+    node.containers = serde_json::from_value(json!({ "seen": used })).unwrap();
+    let image = &node.images.as_ref().unwrap()[0];
+    let users = crate::plan::ImageUsers::new(&node).of(image);
+    assert_eq!(users.iter().map(|container| container.id.as_str()).collect::<Vec<_>>(), ["c3", "c2", "c1"]);
 }
 
 #[test]

@@ -41,6 +41,10 @@ fn same_manifest(node: Node) -> Node {
 fn images_of_containers_that_the_cri_does_not_list_are_kept() {
     let other = |namespace, id, image| container(namespace, id, image)(full());
     let without_sandboxes = |snapshot: &mut Snapshot| snapshot.sandboxes = Seen::NotSeen("refused".to_owned());
+    let other_manifest = |snapshot: &mut Snapshot| {
+        let Seen::Seen(store) = &mut snapshot.store else { panic!("no store") };
+        store.parts[1].name = "sha256:n".to_owned();
+    };
     let (kept, removed) = ("a: used_by_other_client", "a: space");
     table([
         ("nerdctl in a namespace of its own", other("default", "c", "docker.io/library/web:1"), kept, ""),
@@ -50,6 +54,7 @@ fn images_of_containers_that_the_cri_does_not_list_are_kept() {
         ("without its lists nothing shows whose it is", other("k8s.io", "c", "web:1").but(without_sandboxes), "", removed),
         ("podman on the storage of CRI-O", other("k8s.io", "c", "a"), kept, ""),
         ("another name of the same manifest", container("moby", "c", "local/site:2")(same_manifest(full())), kept, ""),
+        ("its own name of another manifest", container("moby", "c", "local/site:2")(same_manifest(full()).but(other_manifest)), "", removed),
         ("the kubelet does not see it", other("default", "c", "web:1").kubelet(), "", removed),
     ]);
 }

@@ -47,6 +47,10 @@ fn an_image_is_removed_only_if_that_reclaims_something() {
         ("one that waits is not of every set", 
             full(&[("a", &[("x", 90), ("z", 9)]), ("b", &[("x", 90)]), ("d", &[("w", 99)]), ("e", &[("w", 99), ("z", 9)])]),
             "", "a b e d: space"),
+        ("one that was removed waits no more",
+            full(&[("a", &[("x", 50), ("y", 99)]), ("b", &[("x", 50), ("b", 30)]), ("d", &[("y", 99)]), ("f", &[("f", 5)])])
+                .image("k", 300).which(pinned).layers("k", &[("y", 99)]),
+            "d: frees_nothing, k: pinned", "b a f: space"),
         ("a kept image holds the layer too",
             full(&[("a", &[("x", 200)]), ("b", &[("x", 200)])]).image("k", 300).which(pinned).layers("k", &[("x", 200)]),
             "a b: frees_nothing, k: pinned", ""),

@@ -117,12 +117,28 @@ fn small_lists_fall_like_large_ones() {
     }
 }
 
+/// Of a limit above 50 %.
+#[test]
+fn few_missing_objects_are_no_sharp_fall_unless_less_than_half_is_left() {
+    let rows = [(9, 6, true), (9, 7, false), (4, 2, false), (3, 1, true), (10, 8, false), (9, 9, false)];
+    for (before, now, is_fall) in rows {
+        assert_eq!(super::is_sharp(before, now, 80), is_fall, "{before} to {now}");
+    }
+}
+
 #[test]
 fn a_fall_in_small_steps_is_held() {
     let rows: Vec<_> = (0..7).map(|pass| (pass, [40 - 5 * usize::try_from(pass).unwrap(); 3])).collect();
     let decided = passes(&rows);
     assert_eq!(decided[..5], [(true, true); 5], "20 of 40 are no sharp fall");
     assert_eq!(decided[5..], [(false, false); 2], "15 of 40 are");
+}
+
+#[test]
+fn a_list_that_grew_is_compared_with_its_greatest_length() {
+    let (few, full) = ([10, 10, 45], [40, 40, 45]);
+    let decided = passes(&[(0, few), (5, full), (11, full), (12, [12, 12, 45])]);
+    assert_eq!(decided, [(true, true), (true, true), (true, true), (false, false)]);
 }
 
 #[test]

@@ -261,6 +261,8 @@ fn the_limits_of_a_rule_apply_to_the_containers_that_it_decides() {
         ("the pod is deleted", two_slots().without_pods().deleted("p").set(set(of_a, &most(4))),
             "", "a1 a2 a3 a4 b1 b2 b3 b4: pod_deleted"),
     ]);
+    let limit = serde_json::to_value(&two_slots().set(set(of_a, &most(3))).plan().actions[0].reason).unwrap();
+    assert_eq!(limit["limit"], "max_per_pod_container = 3");
 }
 
 #[test]
@@ -369,7 +371,7 @@ fn a_rule_for_logs_sees_a_pod_as_a_pass_last_saw_it() {
         let Seen::Seen(list) = &mut snapshot.pods else { unreachable!() };
         list.pods[0].details = details.clone();
     });
-    let (snapshot, mut policy) = (exists.snapshot(), Policy::default());
+    let (snapshot, mut policy) = (exists.clone().snapshot(), Policy::default());
     keep(&mut policy);
     let seen = crate::plan::update_memory(&snapshot, &policy).log_pods;
     let gone = |name: &str| {
@@ -396,6 +398,19 @@ fn a_rule_for_logs_sees_a_pod_as_a_pass_last_saw_it() {
     assert_eq!(after, seen, "while it has logs");
     let without_logs = gone("web").but(|snapshot| snapshot.log_dirs = Seen::Seen(Vec::new())).snapshot();
     assert!(crate::plan::update_memory(&without_logs, &policy).log_pods.is_empty(), "its logs are gone");
+    let without_details = |name: &str| {
+        let again = exists.clone().but(|snapshot| {
+            snapshot.memory.log_pods = seen.clone();
+            let Seen::Seen(list) = &mut snapshot.pods else { unreachable!() };
+            (list.pods[0].name, list.pods[0].details) = (name.to_owned(), None);
+        });
+        crate::plan::update_memory(&again.snapshot(), &policy).log_pods[0].details.clone()
+    };
+    assert_eq!(
+        (without_details("web"), without_details("other")),
+        (details, None),
+        "another pod of that uid has its own"
+    );
 }
 
 #[test]
@@ -453,4 +468,6 @@ fn images_are_removed_in_the_order_of_their_score() {
     let images = three(140).set(order("(now - image.last_used).getMinutes()")).plan().images;
     let scores: Vec<_> = images.scores.iter().map(|(id, score)| (id.as_str(), *score)).collect();
     assert_eq!((scores, images.unscored), (vec![("new", 100.0), ("old", 200.0)], 1));
+    let unscored = |node: Node| node.set(order("(now - image.last_used).getMinutes()")).plan().images.unscored;
+    assert_eq!(unscored(three(140).image("never2", 300).image("never3", 300)), 3);
 }
