@@ -44,6 +44,7 @@ fn conditions_hold_for_the_facts_of_an_object() {
         "image.size_bytes > 1.5 && image.last_used != null",
         "[{'id': 'x'}].all(image, image.id == 'x') && ['pod'].exists(pod, pod + image.registry != 'pod')",
         "has(image.labels.maintainer) && !has(image.labels.other) && 'tags' in image",
+        "[1].exists(a, a == 1) && [2].exists(b, b == 2) && [3].exists(c, c == 3)",
     ] {
         assert_eq!(holds(when), Verdict::Holds(true), "{when}");
         assert_eq!(holds(&format!("!({when})")), Verdict::Holds(false), "{when}");
@@ -156,6 +157,28 @@ fn a_loop_takes_steps_for_each_element_and_one_in_it_for_each_pair() {
         .map(|when| steps(when, [1, 1, 101]))
         .map(|[one, _, many]| many - one);
     assert!(joined >= 2 * alone, "{joined} {alone}");
+    assert_eq!(grows("image.tags.all(a, [a].all(b, b == 'x'))"), 10, "a text has no elements");
+    assert!(grows("[image.tags].all(list, list.all(a, true))") > 50, "the elements of a list may be lists");
+}
+
+#[test]
+fn a_condition_that_reads_a_long_text_takes_more_steps() {
+    let (pass, is_it) = (PassFacts::example(), rule(RuleSubject::Image, "image.id == 'x'").unwrap());
+    let steps = |bytes: usize| pass.with([(Fact::ImageId, "x".repeat(bytes).into())].into()).steps(&is_it);
+    assert_eq!([steps(255), steps(256), steps(2560)], [4, 8, 44]);
+}
+
+#[test]
+fn what_is_written_alike_is_the_same() {
+    let rule = |when| rule(RuleSubject::Image, when).unwrap();
+    assert!(rule("image.pinned") == rule("image.pinned") && rule("image.pinned") != rule("!image.pinned"));
+    let score = |text| Score::compile(text).unwrap();
+    assert!(score("1 + 1") == score(" 1 + 1 ") && score("1 + 1") != score("2"));
+    assert_eq!(score(" 1 + 1 ").text(), "1 + 1");
+    assert_eq!(
+        [0, 1].map(|count| (0..count).map(|_| rule("image.pinned")).collect::<Rules>().is_empty()),
+        [true, false]
+    );
 }
 
 /// 10,000 objects with 64 conditions each: a third compare, a third match, a third look at each of ten names.
@@ -206,7 +229,8 @@ fn long_and_deep_conditions_are_faults() {
 fn the_deepest_condition_is_evaluated_on_a_small_stack() {
     let deep = |count: usize| format!("1{} > 0", "+1".repeat(count));
     assert!(rule(RuleSubject::Image, &deep(60)).is_err());
-    let deepest = (1..60).rev().find_map(|count| rule(RuleSubject::Image, &deep(count)).ok()).unwrap();
+    assert!(texts(&rule(RuleSubject::Image, &deep(16)).unwrap_err())[0].contains("is deeper than 16 levels"));
+    let deepest = rule(RuleSubject::Image, &deep(15)).unwrap();
     let evaluated = std::thread::Builder::new()
         .stack_size(1 << 20)
         .spawn(move || PassFacts::example().with(Values::new()).evaluate(&deepest.condition));
