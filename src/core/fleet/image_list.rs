@@ -259,5 +259,6 @@ mod tests {
         assert_eq!(second, [answer], "what was removed stays counted, and is not absent");
         assert_eq!(policies.answers(&images, &fates, &first, Timestamp::UNIX_EPOCH), [], "the list has expired");
         assert_eq!([before, Timestamp::UNIX_EPOCH].map(|now| policies.listed(now).len()), [1, 0]);
+        assert_eq!([policies, NodePolicies::default()].map(|policies| policies.lists_images()), [true, false]);
     }
 }

@@ -226,6 +226,8 @@ impl NodeStatus {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::model::Snapshot;
+    use crate::plan::{Plan, Policy, Summary, decide};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -292,5 +294,40 @@ pub(super) mod tests {
         assert!(!serde_json::to_string(&large).unwrap().contains("\\u0007"));
         assert_eq!((large.disks.len(), large.conditions.len()), (3, 2), "what counts is left");
         assert!(!large.removals.is_empty(), "notes and texts go before answers");
+    }
+
+    #[test]
+    fn the_mode_in_force_decides_whether_a_node_collects_until_it_is_suspended() {
+        let mut status = NodeStatus::of_agent(7, "1.0.0", at(0));
+        let reason = |status: &NodeStatus| status.condition("Collecting").unwrap().reason.clone();
+        status.set_in_force("observe", "kubelet");
+        assert_eq!((reason(&status).as_str(), status.suspended()), ("Observes", None));
+        assert_eq!(status.local.as_ref().unwrap().profile, "kubelet");
+        status.set_collecting(Some("paused"));
+        status.set_in_force("collect", "safe");
+        assert_eq!((status.mode.as_str(), status.suspended()), ("collect", Some("paused")), "a reload ends no pause");
+        status.set_collecting(None);
+        assert_eq!((reason(&status).as_str(), status.suspended()), ("Collects", None));
+    }
+
+    #[test]
+    fn a_status_has_the_last_pass_of_each_kind() {
+        let snapshot: Snapshot = serde_json::from_value(serde_json::json!({ "taken_at": at(0) })).unwrap();
+        let pass = |scope, second| Pass {
+            scope,
+            ended_at: at(second),
+            duration: None,
+            plan: Plan { errors: Vec::new(), ..decide(&snapshot, &Policy::default(), scope) },
+            reports: Vec::new(),
+            summary: Summary::default(),
+            not_recorded: None,
+        };
+        let mut status = NodeStatus::default();
+        for (scope, second) in [(Scope::Images, 1), (Scope::Containers, 2), (Scope::Images, 3)] {
+            status.set_passed(&pass(scope, second), None);
+        }
+        let passes = status.passes.iter().map(|pass| (pass.scope.as_str(), pass.at.unwrap())).collect::<Vec<_>>();
+        assert_eq!(passes, [("containers", at(2)), ("images", at(3))]);
+        assert_eq!(status.condition("Healthy").unwrap().status, "True");
     }
 }

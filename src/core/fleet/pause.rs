@@ -134,6 +134,9 @@ mod tests {
         ] {
             assert_eq!(ended_by(&cause.to_string()), command);
         }
+        let causes =
+            [PauseCause::Paused(Pause::default()), PauseCause::Observes(String::new()), PauseCause::QuietHours(at(60))];
+        assert_eq!(causes.map(|cause| cause.cause()), ["pause", "policy_mode", "quiet_hours"]);
     }
 
     fn at(second: i64) -> Timestamp {
