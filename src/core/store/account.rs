@@ -208,3 +208,98 @@ fn category_of(holder: &StoreHolder, listed: &HashSet<&str>) -> Category {
         HolderKind::Label => Category::Labels,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Two removable images that share a layer, a container of the CRI, and what others hold.
+    fn snapshot() -> Snapshot {
+        let part = |kind: &str, name: &str, bytes: u64| json!({ "kind": kind, "name": name, "bytes": bytes });
+        let holder = |kind: &str, namespace: &str, name: &str, parts: &[usize]| json!({ "kind": kind, "namespace": namespace, "name": name, "refs": parts });
+        let image = |id: &str, tag: &str| json!({ "id": id, "tags": [tag] });
+        let parts = [
+            part("layer", "a", 100),
+            part("layer", "both", 300),
+            part("layer", "unlisted", 60),
+            part("layer", "moby", 50),
+            part("layer", "leased", 20),
+            part("layer", "none", 10),
+            part("writable", "w1", 7),
+            part("writable", "w2", 5),
+            part("layer", "a2", 30),
+        ];
+        let holders = [
+            holder("image", "k8s.io", "docker.io/library/a:1", &[0, 1, 8]),
+            holder("image", "k8s.io", "docker.io/library/b:1", &[1]),
+            holder("image", "k8s.io", "docker.io/library/odd:1", &[2]),
+            holder("image", "moby", "docker.io/library/c:1", &[3]),
+            holder("lease", "k8s.io", "pull-1", &[4]),
+            holder("container", "k8s.io", "c1", &[6]),
+            holder("container", "moby", "c2", &[7]),
+        ];
+        let seen = |value: Value| json!({ "seen": value });
+        let container = json!({ "id": "c1", "name": "app", "state": "running", "created_at": "2026-11-21T11:00:00Z" });
+        serde_json::from_value(json!({
+            "taken_at": "2026-11-21T12:00:00Z",
+            "containers": seen(json!([container, { "id": "c2", "name": "x", "state": "running", "created_at": "2026-11-21T11:00:00Z" }])),
+            "sandboxes": seen(json!([])),
+            "images": seen(json!([image("a", "docker.io/library/a:1"), image("b", "docker.io/library/b:1")])),
+            "image_filesystem": seen(json!({ "mountpoint": "/images", "capacity_bytes": 9000, "available_bytes": 5000 })),
+            "store": seen(json!({ "parts": parts, "holders": holders })),
+        }))
+        .unwrap()
+    }
+
+    fn states() -> ImageStates {
+        ["a", "b"].map(|id| (id.into(), (Category::ImagesRemovable, String::new()))).into()
+    }
+
+    #[test]
+    fn each_part_counts_once_where_its_most_important_holder_is() {
+        let account = account(&snapshot(), states()).unwrap();
+        let filled = account.first.categories.iter().filter(|entry| entry.objects > 0);
+        let rows: Vec<_> =
+            filled.map(|entry| (entry.category.into(), entry.bytes, entry.objects)).collect::<Vec<(&str, _, _)>>();
+        let expected = [
+            ("images_removable", 430, 3),
+            ("writable_layers", 7, 1),
+            ("unlisted_images", 60, 1),
+            ("other_clients", 55, 2),
+            ("leases", 20, 1),
+            ("unreferenced", 10, 1),
+        ];
+        assert_eq!((rows.as_slice(), account.reclaimable_bytes), (&expected[..], 430));
+    }
+
+    #[test]
+    fn what_images_share_and_what_no_image_holds_is_listed_the_largest_first() {
+        let account = account(&snapshot(), states()).unwrap();
+        let images = account.images.iter().map(|one| (one.id.as_str(), one.own_bytes, one.all_bytes));
+        assert_eq!(images.collect::<Vec<_>>(), [("a", Some(130), Some(430)), ("b", Some(0), Some(300))]);
+        let shared = account.shared.iter().map(|one| (one.images.join(" "), one.bytes, one.removable));
+        assert_eq!(shared.collect::<Vec<_>>(), [("docker.io/library/a:1 docker.io/library/b:1".to_owned(), 300, true)]);
+        let others = account.others.iter().map(|one| (&*one.name, &*one.held_by));
+        let expected = [
+            ("unlisted", "image docker.io/library/odd:1"),
+            ("moby", "image docker.io/library/c:1"),
+            ("leased", "lease pull-1"),
+            ("none", ""),
+            ("w2", "container c2"),
+        ];
+        assert_eq!(others.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_layer_of_several_images_counts_for_each_in_equal_parts() {
+        let snapshot = snapshot();
+        let index = super::super::SnapshotIndex::new(&snapshot);
+        let shares: BTreeMap<_, _> = index.get().unwrap().shares().into_iter().collect();
+        assert_eq!(
+            shares.into_iter().map(|(id, bytes)| (id.as_str(), bytes)).collect::<Vec<_>>(),
+            [("a", 280), ("b", 150)]
+        );
+    }
+}

@@ -355,6 +355,9 @@ mod tests {
             ]
         );
         assert_eq!(account.first.largest[0].held_by, "shop/web");
+        let volumes = account.other_disks[0].categories.iter().find(|entry| entry.category == Category::PodVolumes);
+        assert_eq!(volumes.unwrap().objects, 2);
+        assert!(largest.iter().all(|one| one.usage.bytes > 9), "less than a thousandth is not named");
     }
 
     #[test]
@@ -374,6 +377,8 @@ mod tests {
         let unreferenced = (LeftoverKind::Unreferenced, 0, 0);
         let all = [records, logs, dirs, addresses, checkpoints, unreferenced, (LeftoverKind::Task, 1, 0)];
         assert_eq!(of(json!({ "leftovers": found })), all);
+        let without_walk = of(json!({ "leftovers": { "seen": [] }, "disk_contents": [] }));
+        assert!(!without_walk.iter().any(|(kind, ..)| *kind == LeftoverKind::Task), "{without_walk:?}");
         let logs =
             json!({ "leftovers": found, "log_dirs": { "seen": [{ "name": "shop_old_u-gone", "size_bytes": 1 }] } });
         assert_eq!(of(logs), all, "its logs do not show that it exists");
