@@ -57,7 +57,6 @@ pub struct Requests {
     pub reload: Reload,
     /// Requests for passes, and what the socket shows.
     pub inbox: Inbox,
-    /// Whether the loops move.
     pub progress: Progress,
 }
 

@@ -65,7 +65,6 @@ struct ObjectAnswer<'a> {
     /// The rule as a clause about the object.
     rule: String,
     setting: Option<Setting>,
-    /// When the decision changes.
     change: &'static str,
     /// Seconds until the decision changes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]

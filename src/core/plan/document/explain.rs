@@ -65,7 +65,6 @@ impl Explanation {
         Self { setting: Some(setting), ..self }
     }
 
-    /// Something uses the image.
     fn in_use(self) -> Self {
         Self { category: Category::ImagesInUse, ..self }
     }

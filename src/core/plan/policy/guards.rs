@@ -79,7 +79,6 @@ impl Guards {
         }
     }
 
-    /// Returns all guards enabled.
     fn safe() -> Self {
         Self {
             keep_newest_instance: true,
@@ -103,7 +102,6 @@ impl Guards {
         }
     }
 
-    /// Returns all guards disabled.
     fn none() -> Self {
         Self {
             keep_newest_instance: false,
