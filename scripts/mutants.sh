@@ -54,7 +54,7 @@ fi
 
 rm -rf "$crate/src" "$crate/tests"
 mkdir -p "$crate/src" "$crate/tests"
-ln -sfn "$PWD"/{config,docs,packaging,proto} "$crate"
+ln -sfn "$PWD"/{CHANGELOG.md,config,docs,packaging,proto} "$crate"
 ln -s "$PWD/tests/data" "$crate/tests"
 ln -s "$PWD/src/core" "$crate/src"
 for used in "${rooms[@]}" $doubles; do
