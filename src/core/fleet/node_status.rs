@@ -319,15 +319,17 @@ pub(super) mod tests {
             duration: None,
             plan: Plan { errors: Vec::new(), ..decide(&snapshot, &Policy::default(), scope) },
             reports: Vec::new(),
-            summary: Summary::default(),
+            summary: Summary { shortfall_bytes: second.unsigned_abs(), ..Summary::default() },
             not_recorded: None,
         };
         let mut status = NodeStatus::default();
-        for (scope, second) in [(Scope::Images, 1), (Scope::Containers, 2), (Scope::Images, 3)] {
+        for (scope, second) in [(Scope::Containers, 1), (Scope::Images, 2), (Scope::Images, 3), (Scope::Containers, 4)]
+        {
             status.set_passed(&pass(scope, second), None);
         }
         let passes = status.passes.iter().map(|pass| (pass.scope.as_str(), pass.at.unwrap())).collect::<Vec<_>>();
-        assert_eq!(passes, [("containers", at(2)), ("images", at(3))]);
+        assert_eq!(passes, [("containers", at(4)), ("images", at(3))]);
+        assert_eq!(status.shortfall_bytes, 3, "a pass over containers says nothing about the disks of images");
         assert_eq!(status.condition("Healthy").unwrap().status, "True");
     }
 }
