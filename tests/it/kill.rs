@@ -155,7 +155,9 @@ async fn after_sigkill_the_next_run_finishes_the_work() {
     let runs = store.runs(1000).unwrap();
     assert!(runs.iter().all(|run| run.finished_at.is_some()), "{runs:#?}");
     let interrupted = runs.iter().filter(|run| run.error.as_deref() == Some("interrupted")).count() as u64;
-    assert!(interrupted > kills / 20, "seed {seed}: only {interrupted} runs were killed at work");
+    // Of few runs all may by chance be killed before the first removal.
+    let fewest = if kills == KILLS { 0 } else { kills / 4 };
+    assert!(interrupted > fewest, "seed {seed}: only {interrupted} runs were killed at work");
     let images = HistoryFilter { kind: Some(Kind::Image), ..HistoryFilter::default() };
     assert!(store.history(&images).unwrap().len() as u64 >= kills, "images were removed too");
 }

@@ -35,11 +35,12 @@ const REFRESH: Duration = Duration::from_mins(5);
 pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
     let before = &snapshot.memory;
     let (lists, pods) = (lists(snapshot, policy), Pods::new(snapshot, policy));
+    let listed_at = snapshot.pods_listed_at.unwrap_or(snapshot.taken_at);
     Memory {
         agent_started_at: before.agent_started_at,
         images: images(snapshot, policy),
         images_at: Some(snapshot.taken_at).filter(|_| lists_images(snapshot)).or(before.images_at),
-        absent_since: absent_since(snapshot, &pods),
+        absent_since: absent_since(snapshot, &pods, listed_at),
         failures: before.failures.clone(),
         last_counts: lists.last,
         recent_counts: lists.recent,
@@ -52,7 +53,7 @@ pub fn update_memory(snapshot: &Snapshot, policy: &Policy) -> Memory {
         removed_images: pulled_again::removed_images(snapshot),
         pulling_since: pulls::pulling_since(snapshot),
         pulls: pulls::remember(snapshot, policy),
-        orphaned_since: orphaned_since(snapshot, &pods),
+        orphaned_since: orphaned_since(snapshot, &pods, listed_at),
         image_volumes: Arc::clone(snapshot.image_volumes.as_ref().unwrap_or(&before.image_volumes)),
     }
 }
@@ -132,18 +133,16 @@ fn images(snapshot: &Snapshot, policy: &Policy) -> Arc<[ImageMemory]> {
 }
 
 /// Returns the pods that have only a directory of the kubelet, and since when. A snapshot that does not show them changes nothing.
-fn orphaned_since(snapshot: &Snapshot, pods: &Pods) -> BTreeMap<PodUid, Timestamp> {
+fn orphaned_since(snapshot: &Snapshot, pods: &Pods, now: Timestamp) -> BTreeMap<PodUid, Timestamp> {
     let before = &snapshot.memory.orphaned_since;
     let is_complete = snapshot.pods.as_ref().is_some_and(|list| list.complete) && pods.why_untrusted().is_none();
     let Some(dirs) = snapshot.pod_dirs.as_ref().filter(|_| is_complete) else { return before.clone() };
     let orphans = dirs.iter().filter(|uid| pods.of_directory(uid).is_some());
-    let now = snapshot.pods_listed_at.unwrap_or(snapshot.taken_at);
     orphans.map(|uid| (uid.clone(), before.get(uid).map_or(now, |since| now.min(*since)))).collect()
 }
 
-fn absent_since(snapshot: &Snapshot, pods: &Pods) -> Arc<[Absence]> {
+fn absent_since(snapshot: &Snapshot, pods: &Pods, now: Timestamp) -> Arc<[Absence]> {
     let known: HashMap<_, _> = snapshot.memory.absent_since.iter().map(|past| (&past.uid, past.since)).collect();
-    let now = snapshot.pods_listed_at.unwrap_or(snapshot.taken_at);
     uids(snapshot)
         .into_iter()
         .filter_map(|uid| {

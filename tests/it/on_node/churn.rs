@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::on_node::service::Service;
+use crate::on_node::since_1_36::pulls::STRANGER;
 use crate::rig::{Collection, Image, Layer, Manifest, NodeRig, Options};
 use failures::{Failures, Found};
 use script::{Ending, Life, Part};
@@ -70,9 +71,8 @@ async fn pods_under_churn_fail_as_without_the_agent() {
     println!("without the agent: {alone_found:#?}\nbeside it: {found:#?}");
     println!("the agent: {:#?}", service.deeds());
     let mut new = found;
-    let is_of_others = |kind: &str, text: &str| {
-        kind.starts_with(OVERTAKEN) || text.contains(SHIM_ENDED) || text.starts_with(everything::STRANGER)
-    };
+    let is_of_others =
+        |kind: &str, text: &str| kind.starts_with(OVERTAKEN) || text.contains(SHIM_ENDED) || text.starts_with(STRANGER);
     new.retain(|kind, text| !alone_found.contains_key(kind) && !is_of_others(kind, text));
     assert_eq!(new, Found::new());
 }

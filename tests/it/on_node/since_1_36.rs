@@ -9,7 +9,7 @@ mod log_archive;
 mod log_limits;
 mod orphans;
 mod pod_logs;
-mod pulls;
+pub mod pulls;
 mod resized;
 mod restarts;
 

@@ -5,14 +5,14 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ContainerStatus;
 use kube::api::{Api, DeleteParams, PostParams};
 use kubegc::fleet::{NodeDiskPolicy, NodeDiskPolicySpec};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::on_node::service::Service;
-use crate::rig::{Image, Layer, Manifest, NodeRig, Program, Registry, kubernetes_minor, run};
+use crate::on_node::since_1_36::pulls::{self, SECRET, stranger_is_refused};
+use crate::rig::{Image, Layer, NodeRig, Program, Registry, kubernetes_minor, run};
 
 const DEFINITIONS: &str = include_str!("../../../../packaging/components/fleet/crds.yaml");
 
@@ -28,8 +28,6 @@ const ON: [&str; 9] = [
     "fleet=policies",
     r#"rule=[{name = "unused", for = "image", when = "image.repository.contains(\"/unused\")", then = "remove"}]"#,
 ];
-/// The pod that has no secret for the image that it wants.
-pub const STRANGER: &str = "stranger";
 /// How often the node is paused, resumed, and the disk of the store filled and emptied.
 const TURNS: u32 = 6;
 
@@ -83,36 +81,18 @@ pub async fn strangers(node: &NodeRig, service: &Service<'_>, lasts: Duration) {
     let (registry, begun, mut restored) = (Registry::start(node.name()).await, Instant::now(), 0);
     let name = registry.name("private/app");
     registry.push(&Image::new(&[&name], &[Layer::busybox(), Layer::filled("private", 1)]));
-    node.create_object(&registry.secret("login")).await;
+    node.create_object(&registry.secret(SECRET)).await;
     while kubernetes_minor() >= 36 && begun.elapsed() < lasts {
-        let tenant = pod("tenant", &name).with(|pod| pod["spec"]["imagePullSecrets"] = json!([{ "name": "login" }]));
-        node.create(&tenant).await;
-        node.await_running("tenant", "app").await;
-        is_refused(node, &name).await;
+        pulls::run(node, &pulls::pod("tenant", &name).with(pulls::with_secret)).await;
+        stranger_is_refused(node, &name).await;
         node.force_delete("tenant").await;
         node.await_removal("tenant").await;
         let has_image = async || node.list_images().await.iter().any(|image| image.repo_tags.contains(&name));
         service.until("removal of the private image", async || !has_image().await).await;
         restored += usize::from(service.kubegc(&["undo", &name]).code == 0);
-        is_refused(node, &name).await;
+        stranger_is_refused(node, &name).await;
     }
     println!("a private image was restored {restored} times");
-}
-
-async fn is_refused(node: &NodeRig, image: &str) {
-    node.create(&pod(STRANGER, image)).await;
-    let is_refused = |status: &ContainerStatus| {
-        let waiting = status.state.as_ref().and_then(|state| state.waiting.as_ref()?.reason.as_deref());
-        matches!(waiting, Some("ErrImagePull" | "ImagePullBackOff"))
-    };
-    node.await_container(STRANGER, "app", "without the image", is_refused).await;
-    node.force_delete(STRANGER).await;
-    node.await_removal(STRANGER).await;
-}
-
-fn pod(name: &str, image: &str) -> Manifest {
-    let pod = Manifest::new(name).running("app").image(image);
-    pod.with(|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent"))
 }
 
 /// Returns a command that fills the disk of the store, and so fails.

@@ -24,7 +24,9 @@ const PULLED: &str = "private/pulled";
 const LOADED: &str = "private/loaded";
 
 /// The name of the pull secret.
-const SECRET: &str = "login";
+pub const SECRET: &str = "login";
+/// The pod that has no secret for the image that it wants.
+pub const STRANGER: &str = "stranger";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn images_of_a_registry_are_pulled_and_pulled_again() {
@@ -88,10 +90,7 @@ async fn an_image_is_pulled_again_with_its_secret(node: &NodeRig, registry: &Reg
         assert_eq!(registry.pulls(PULLED), pulls);
         service.passes(2).await;
         assert_eq!(node.present(&words(&[&name])).await, words(&[&name]));
-        node.create(&pod("stranger", &name)).await;
-        node.await_container("stranger", "app", "without the image", is_refused).await;
-        node.force_delete("stranger").await;
-        node.await_removal("stranger").await;
+        stranger_is_refused(node, &name).await;
         assert_eq!(node.container_status("tenant", "app").await.restart_count, 0);
         delete_with_image(node, service, "tenant", &name).await;
         println!("after the removal of the pulled image: {:?}", records(node, "pulled"));
@@ -146,10 +145,7 @@ async fn a_restored_image_needs_its_secret(node: &NodeRig, registry: &Registry, 
     node.launch(Program::Kubelet);
     service.kubegc(&["undo", &name]).ok();
     assert_eq!(node.present(&words(&[&name])).await, words(&[&name]));
-    node.create(&pod("stranger", &name)).await;
-    node.await_container("stranger", "app", "without the secret", is_refused).await;
-    node.force_delete("stranger").await;
-    node.await_removal("stranger").await;
+    stranger_is_refused(node, &name).await;
 }
 
 /// The service has ended: it would remove the images that are restored.
@@ -173,8 +169,16 @@ async fn images_are_restored_while_the_kubelet_pulls_them(node: &NodeRig, regist
     }
 }
 
+/// A pod without the secret does not get a private image.
+pub async fn stranger_is_refused(node: &NodeRig, image: &str) {
+    node.create(&pod(STRANGER, image)).await;
+    node.await_container(STRANGER, "app", "without the image", is_refused).await;
+    node.force_delete(STRANGER).await;
+    node.await_removal(STRANGER).await;
+}
+
 /// Creates a pod and waits until it runs.
-async fn run(node: &NodeRig, pod: &Manifest) {
+pub async fn run(node: &NodeRig, pod: &Manifest) {
     node.create(pod).await;
     node.await_running(pod.name(), "app").await;
 }
@@ -186,12 +190,12 @@ async fn delete_with_image(node: &NodeRig, service: &Service<'_>, pod: &str, ima
     service.until("removal of the image", async || node.present(&words(&[image])).await.is_empty()).await;
 }
 
-fn pod(name: &str, image: &str) -> Manifest {
+pub fn pod(name: &str, image: &str) -> Manifest {
     let pod = Manifest::new(name).running("app").image(image);
     pod.with(|pod| pod["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent"))
 }
 
-fn with_secret(pod: &mut serde_json::Value) {
+pub fn with_secret(pod: &mut serde_json::Value) {
     pod["spec"]["imagePullSecrets"] = json!([{ "name": SECRET }]);
 }
 
