@@ -22,7 +22,7 @@ const FULL: u64 = if cfg!(test) { 1 << 20 } else { 16 << 20 };
 /// Entries that wait for the disk. What comes beyond is lost, and that is logged once.
 const WAITING: usize = 10_000;
 /// How long the end of a command waits for the disk.
-const CLOSING: Duration = Duration::from_secs(10);
+const CLOSING: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// A change of an object of a cluster.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Deserialize, Serialize)]
@@ -244,6 +244,23 @@ mod tests {
         let text = fs::read(&path).unwrap();
         fs::write(&path, &text[..text.len() - 9]).unwrap();
         assert_eq!(DeletionLog::read(&path, 9, None).unwrap(), [numbered(0)]);
+    }
+
+    /// To read a pipe blocks until something is written, as a frozen disk does.
+    #[test]
+    fn the_end_of_a_command_waits_for_its_disk_only_for_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("controller.jsonl");
+        let log = DeletionLog::open(&path).unwrap();
+        fs::rename(&path, directory.path().join("empty")).unwrap();
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        log.add(numbered(0));
+        drop(log);
+        let mut pipe = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        pipe.write_all(b"{").unwrap();
+        let (mut line, length) = (Vec::new(), serde_json::to_vec(&numbered(0)).unwrap().len());
+        pipe.take(length as u64).read_to_end(&mut line).unwrap();
+        assert_eq!(serde_json::from_slice::<DeletionEntry>(&line).unwrap(), numbered(0), "the thread goes on");
     }
 
     /// It may be the store of a node, which must not change.

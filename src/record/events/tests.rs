@@ -8,6 +8,7 @@ use crate::plan::{
     FailureCause, Halt, ImageSummary, ImageTrigger, LogLimit, LogLimitNote, Measure, Outcome, PlanError, Policy,
     RemoveReason, Report, Scope, Summary, Target, decide,
 };
+use crate::record::tests::logged;
 use crate::testing::fake_api::{Answer, FakeApi};
 
 fn start() -> Timestamp {
@@ -120,6 +121,17 @@ fn a_hanging_runtime_that_ends_a_pass_is_reported() {
     assert_eq!(sent(Scope::Containers, &[&pass]), [("ContainerGCFailed", expected.to_owned())]);
     pass.summary.halts[0].kind = Some(crate::plan::Kind::Container);
     assert_eq!(sent(Scope::Containers, &[&pass]), [], "failed removals are no event");
+}
+
+#[tokio::test]
+async fn what_the_queue_has_no_room_for_is_dropped_with_one_line() {
+    let (queue, _waiting) = mpsc::channel(1);
+    let writing = Some((queue, tokio::spawn(std::future::pending())));
+    let mut events = Events { node: "n1".to_owned(), notices: Notices::default(), writing };
+    let pass = blind("containers");
+    let lines = [1, 2].map(|_| logged(|| events.announce(start(), &pass)));
+    assert_eq!(lines[0], "");
+    assert_eq!(lines[1].matches("dropping the events of a pass").count(), 1, "{}", lines[1]);
 }
 
 #[test]

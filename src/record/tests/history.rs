@@ -128,6 +128,23 @@ fn a_run_says_what_it_came_to() {
 }
 
 #[test]
+fn a_run_is_found_by_its_number() {
+    let (_dir, path) = place();
+    fill(&open(&path));
+    let store = file(&path);
+    let found = |number| store.run(number).unwrap().map(|run| (run.id.0, run.removed));
+    assert_eq!((found(1), found(2)), (Some((1, 1)), None));
+}
+
+#[test]
+fn a_past_removal_has_the_words_of_its_rule() {
+    let mut entry = store().history().remove(0);
+    assert_eq!(entry.phrase(), "disk usage 91% >= 85%");
+    "of_tomorrow".clone_into(&mut entry.reason);
+    assert_eq!(entry.phrase(), "of tomorrow");
+}
+
+#[test]
 fn a_run_that_could_not_work_says_why() {
     let store = TestStore::fresh();
     let start = RunStart { started_at: at(0), scope: Scope::Images, dry: true, triggered_by: None };

@@ -352,6 +352,16 @@ fn where_there_is_no_store_looking_makes_none() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
+/// A link to itself cannot be opened, and yet is there.
+#[test]
+fn what_cannot_be_opened_is_not_taken_for_absent() {
+    let (dir, _) = place();
+    let path = dir.path().join("kubegc.db");
+    std::os::unix::fs::symlink(&path, &path).unwrap();
+    let error = StoreReader::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Access { .. }), "{error:?}");
+}
+
 #[test]
 fn looking_at_a_closed_store_changes_nothing() {
     let (_dir, path) = closed();

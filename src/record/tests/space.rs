@@ -130,6 +130,23 @@ fn an_unwritable_store_continues_in_memory() {
     assert_eq!(store.recorded(), ["c1"]);
 }
 
+/// The dropped rows are among those that are written meanwhile, so none of the later ones counts as written.
+#[test]
+fn rows_dropped_during_a_write_cost_no_later_row() {
+    let (_dir, path) = place();
+    let store = open(&path);
+    store.store.inject(None, StoreFault::Io, usize::MAX);
+    let run = store.begin_run(at(0), Scope::All);
+    record(&store, &run, (0..9).map(|number| format!("m{number}")));
+    let written = store.store.change_blocking(|state| state.unwritten());
+    record(&store, &run, (9..10_005).map(|number| format!("m{number}")));
+    let left = store.store.change_blocking(|state| {
+        state.written(&path, &written);
+        state.unwritten().rows.len()
+    });
+    assert_eq!(left, 9996);
+}
+
 /// The beginning of the run is among what is dropped, so the run is added with its end.
 #[test]
 fn a_file_down_for_days_gets_newest_rows() {

@@ -118,14 +118,16 @@ fn a_store_locked_on_open_keeps_the_files_data() {
     assert!(fault.ends_with("database is locked; continuing in memory, without its history"), "{fault}");
     assert_eq!(store.memory().baseline_lost, Some(BaselineLoss::default()));
     // The first pass lists the images, and a later one an image that the file has too.
-    store.store.recall(at(60), no_jump(at(0)));
+    store.store.recall(at(60), no_jump(at(50)));
     let image = |id: &str, seconds| ImageMemory {
         id: id.into(),
         first_seen: Some(at(seconds)),
         last_used: None,
         last_used_by: None,
     };
-    let mut listed = Memory { images: [image("sha256:aa", 60)].into(), ..store.memory() };
+    let mut used = image("sha256:aa", 60);
+    (used.last_used, used.last_used_by) = (memory().images[0].last_used, Some("shop/at-the-same-time/app".to_owned()));
+    let mut listed = Memory { images: [used].into(), ..store.memory() };
     listed.absent_since = [Absence { uid: "u1".into(), since: at(60) }].into();
     store.learn(&listed);
     listed.images = [image("sha256:aa", 60), image("sha256:bb", 90)].into();
