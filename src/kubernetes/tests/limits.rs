@@ -20,12 +20,31 @@ async fn an_answer_that_trickles_ends_after_its_total_time() {
     assert!(begun.elapsed() <= seconds(16), "{:?}", begun.elapsed());
 }
 
-/// An API server with objects of this size.
+/// An API server with objects of this size, which takes a second for each page.
 fn large(objects: usize, bytes: usize) -> FakeApi {
+    paged(seconds(1), objects, bytes)
+}
+
+fn paged(takes: Duration, objects: usize, bytes: usize) -> FakeApi {
     FakeApi::answering(move |made| {
         let query = made.uri.split_once('?').map_or("", |(_, query)| query);
-        Answer::Slow(seconds(1), page(query, objects, bytes))
+        Answer::Slow(takes, page(query, objects, bytes))
     })
+}
+
+/// Returns the sizes of the pages in which all pods are listed.
+async fn limits(api: FakeApi) -> Vec<usize> {
+    let listed = list_metadata_in(&api.connection(), &ApiResource::pods(), "", None, seconds(60)).await.unwrap();
+    assert_eq!(listed.len(), 5000);
+    let limit = |path: &str| path.split('&').find_map(|pair| pair.rsplit_once("limit=")?.1.parse().ok()).unwrap();
+    api.requests().iter().map(|uri| limit(uri)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_and_quick_pages_are_followed_by_larger_ones() {
+    assert_eq!(limits(paged(Duration::from_millis(50), 5000, 100)).await, [500, 1000, 2000, 2000]);
+    assert_eq!(limits(paged(Duration::from_millis(150), 5000, 100)).await, [500; 10], "the server reads large objects");
+    assert_eq!(limits(paged(Duration::from_millis(50), 5000, 5000)).await, [500; 10], "2.5 MB each");
 }
 
 /// Returns the page that a query names.
