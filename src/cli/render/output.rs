@@ -97,7 +97,7 @@ impl Output {
     pub fn of_process(format: Option<Format>, color: Color, environment: &Environment) -> Self {
         let stdout = io::stdout();
         let paint = Paint { on: color.is_on(stdout.is_terminal(), environment) };
-        Self { format, paint, out: Box::new(BufWriter::new(stdout.lock())) }
+        Self { format, paint, out: Box::new(BufWriter::with_capacity(64 << 10, stdout.lock())) }
     }
 
     /// Prints a result as a document or as text.

@@ -247,7 +247,7 @@ impl Args {
         if matches!(output.format, Some(Format::Json | Format::Yaml)) {
             return output.document(&LineView { pod, container, line });
         }
-        let mut text = Vec::new();
+        let mut text = Vec::with_capacity(line.message.len() + 256);
         if self.all_containers || self.prefix {
             text.extend(format!("[pod/{}/{}] ", pod.name, format::printable(container)).into_bytes());
         }

@@ -19,6 +19,8 @@ use crate::model::LogFileName;
 /// The bytes from which the rest of a line is a line of its own: 64 parts of the usual size. A file without an end of a line would fill
 /// the memory.
 const MOST_LINE: usize = 1 << 20;
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
 /// The bytes before the end of the files in which the last lines are looked for first, and the most in which a whole first line of each
 /// stream is looked for: a line may begin long before lines of the other stream.
 const FIRST_WINDOW: u64 = if cfg!(test) { 256 } else { 64 << 10 };
@@ -180,10 +182,10 @@ impl LogLines {
         let mut reader: Box<dyn BufRead> = if is_compressed {
             let mut content = Limited::new(MultiGzDecoder::new(BufReader::new(opened)));
             io::copy(&mut content.by_ref().take(skipped.unwrap_or_default()), &mut io::sink())?;
-            Box::new(BufReader::new(content))
+            Box::new(BufReader::with_capacity(READ_BYTES, content))
         } else {
             let end = if self.query.follows { u64::MAX } else { file.bytes };
-            Box::new(BufReader::new(Sparse::new(opened, skipped.unwrap_or_default(), end)))
+            Box::new(BufReader::with_capacity(READ_BYTES, Sparse::new(opened, skipped.unwrap_or_default(), end)))
         };
         if skipped.is_some() {
             reader.skip_until(b'\n')?;
@@ -280,7 +282,7 @@ impl Joiner {
         let Head { time, stream, is_partial } = self.head?;
         let open = self.open.get_mut(stream as usize)?;
         let line = open.get_or_insert_with(|| LogLine { time, stream, attempt: self.attempt, message: Vec::new() });
-        line.message.extend(content);
+        line.message.extend_from_slice(content);
         let goes_on = (is_partial || !is_ended) && line.message.len() < MOST_LINE;
         if goes_on { None } else { open.take() }
     }
