@@ -23,6 +23,8 @@ mod cascade;
 mod contest;
 #[path = "common/figures.rs"]
 mod figures;
+#[path = "controller/filled.rs"]
+mod filled;
 #[path = "controller/garbage.rs"]
 mod garbage;
 #[path = "controller/lists.rs"]
@@ -69,7 +71,11 @@ fn main() {
         runtime.block_on(garbage::measure(garbage::GARBAGE));
     }
     if is_wanted("first") {
-        runtime.block_on(garbage::measure_first());
+        runtime.block_on(garbage::measure_first(100_000));
+    }
+    // Minutes long, and an API server of some gigabytes.
+    if parts.iter().any(|part| part == "first_of_a_million") {
+        runtime.block_on(garbage::measure_first(1_000_000));
     }
     if is_wanted("cascade") {
         runtime.block_on(cascade::measure());

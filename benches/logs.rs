@@ -1,6 +1,7 @@
-//! The archive of logs: the first look at 5,000 files, and the watch of 500 pods whose logs rotate.
+//! The archive of logs: the first look at 5,000 files, and the watch of 500 pods whose logs rotate, beside the same program without an
+//! archive. And `kubegc logs`, beside `cat` and `zcat`.
 //!
-//! `cargo bench --bench logs`. The same program without an archive is the peer.
+//! `cargo bench --bench logs`, or with the name of a part: `archive`, `read`.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,12 +17,12 @@ mod figures;
 mod on_sim;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use figures::{median, mib, row};
+use figures::{is_chosen, median, mib, row};
 use kubegc::sim::{Node, Sim};
 
 const PODS: usize = 500;
@@ -33,7 +34,54 @@ const RUNS: usize = 5;
 const ROTATION: Duration = Duration::from_secs(10);
 const ROTATIONS: usize = 2;
 
+/// The lines of a log that is read, and how many are written at once.
+const LINES: usize = 12_000_000;
+const AT_ONCE: usize = 100_000;
+
 fn main() {
+    if is_chosen("archive") {
+        archive();
+    }
+    if is_chosen("read") {
+        read();
+    }
+}
+
+/// Prints a log of 1 GB as it is, and compressed.
+fn read() {
+    let sim = Sim::start(Node::new()).unwrap();
+    let (current, app) = (app(&sim, 0).join("0.log"), app(&sim, 0));
+    fs::create_dir_all(&app).unwrap();
+    let mut file = fs::File::create(&current).unwrap();
+    let line =
+        |number| format!("2026-11-21T12:00:00.123456789Z stdout F {number:08} GET /api/v1/items?page=17 200 12ms\n");
+    for begin in (0..LINES).step_by(AT_ONCE) {
+        file.write_all((begin..begin + AT_ONCE).map(line).collect::<String>().as_bytes()).unwrap();
+    }
+    compare_with("`kubegc logs`, 12,000,000 lines", "cat", &sim, &current);
+    assert!(Command::new("gzip").arg("-1").arg(&current).status().unwrap().success());
+    let rotated = app.join("0.log.20261121-120000.gz");
+    fs::rename(app.join("0.log.gz"), &rotated).unwrap();
+    fs::write(&current, "").unwrap();
+    compare_with("the same, compressed", "zcat", &sim, &rotated);
+}
+
+fn compare_with(what: &str, peer: &str, sim: &Sim, path: &Path) {
+    let out = sim.dir().join("out");
+    let timed = |command: &mut Command| {
+        let (begun, out) = (Instant::now(), fs::File::create(&out).unwrap());
+        assert!(command.stdout(out).status().unwrap().success());
+        begun.elapsed().as_secs_f64()
+    };
+    let words = on_sim::kubegc(sim, &sim.dir().join("state/kubegc.db"), &["logs", "web-0"]);
+    let ours = median((0..RUNS).map(|_| timed(Command::new(&words[0]).args(&words[1..]))));
+    let written = BufReader::new(fs::File::open(&out).unwrap()).split(b'\n').count();
+    assert_eq!(written, LINES);
+    let theirs = median((0..RUNS).map(|_| timed(Command::new(peer).arg(path))));
+    row(what, &format!("{ours:.2} s"), &format!("`{peer}`: {theirs:.2} s"), ours / theirs, 1.5);
+}
+
+fn archive() {
     let (mut without, mut first, mut later) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let sim = node();

@@ -92,7 +92,8 @@ kubeconfig kubelet "{client-certificate: $pki/kubelet-client.crt, client-key: $p
 program() {
   local name=$1
   shift
-  printf '#!/bin/sh\nexport PATH="%s:/usr/sbin:/usr/bin:/sbin:/bin" GOGC=400 GOMEMLIMIT=1GiB\nexec %s\n' "$runtime" "${*@Q}" >"$dir/start/$name"
+  printf '#!/bin/sh\nexport PATH="%s:/usr/sbin:/usr/bin:/sbin:/bin" GOGC=400 GOMEMLIMIT=%s\nexec %s\n' \
+    "$runtime" "${GOMEMLIMIT:-1GiB}" "${*@Q}" >"$dir/start/$name"
   chmod +x "$dir/start/$name"
 }
 

@@ -10,14 +10,13 @@ use kube::api::{Api, DeleteParams, Preconditions};
 use crate::aim::Aim;
 use crate::contest::{IN_FLIGHT, Named, create, left};
 use crate::figures::median;
-use crate::rig::{NodeRig, kubernetes_version};
+use crate::filled::filled;
+use crate::rig::{NodeRig, kubernetes_minor, kubernetes_version};
 use crate::ways::WAYS;
 
 pub const GARBAGE: usize = 10_000;
 /// Absent owners of the garbage.
 pub const OWNERS: usize = 200;
-/// Objects that are no garbage, for the time to the first deletion.
-const OTHERS: usize = 100_000;
 const ROUNDS: usize = 2;
 
 /// With few owners, and with one for each object, which is a live read more (G1).
@@ -28,22 +27,23 @@ pub async fn measure(owners: usize) {
     compare(&node, &maps, owners).await;
 }
 
-/// The first deletion beside many other objects, and bare lists of them.
-pub async fn measure_first() {
-    let node = NodeRig::start_api_alone().await;
+/// The first deletion beside as many other objects, and bare lists of them.
+pub async fn measure_first(others: usize) {
+    let node = filled(others).await;
     let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
-    create(&maps, (0..OTHERS).map(|number| (format!("other-{number}"), None)).collect()).await;
     garbage(&maps, ROUNDS, OWNERS).await;
     let (mut first, mut lists) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         first.push(collect(&node, &["--max", "1"]));
         lists.push(WAYS[0].seconds(&node.kube()).await);
     }
-    println!("first deletion beside {OTHERS} objects, real API server {}; {ROUNDS} rounds", kubernetes_version());
+    println!("first deletion beside {others} objects, real API server {}; {ROUNDS} rounds", kubernetes_version());
     let ratio = median(first.iter().zip(&lists).map(|(ours, bare)| ours / bare));
     println!("collect --max 1: {:.2} s, of bare lists {}", median(first), Aim::AtMost(1.1).text(ratio));
     println!("bare lists, {:<28} {:.2} s", WAYS[0].name, median(lists));
-    for way in &WAYS[1..] {
+    // The last ones are unknown to an old server.
+    let known = if kubernetes_minor() < 32 { 5 } else { WAYS.len() };
+    for way in &WAYS[1..known] {
         println!("bare lists, {:<28} {:.2} s", way.name, way.seconds(&node.kube()).await);
     }
 }

@@ -4,12 +4,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::Api;
-
 use crate::aim::Aim;
-use crate::contest::{Collector, create, start};
+use crate::contest::{Collector, start};
 use crate::figures::{median, mib};
+use crate::filled::filled;
 use crate::process::{Usage, usage};
 use crate::rig::{NodeRig, Program, binary, kubernetes_version};
 use crate::simulated::Server;
@@ -25,7 +23,7 @@ struct Start {
 
 /// The start until the first deletion, in turn with kube-controller-manager.
 pub async fn measure() {
-    let node = filled().await;
+    let node = filled(OBJECTS).await;
     let (mut ours, mut upstream) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         ours.push(started(&node, Collector::Ours).await);
@@ -52,13 +50,6 @@ pub fn measure_plan() {
         let peak = plan(kubeconfig.path(), arguments);
         println!("plan {}: {} MiB", arguments.join(" "), Aim::AtMost(aim).text(peak));
     }
-}
-
-async fn filled() -> NodeRig {
-    let node = NodeRig::start_api_alone().await;
-    let maps: Api<ConfigMap> = Api::namespaced(node.kube(), "default");
-    create(&maps, (0..OBJECTS).map(|number| (format!("other-{number}"), None)).collect()).await;
-    node
 }
 
 async fn started(node: &NodeRig, collector: Collector) -> Start {

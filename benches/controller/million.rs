@@ -10,8 +10,8 @@ use crate::process::{Usage, usage};
 use crate::simulated::Server;
 
 const OBJECTS: usize = 1_000_000;
-/// The objects of a page, as kubegc requests them.
-const PAGE: usize = 500;
+/// The objects of the largest page that kubegc requests.
+const PAGE: usize = 2000;
 /// Without calls for this time, nothing is left to do.
 const QUIET: Duration = Duration::from_secs(2);
 

@@ -17,10 +17,10 @@ pub struct Way {
     form: &'static str,
 }
 
-/// The first one is that of kubegc.
+/// The first one is that of kubegc, after two smaller pages.
 pub const WAYS: [Way; 7] = [
-    Way { name: "pages of 500", query: "limit=500", form: JSON },
     Way { name: "pages of 2,000", query: "limit=2000", form: JSON },
+    Way { name: "pages of 500", query: "limit=500", form: JSON },
     Way { name: "pages of 10,000", query: "limit=10000", form: JSON },
     Way { name: "all at once", query: "", form: JSON },
     Way { name: "all at once, from the cache", query: "resourceVersion=0", form: JSON },
