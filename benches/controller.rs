@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench controller`, or with the names of parts, as `-- cascade chain`: `million`, `start`, `lists`, `plan`, `garbage`,
 //! `owners`, `first`, `cascade`, `chain`, `contest`. The objects of `million` and `plan` come from a simulated API server in this process. The
-//! other parts need root and use real API servers (`scripts/kubernetes.sh`).
+//! other parts need root and use real API servers (`scripts/kubernetes.sh`). `first_of_a_million` runs only by its name: it takes minutes,
+//! and an API server of some gigabytes (`GOMEMLIMIT=8GiB`).
 
 #![allow(
     clippy::unwrap_used,
@@ -46,44 +47,42 @@ mod ways;
 mod it {
     pub mod rig;
 }
+use figures::{is_chosen, is_named};
 use it::rig;
 
 fn main() {
-    let parts: Vec<_> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let is_wanted = |name: &str| parts.is_empty() || parts.iter().any(|part| part == name);
-    if is_wanted("million") {
+    if is_chosen("million") {
         million::measure();
     }
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    if is_wanted("start") {
+    if is_chosen("start") {
         runtime.block_on(start::measure());
     }
-    if is_wanted("lists") {
+    if is_chosen("lists") {
         runtime.block_on(lists::measure());
     }
-    if is_wanted("plan") {
+    if is_chosen("plan") {
         lists::measure_plan();
     }
-    if is_wanted("garbage") {
+    if is_chosen("garbage") {
         runtime.block_on(garbage::measure(garbage::OWNERS));
     }
-    if is_wanted("owners") {
+    if is_chosen("owners") {
         runtime.block_on(garbage::measure(garbage::GARBAGE));
     }
-    if is_wanted("first") {
+    if is_chosen("first") {
         runtime.block_on(garbage::measure_first(100_000));
     }
-    // Minutes long, and an API server of some gigabytes.
-    if parts.iter().any(|part| part == "first_of_a_million") {
+    if is_named("first_of_a_million") {
         runtime.block_on(garbage::measure_first(1_000_000));
     }
-    if is_wanted("cascade") {
+    if is_chosen("cascade") {
         runtime.block_on(cascade::measure());
     }
-    if is_wanted("chain") {
+    if is_chosen("chain") {
         runtime.block_on(cascade::measure_chains());
     }
-    if is_wanted("contest") {
+    if is_chosen("contest") {
         runtime.block_on(contest::measure());
     }
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use figures::{is_chosen, median, mib, row};
+use figures::{is_chosen, median, memory, mib, row};
 use kubegc::sim::{Node, Sim};
 
 const PODS: usize = 500;
@@ -159,9 +159,7 @@ fn service(settings: &[&str]) -> (f64, u64) {
         }
     }
     let seconds = processor_seconds(service.id()) - before;
-    let status = fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
-    let private = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    let private = private.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024;
+    let (_, private) = memory(service.id());
     let linked = (0..PODS).filter(|pod| is_linked(&app(&sim, *pod).join("0.log"))).count();
     assert!(settings.is_empty() || linked > PODS * 9 / 10, "only {linked} current files are in the archive");
     service.kill().unwrap();

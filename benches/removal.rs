@@ -1,8 +1,9 @@
 //! The removal of 280 of 300 dead containers on a real containerd 2, beside a client that makes only the `RemoveContainer`
 //! calls, with one, four and eight in flight.
 //!
-//! `cargo bench --bench removal`, as root. Each measurement has a containerd of its own with the same pods. `kubegc collect`
-//! is timed as a whole command: the lists, the plan, the log files and the records are in its figure.
+//! `cargo bench --bench removal`, as root; `-- collect_1_6` and `collect_1_7` are the same on an older one. Each measurement has a
+//! containerd of its own with the same pods. `kubegc collect` is timed as a whole command: the lists, the plan, the log files and the
+//! records are in its figure.
 //!
 //! Then the two times that a person on call waits for: from the start of the first command on a full disk to the first free byte,
 //! and from the start of `kubegc pause` to the last removal.
@@ -32,7 +33,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use figures::{is_chosen, median, row};
+use figures::{is_chosen, is_named, median, row};
 use futures::{StreamExt as _, stream};
 use kubegc::cri::generated as pb;
 use rig::{Image, Layer, Rig, Version};
@@ -59,14 +60,19 @@ enum By {
 #[tokio::main]
 async fn main() {
     if is_chosen("collect") {
-        collect().await;
+        collect(Version::V2).await;
+    }
+    for (part, version) in [("collect_1_6", Version::V1_6), ("collect_1_7", Version::V1_7)] {
+        if is_named(part) {
+            collect(version).await;
+        }
     }
     if is_chosen("waits") {
         waits().await;
     }
 }
 
-async fn collect() {
+async fn collect(version: Version) {
     let rows = [
         ("bare calls, 1 in flight", By::Calls(1)),
         ("bare calls, 4 in flight", By::Calls(4)),
@@ -76,7 +82,7 @@ async fn collect() {
     let mut seconds = vec![Vec::new(); rows.len()];
     for _ in 0..ROUNDS {
         for (times, (_, by)) in seconds.iter_mut().zip(rows) {
-            times.push(removed_by(by).await);
+            times.push(removed_by(by, version).await);
         }
     }
     let [ref bare @ .., ref ours] = seconds[..] else { unreachable!("rows") };
@@ -84,7 +90,8 @@ async fn collect() {
     let ratio = median(ours.iter().zip(&fastest).map(|(ours, bare)| ours / bare));
     let times = seconds.iter().map(|times| format!("{:.2} s", median(times.iter().copied()))).collect::<Vec<_>>();
     let peer = format!("bare calls, 1, 4 and 8 in flight: {}", times[..3].join(", "));
-    row("`collect`: 280 of 300 dead containers, containerd 2", &times[3], &peer, ratio, 1.3);
+    let what = format!("`collect`: 280 of 300 dead containers, containerd {}", version.name());
+    row(&what, &times[3], &peer, ratio, 1.3);
 }
 
 async fn waits() {
@@ -132,7 +139,7 @@ async fn first_free_byte() -> f64 {
 
 /// Returns the seconds from the start of `kubegc pause`, in the middle of a pass of the service, to the last removal.
 async fn last_removal() -> f64 {
-    let rig = node().await;
+    let rig = node(Version::V2).await;
     let all = rig.list_containers().await.len();
     let service = rig.daemon(&["--set=pods.source=none"]);
     while rig.list_containers().await.len() > all - all / 10 {
@@ -160,8 +167,8 @@ async fn last_removal() -> f64 {
 }
 
 /// Removes all but the newest instance of each container on a new node; seconds.
-async fn removed_by(by: By) -> f64 {
-    let rig = node().await;
+async fn removed_by(by: By, version: Version) -> f64 {
+    let rig = node(version).await;
     let dead = superseded(&rig).await;
     let start = Instant::now();
     match by {
@@ -174,8 +181,8 @@ async fn removed_by(by: By) -> f64 {
 }
 
 /// Starts a containerd with pods whose container has crashed several times.
-async fn node() -> Rig {
-    let rig = Rig::start(Version::V2).await;
+async fn node(version: Version) -> Rig {
+    let rig = Rig::start(version).await;
     let pods = stream::iter(0..PODS).for_each_concurrent(AT_ONCE, async |number| {
         let pod = rig.pod("default", &format!("web-{number}"), &format!("uid-{number}")).await;
         pod.crash_looped("app", INSTANCES).await;

@@ -224,25 +224,15 @@ fn idle(sim: &Sim, state: &Path) -> (u64, u64) {
         std::io::BufRead::lines(log).map_while(Result::ok).filter(|line| line.contains("pass done")).take(2).count();
     assert_eq!(done, 2, "the service ended");
     assert!(!sim.calls_of(Rpc::ListImages).is_empty());
-    // Then it accounts for the disks. It is idle when its memory does not change for 5 s, but for some pages.
-    let (mut before, mut memory) = ((0, 0), memory(service.id()));
+    // After its passes it reads the disks. It is idle when its memory changes by at most 64 KiB in 5 s.
+    let (mut before, mut memory) = ((0, 0), figures::memory(service.id()));
     while memory.1.abs_diff(before.1) > 64 << 10 {
         std::thread::sleep(Duration::from_secs(5));
-        (before, memory) = (memory, self::memory(service.id()));
+        (before, memory) = (memory, figures::memory(service.id()));
     }
     service.kill().unwrap();
     service.wait().unwrap();
     memory
-}
-
-/// The resident memory of a process, all of it and what no file backs, in bytes.
-fn memory(id: u32) -> (u64, u64) {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
-    let value = |name: &str| {
-        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
-    };
-    (value("VmRSS"), value("RssAnon"))
 }
 
 /// The mean duration of a pass over containers in seconds, as the metrics of the service have it, without the first two.

@@ -41,9 +41,7 @@ pub async fn measure_first(others: usize) {
     let ratio = median(first.iter().zip(&lists).map(|(ours, bare)| ours / bare));
     println!("collect --max 1: {:.2} s, of bare lists {}", median(first), Aim::AtMost(1.1).text(ratio));
     println!("bare lists, {:<28} {:.2} s", WAYS[0].name, median(lists));
-    // The last ones are unknown to an old server.
-    let known = if kubernetes_minor() < 32 { 5 } else { WAYS.len() };
-    for way in &WAYS[1..known] {
+    for way in WAYS[1..].iter().filter(|way| way.since <= kubernetes_minor()) {
         println!("bare lists, {:<28} {:.2} s", way.name, way.seconds(&node.kube()).await);
     }
 }

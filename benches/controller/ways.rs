@@ -13,23 +13,26 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMeta
 /// One way to list.
 pub struct Way {
     pub name: &'static str,
+    /// The minor version of Kubernetes that knows it.
+    pub since: u32,
     query: &'static str,
     form: &'static str,
 }
 
 /// The first one is that of kubegc, after two smaller pages.
 pub const WAYS: [Way; 7] = [
-    Way { name: "pages of 2,000", query: "limit=2000", form: JSON },
-    Way { name: "pages of 500", query: "limit=500", form: JSON },
-    Way { name: "pages of 10,000", query: "limit=10000", form: JSON },
-    Way { name: "all at once", query: "", form: JSON },
-    Way { name: "all at once, from the cache", query: "resourceVersion=0", form: JSON },
+    Way { name: "pages of 2,000", since: 0, query: "limit=2000", form: JSON },
+    Way { name: "pages of 500", since: 0, query: "limit=500", form: JSON },
+    Way { name: "pages of 10,000", since: 0, query: "limit=10000", form: JSON },
+    Way { name: "all at once", since: 0, query: "", form: JSON },
+    Way { name: "all at once, from the cache", since: 0, query: "resourceVersion=0", form: JSON },
     Way {
         name: "a watch list",
+        since: 32,
         query: "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan",
         form: JSON_ONE,
     },
-    Way { name: "pages of 500, protobuf", query: "limit=500", form: PROTOBUF },
+    Way { name: "pages of 500, protobuf", since: 0, query: "limit=500", form: PROTOBUF },
 ];
 
 // === impl Way ===

@@ -25,7 +25,7 @@ pub enum Version {
 
 impl Version {
     /// Returns the name in `scripts/containerd.sh`.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::V1_6 => "1.6",
             Self::V1_7 => "1.7",
