@@ -69,26 +69,26 @@ impl LogFiles {
 /// one is compressed or they have the same length.
 const HEAD: u64 = 4 << 10;
 
-/// Returns files that are in the order of their names in that of their lines. The current file is the last of its instance.
+/// Returns files that are in the order of their names in that of their lines. The current file is the last of its instance. A pod that
+/// comes again with its uid counts its instances from 0 again, so a later instance may have the lower number.
 pub(super) fn in_order(files: &[LogFile]) -> Vec<LogFile> {
-    files.chunk_by(|one, next| one.name.attempt == next.name.attempt).flat_map(of_instance).collect()
-}
-
-fn of_instance(files: &[LogFile]) -> Vec<LogFile> {
     if files.len() < 2 {
         return files.to_vec();
     }
-    let (mut ordered, mut last) = (Vec::new(), None);
-    for file in files {
-        let (time, head) = head(file);
-        // One without a line stays behind the one before it.
-        last = time.or(last);
-        ordered.push((last, head, file));
+    let (mut ordered, mut known, mut once) = (Vec::new(), HashMap::new(), Vec::<LogFile>::new());
+    for instance in files.chunk_by(|one, next| one.name.attempt == next.name.attempt) {
+        let mut latest = None;
+        for file in instance {
+            let (time, head) = head(file);
+            // One without a line stays behind those before it.
+            let time = if file.name.is_current { time.max(latest) } else { time.or(latest) };
+            latest = latest.max(time);
+            ordered.push((time, (file.name.attempt, head), file));
+        }
     }
-    ordered.sort_by_key(|(time, _, file)| (file.name.is_current, *time));
-    let (mut known, mut once) = (HashMap::new(), Vec::<LogFile>::new());
+    ordered.sort_by_key(|(time, ..)| *time);
     for (_, head, file) in ordered {
-        let at = if head.is_empty() { once.len() } else { *known.entry(head).or_insert(once.len()) };
+        let at = if head.1.is_empty() { once.len() } else { *known.entry(head).or_insert(once.len()) };
         match once.get_mut(at) {
             Some(other) if other.name.is_compressed && !file.name.is_compressed => *other = file.clone(),
             Some(other) if !other.name.is_compressed && file.name.is_compressed => {}

@@ -364,6 +364,17 @@ fn files_are_in_the_order_of_their_lines_and_each_is_read_once() {
     assert_eq!(root.messages().len(), 4, "the time alone does not say that it is the same");
 }
 
+/// A static pod that comes again has its uid, and the kubelet counts its instances from 0 again.
+#[test]
+fn lines_of_a_pod_that_comes_again_follow_its_earlier_ones() {
+    let root = Root::new();
+    for (name, time, text) in [("0.log.20261025-000500", 0, "1"), ("1.log", 1, "2"), ("0.log", 2, "3")] {
+        root.write(name, format!("2026-10-25T{time:02}:00:00Z stdout F {text}\n"));
+    }
+    assert_eq!(root.messages(), ["1", "2", "3"]);
+    assert_eq!(messages(&mut root.lines(tail(2))), ["2", "3"]);
+}
+
 #[test]
 fn the_last_lines_of_a_sparse_file_are_found() {
     let root = Root::new();
