@@ -345,6 +345,12 @@ impl Node {
         Some(link_name(pod, namespace, listed.labels.get(CONTAINER_NAME)?, &listed.id))
     }
 
+    /// Counts the instances of a pod from 0 again, as the kubelet does where neither an instance nor a log is left.
+    #[cfg(test)]
+    pub(crate) fn forget_attempts(&mut self, uid: &str) {
+        self.attempts.retain(|of, _| !of.starts_with(&format!("{uid}/")));
+    }
+
     /// Returns the next attempt number for a pod's uid and a container's name. The name is empty for the sandbox.
     fn next_attempt(&mut self, uid: &str, name: &str) -> u32 {
         let next = self.attempts.entry(format!("{uid}/{name}")).or_default();

@@ -93,7 +93,7 @@ pub(crate) struct SimContainer {
     pub(super) finished_at: i64,
     pub(super) exit_code: i32,
     /// Relative to the pod log root, or absolute; empty = no log.
-    pub(super) log_path: PathBuf,
+    pub(crate) log_path: PathBuf,
     pub(crate) mounts: Vec<pb::Mount>,
     /// The layers of the image. The container holds them even after the image was removed.
     pub(super) layers: Layers,

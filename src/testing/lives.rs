@@ -38,7 +38,7 @@ pub struct Lives<S> {
 /// What happens in a life, as text, and its first fault.
 pub struct Record {
     begun: Instant,
-    life: Life,
+    pub life: Life,
 }
 
 /// Random numbers that follow from a seed (`SplitMix64`).
@@ -135,10 +135,6 @@ impl Record {
     pub fn fault(&mut self, fault: String) {
         self.log(format_args!("FAULT: {fault}"));
         self.life.fault.get_or_insert(fault);
-    }
-
-    pub fn has_fault(&self) -> bool {
-        self.life.fault.is_some()
     }
 
     pub fn take(&mut self) -> Life {

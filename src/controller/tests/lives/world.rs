@@ -88,7 +88,7 @@ impl World {
         for step in steps {
             self.stage.log(format_args!("-- {step:?}"));
             self.takes(*step).await;
-            if self.stage.acts().record.has_fault() {
+            if self.stage.acts().record.life.fault.is_some() {
                 return;
             }
         }
@@ -209,18 +209,12 @@ impl World {
             (serving != Serving::Missing).then(|| resource_of(version, resource, kind, namespaced, true))
         };
         let mut served: Vec<_> = KINDS.iter().zip(all).filter_map(of).collect();
-        served.push(resource_of(
-            "apiextensions.k8s.io/v1",
-            "customresourcedefinitions",
-            "CustomResourceDefinition",
-            false,
-            true,
-        ));
+        let (version, resource) = ("apiextensions.k8s.io/v1", "customresourcedefinitions");
+        served.push(resource_of(version, resource, "CustomResourceDefinition", false, true));
         served.push(resource_of("coordination.k8s.io/v1", "leases", "Lease", true, true));
         served.push(ApiResource::namespaces());
-        let down: Vec<_> =
-            KINDS.iter().zip(all).filter(|(_, it)| *it == Serving::Down).map(|(kind, _)| kind.0).collect();
-        self.server.serves(served, &down);
+        let down = KINDS.iter().zip(all).filter(|(_, it)| *it == Serving::Down).map(|(kind, _)| kind.0);
+        self.server.serves(served, &down.collect::<Vec<_>>());
         if serving == Serving::Works && [2, 4].contains(&kind) {
             self.adds(&definition(kind));
         }

@@ -3,6 +3,7 @@
 //! [CONTRIBUTING.md](../../../../CONTRIBUTING.md#how-to-read-a-failing-life) says how to read a life that fails.
 
 mod agent;
+mod files;
 mod judge;
 mod script;
 mod world;
@@ -60,6 +61,14 @@ fn a_pod_is_looked_up_again_after_a_long_removal() {
     let quiet = [310, 130, 310, 65, 5, 65, 130].map(Step::Wait);
     let ends = [Step::Trouble(Sort::Removals, Reply::Unanswered, 1), Step::Wait(70), Step::Delete(4)];
     holds(&[&[Step::Bind(4, 0)], &ends[..], &quiet].concat());
+}
+
+/// The instances of a pod that comes again count from 0 again (seed 661).
+#[test]
+fn lines_of_a_pod_that_comes_again_follow_its_earlier_ones() {
+    let ends = [Step::Restart(1), Step::Wait(5), Step::Delete(1), Step::Wait(70), Step::Wait(70), Step::Wait(70)];
+    let begins = [Step::Reload(1), Step::Bind(1, 1), Step::Wait(310)];
+    holds(&[&begins[..], &ends, &[Step::Return(1), Step::Wait(310)]].concat());
 }
 
 /// Prints one life as a story: `KUBEGC_SEED=7 cargo nextest run --no-capture one_life_as_a_story`.

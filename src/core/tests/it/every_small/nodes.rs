@@ -65,17 +65,16 @@ fn ages() {
         let mut containers = [one(), one()];
         containers[0].sandbox_id = choices.of(&["s0", "s1", ""]).into();
         containers[1].pod = choices.is().then(|| pod_ref(0));
-        check_node(
-            &node(containers, [sandbox(0), Sandbox { state: NotReady, ..sandbox(0) }]),
-            &policy,
-            Scope::Containers,
-        )
+        let sandboxes = [sandbox(0), Sandbox { state: NotReady, ..sandbox(0) }];
+        check_node(&node(containers, sandboxes), &policy, Scope::Containers)
     });
 }
 
 /// When a pod is deleted or terminated: everything that may prove it. The pod, static or not, has two containers and two sandboxes.
 #[test]
 fn proofs() {
+    use Phase as P;
+    const PHASES: [(P, bool); 4] = [(P::Running, false), (P::Running, true), (P::Failed, false), (P::Succeeded, true)];
     play("proofs", |choices| {
         let mut policy = policy(choices.is());
         policy.containers.evict_terminated_pods = choices.is();
@@ -84,12 +83,7 @@ fn proofs() {
         let sandbox = |state| Sandbox { state, pod: Some(pod.clone()), ..sandbox(0) };
         let containers = [container("a", choices.of(&[Exited, Unknown, Running])), container("b", Exited)];
         let mut node = node(containers, [sandbox(choices.of(&[NotReady, Ready])), sandbox(NotReady)]);
-        let of_pod = choices.of(&[
-            (Phase::Running, false),
-            (Phase::Running, true),
-            (Phase::Failed, false),
-            (Phase::Succeeded, true),
-        ]);
+        let of_pod = choices.of(&PHASES);
         list(&mut node.pods).pods[0] = Pod { uid: pod.uid.clone(), phase: of_pod.0, deleting: of_pod.1, ..listed(0) };
         match choices.of(&["listed", "listed by another name", "not listed"]) {
             "listed" => {}

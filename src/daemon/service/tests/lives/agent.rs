@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::super::{Endpoint, Inbox, NEVER, Progress, Requests, Settings, Store, node, run};
-use super::judge::judge;
+use super::judge::{is_full, judge};
 use super::script::{Api, PODS, Reply, Sort};
 use crate::daemon::Cycle;
 use crate::daemon::process::signals::Reload;
 use crate::daemon::schedule::Limits;
+use crate::fleet::QuietHours;
 use crate::model::{Container, Phase, Pod, PodList, PodRef, PodUid, Sandbox, Seen};
 use crate::observe::{DiskFn, PodSource};
 use crate::sim::{Fault, Node, Rpc, Sim};
@@ -24,6 +25,8 @@ use crate::testing::lives::{Record, clock};
 
 /// The calls of a life: far more than any life needs.
 const MOST: usize = 50_000;
+/// The quiet hours of some settings: a part of the hour.
+const QUIET: &str = "03:20-03:40";
 /// How long the process is down after its end.
 const RESTART: Duration = Duration::from_secs(3);
 
@@ -56,8 +59,11 @@ pub(super) struct Acts {
     /// After so many calls the agent is killed, at one that has an effect or not.
     pub(super) kill: Option<(usize, bool)>,
     pub(super) killed: Arc<Notify>,
-    /// Which settings the agent gets.
+    /// Which settings the agent gets, and which it has.
     pub(super) settings: usize,
+    has: usize,
+    /// When the disk was full.
+    full_at: Option<Instant>,
     calls: usize,
 }
 
@@ -83,7 +89,9 @@ async fn live(sim: &Sim, stage: &Stage, reload: &Reload) {
     let mut requests = Requests { reload: reload.clone(), inbox: Inbox::closed(begins), progress: Progress::default() };
     let mut store = Store::open(&settings(sim, 0).state.path).await.unwrap();
     loop {
-        let settings = settings(sim, stage.acts().settings);
+        let number = stage.acts().settings;
+        stage.acts().has = number;
+        let settings = settings(sim, number);
         let cycle = Cycle::live(settings, &node, store, begins).with_clock(Arc::new(clock));
         let cycle = cycle.with_monotonic(Arc::new(move || begun.elapsed()));
         store = Box::pin(run(cycle, &limits, &stop, &mut requests, || Some(()), |_| {})).await.0;
@@ -107,6 +115,7 @@ pub(super) fn settings(sim: &Sim, number: usize) -> Settings {
         2 => {
             (policy.images.all_unused, policy.containers.max_per_pod_container) = (true, Some(0));
             policy.images.undo = Duration::from_mins(20);
+            settings.quiet = vec![QUIET.parse().unwrap()];
         }
         3 => policy.pressure.free_percent = 20,
         _ => {}
@@ -158,6 +167,13 @@ impl Acts {
         self.pods.iter().flatten().any(|pod| pod.uid == uid.into() && !is_over(pod))
     }
 
+    /// Returns whether quiet hours suspend each pass: one for a full disk goes on.
+    pub(super) fn is_quiet(&self) -> bool {
+        // Such a pass may wait for an answer.
+        let was_full = self.full_at.is_some_and(|at| at.elapsed() < Duration::from_mins(15));
+        self.has == 2 && !was_full && QUIET.parse::<QuietHours>().unwrap().end_of(clock()).is_some()
+    }
+
     /// Returns the pods as they are shown; `None` = they are not.
     pub(super) fn shown(&self) -> Option<Vec<Pod>> {
         let shown = self.pods.iter().enumerate().filter(|(at, _)| self.api != Api::Omits(*at));
@@ -198,6 +214,7 @@ impl Acts {
     pub(super) fn observe(&mut self, method: Rpc, id: &str, node: &Node) -> Option<Fault> {
         self.calls += 1;
         self.record.log(format_args!("{}{method} {id}", if method.changes() { "" } else { "reads " }));
+        self.full_at = is_full(node).then(Instant::now).or(self.full_at);
         if self.calls >= MOST {
             self.record.fault(format!("{MOST} calls, the last one {method}"));
             return Some(Fault::Hang);

@@ -13,7 +13,7 @@ const GONE_AFTER: Duration = Duration::from_mins(1);
 const CREATED_GRACE: i128 = 600_000_000_000;
 /// For how long a lookup holds (I11), and the removal of a sandbox takes at most: two calls that are late.
 const LOOKED_UP: Duration = Duration::from_secs(60 + 2 * 40);
-const POD_UID: &str = "io.kubernetes.pod.uid";
+pub(super) const POD_UID: &str = "io.kubernetes.pod.uid";
 /// The thresholds are 85 of 100 gibibytes.
 const FULL: u64 = 85 * GIB;
 
@@ -22,6 +22,7 @@ type Judged = Result<(), &'static str>;
 /// Returns the fault of a call.
 pub(super) fn judge(method: Rpc, id: &str, node: &Node, acts: &Acts) -> Judged {
     check(!acts.is_paused || !method.changes(), "the node is paused")?;
+    check(!acts.is_quiet() || !method.changes(), "the hours are quiet")?;
     match method {
         Rpc::RemoveContainer => node.containers.find(id).map_or(Ok(()), |found| judge_container(found, node, acts)),
         Rpc::StopPodSandbox => check(!node.sandboxes.find(id).is_ok_and(is_ready), "the sandbox is ready"),
@@ -80,12 +81,16 @@ pub(super) fn leftover(node: &Node, acts: &Acts) -> Option<String> {
     if let Some(sandbox) = node.sandboxes.iter().find(is_left) {
         return Some(format!("sandbox {} is left", sandbox.listed.id));
     }
-    let disk = node.file_system();
     let is_named = |id: &str| acts.pods.iter().flatten().any(|pod| names(&pod.images, id, node));
     let is_unused = |id: &&String| !is_used(id, node, |_| true) && !is_named(id);
     let unused = node.images.iter().filter(|it| !it.listed.pinned).map(|it| &it.listed.id).find(is_unused);
-    let unused = unused.filter(|_| disk.capacity_bytes - disk.available_bytes > FULL);
+    let unused = unused.filter(|_| is_full(node));
     unused.map(|id| format!("the disk is full, and image {id} is left"))
+}
+
+pub(super) fn is_full(node: &Node) -> bool {
+    let disk = node.file_system();
+    disk.capacity_bytes - disk.available_bytes > FULL
 }
 
 fn is_ready(sandbox: &SimSandbox) -> bool {

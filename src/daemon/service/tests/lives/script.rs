@@ -119,7 +119,12 @@ impl Random {
     }
 }
 
-/// Returns the script of a seed.
+/// Returns whether the archive of logs is on in a whole life, and nothing may remove from it: no other settings, no full disk, no clock.
+pub(super) fn archives(steps: &[Step]) -> bool {
+    steps.first() == Some(&Step::Reload(1)) && !steps[1..].iter().any(removes_lines)
+}
+
+/// Returns the script of a seed. Each third life archives.
 pub(super) fn script(seed: u64) -> Vec<Step> {
     let mut random = Random(seed);
     let mut steps = vec![Step::Bind(0, 0), Step::Bind(1, 1), Step::Wait(1)];
@@ -128,5 +133,13 @@ pub(super) fn script(seed: u64) -> Vec<Step> {
         steps.extend((wait > 0).then_some(Step::Wait(wait)));
         steps.push(random.node_step());
     }
+    if seed % 3 == 1 {
+        steps.retain(|step| !removes_lines(step));
+        steps.insert(0, Step::Reload(1));
+    }
     steps
+}
+
+fn removes_lines(step: &Step) -> bool {
+    matches!(step, Step::Reload(_) | Step::Fill(_) | Step::Jump(_))
 }

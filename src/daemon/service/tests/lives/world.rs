@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::agent::{Stage, processes, settings};
-use super::judge::{is_newest, leftover};
-use super::script::{Api, IMAGES, PODS, Step};
+use super::files::Files;
+use super::judge::{POD_UID, is_newest, leftover};
+use super::script::{Api, IMAGES, PODS, Step, archives};
 use crate::daemon::process::signals::Reload;
 use crate::daemon::{end_pause, write_pause};
 use crate::fleet::Pause;
@@ -30,12 +31,13 @@ struct World {
     made: usize,
     uids: [String; PODS],
     works: bool,
+    files: Files,
 }
 
 /// Plays a script.
 pub(super) fn play(steps: &[Step]) -> Life {
     lives::alone(|| async {
-        let mut world = World::new();
+        let mut world = World::new(archives(steps));
         let (sim, stage, reload) = (Arc::clone(&world.sim), world.stage.clone(), world.reload.clone());
         tokio::select! {
             biased;
@@ -54,22 +56,23 @@ fn image(number: usize) -> String {
 // === impl World ===
 
 impl World {
-    fn new() -> Self {
+    fn new(archives: bool) -> Self {
         let node = Node::new().disk(100 * GIB, 40 * GIB).image("r.example/pinned:1", &[("pinned", GIB)]).pinned();
         let sim = Arc::new(Sim::start_here(node).unwrap());
         let stage = Stage::new(sim.dir().join("kubelet/pods"));
         let observer = stage.clone();
         sim.observe(move |method, id, node| observer.acts().observe(method, id, node));
         sim.set_listening_since(clock()).unwrap();
-        let (reload, uids) = (Reload::default(), Default::default());
-        Self { sim, stage, reload, made: 0, uids, works: true }
+        stage.acts().settings = usize::from(archives);
+        let (reload, uids, files) = (Reload::default(), Default::default(), Files::new(Arc::clone(&sim), archives));
+        Self { sim, stage, reload, made: 0, uids, works: true, files }
     }
 
     async fn lives(&mut self, steps: &[Step]) {
         for step in steps {
             self.stage.acts().record.log(format_args!("-- {step:?}"));
             self.takes(*step).await;
-            if self.stage.acts().record.has_fault() {
+            if self.stage.acts().record.life.fault.is_some() {
                 return;
             }
         }
@@ -135,6 +138,7 @@ impl World {
     }
 
     fn binds(&mut self, at: usize, uid: &str, number: usize) {
+        self.files.begins_again(&format!("default_pod-{at}_{uid}"), uid);
         let acts = &mut *self.stage.acts();
         let slot = &mut acts.pods[at];
         if slot.is_none() {
@@ -186,11 +190,17 @@ impl World {
             self.made += 1;
             let (id, layer) = (format!("sha256:{:064x}", self.made), format!("layer-{}", self.made));
             self.builds(|node| node.id(&id).image(&name, &[("base", GIB), (&layer, 3 * GIB)]));
+            (number % 2 == 1).then(|| self.files.records(&id));
         }
     }
 
-    /// What the kubelet does for its pods.
+    /// What the containers and the kubelet do.
     fn syncs(&mut self) {
+        let fault = self.files.judge(&self.stage.acts());
+        if let Some(fault) = fault {
+            return self.stage.acts().record.fault(fault);
+        }
+        self.files.writes();
         if !self.works {
             return;
         }
@@ -231,13 +241,14 @@ impl World {
     }
 
     /// What the kubelet removes: all of pods that do not exist, and of the others all dead containers but the newest.
-    fn collects(&self) {
+    fn collects(&mut self) {
         let (acts, node) = (self.stage.acts(), &mut *self.sim.state());
-        let is_gone = |labels: &HashMap<String, String>| !acts.exists(&labels["io.kubernetes.pod.uid"]);
+        let is_gone = |labels: &HashMap<String, String>| !acts.exists(&labels[POD_UID]);
         let is_old = |it: &&SimContainer| is_gone(&it.listed.labels) || !is_newest(it, node, |_| true);
         let dead = node.containers.iter().filter(|it| it.state() == ContainerState::Exited).filter(is_old);
-        for id in dead.map(|it| it.listed.id.clone()).collect::<Vec<_>>() {
-            node.remove_container(&id).unwrap();
+        for container in dead.cloned().collect::<Vec<_>>() {
+            node.remove_container(&container.listed.id).unwrap();
+            self.files.removes_of(&container);
         }
         let is_empty = |it: &&SimSandbox| it.state() == SandboxState::NotReady && it.containers.is_empty();
         let dead = node.sandboxes.iter().filter(is_empty).filter(|it| is_gone(&it.listed.labels));
@@ -277,7 +288,7 @@ impl World {
             self.syncs();
             let before = left;
             left = leftover(&self.sim.state(), &self.stage.acts());
-            if before.is_none() && left.is_none() || self.stage.acts().record.has_fault() {
+            if before.is_none() && left.is_none() || self.stage.acts().record.life.fault.is_some() {
                 return;
             }
         }
