@@ -41,8 +41,11 @@ pub struct Record {
     pub life: Life,
 }
 
-/// Random numbers that follow from a seed (`SplitMix64`).
-pub struct Random(pub u64);
+/// Random numbers that follow from a seed (`SplitMix64`), and of which kinds steps are.
+pub struct Random {
+    state: u64,
+    kinds: u64,
+}
 
 // === impl Lives ===
 
@@ -145,9 +148,22 @@ impl Record {
 // === impl Random ===
 
 impl Random {
+    /// A half of the seeds have half of the kinds of steps, which happen more often then.
+    pub fn of_seed(seed: u64) -> Self {
+        let mut random = Self { state: seed, kinds: u64::MAX };
+        random.kinds = if seed & 2 == 0 { u64::MAX } else { random.below(usize::MAX) as u64 };
+        random
+    }
+
+    /// Returns the number of a kind of step.
+    pub fn kind(&mut self, limit: usize) -> usize {
+        let kinds = self.kinds;
+        std::iter::repeat_with(|| self.below(limit)).find(|kind| kinds >> kind & 1 == 1).unwrap()
+    }
+
     pub fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         usize::try_from((mixed ^ (mixed >> 31)) % limit as u64).unwrap()
     }

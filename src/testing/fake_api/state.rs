@@ -265,12 +265,14 @@ impl State {
         if is_shown { now } else { json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}) }
     }
 
-    /// Returns whether an object is a namespace with objects that finalizers of others hold, or none ends.
+    /// Returns whether an object is a namespace with objects that finalizers of others hold, or none ends. One that a controller ends has
+    /// a list of finalizers for it, which alone says when.
     fn holds_content(&self, namespace: &Value) -> bool {
         let is_held = |it: &Value| it["finalizers"].as_array().is_some_and(|all| all.iter().any(is_foreign));
         let is_in = |it: &Value| it["namespace"] == namespace["metadata"]["name"];
         let mut all = self.objects.values().map(|object| &object["metadata"]);
-        namespace["kind"] == "Namespace" && (self.keeps_namespaces || all.any(|it| is_in(it) && is_held(it)))
+        let has_content = self.keeps_namespaces || all.any(|it| is_in(it) && is_held(it));
+        namespace["kind"] == "Namespace" && namespace["spec"]["finalizers"].is_null() && has_content
     }
 
     /// Writes an object, which watches show. One in deletion without finalizers does not exist any more.

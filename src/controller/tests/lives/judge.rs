@@ -61,9 +61,11 @@ impl Shown {
         object["metadata"]["uid"].as_str().is_some_and(|uid| self.seen.contains(uid))
     }
 
+    /// Nothing cluster-scoped may depend on what has a namespace, so no list of it is awaited.
     fn has_reference(&self, dependent: &Value, owner: &Value) -> bool {
         let pair = pair(dependent, &owner["metadata"]["uid"]);
-        self.seen.contains(&pair) || self.awaits(&pair) && !self.is_missing(dependent)
+        let may_depend = dependent["metadata"]["namespace"] != "" || owner["metadata"]["namespace"] == "";
+        self.seen.contains(&pair) || may_depend && self.awaits(&pair) && !self.is_missing(dependent)
     }
 }
 

@@ -119,7 +119,7 @@ impl Random {
 
     fn step(&mut self) -> Step {
         use {Policy as P, Serving as S, Sort as Q};
-        match self.below(42) {
+        match self.kind(42) {
             0..=9 => Step::Create(self.below(OBJECTS), (!self.one_in(4)).then(|| (self.owner(), self.one_in(2)))),
             10..=12 => Step::Own(self.below(OBJECTS), self.owner(), self.one_in(2)),
             13 => Step::Disown(self.below(OBJECTS)),
@@ -153,7 +153,7 @@ impl Random {
 
 /// Returns the script of a seed: some objects, and what happens to them.
 pub(super) fn script(seed: u64) -> Vec<Step> {
-    let mut random = Random(seed);
+    let mut random = Random::of_seed(seed);
     let objects = 4 + random.below(8);
     let mut steps = Vec::new();
     for object in 0..objects {

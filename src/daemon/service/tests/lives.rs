@@ -42,17 +42,9 @@ fn a_seed_replays_exactly() {
 /// A list that hangs makes the list of pods, which comes later, a minute younger than its pass.
 #[test]
 fn a_pod_is_absent_since_the_first_list_without_it() {
-    holds(&[
-        Step::Bind(2, 2),
-        Step::Wait(70),
-        Step::Wait(130),
-        Step::Wait(130),
-        Step::Trouble(Sort::Lists, Reply::Hangs, 1),
-        Step::Delete(2),
-        Step::Wait(70),
-        Step::Wait(30),
-        Step::Wait(70),
-    ]);
+    let (begins, quiet) = ([70, 130, 130].map(Step::Wait), [70, 30, 70].map(Step::Wait));
+    let ends = [Step::Trouble(Sort::Lists, Reply::Hangs, 1), Step::Delete(2)];
+    holds(&[&[Step::Bind(2, 2)], &begins[..], &ends, &quiet].concat());
 }
 
 /// A removal without an answer takes ten minutes.

@@ -89,7 +89,7 @@ pub(super) enum Reply {
 impl Random {
     fn node_step(&mut self) -> Step {
         use {Reply as R, Sort as S, Step as T};
-        match self.below(46) {
+        match self.kind(46) {
             0..=6 => T::Bind(self.below(PODS), self.below(IMAGES)),
             7 | 8 => T::Return(self.below(PODS)),
             9..=12 => T::Crash(self.below(PODS)),
@@ -126,7 +126,7 @@ pub(super) fn archives(steps: &[Step]) -> bool {
 
 /// Returns the script of a seed. Each third life archives.
 pub(super) fn script(seed: u64) -> Vec<Step> {
-    let mut random = Random(seed);
+    let mut random = Random::of_seed(seed);
     let mut steps = vec![Step::Bind(0, 0), Step::Bind(1, 1), Step::Wait(1)];
     for _ in 0..20 + random.below(40) {
         let wait = random.of(&[0, 0, 1, 5, 30, 65, 70, 130, 310]);
