@@ -100,9 +100,11 @@ pub(super) fn sort_of(made: &Made) -> Option<Sort> {
 pub(super) fn judge(made: &Made, before: &Objects, shown: &Shown) -> Judged {
     let path = made.path().trim_end_matches("/status").trim_end_matches("/finalize");
     let Some(object) = before.get(path) else { return Ok(()) };
+    let is_status = made.path().ends_with("/status");
     match made.method {
         Method::DELETE => judge_deletion(&made.body, object, before, shown),
-        Method::PATCH if made.path().ends_with("/status") => names(&made.body["metadata"], object, &["uid"]),
+        Method::PATCH if is_status && object["kind"] == "Pod" => judge_pod(&made.body["metadata"], object, before),
+        Method::PATCH if is_status => names(&made.body["metadata"], object, &["uid"]),
         Method::PATCH => judge_patch(&made.body["metadata"], object, before, shown),
         Method::PUT if made.path().ends_with("/finalize") => judge_end(object, before, shown),
         _ => Ok(()),
@@ -122,14 +124,19 @@ fn judge_deletion(options: &Value, object: &Value, before: &Objects, shown: &Sho
     let condition = &options["preconditions"];
     check(shown.has(object), "the process was never shown this object")?;
     if options["gracePeriodSeconds"] == json!(0) {
-        names(condition, object, &["uid"])?;
-        let is_unscheduled = object["spec"]["nodeName"].is_null() && is_deleting(object);
-        return check(lacks_node(before, object) || is_unscheduled, "the node of the pod exists");
+        return judge_pod(condition, object, before);
     }
     names(condition, object, &["uid", "resourceVersion"])?;
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     let is_wiped = before.get(&format!("/api/v1/namespaces/{namespace}")).is_some_and(is_deleting);
     check(is_wiped || is_garbage(before, object), "an owner exists, or it never had one")
+}
+
+/// A pod fails while it has no node, and goes then.
+fn judge_pod(condition: &Value, pod: &Value, before: &Objects) -> Judged {
+    names(condition, pod, &["uid"])?;
+    let is_over = pod["spec"]["nodeName"].is_null() && is_deleting(pod) || pod["status"]["phase"] == "Failed";
+    check(is_over || lacks_node(before, pod), "the node of the pod exists")
 }
 
 fn judge_end(namespace: &Value, before: &Objects, shown: &Shown) -> Judged {

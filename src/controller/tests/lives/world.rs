@@ -1,5 +1,6 @@
 //! Plays a script: the people and controllers of a cluster, its API server, and what happens to the process.
 
+use std::iter::repeat_n;
 use std::time::Duration;
 
 use http::Method;
@@ -8,7 +9,7 @@ use tokio::time::sleep;
 
 use super::super::{object, resource_of};
 use super::process;
-use super::script::{KINDS, OBJECTS, Policy, Serving, Sort, Step};
+use super::script::{KINDS, OBJECTS, Policy, Serving, Step};
 use super::stage::Stage;
 use super::truth::{is_deleting, leftovers, list};
 use crate::kubernetes::ApiResource;
@@ -115,7 +116,7 @@ impl World {
             Step::Lag(kind, seconds) => self.server.lags(&sketch(kind), Duration::from_secs(seconds)),
             Step::Cut(kind) => self.server.cuts(&sketch(kind)),
             Step::Expire(kind) => self.server.forgets(&sketch(kind)),
-            Step::Trouble(sort, reply, times) => self.troubled(sort, reply, times),
+            Step::Trouble(sort, reply, times) => self.stage.acts().troubles.extend(repeat_n((sort, reply), times)),
             Step::Kill(after, has_effect) => self.stage.acts().kill = Some((after, has_effect)),
             Step::LoseLease => self.takes_lease(),
             Step::Drop(kind) => self.drops(kind),
@@ -123,10 +124,6 @@ impl World {
             Step::Wipe => self.adds(&namespace("ns2")),
             Step::Jump(seconds) => jump(seconds),
         }
-    }
-
-    fn troubled(&self, sort: Sort, reply: super::script::Reply, times: usize) {
-        self.stage.acts().troubles.extend(std::iter::repeat_n((sort, reply), times));
     }
 
     fn adds(&self, object: &Value) {

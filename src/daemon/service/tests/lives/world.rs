@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::iter::repeat_n;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,9 +122,7 @@ impl World {
             Step::Collect => self.collects(),
             Step::Fill(gibibytes) => self.sim.state().set_other_bytes(gibibytes * GIB),
             Step::Api(api) => self.shows(api),
-            Step::Trouble(sort, reply, times) => {
-                self.stage.acts().troubles.extend(std::iter::repeat_n((sort, reply), times));
-            }
+            Step::Trouble(sort, reply, times) => self.stage.acts().troubles.extend(repeat_n((sort, reply), times)),
             Step::Kill(after, has_effect) => self.stage.acts().kill = Some((after, has_effect)),
             Step::Reload(number) => {
                 self.stage.acts().settings = number;
