@@ -72,15 +72,11 @@ const HEAD: u64 = 4 << 10;
 /// Returns files that are in the order of their names in that of their lines. The current file is the last of its instance. A pod that
 /// comes again with its uid counts its instances from 0 again, so a later instance may have the lower number.
 pub(super) fn in_order(files: &[LogFile]) -> Vec<LogFile> {
-    if files.len() < 2 {
-        return files.to_vec();
-    }
     let (mut ordered, mut known, mut once) = (Vec::new(), HashMap::new(), Vec::<LogFile>::new());
     for instance in files.chunk_by(|one, next| one.name.attempt == next.name.attempt) {
         let mut latest = None;
         for file in instance {
             let (time, head) = head(file);
-            // One without a line stays behind those before it.
             let time = if file.name.is_current { time.max(latest) } else { time.or(latest) };
             latest = latest.max(time);
             ordered.push((time, (file.name.attempt, head), file));
