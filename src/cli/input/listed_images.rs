@@ -1,7 +1,7 @@
 //! The images that a file names: lines, or a report of Trivy. All commands with a list of images read it here.
 //!
-//! A report names an image by what cannot mean another one: its digests, else its id, else its tags. The name of what was scanned counts only
-//! with a tag or a digest: without them it may be that of an archive or a directory, and would mean a whole repository.
+//! A report names an image by what cannot mean another one: its digests, else its id, else its tags, else what was scanned. A name counts
+//! only with a tag or a digest: without them it may be that of a file, and would mean a whole repository.
 
 use std::path::Path;
 
@@ -74,18 +74,22 @@ fn of_report(report: &Value) -> Result<Vec<String>, String> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
-    let artifact =
-        report.get("ArtifactName").or_else(|| report.get("Name")).and_then(Value::as_str).unwrap_or_default();
+    let artifact = ["ArtifactName", "Name"].into_iter().find_map(|key| report.get(key)?.as_str()).unwrap_or_default();
     match report.get("ArtifactType").and_then(Value::as_str) {
         None | Some("container_image") => {}
         Some(other) => return Err(format!("{artifact:?} is a {other}")),
     }
     let mut names: Vec<_> = images.into_iter().flat_map(names_of).collect();
-    let last = artifact.rsplit('/').next().unwrap_or_default();
-    if names.is_empty() && last.contains([':', '@']) {
-        names.push(artifact.to_owned());
+    names.extend(names.is_empty().then(|| artifact.to_owned()));
+    match names.iter().find(|it| !is_of_one_image(it)) {
+        Some(other) => Err(format!("{other:?} has no digest, image id or tag")),
+        None => Ok(names),
     }
-    if names.is_empty() { Err(format!("{artifact:?} has no digest, image id or tag")) } else { Ok(names) }
+}
+
+/// Returns whether a name cannot mean a repository. An archive has any names of images.
+fn is_of_one_image(text: &str) -> bool {
+    name(text).is_some() && text.rsplit('/').next().is_some_and(|last| last.contains([':', '@']))
 }
 
 /// Returns the names of an image: its digests, else its id, else its tags.
@@ -159,8 +163,12 @@ mod tests {
 
     #[test]
     fn a_name_that_would_mean_a_repository_or_a_file_is_an_error() {
-        for name in ["redis", "a.tar", "r.example:5000/redis"] {
-            assert_eq!(of_report(&report(name, &json!({}))), Err(format!("{name:?} has no digest, image id or tag")));
+        for name in ["redis", "a.tar", "r.example:5000/redis", "", "*", "r.example/*:1"] {
+            let fault = Err(format!("{name:?} has no digest, image id or tag"));
+            assert_eq!(of_report(&report(name, &json!({}))), fault);
+            for list in ["RepoDigests", "RepoTags"] {
+                assert_eq!(of_report(&report("a:1", &json!({ list: ["a:1", name] }))), fault, "{list} of an archive");
+            }
         }
         let mut files = report("src:1", &json!({}));
         files["ArtifactType"] = json!("filesystem");
