@@ -9,14 +9,19 @@ use kubegc::fleet::{AppliedPolicy, Fates, NodePolicies, Pause};
 use kubegc::lab::{Replay, Ruler, Totals, suggest};
 use kubegc::model::{EvictionLimits, Pulls, Snapshot, Trace};
 use kubegc::owners::{ClusterPlan, ClusterSnapshot, Propagation, explain, find_objects, predict_deletion};
-use kubegc::plan::{Guards, Plan, Policy, Profile, Scope, confirm, decide, update_memory};
+use kubegc::plan::{Guards, ImageOrder, Plan, Policy, Profile, Scope, confirm, decide, update_memory};
 use kubegc::pod_gc::{NodeStates, PodGcPolicy, PodsSnapshot};
+use kubegc::rules::{Rule, RuleSubject, RuleText, Score, Then};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use super::dir;
 
 const NODE: &str = include_str!("../../tests/data/cases/N6a-unknown-container-created-zero.json");
+const SUBJECTS: [RuleSubject; 6] = {
+    use RuleSubject::{Checkpoint, Container, Image, Log, Object, Sandbox};
+    [Image, Container, Sandbox, Log, Checkpoint, Object]
+};
 const NOW: Timestamp = Timestamp::constant(1_796_000_000, 0);
 
 fn document<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
@@ -96,6 +101,22 @@ pub fn policies(text: &[u8]) {
         let _ = policies.listed(NOW);
         let _ = policies.answers(&images, &Fates::new(), &[], NOW);
     }
+}
+
+/// A condition of a rule, or the score of images. The first byte selects the subject.
+pub fn rules(input: &[u8]) {
+    static SNAPSHOT: LazyLock<Snapshot> = LazyLock::new(|| serde_json::from_str(NODE).expect("a snapshot"));
+    let Some((first, text)) = input.split_first() else { return };
+    let Ok(when) = std::str::from_utf8(text) else { return };
+    let subject = SUBJECTS[usize::from(*first) % SUBJECTS.len()];
+    let (name, then) = ("a".to_owned(), if first & 8 == 0 { Then::Keep } else { Then::Remove });
+    let (resource, note) = ("jobs.batch".to_owned(), String::new());
+    let rule = Rule::compile(RuleText { name, subject, resource, when: when.to_owned(), then, until: None, note });
+    let mut policy = Policy { rules: rule.into_iter().collect(), ..Policy::default() };
+    if let Ok(score) = Score::compile(when) {
+        policy.images.order = ImageOrder::Score(score);
+    }
+    let _ = decide(&SNAPSHOT, &policy, Scope::All);
 }
 
 /// The file of a pause. One that cannot be read is a pause without an end.

@@ -3,6 +3,7 @@
 
 mod api_server;
 mod documents;
+mod kubelet;
 mod logs;
 mod runtime;
 mod settings;
@@ -17,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 pub type Reader = fn(&[u8]);
 
 /// The readers by name.
-pub const READERS: [(&str, Reader); 21] = [
+pub const READERS: [(&str, Reader); 23] = [
     ("kubeconfig", settings::kubeconfig),
     ("kubelet_config", settings::kubelet_config),
     ("crictl_config", settings::crictl_config),
@@ -28,6 +29,7 @@ pub const READERS: [(&str, Reader); 21] = [
     ("cluster_plan", documents::cluster_plan),
     ("pods_snapshot", documents::pods_snapshot),
     ("policies", documents::policies),
+    ("rules", documents::rules),
     ("pause", documents::pause),
     ("listed_images", documents::listed_images),
     ("archived_pod", logs::archived_pod),
@@ -37,6 +39,7 @@ pub const READERS: [(&str, Reader); 21] = [
     ("image_names", texts::image_names),
     ("quiet_hours", texts::quiet_hours),
     ("api_server", api_server::api_server),
+    ("kubelet", kubelet::kubelet),
     ("runtime", runtime::runtime),
     ("containerd", runtime::containerd),
 ];

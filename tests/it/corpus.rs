@@ -40,7 +40,7 @@ macro_rules! replay {
 
 replay! {
     kubeconfig kubelet_config crictl_config
-    snapshot plan trace cluster_snapshot cluster_plan pods_snapshot policies pause listed_images
+    snapshot plan trace cluster_snapshot cluster_plan pods_snapshot policies rules pause listed_images
     archived_pod log_lines compressed_log log_names image_names quiet_hours
-    api_server runtime containerd
+    api_server kubelet runtime containerd
 }
