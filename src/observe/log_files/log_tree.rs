@@ -65,24 +65,24 @@ impl LogFiles {
     }
 }
 
-/// The bytes in which the first line of a file is looked for. Files of an instance that begin with the same bytes are one, if
-/// one is compressed or they have the same length.
+/// The bytes in which the first line is looked for. Files of an instance that begin with the same are one, if one is compressed or as long.
 const HEAD: u64 = 4 << 10;
 
 /// Returns files that are in the order of their names in that of their lines. The current file is the last of its instance. A pod that
-/// comes again with its uid counts its instances from 0 again, so a later instance may have the lower number.
+/// comes again with its uid counts its instances from 0 again, so one of which only the archive has a file may be earlier than its number.
 pub(super) fn in_order(files: &[LogFile]) -> Vec<LogFile> {
     let (mut ordered, mut known, mut once) = (Vec::new(), HashMap::new(), Vec::<LogFile>::new());
+    let mixes = files.iter().any(|file| file.folder.is_archive);
     for instance in files.chunk_by(|one, next| one.name.attempt == next.name.attempt) {
         let mut latest = None;
         for file in instance {
-            let (time, head) = head(file);
+            let (time, head) = if mixes || instance.len() > 1 { head(file) } else { Default::default() };
             let time = if file.name.is_current { time.max(latest) } else { time.or(latest) };
             latest = latest.max(time);
             ordered.push((time, (file.name.attempt, head), file));
         }
     }
-    ordered.sort_by_key(|(time, ..)| *time);
+    ordered.sort_by_key(|(time, (attempt, _), _)| (Some(*attempt).filter(|_| !mixes), *time));
     for (_, head, file) in ordered {
         let at = if head.1.is_empty() { once.len() } else { *known.entry(head).or_insert(once.len()) };
         match once.get_mut(at) {

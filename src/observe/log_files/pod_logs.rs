@@ -34,9 +34,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// An open directory below the pod log root or in the archive.
 #[derive(Debug)]
-struct Folder {
+pub(super) struct Folder {
     dir: OpenDir,
-    is_archive: bool,
+    pub(super) is_archive: bool,
 }
 
 /// A pod that has a log directory below one or more roots.
@@ -69,7 +69,7 @@ pub struct LogFile {
     pub modified_at: Option<Timestamp>,
     file_name: String,
     pub(super) inode: u64,
-    folder: Rc<Folder>,
+    pub(super) folder: Rc<Folder>,
 }
 
 /// Waits until a file of a pod changes.

@@ -367,12 +367,23 @@ fn files_are_in_the_order_of_their_lines_and_each_is_read_once() {
 /// A static pod that comes again has its uid, and the kubelet counts its instances from 0 again.
 #[test]
 fn lines_of_a_pod_that_comes_again_follow_its_earlier_ones() {
+    let (root, archive) = (Root::new(), Root::new());
+    let line = |hour: usize, text: &str| format!("2026-10-25T{hour:02}:00:00Z stdout F {text}\n");
+    archive.write("0.log.20261025-000500", line(0, "1"));
+    archive.write("1.log", line(1, "2"));
+    root.write("0.log", line(2, "3"));
+    let pods = PodLogs::find(Path::new("/"), (root.0.path(), archive.0.path()), &mut Vec::new()).unwrap();
+    let files = pods[0].containers(&mut Vec::new()).pop().unwrap().files;
+    assert_eq!(messages(&mut LogLines::new(&files, LogQuery::default())), ["1", "2", "3"]);
+    assert_eq!(messages(&mut LogLines::new(&files, tail(2))), ["2", "3"]);
+}
+
+#[test]
+fn without_an_archive_instances_are_in_the_order_of_their_numbers_although_the_clock_was_set_back() {
     let root = Root::new();
-    for (name, time, text) in [("0.log.20261025-000500", 0, "1"), ("1.log", 1, "2"), ("0.log", 2, "3")] {
-        root.write(name, format!("2026-10-25T{time:02}:00:00Z stdout F {text}\n"));
-    }
-    assert_eq!(root.messages(), ["1", "2", "3"]);
-    assert_eq!(messages(&mut root.lines(tail(2))), ["2", "3"]);
+    root.write("0.log", "2026-10-25T02:00:00Z stdout F first\n");
+    root.write("1.log", "2026-10-25T01:00:00Z stdout F second\n");
+    assert_eq!(root.messages(), ["first", "second"]);
 }
 
 #[test]
