@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use super::dir;
 
 const NODE: &str = include_str!("../../tests/data/cases/N6a-unknown-container-created-zero.json");
+static SNAPSHOT: LazyLock<Snapshot> = LazyLock::new(|| serde_json::from_str(NODE).expect("a snapshot"));
 const SUBJECTS: [RuleSubject; 6] = {
     use RuleSubject::{Checkpoint, Container, Image, Log, Object, Sandbox};
     [Image, Container, Sandbox, Log, Checkpoint, Object]
@@ -45,7 +46,6 @@ pub fn snapshot(text: &[u8]) {
 
 /// A saved plan, compared with a node.
 pub fn plan(text: &[u8]) {
-    static SNAPSHOT: LazyLock<Snapshot> = LazyLock::new(|| serde_json::from_str(NODE).expect("a snapshot"));
     let Some(plan) = document::<Plan>(text) else { return };
     let _ = confirm(plan, &SNAPSHOT, &Policy::default());
 }
@@ -92,8 +92,7 @@ pub fn pods_snapshot(text: &[u8]) {
 /// The policies of a node, as its file has them and as the API server shows them.
 pub fn policies(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
-    let snapshot: Snapshot = serde_json::from_str(NODE).expect("a snapshot");
-    let images: Vec<_> = snapshot.images.as_ref().into_iter().flatten().collect();
+    let images: Vec<_> = SNAPSHOT.images.as_ref().into_iter().flatten().collect();
     let shown = serde_json::from_str::<BTreeMap<String, AppliedPolicy>>(text).unwrap_or_default();
     let labels = [("pool".to_owned(), "a".to_owned())].into();
     for policies in [NodePolicies::read(text), NodePolicies::of(&shown, "node-1", &labels)] {
@@ -105,7 +104,6 @@ pub fn policies(text: &[u8]) {
 
 /// A condition of a rule, or the score of images. The first byte selects the subject.
 pub fn rules(input: &[u8]) {
-    static SNAPSHOT: LazyLock<Snapshot> = LazyLock::new(|| serde_json::from_str(NODE).expect("a snapshot"));
     let Some((first, text)) = input.split_first() else { return };
     let Ok(when) = std::str::from_utf8(text) else { return };
     let subject = SUBJECTS[usize::from(*first) % SUBJECTS.len()];

@@ -8,13 +8,11 @@ use kubegc::kubernetes::{Kubelet, KubeletAccess};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Runtime};
 
-use super::dir;
+use super::{RUNTIME, dir};
 
 /// A kubelet at its read-only port, with the same answer to every request.
 struct Fake {
-    runtime: Runtime,
     kubelet: Kubelet,
     answer: Arc<Mutex<Vec<u8>>>,
     _directory: TempDir,
@@ -25,11 +23,10 @@ static FAKE: LazyLock<Fake> = LazyLock::new(Fake::start);
 impl Fake {
     fn start() -> Self {
         let directory = dir();
-        let runtime = Builder::new_current_thread().enable_all().build().expect("tokio");
         let answer = Arc::<Mutex<Vec<u8>>>::default();
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let listener = RUNTIME.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("its address"));
-        runtime.spawn(serve(listener, Arc::clone(&answer)));
+        RUNTIME.spawn(serve(listener, Arc::clone(&answer)));
         let access = KubeletAccess {
             endpoint,
             node: "node-1".to_owned(),
@@ -41,7 +38,7 @@ impl Fake {
             kubelet_root: directory.path().to_owned(),
         };
         let kubelet = Kubelet::new(access).with_limit(Duration::from_secs(5));
-        Self { runtime, kubelet, answer, _directory: directory }
+        Self { kubelet, answer, _directory: directory }
     }
 }
 
@@ -64,9 +61,9 @@ async fn write_answer(mut stream: TcpStream, body: Vec<u8>) {
 
 /// The body of each answer: the pods, and the metrics of the process.
 pub fn kubelet(body: &[u8]) {
-    let Fake { runtime, kubelet, answer, .. } = &*FAKE;
+    let Fake { kubelet, answer, .. } = &*FAKE;
     body.clone_into(&mut answer.lock().expect("the answer"));
-    runtime.block_on(async {
+    RUNTIME.block_on(async {
         let _ = kubelet.pods().await;
         let _ = kubelet.process().await;
     });
