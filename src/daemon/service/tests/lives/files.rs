@@ -55,8 +55,7 @@ impl Files {
         let directory = self.sim.dir().join("kubelet/image_manager/pulled");
         fs::create_dir_all(&directory).unwrap();
         self.records.push(directory.join(image.replace(':', "-")));
-        fs::write(self.records.last().unwrap(), format!(r#"{{"kind":"ImagePulledRecord","imageRef":"{image}"}}"#))
-            .unwrap();
+        fs::write(self.records.last().unwrap(), format!(r#"{{"imageRef":"{image}"}}"#)).unwrap();
     }
 
     /// Each running container writes a line, and the kubelet rotates its log.
